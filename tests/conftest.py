@@ -1,6 +1,6 @@
-"""Hypothesis profiles: `ci`, with the same examples each time, and `nightly`, `properties` and `soak`, with others.
+"""Hypothesis profiles: `ci` with fixed examples, and `nightly`, `properties` and `soak` with fresh ones.
 
-No test touches the keys of whoever runs it, nor the chain that they keep to.
+No test uses the keys of the user who runs it, or the chain in the user's settings.
 """
 
 import asyncio
@@ -55,10 +55,10 @@ COROUTINE_SECONDS = 300
 
 @cache
 def together_with(file: Path) -> str:
-    """What the tests of a file stay together with; empty: each goes where there is room.
+    """Return the group of tests with which the tests of a file must run. Empty: each runs in any process.
 
-    Networks of real nodes stand up one after another: they mostly wait, and two at once wait for each other. A fixture
-    of a module is made once, and not in each process.
+    Networks of real nodes run one after another, because two at once slow each other down. A fixture of a module is
+    made once, and not in each process.
     """
     text = file.read_text(encoding="utf-8")
     if "pytest.mark.e2e" in text:
@@ -67,13 +67,13 @@ def together_with(file: Path) -> str:
 
 
 class Dealer(LoadScopeScheduling):  # type: ignore[misc]  # it publishes no types
-    """Deals tests to processes by `together_with`; the marks for it in xdist 3.8 do nothing under pytest 9.2."""
+    """Deals tests to processes by `together_with`. The marks of xdist 3.8 for it have no effect under pytest 9.2."""
 
     def _split_scope(self, nodeid: str) -> str:
         return together_with(self.config.rootpath / nodeid.partition("::")[0]) or nodeid
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """Forget a unit of work that is done: xdist goes through all that a process ever had, after each test."""
+        """Forget a completed unit of work. After each test xdist walks through all units that a process ever had."""
         del duration
         nodeid = self.registered_collections[node][item_index]
         assigned, scope = self.assigned_work[node], self._split_scope(nodeid)
@@ -109,7 +109,7 @@ def _write_rewritten(config: pytest.Config, file: Path) -> None:
 
 
 def _synced(fd: Any) -> None:
-    """Stand in for `os.fsync`, since what a test writes need not outlive the machine; OSError if `fd` is closed."""
+    """Replace `os.fsync`, since tests' files need not survive the machine. Raise OSError if `fd` is closed."""
     os.fstat(fd if isinstance(fd, int) else fd.fileno())
 
 
@@ -118,7 +118,7 @@ os.fsync = _synced
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own; those that are marked for trio are none by now."""
+    """Run a coroutine test in an event loop of its own. Tests marked for trio are not coroutines by now."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
@@ -132,9 +132,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Dealer 
 
 
 def pytest_collection_finish() -> None:
-    """What fifteen thousand tests are made of stays to the end: each full collection would look through all of it.
+    """Exclude the collected tests from garbage collection, which would otherwise walk through all 15,000 each time.
 
-    In a process that is a node too that is counted as work of whoever calls then.
+    In a process that also runs a node, that time would count as work of the current caller.
     """
     gc.collect()
     gc.freeze()
@@ -142,7 +142,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def keyring_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a command line keeps keys and notes that is told nothing else: never in the home of who runs the tests."""
+    """Point a command line's keys and notes at a temporary folder, never at the user's home."""
     home = tmp_path_factory.getbasetemp() / "homes" / os.urandom(8).hex()
     folder = home / "keyring"
     monkeypatch.setenv("OGPU_KEYRING", str(folder))

@@ -1,4 +1,4 @@
-"""What a proof adds to a command is judged pair by pair, in the middle and in nine of ten."""
+"""The verdict on a proof's added time, from pairs of runs: their median, and nine of ten."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from benchmarks.balance import EXTRA_MS_MAX, Pair, figures, missed, ninetieth
 
 
 def pairs_of(*extra: float) -> list[Pair]:
-    """Beside neighbours that come and go: only the difference within a pair counts."""
+    """Return pairs under a varying load. Only the difference within a pair counts."""
     return [(500.0 * place + added, 500.0 * place) for place, added in enumerate(extra, 1)]
 
 

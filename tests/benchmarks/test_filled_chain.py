@@ -1,4 +1,4 @@
-"""The chain that benchmarks sync: another node's chain takes its blocks from their bytes, signatures and all."""
+"""The chain for sync benchmarks: another node's chain accepts its blocks from their bytes, with all signatures."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a verifier may cost is judged rung by rung, and each rung does what judges and nodes do."""
+"""The verdict on a verifier's cost, rung by rung. Each rung does the work of judges and nodes."""
 
 import json
 from dataclasses import replace

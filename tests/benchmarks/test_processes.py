@@ -1,4 +1,4 @@
-"""What /proc says of a process, and what a node's log says."""
+"""Figures of a process from /proc, and of a node from its log."""
 
 import os
 import sys

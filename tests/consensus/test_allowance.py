@@ -1,4 +1,4 @@
-"""What one peer may cause in a second: counted for each, and anew in each second."""
+"""The work that one peer may cause in a second, counted for each peer and each second."""
 
 from consensus.machine import Allowance
 

@@ -1,4 +1,4 @@
-"""What an author names as final: the newest block, but never past the end of an epoch."""
+"""The final reference in an author's block: the newest final block, but never past the end of an epoch."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def test_a_boundary_that_is_not_known_is_left_to_others() -> None:
 
 
 def test_no_block_ends_an_epoch_before_the_one_before_is_named() -> None:
-    """Else the next epoch's first block would have to name two boundaries, or none could be built for ever."""
+    """Otherwise the next epoch's first block would have to name two boundaries, or no block could ever be built."""
     epoch = epochs_of(4)(1)
     for referenced, builds in ((59, False), (60, True)):
         tip = tip_at(119, referenced)
@@ -71,7 +71,7 @@ def test_no_block_ends_an_epoch_before_the_one_before_is_named() -> None:
 
 @pytest.mark.parametrize("parameters", [TINY, DEVNET, MAINNET], ids=["tiny", "devnet", "mainnet"])
 def test_wherever_finality_stood_still_a_block_can_be_built_once_it_goes_on(parameters: Parameters) -> None:
-    """Every (tip, named height) that the rules let come about: with the tip final, another block is possible."""
+    """Check every (tip, named height) that the rules allow: with the tip final, another block is possible."""
     length = parameters.epoch_blocks
     reachable = {(0, 0)}
     frontier = [(0, 0)]

@@ -1,4 +1,4 @@
-"""Certificates and evidence: what verifies, and everything near it that does not."""
+"""Certificates and evidence: valid ones verify, and everything similar does not."""
 
 from dataclasses import replace
 

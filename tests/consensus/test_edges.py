@@ -1,4 +1,4 @@
-"""Where one epoch ends and the next begins, with other members, or none in common."""
+"""The change from one epoch to the next, with other members or no common member."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

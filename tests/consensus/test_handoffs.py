@@ -1,4 +1,4 @@
-"""From set to set by handoffs: what leads on, what does not, and that the chain's own headers say the same."""
+"""Active sets by handoffs: accepted and refused ones, and agreement with the chain's own headers."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -90,7 +90,7 @@ def test_a_handoff_leads_on_from_its_own_set_alone(of: ValidatorSet, genesis: by
 
 @given(st.integers(0, 10_000), st.integers(0, 7))
 def test_a_bit_that_changes_anywhere_leads_nowhere_else(place: int, bit: int) -> None:
-    """Whatever a peer changes in a handoff, it is refused, or is the same handoff."""
+    """A handoff with any changed bit is refused, or is the same handoff."""
     raw = bytearray(HANDOFF.encode(HANDED))
     raw[place % len(raw)] ^= 1 << bit
     try:

@@ -1,4 +1,4 @@
-"""Header rules on real headers: one good header, and a table of what is wrong with others."""
+"""Header rules on real headers: one good header, and a table of errors."""
 
 from collections.abc import Callable
 from dataclasses import replace

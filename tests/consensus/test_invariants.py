@@ -1,4 +1,4 @@
-"""What must hold where a life ends: each assertion fires when the rule before it is taken away."""
+"""The assertions of the machine: each fires if the rule before it is removed."""
 
 from collections.abc import Callable
 
@@ -74,7 +74,7 @@ def test_votes_are_dropped_with_their_round_for_good() -> None:
 
 
 def test_the_gadget_lets_no_vote_of_a_dropped_round_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Late votes are normal and are left out before they are counted; the assertion is for the day they are not."""
+    """Late votes are normal and left out before they are counted. The assertion guards against a lost check."""
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
     shell.say(2, final_in(3))

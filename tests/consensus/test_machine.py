@@ -1,4 +1,4 @@
-"""The machine, one event at a time: what it asks of its shell."""
+"""The machine, one event at a time: its effects."""
 
 import pytest
 
@@ -134,7 +134,7 @@ def test_two_blocks_of_a_slot_are_evidence() -> None:
 
 
 def test_a_node_that_catches_up_finalises_on_the_way() -> None:
-    """By the certificates in headers, though it holds a newer one; each was checked with its header."""
+    """It uses the certificates in headers, though it holds a newer one. Each was checked with its header."""
     shell = Shell(me=1).start()
     chain = [GENESIS_BLOCK]
     for number in range(3 * FINAL_AT_ONCE):

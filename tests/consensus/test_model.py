@@ -1,8 +1,8 @@
 """Every run of a small gadget: four validators, one of them Byzantine, two conflicting blocks, two rounds.
 
-The network is the adversary's: an honest node may cast, at any time and in any round, every ballot
-that the production rules (`signstate`, `rounds`, `voting`) allow, and the Byzantine one stands behind
-all of them at once. More than any real run can do; and no two blocks become final. Planted bugs do.
+The adversary controls the network. An honest node may cast, at any time and in any round, every ballot that the
+production rules (`signstate`, `rounds`, `voting`) allow, and the Byzantine one casts all at once. That exceeds any real
+run, and yet no two blocks become final. Planted bugs make two blocks final.
 """
 
 from collections.abc import Callable, Iterator
@@ -98,7 +98,7 @@ class Model:
                 yield tuple(sorted(after, key=self.in_order))
 
     def search(self) -> tuple[int, State | None]:
-        """How many states there are, and one with two final blocks if there is any."""
+        """Return the number of states, and one with two final blocks if there is any."""
         start: State = (frozenset(),) * HONEST
         seen, queue = {start}, [start]
         for state in queue:

@@ -1,4 +1,4 @@
-"""Who is connected: which keys count for whom, members first, and no work for it but when somebody comes or goes."""
+"""Connected validators: the keys of each peer, members first, and no work except when a peer comes or leaves."""
 
 from consensus.neighbours import Neighbours
 from consensus.validators import Validator, ValidatorSet
@@ -62,7 +62,7 @@ def test_members_come_first_and_strangers_as_they_arrived() -> None:
 
 
 def test_the_order_is_worked_out_when_somebody_comes_or_goes_alone() -> None:
-    """It is asked for twice with every message; with 128 members that was most of what agreement cost."""
+    """The order is needed twice for every message. With 128 members it was most of the cost of agreement."""
     neighbours = Neighbours()
     neighbours.begin(ValidatorSet(0, chosen(KEYS)), KEYS[0])
     neighbours.connect(b"a", (KEYS[1],))

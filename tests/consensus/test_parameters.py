@@ -1,4 +1,4 @@
-"""The named numbers and the sentences that they must satisfy."""
+"""The named numbers and the inequalities between them."""
 
 from dataclasses import replace
 from typing import Any, cast

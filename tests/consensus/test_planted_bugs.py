@@ -1,4 +1,4 @@
-"""Bugs that were planted once and found by no test: each of these fails when its bug is planted again."""
+"""Bugs that a planted-bug run found untested: each test fails if its bug is planted again."""
 
 from copy import copy
 

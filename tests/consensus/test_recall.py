@@ -1,4 +1,4 @@
-"""Votes of an earlier life: sent again when what they are about is here, and never before."""
+"""Votes before a restart: sent again once their block is here, and never earlier."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_machine_asks_for_no_vote_on_a_block_that_it_lacks() -> None:
 
 
 def test_a_machine_starts_above_the_floor_that_its_final_block_proves() -> None:
-    """The shell died between the commit of ONE and the note of it; an older vote for a rival was open."""
+    """The shell died between the commit of ONE and its note. An older vote for a rival was open."""
     shell = Shell(me=1)
     shell.now_ms = SLOT * 1_000
     proof = certificate(ballot(BallotKind.FINALISE, 2, ONE), 4, range(3))
@@ -73,7 +73,7 @@ def test_a_machine_starts_above_the_floor_that_its_final_block_proves() -> None:
 
 @pytest.mark.parametrize("earlier", [EMPTY, signed(skip_ballot(0, 2))], ids=["never signed", "signed and forgotten"])
 def test_who_may_not_sign_yet_is_asked_when_it_may(earlier: SignState) -> None:
-    """A database put back: what was refused while it caught up was never asked for again, and the round stood still."""
+    """A restored database: a vote refused during catch-up was never asked for again, and the round stopped."""
     shell = Shell(me=1)
     shell.run(shell.machine.restore(ev.Recovery(final=GENESIS_BLOCK, sign_state=earlier, silent_below=1), shell.now_ms))
     shell.sign_state = earlier

@@ -1,4 +1,4 @@
-"""What may be signed: a table, and the property that nothing let through is evidence."""
+"""Allowed signatures: a table, and the property that no allowed signature is evidence."""
 
 from itertools import combinations
 

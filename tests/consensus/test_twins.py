@@ -1,4 +1,4 @@
-"""Headers of one author in one slot: reported at the second, and forgotten when their slot is settled."""
+"""Headers of one author in one slot: reported at the second, and forgotten once their slot is settled."""
 
 from consensus.machine import Twins
 from consensus_parts import GENESIS_BLOCK, block

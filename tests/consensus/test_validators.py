@@ -60,7 +60,7 @@ def test_equal_weights_lead_in_turn() -> None:
 
 
 def test_an_epochs_seed_says_where_its_leaders_begin() -> None:
-    """Else whoever has the most stake leads the first round of every epoch: silent, it costs each one a time-out."""
+    """Otherwise the largest stake leads the first round of every epoch, and if silent costs each a time-out."""
     first = [Leaders(Epoch(members(4), bytes(31) + bytes([seed]))).leader(1) for seed in range(4)]
     assert len(set(first)) == 4
     unequal = members(2, weights=(3, 1))

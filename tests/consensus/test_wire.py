@@ -1,4 +1,4 @@
-"""Messages: one encoding each, pinned; bounded; rubbish is a DecodeError."""
+"""Messages: one pinned encoding each, bounded, and a DecodeError for any other bytes."""
 
 from contextlib import suppress
 from hashlib import blake2b

@@ -1,6 +1,6 @@
-"""Names that code generators write into programs: no reserved word of JavaScript, TypeScript, Rust or Python is one.
+"""Names for code generators: none is a reserved word of JavaScript, TypeScript, Rust or Python.
 
-Generators of typed clients (papi, dedot, subxt) make parameters and functions of them, and fail over one such word.
+Generators of typed clients (papi, dedot, subxt) make parameters and functions of them, and fail on a reserved word.
 """
 
 import keyword
@@ -19,7 +19,7 @@ JAVASCRIPT = frozenset(
     while with yield
     """.split()
 )
-"""Reserved by ECMAScript: always, in strict mode, in modules, in its third edition; and names that mean something."""
+"""Words that ECMAScript reserves always, in strict mode, in modules or in its third edition, and predefined names."""
 RUST = frozenset(
     """
     abstract as async auto await become box break const continue crate default do dyn else enum extern false final fn
@@ -31,7 +31,7 @@ RUST = frozenset(
 PYTHON = frozenset([*keyword.kwlist, *keyword.softkwlist, "self", "cls"])
 RESERVED = JAVASCRIPT | RUST | PYTHON
 NAMED_BY_THE_SDK = {("Sudo.set_key", "new")}
-"""Every generator has met it."""
+"""Names of the SDK, which every generator already handles."""
 
 METADATA = METADATA_V15.decode(metadata(apis_for("devnet", is_development=True), 15)[5:])
 
@@ -68,6 +68,6 @@ def test_no_argument_is_a_reserved_word() -> None:
 
 
 def test_no_call_and_no_api_is_a_keyword() -> None:
-    """JavaScript allows every word as the name of a property, Rust and Python allow none of their own."""
+    """JavaScript allows every word as the name of a property. Rust and Python allow no reserved word."""
     names = {name for _, name, _ in calls()} | {method.name for api in METADATA.apis for method in api.methods}
     assert not names & (RUST | frozenset(keyword.kwlist))

@@ -1,4 +1,4 @@
-"""Every error that a pallet's module defines is some pallet's: people would be shown another one as "Other"."""
+"""Every error of a pallet's module belongs to a pallet. Otherwise clients would show it as "Other"."""
 
 from collections.abc import Iterator
 

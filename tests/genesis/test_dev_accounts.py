@@ -1,4 +1,4 @@
-"""The development accounts are Substrate's: addresses published with its documentation."""
+"""The development accounts are Substrate's: the addresses in its documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a post prepays, against what the runtime would charge for the duty calls that it causes."""
+"""The prepaid duty fee of a post, against the runtime's charges for its duty calls."""
 
 import pytest
 
@@ -43,14 +43,17 @@ def length(call: Call) -> int:
 
 
 def fee(call: Call) -> int:
-    """As the runtime withdraws it in a block of no more than half its room."""
+    """Return the fee as the runtime withdraws it in a block that is at most half full."""
     return BOUND[TransactionPayment].total_fee(length(call), call.weight)
 
 
 @pytest.mark.parametrize("racers", range(1, RACERS_MAX + 1))
 def test_a_post_prepays_what_its_duty_calls_cost(racers: int) -> None:
-    """Where it does not since the tables were measured anew: raise DUTY_FEE in gpu_tasks/market/inference/numbers.py by
-    a tenth more than is lacking, and write docs/parameters.md (`python -m scripts.parameter_table --write`)."""
+    """A failure after new weight tables means that the fee is too low.
+
+    Raise DUTY_FEE in gpu_tasks/market/inference/numbers.py by a tenth more than is lacking, and write
+    docs/parameters.md (`python -m scripts.parameter_table --write`).
+    """
     racer, judge = max(fee(COMMIT) + fee(REVEAL), fee(DECLINE)), fee(COMMIT_OPINION) + fee(OPEN_OPINION)
     prepaid = BOUND[InferenceMarket].duty_fee * duty_calls(racers)
     assert prepaid >= racers * racer + COMMITTEE * judge

@@ -1,4 +1,4 @@
-"""Specifications that do not hold together: each is refused by a SpecError that names the field, whatever is wrong."""
+"""Inconsistent specifications: each raises a SpecError that names the field."""
 
 import copy
 import json
@@ -114,7 +114,7 @@ JUNK: tuple[Any, ...] = (
 
 
 def holders(value: Any) -> list[Any]:
-    """Every list and object inside."""
+    """Yield every list and object inside."""
     if not isinstance(value, dict | list):
         return []
     found = [value]

@@ -1,4 +1,4 @@
-"""Genesis writes the ids of the workload and its model down, because a node does not import workloads."""
+"""Genesis names the ids of the workload and its model, because a node does not import workloads."""
 
 from genesis import presets
 from gpu_tasks.workloads.textgen_int8 import request

@@ -1,4 +1,4 @@
-"""The inequalities between the numbers of the chain: both sets of numbers keep them, and what breaks one is named."""
+"""The inequalities between the numbers of the chain: both sets of numbers keep them, and a violation is named."""
 
 import json
 from dataclasses import replace

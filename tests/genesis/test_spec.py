@@ -1,4 +1,4 @@
-"""Chain specifications: what is written comes back; what is wrong is named."""
+"""Chain specifications: a written one reads back equal, and errors are named."""
 
 from __future__ import annotations
 

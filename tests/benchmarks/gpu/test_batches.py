@@ -1,4 +1,4 @@
-"""Batched decoding, as `make gpu` measures it, between the two backends that every machine has."""
+"""Batched decoding, as `make gpu` measures it, compared between the two backends of every machine."""
 
 import pytest
 

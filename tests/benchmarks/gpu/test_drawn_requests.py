@@ -1,4 +1,4 @@
-"""Every drawn request is one, and together they reach all edges."""
+"""Drawn requests: each is valid, and together they reach all edges."""
 
 from benchmarks.gpu.drawn_requests import drawn_requests, greedy
 from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, context_length, decode_request

@@ -1,4 +1,4 @@
-"""The hardest products are what they claim to be, and a backend that rounds anything is seen."""
+"""The hardest products have the claimed sums, and the check finds a backend that rounds."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The steps of `make gpu` with the daemon's real workers, on NumPy: who differs is named, who is killed is replaced."""
+"""The steps of `make gpu` with real workers on NumPy: a differing worker is named, a killed one is replaced."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def test_an_equal_worker_is_found_equal() -> None:
 
 
 def test_a_worker_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here the program that compares is the one that is spoiled; the worker's process has the right one."""
+    """The comparing program is the spoiled one here; the worker's process has the right one."""
     real = registry.open_workload("textgen-int8")
 
     class Spoiled:

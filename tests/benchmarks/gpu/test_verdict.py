@@ -1,4 +1,4 @@
-"""What passes and what fails, and the line of figures."""
+"""The verdict of `make gpu`: passing and failing runs, and the line of figures."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A library that does not run here is named, and the rest goes on."""
+"""A library that does not run here is named, and the benchmark continues without it."""
 
 import sys
 from pathlib import Path

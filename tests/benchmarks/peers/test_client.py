@@ -1,4 +1,4 @@
-"""The client hands in again what was refused before it goes on, and gives up on what stays refused."""
+"""The client submits a refused transfer again before it continues, and gives up after repeated refusals."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ BUSY = {"code": -32000, "message": "Too busy"}
 
 
 class Node:
-    """Refuses each transfer as often as it is told to, and writes down what it takes."""
+    """Refuses each transfer a set number of times, and records the accepted ones."""
 
     def __init__(self, refusals: dict[str, int]) -> None:
         self.refusals, self.taken = refusals, list[str]()

@@ -1,4 +1,4 @@
-"""The harness over a real node: transfers go in, all become final, receivers are paid, each process is seen."""
+"""The harness over a real node: all transfers become final, receivers are paid, each process is measured."""
 
 from pathlib import Path
 

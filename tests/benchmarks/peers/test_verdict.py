@@ -1,4 +1,4 @@
-"""Pairs are compared with each other only; their median counts, and the worst shape decides."""
+"""The comparison of pairs: only values of one pair are compared, their median counts, and the worst shape decides."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every transfer goes out once, and a sender's in the order of its nonces over one connection."""
+"""The workload: every transfer is sent once, each sender's in the order of its nonces over one connection."""
 
 import json
 from itertools import chain

@@ -1,4 +1,4 @@
-"""What becomes of measured figures: rows of what grows, and which cases miss their bar."""
+"""Measured figures: rows of the growing parts, and the cases that miss their bar."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The generated tables of weights: complete, as they were written, and what calls and hooks go by."""
+"""The generated tables of weights: complete, formatted as written, and used by calls and hooks."""
 
 import pytest
 
@@ -71,7 +71,7 @@ GROWING: tuple[Call, ...] = (
     Sudo.sudo(call=REMARK),
     Sudo.sudo_as(who=bytes(32), call=REMARK),
 )
-"""Calls whose weight depends on their arguments, or is put together of several rows."""
+"""Calls whose weight depends on their arguments or combines several rows."""
 SLOT = Weight(DEVNET.slot_ms * 1_000 * MICROSECOND)
 METHODS = [method for pallet in PALLETS for method in pallet.methods]
 
@@ -141,7 +141,7 @@ def test_an_era_turns_within_what_it_may_take() -> None:
 
 
 def test_hooks_leave_room_for_extrinsics_whatever_they_do() -> None:
-    """Courts and tasks take what is left beside what is kept for units, so that they wait where an era turns."""
+    """Courts and tasks use the room beside the units' reserve, so they wait when an era ends."""
     strike = row("TrustLock.on_initialize strike").ref_time
     tending = sum(kind.ref_time for kind in RESERVED_BUDGETS if kind is not ATTESTATIONS_MAX)
     always = BLOCK_BASE.ref_time + strike + tending + RETURN_BUDGET.ref_time

@@ -1,4 +1,4 @@
-"""Certificates for who is behind: at a bounded rate, from memory for the newest epochs, from the shell for the rest."""
+"""Certificates for nodes that are behind: rate-limited, from memory for new epochs, from the shell for older ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ QUESTION = NeedCerts(EPOCH, 1, 0, 0, b"")
 
 
 class PlayedGadget(Gadget):
-    """In round 1 of an epoch; it asks one question."""
+    """A gadget in round 1 of an epoch that asks one question."""
 
     def __init__(self) -> None:
         self.members = members(4, EPOCH)

@@ -127,7 +127,7 @@ def test_a_certified_block_that_is_not_here_is_asked_for(kind: BallotKind) -> No
 
 @pytest.mark.parametrize(("final_round", "is_told"), [(1, True), (2, True), (3, False)])
 def test_a_second_proposal_is_an_offence_until_its_round_is_settled(final_round: int, *, is_told: bool) -> None:
-    """Whichever round the node is in by then: votes bring proposals of rounds that others are still in."""
+    """The node's own round does not matter, because votes also bring proposals of other members' rounds."""
     shell = Shell(me=1).start()
     for facts in (ONE, TWO):
         shell.feed(ev.BlockImported(facts))

@@ -1,4 +1,4 @@
-"""Ballots and certificates for those whom their makers do not reach."""
+"""Relayed ballots and certificates for members without a connection to their makers."""
 
 from typing import Any, NoReturn
 
@@ -31,7 +31,7 @@ def sent(effects: list[ev.Effect], kind: type[Message]) -> list[tuple[bytes, Mes
 
 
 def linked_shell(**links: bytes) -> Shell:
-    """Member 1, connected to 0, 2 and 3; `p0` to `p3` say whom these are connected to."""
+    """Return member 1, connected to 0, 2 and 3. `p0` to `p3` name the connections of these."""
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
     for number in (0, 2, 3):
@@ -126,7 +126,7 @@ def test_who_voted_to_finalise_still_learns_the_outcome(final: int, round_: int,
 
 
 def crowd(strangers: int) -> BallotRelay:
-    """A node of four members among so many strangers, who say that they reach nobody."""
+    """Return a node of four members among many strangers that claim no connections."""
     neighbours = Neighbours()
     neighbours.begin(members(4), KEYS[1].public)
     relay = BallotRelay(neighbours)
@@ -151,7 +151,7 @@ def test_strangers_get_ballots_a_few_at_a_time_and_each_in_its_turn() -> None:
 
 
 class NeverWalked(dict[bytes, Any]):
-    """Fails whoever looks at one entry after another."""
+    """Fails a test that walks through all entries."""
 
     def __iter__(self) -> NoReturn:
         raise AssertionError("walked")

@@ -1,4 +1,4 @@
-"""The clock of a round: it runs with work, stands without, and says when to repeat."""
+"""The clock of a round: it runs with work, stops without, and schedules repetitions."""
 
 from consensus.finality.gadget import RoundClock
 from consensus.parameters import DEVNET

@@ -1,4 +1,4 @@
-"""The checkpoint that a leader proposes, and those that deserve a vote."""
+"""The checkpoint of a leader's proposal, and the proposals that get a vote."""
 
 import pytest
 
@@ -37,7 +37,7 @@ FORK = block(GENESIS_BLOCK, 9)
 
 
 def forked() -> Topological:
-    """A chain whose second block is accepted and whose third is preferred, beside a fork."""
+    """Return a chain with a fork, whose second block is accepted and whose third is preferred."""
     chain = Topological(BlockTree(GENESIS_BLOCK), full_poll_thresholds(4))
     for facts in (*LONG[1:], FORK):
         chain.insert(facts)

@@ -1,4 +1,4 @@
-"""Polls over the tree: whose votes count for which block."""
+"""Polls over the tree: the votes that count for each block."""
 
 from consensus.blocktree import BlockTree
 from consensus.neighbours import Neighbours

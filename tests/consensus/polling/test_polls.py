@@ -1,4 +1,4 @@
-"""Polls, samples and fetches: who is asked, when it ends, what is bounded."""
+"""Polls, samples and fetches: the asked validators, the end of a poll, the bounds."""
 
 from dataclasses import replace
 from random import Random
@@ -60,7 +60,7 @@ def test_poll_ends_when_all_have_answered() -> None:
 
 
 def test_the_time_of_a_poll_is_when_two_thirds_of_the_weight_had_answered() -> None:
-    """When half had, a fast half would cut deadlines, and a slow one stretch them."""
+    """At half of the weight, a fast half would shorten deadlines, and a slow one lengthen them."""
     polls = Polls(DEVNET)
     before = polls._rtt_ms
     poll = polls.start(WEIGHTS, VOTERS, 0)

@@ -172,7 +172,7 @@ def test_confidence_table() -> None:
 
 
 class NaiveTree:
-    """One instance for each prefix of a known choice; resets are carried out at once."""
+    """One instance for each prefix of a known choice. Resets take effect at once."""
 
     def __init__(self, thresholds: Thresholds, choice: bytes) -> None:
         self.thresholds = thresholds

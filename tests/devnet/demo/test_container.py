@@ -1,4 +1,4 @@
-"""The demo's container: where it runs, why it does not, and what of it is a failure of the demo."""
+"""The demo's container: its provider, the reasons if it does not run, and the failures of the demo."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ GOOD = {"exit": 0, "outcome": TaskOutcome.TIME_OVER, "count": b"7\n", "paid": 90
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *, sells: Any = None, **changed: Any) -> dict[str, Any]:
-    """What the demo reports of a container that ended so."""
+    """Return the demo's report of a container that ended this way."""
     good: dict[str, Any] = GOOD | changed
     slot = SimpleNamespace(provider=CHARLIE, result=SimpleNamespace(metric=good["exit"]))
 

@@ -1,4 +1,4 @@
-"""The poll of the demo: which one is shown, who was drawn, and what each said."""
+"""The poll of the demo: the chosen poll, the drawn validators, and the answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ POLL: dict[str, Any] = {
 def told(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *polls: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, list[list[str]], str]:
-    """The poll that is shown, the cells of its table, and all that is said."""
+    """Return the shown poll, the cells of its table, and all printed text."""
 
     async def inspected(_url: str) -> list[dict[str, Any]]:
         return list(polls)

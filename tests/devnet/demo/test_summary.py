@@ -1,4 +1,4 @@
-"""The bars of the demo fall where they should: each with a record that breaks it."""
+"""The bars of the demo fail where they should: each with a record that breaks it."""
 
 from typing import Any
 

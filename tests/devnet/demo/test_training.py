@@ -1,4 +1,4 @@
-"""The demo's training task: what is told of it, and what of it is a failure of the demo."""
+"""The demo's training task: its report, and the failures of the demo."""
 
 import contextlib
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def a_ledger(outcome: TaskOutcome = TaskOutcome.ON_TIME, *wrong: str) -> TaskLed
 def ended(
     monkeypatch: pytest.MonkeyPatch, ledger: TaskLedger, *, sells: Any = None, is_right: str = "true"
 ) -> dict[str, Any]:
-    """What the demo reports of a task whose customer's program does what `sells` does."""
+    """Return the demo's report of a task whose customer's program does as `sells`."""
 
     @contextlib.contextmanager
     def following(_: str) -> Iterator[TaskLedger]:

@@ -1,4 +1,4 @@
-"""The commands of the demo and of the proofs are answered by nobody."""
+"""The commands of the demo and of the proofs ask no questions."""
 
 from __future__ import annotations
 

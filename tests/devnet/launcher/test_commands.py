@@ -1,4 +1,4 @@
-"""`ogpu-devnet` by its words: which process is meant, and that `up` ends when somebody else has ended everything."""
+"""`ogpu-devnet` commands: the chosen process, and the end of `up` when another command has ended all processes."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from genesis.presets import load_spec
 
 @pytest.fixture
 def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devnet:
-    """With a broker, whether or not Mosquitto is installed: nothing is started here."""
+    """Return a devnet with a broker, with or without Mosquitto installed. Nothing is started here."""
     monkeypatch.setattr(layout, "broker_program", lambda: "/usr/sbin/mosquitto")
     return layout.create(tmp_path / "net", 2, providers=True, any_ports=True)
 

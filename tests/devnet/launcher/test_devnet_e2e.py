@@ -21,7 +21,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Of a devnet of four that polls three units of stake, which is up."""
+    """Yield the folder of a running devnet of four nodes that polls three units of stake."""
     devnet(tmp_path, "up", "-n", "4", "--sample", "3", "--any-ports", "--detach")
     yield tmp_path
     network.down(layout.load(tmp_path))

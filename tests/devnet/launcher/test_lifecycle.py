@@ -1,4 +1,4 @@
-"""Waiting for nodes: as long as they come nearer, and no longer; a clock of ten seconds a look."""
+"""Waiting for nodes as long as they make progress, with a clock of ten seconds a look."""
 
 import asyncio
 import itertools

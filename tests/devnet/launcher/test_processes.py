@@ -1,4 +1,4 @@
-"""Starting, killing and stopping real processes: a small one that answers to SIGTERM, or does not, and has a child."""
+"""Starting, killing and stopping real processes: a small one with a child, which obeys or ignores SIGTERM."""
 
 import json
 import os

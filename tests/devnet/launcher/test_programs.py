@@ -1,4 +1,4 @@
-"""The programs of people, as a devnet runs them."""
+"""The users' programs, as a devnet runs them."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from wallet.keyring import Keyring
 def test_they_know_the_devnet_and_nothing_of_their_owners_other_chains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever had run the demo before could run no other network: the programs kept to the demo's chain."""
+    """After a run of the demo, the programs kept to the demo's chain, and its user could run no other network."""
     key = Keypair.from_seed(Scheme.ED25519, bytes(32))
     Keyring(tmp_path / "own").add("mine", key, "secret", cost=ScryptCost(1 << 15, 1, 8))
     Keyring(tmp_path / "net").add("of-the-devnet", key, "secret", cost=ScryptCost(1 << 15, 1, 8))

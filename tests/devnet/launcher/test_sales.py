@@ -1,4 +1,4 @@
-"""What a devnet sells from its beginning: every workload, by several providers, and tasks."""
+"""The offers of a new devnet: every workload, by several providers, and tasks."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `ogpu-devnet status` says of seats: who sits, who leaves, who waits and in which place, who is in jail."""
+"""The seats in `ogpu-devnet status`: active, leaving, waiting with their places, and jailed validators."""
 
 from __future__ import annotations
 

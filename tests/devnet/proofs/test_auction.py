@@ -1,4 +1,4 @@
-"""The bars of tasks at auction fall where they should: each with a record that breaks it."""
+"""The bars of tasks at auction fail where they should: each with a record that breaks it."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ Happened = list[tuple[int, Any]]
 
 
 def a_course() -> Happened:
-    """Alice wins, dies behind a milestone; Bob goes on."""
+    """Return a course in which Alice wins and dies after a milestone, and Bob continues."""
     bidders = (ALICE, BOB, CHARLIE)
     return [
         (10, ev.TaskSubmitted(TASK, b"f" * 32, b"w" * 32, 100, 1, 130)),

@@ -1,4 +1,4 @@
-"""Cheats about batches: daemons that lie come to what is reckoned, on a chain in this process; each bar can fall."""
+"""Cheats about batches: lying daemons end with the computed losses, on a chain in this process. Each bar can fail."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +52,7 @@ BY_NAME = {scene.name: scene for scene in SCENES}
 
 
 def cheat_of(scene: BatchScene) -> Callable[[Daemon], None]:
-    """What all are in a scene, whoever is drawn: who answers lies, whoever audits may be lazy."""
+    """Return the daemon change of a scene: racers lie, and auditors may be lazy."""
 
     def bend(daemon: Daemon) -> None:
         lie = LIES.get(scene.mode or "")
@@ -129,12 +129,12 @@ def test_a_cheat_comes_to_what_is_reckoned(tmp_path: Path, scene: BatchScene) ->
 
 @pytest.fixture(scope="module")
 def refuted(tmp_path_factory: pytest.TempPathFactory) -> BatchFacts:
-    """A batch that its auditor found wrong, all whose numbers hold."""
+    """Return a refuted batch with consistent numbers."""
     return played(tmp_path_factory.mktemp("refuted"), BY_NAME["all-wrong"])
 
 
 def changed(facts: BatchFacts, change: Callable[[CheckTrace], Any]) -> list[str]:
-    """What is said where the trace is another one."""
+    """Return the failures after a change of the trace."""
     trace = replace(facts.trace, happened=list(facts.trace.happened))
     change(trace)
     return failures_of(replace(facts, trace=trace))
@@ -218,7 +218,7 @@ def test_a_lie_that_its_auditor_passed_is_said(refuted: BatchFacts) -> None:
 
 
 def test_a_lie_that_its_customer_did_not_dispute_is_said(tmp_path: Path) -> None:
-    """Where auditors pass it, a customer that looks has to find it."""
+    """If auditors pass the lie, a customer that checks has to find it."""
     facts = played(tmp_path, BY_NAME["lazy-about-wrong"])
     said = changed(facts, lambda trace: drop(trace, LeafDoubted))
     assert "its customer disputed None" in said
@@ -233,7 +233,7 @@ def test_a_lie_that_its_customer_did_not_dispute_is_said(tmp_path: Path) -> None
     ],
 )
 def test_what_a_lie_pays_goes_to_judges_then_customer_then_burns(judges: int, held: int, paid: dict[Any, int]) -> None:
-    """Whole where more than a third of those in office say so; else price, fees and a fourth of the price."""
+    """The judges take all if they hold more than a third of the stake. Otherwise they take price, fees and a fourth."""
     right, wrong = Answered(b"r" * 32), Answered(b"w" * 32)
     said = [OpinionOpened(b"u" * 32, b"j%d" % number, Statement(right, bytes(32))) for number in range(judges)]
     said.append(OpinionOpened(b"u" * 32, b"jw", Statement(wrong, bytes(32))))

@@ -1,4 +1,4 @@
-"""What a batch is held to whose provider was killed amid it."""
+"""The bars of a batch whose provider was killed in the middle."""
 
 import json
 import re

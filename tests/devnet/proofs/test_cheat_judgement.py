@@ -1,4 +1,4 @@
-"""The bars of the cheats fall where they should: each with a record that breaks it."""
+"""The bars of the cheats fail where they should: each with a record that breaks it."""
 
 from dataclasses import replace
 from typing import Any
@@ -117,7 +117,7 @@ def test_wrong_work_is_never_paid(mode: str) -> None:
 
 @pytest.mark.parametrize(("in_office", "lost"), [(4, 2_038), (5, 2_038), (6, 225), (7, 225)])
 def test_without_a_court_two_judges_take_all_only_where_they_are_more_than_a_third(in_office: int, lost: int) -> None:
-    """The price is 100 million grains; what is lost is said in millions, rounded up."""
+    """The price is 100 million grains. Losses are in millions, rounded up."""
     price = 10**8
     book = DevnetLedger()
     book.take(5, UnitMatched(UNIT, 1, price, (ALICE, EVE)))

@@ -1,4 +1,4 @@
-"""`make crash`: every kind of strike has its turn, does what it says, and what it finds is a failure."""
+"""`make crash`: every kind of strike has its turn and takes effect, and each finding is a failure."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ SESSIONS = {name: dev_accounts.key(name, dev_accounts.SESSION).hex() for name in
 
 
 class Machine:
-    """Processes that are only names, and a list of what was done to them."""
+    """A machine of processes that are only names, with a list of the strikes."""
 
     def __init__(self) -> None:
         self.up = set(NAMES)
@@ -178,7 +178,7 @@ def test_a_node_that_ended_by_itself_is_not_started_again(struck: Struck, machin
 
 
 def test_a_purge_that_leaves_the_database_is_a_failure(struck: Struck, tmp_path: Path) -> None:
-    """There is no chain specification in the folder, so the command refuses."""
+    """The folder has no chain specification, so the command refuses."""
     with pytest.raises(DevnetError, match=r"purge-chain failed \(2\)"):
         crash_strikes.run_purge(struck.net, struck.net.member("Bob"))
     assert (tmp_path / "bob").exists()

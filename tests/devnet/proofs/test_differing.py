@@ -1,4 +1,4 @@
-"""What a batch whose racers differ is held to: each bar with a trace that breaks it, and the figures."""
+"""The bars of a batch whose racers differ: each with a trace that breaks it, and the figures."""
 
 import asyncio
 from collections.abc import Sequence

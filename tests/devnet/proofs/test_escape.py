@@ -1,4 +1,4 @@
-"""`make escape`: its attempts have names and words."""
+"""`make escape`: its attempts have names and descriptions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a file that was killed many times is held to."""
+"""The bars of a file whose run was killed many times."""
 
 import re
 from dataclasses import replace

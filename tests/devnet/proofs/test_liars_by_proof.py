@@ -1,4 +1,4 @@
-"""Lies in certificates and proofs: each is a lie that only who checks can tell, and whoever checks refuses it."""
+"""Lies in certificates and proofs: only a checking client can find each, and every checking client refuses it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = 40
 
 
 class Scene:
-    """A node with a certified chain, as liars ask it; implements `Mouth`."""
+    """A node with a certified chain, as liars ask it. Implements `Mouth`."""
 
     def __init__(self) -> None:
         self.memory: dict[str, Any] = {}
@@ -63,7 +63,7 @@ class Scene:
         raise AssertionError("does not hang up")
 
     def told(self, name: str, method: str, params: list[Any], value: Any) -> Any:
-        """What arrives in place of a value."""
+        """Return the message that arrives in place of a value."""
         lie = LIES[name]
         assert isinstance(lie, NodeLie)
         message = NodeMessage(NodeQuestion(method, params, 1), {"id": 1, "result": value}, is_item=False)
@@ -89,7 +89,7 @@ FALSE_HEADERS = (
     "signed_by_strangers", "signed_by_too_many", "certificate_of_before", "certificate_without_end",
     "header_of_another_state", "future_head", "header_without_digest",
 )  # fmt: skip
-"""The others say nothing, or something old that is true; and a single validator is all that this chain has."""
+"""The others are silent, or old and true. This chain has only one validator."""
 FALSE_PROOFS = [lie.name for lie in node_lies.LIES if lie.name.startswith("proofs_")]
 
 
@@ -118,7 +118,7 @@ def test_a_false_proof_shows_nothing(scene: Scene, name: str) -> None:
 
 
 def test_the_other_chain_is_whole_and_in_order(scene: Scene) -> None:
-    """So nothing but the pinned genesis hash tells it from the right one."""
+    """Only the pinned genesis hash distinguishes it from the right chain."""
     name, genesis = "chain_of_strangers", state_lies.GENESIS
     assert scene.told(name, "chain_getBlockHash", [0], None) == genesis
     header = header_of(scene.told(name, "chain_getHeader", [genesis], None))

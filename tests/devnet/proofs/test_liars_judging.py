@@ -1,4 +1,4 @@
-"""`make liars`: a bar that is missed is found, and what a lie may do is not called a miss."""
+"""`make liars`: missed bars are found, and the allowed effects of a lie are no misses."""
 
 import asyncio
 from typing import Any, Self, cast
@@ -129,7 +129,7 @@ def test_the_books_take_what_the_accounts_did_and_nobody_else() -> None:
 
 
 class GrowingChain:
-    """Final blocks that become more with every question; each holds one transfer of its height."""
+    """Final blocks, one more with each question. Each holds one transfer of its height."""
 
     def __init__(self, height: int) -> None:
         self.final = height

@@ -1,4 +1,4 @@
-"""What stands between a program and its node or a store: the truth without a lie, and with one only what it changes."""
+"""The proxy between a program and its node or a store: true without a lie, else changed only by the lie."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ async def node(heard: list[str]) -> AsyncIterator[str]:
 
 
 def with_lie(name: str | None, body: Callable[[RpcConnection], Awaitable[Any]]) -> tuple[Any, int, list[str]]:
-    """What a program hears, how often it was lied to, and what the node heard."""
+    """Return the program's answer, the number of lies, and the node's requests."""
 
     async def run() -> tuple[Any, int, list[str]]:
         heard: list[str] = []
@@ -184,7 +184,7 @@ def test_values_are_decoded_changed_and_encoded() -> None:
 
 
 def from_store(name: str | None, method: str) -> tuple[Any, int]:
-    """What somebody gets who asks a store behind a proxy, and how often it lied."""
+    """Return a store's answer through a proxy, and the number of lies."""
 
     async def true(request: web.Request) -> web.Response:
         return web.Response(status=201, text="stored") if request.method == "PUT" else web.Response(body=BLOB)

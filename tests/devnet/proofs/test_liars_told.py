@@ -1,4 +1,4 @@
-"""Every lie for a provider, told to a daemon's chain over a real RPC server: named where it matters, and outlived."""
+"""Every lie to a provider, told to a daemon's chain over a real RPC server: reported if it matters, and survived."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wallet.trust import Trust
 KEY, ALICE = provider_key("//Alice//provider", None), dev_accounts.stash("Alice")
 FOR_PROVIDERS = [lie for lie in LIES.values() if isinstance(lie, NodeLie) and Program.PROVIDER in lie.told]
 LIVE_ONLY = ("signed_by_one", "duties_swallowed", "duties_refused", "duties_of_another")
-"""Here one validator is all of them, one provider all of these, and no duty asks for a call."""
+"""Without effect here: one validator, one provider, and no duty that asks for a call."""
 TOLD_TIMES = 4
 BLOCKS_BEFORE_THE_LIE = 10
 BLOCK_SECONDS = 0.15
@@ -31,7 +31,7 @@ SECONDS_AT_MOST = 12.0
 
 
 class Following:
-    """A daemon's chain at work: it follows the blocks, and reads what duties read; what went wrong is kept."""
+    """A daemon's chain at work: it follows the blocks, reads duties, and keeps the errors."""
 
     def __init__(self, chain: LiveChain, told: list[str]) -> None:
         self.chain, self.told = chain, told
@@ -91,5 +91,5 @@ def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: py
 
 
 def named(lie: NodeLie, told: list[str]) -> bool:
-    """Whether the daemon said so, in one of the lie's words."""
+    """Return True if the daemon reported it in one of the lie's words."""
     return any(word in text for text in told for word in (*lie.words, *PROOF_WORDS))

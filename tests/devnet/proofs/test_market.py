@@ -1,4 +1,4 @@
-"""What a measured market is held to, and whose processor time counts as its."""
+"""The bars of a measured market, and the attribution of processor time."""
 
 import os
 import re
@@ -112,5 +112,5 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def state_of(pid: int) -> str:
-    """As in proc(5): R runs, S waits, T was stopped."""
+    """The states of proc(5): R runs, S waits, T is stopped."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""Every proof that the runner of scenarios runs: its options are read, and its titles have no words missing."""
+"""Every proof of the scenario runner: its options parse, and its titles are complete."""
 
 import importlib
 import pkgutil

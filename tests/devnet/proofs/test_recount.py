@@ -1,4 +1,4 @@
-"""The recount of elections beside the chain's own: equal over random chains, and it says so where one is wrong."""
+"""The recount of elections: equal to the chain's own over random chains, and an error if one is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bars of the roll call over real nodes fall where they should: each with a record that breaks it."""
+"""The bars of the roll call over real nodes fail where they should: each with a record that breaks it."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What `make seats` reads out of the documents."""
+"""The commands that `make seats` reads from the documents."""
 
 import pytest
 

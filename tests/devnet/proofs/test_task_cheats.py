@@ -1,4 +1,4 @@
-"""The cheats about tasks do what they say, and the bars fall where they should: each with a record that breaks it."""
+"""The cheats about tasks behave as described, and each bar fails with a record that breaks it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def request_of(path: Path) -> bytes:
 
 
 def run(kind: type[BentRun], request: bytes) -> list[bytes]:
-    """The states of a run that goes wrong, segment by segment."""
+    """Return the states of a wrong run, segment by segment."""
     right = TRAINING.begin(request)
     bent = kind(Honest())  # type: ignore[arg-type]  # it advances, and no more
     found = [right.initial_state()]
@@ -68,7 +68,7 @@ def run(kind: type[BentRun], request: bytes) -> list[bytes]:
 
 
 def wrong_segments(request: bytes, found: list[bytes]) -> list[int]:
-    """Those that do not lead from a state to the one behind it."""
+    """Return the segments that do not lead from a state to the next."""
     right = TRAINING.begin(request)
     steps = [right.boundary(index + 1) - right.boundary(index) for index in range(right.segments)]
     return [index for index, each in enumerate(steps) if right.advance(found[index], each) != found[index + 1]]
@@ -103,7 +103,7 @@ def test_the_windows_of_the_network_are_numbers_of_a_chain(tmp_path: Path) -> No
 
 
 class SceneOfATest:
-    """What the chain says of a scene in which everything went as it should."""
+    """A chain's record of a scene without any failure."""
 
     def __init__(self, name: str, losses: list[TaskLoss] | None = None) -> None:
         self.scene: CheatScene = next(scene for scene in SCENES if scene.name == name)

@@ -1,4 +1,4 @@
-"""The daemons that cheat about tasks, each beside honest ones on a chain in this process: real pallets, trainings."""
+"""The daemons that cheat about tasks, each among honest ones on a chain in this process: real pallets and trainings."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ async def cheating(village: TaskVillage, place: int, mode: str) -> Miner:
 
 
 async def disputed(village: TaskVillage) -> bytes:
-    """A task whose customer disputes whatever is stated."""
+    """Return a task whose customer disputes any result."""
     task = await village.submit()
     await village.until(task, TaskState.SUBMITTED)
     village.ask(TrainingMarket.dispute(task=task, segment=None))

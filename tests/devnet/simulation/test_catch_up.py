@@ -1,4 +1,4 @@
-"""Who joins after many epochs: the headers carry every handoff, and what they do not carry comes from storage."""
+"""Nodes that join after many epochs: headers carry every handoff, or storage supplies it."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ SECONDS = 120
 
 
 def grown(seed: int) -> World[SimulatedNode]:
-    """Four validators through slow spells; the fifth node has not started."""
+    """Return four validators after slow spells. The fifth node has not started."""
     world = make_world(SimulatedScenario("late", 4, followers=1, late=1, storm_s=0, parameters=SHORT), seed)
     for node in world.nodes[:-1]:
         node.start()
@@ -30,7 +30,7 @@ def grown(seed: int) -> World[SimulatedNode]:
 
 
 def left_out(world: World[SimulatedNode]) -> int:
-    """How many boundaries of the final chain no header names."""
+    """Return the number of boundaries of the final chain that no header names."""
     node = world.nodes[0]
     chain = [node.blocks[node.disk.ancestors[height]] for height in range(1, node.disk.final.height + 1)]
     named = {facts.final_ref.height for facts in chain if facts.final_ref is not None}
@@ -39,7 +39,7 @@ def left_out(world: World[SimulatedNode]) -> int:
 
 
 def joins(world: World[SimulatedNode]) -> bool:
-    """Whether the last node gets to the tip."""
+    """Return True if the last node reaches the tip."""
     world.nodes[-1].start()
     world.run_until(world.now_ms + 15_000)
     assert world.findings.conflicting_finals == []
@@ -68,7 +68,7 @@ def test_boundaries_that_no_header_carries_are_served_for_ever() -> None:
 
 @pytest.mark.usefixtures("old_rules")
 def test_without_the_stored_ones_a_late_node_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stood at block 23 of 1,092, for ever."""
+    """It stopped at block 23 of 1,092."""
     sound = SimulatedNode.execute
 
     def forgetful(node: SimulatedNode, effect: ev.Effect) -> None:

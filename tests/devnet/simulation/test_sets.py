@@ -1,4 +1,4 @@
-"""Networks whose sets change: by the cut, by chance, with nobody in common; and who joins from handoffs alone."""
+"""Networks with changing sets: at the cut, at random, without a common member; and nodes that join by handoffs."""
 
 from dataclasses import replace
 from random import Random

@@ -1,4 +1,4 @@
-"""Any connected network of honest nodes finalises, whatever its shape; a full mesh pays nothing for it."""
+"""Any connected network of honest nodes finalises, in any shape. A full mesh has no extra cost."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def test_connected_is_enough(size: int, shape: str) -> None:
 
 
 def apart(followers: int) -> World[SimulatedNode]:
-    """Four validators that meet nobody but the full nodes between them."""
+    """Return four validators that connect only to the full nodes between them."""
     world = make_world(SimulatedScenario("apart", 4, followers=followers, storm_s=0), 1)
     world.links = both_ways(
         (validator, 4 + place)
@@ -62,7 +62,7 @@ def test_without_passing_on_they_stand_still(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_full_mesh_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the nodes have told each other whom they reach, which takes them a part of a second."""
+    """The cost ends once the nodes know each other's connections, after a fraction of a second."""
     world = make_world(SimulatedScenario("mesh", 7, storm_s=0), 1)
     for node in world.nodes:
         node.start()

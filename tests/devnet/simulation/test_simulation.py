@@ -113,7 +113,10 @@ def test_seed_repeats_bit_for_bit_whatever_the_hash_seed() -> None:
 
 
 def failures_until_caught(scenario: SimulatedScenario, first: int = 0) -> str:
-    """What the first seed shows that catches the bug; `first` is the one that does today, so that none is in vain."""
+    """Return the failures of the first seed that catches the bug.
+
+    `first` is the present one, so that no run is wasted.
+    """
     for seed in range(first, first + SEEDS_UNTIL_CAUGHT):
         failures = run(scenario, seed).failures
         if any("liveness" not in failure and "only" not in failure for failure in failures):
@@ -168,7 +171,7 @@ def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.nightly
 def test_a_vote_that_is_never_asked_for_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three that must all sign, one had its database put back, and was asked while it could not sign."""
+    """One of three required signers had a restored database, and received the request while it could not sign."""
     scenario = SimulatedScenario("n4-put-back", 4, silent=1, storm=scenarios.PUT_BACK_MIX, storm_s=60)
     assert run(scenario, 1).failures == ()
     monkeypatch.setattr(Gadget, "is_silent", lambda _: False)

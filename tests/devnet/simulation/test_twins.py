@@ -1,4 +1,4 @@
-"""Twins: sound gadgets pass every scenario, planted bugs are found, a missed bar is an exit status."""
+"""Twins: sound gadgets pass every scenario, planted bugs are found, a missed bar sets the exit status."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ LINKS_ARE_NEEDED = (103_322,)
 
 
 def failures_of(count: int) -> str:
-    """What the first scenario shows that fails, of so many."""
+    """Return the failures of the first failing scenario out of `count`."""
     return next((" ".join(found) for number in choose(count) if (found := play(number).failures)), "")
 
 
@@ -46,7 +46,7 @@ def test_half_a_quorum_makes_two_finals(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_proposal_over_rounds_that_nobody_skipped_makes_two_finals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One scenario in some hundred shows it, so these are named; others show it after a change of what is drawn."""
+    """One scenario in some hundred shows it, so these are named. After a change of the draws, others do."""
     monkeypatch.setattr(
         Rounds, "links", lambda self, parent, round_: (parent == 0 or parent in self.notarised) and parent < round_
     )

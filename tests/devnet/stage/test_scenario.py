@@ -1,4 +1,4 @@
-"""The runner of scenarios: which networks it opens, what it says and writes, and its exit status."""
+"""The runner of scenarios: its networks, its output and files, and its exit status."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
-"""No lie about a batch earns anything: each against 1,000 batches, by the exact chance and by the draws of beacons.
+"""No lie about a batch pays: each against 1,000 batches, by the exact probability and by the draws of beacons.
 
-docs/batches.md has the formula: a lie gains at most what its false leaves are paid, and risks at least that.
+docs/batches.md has the formula: a lie gains at most the payment of its false leaves, and risks at least that.
 """
 
 import os
@@ -27,7 +27,7 @@ from runtime.cryptography.hashing import blake2_256
 # A cheat is a function from a batch to a claim. Its gain is what it is paid and saves beside an honest provider; found
 # out, it loses the collateral and what it was paid. Chances are exact fractions; draws are those of the chain.
 PRICE = 10**12
-"""What the customer pays at most, and the collateral by the rules, in grains."""
+"""The customer's greatest price, and the collateral by the rules, in grains."""
 GENESIS, SALT = bytes(32), bytes([9]) * 32
 SIZES = (2, 3, 8, 31, 32, 33, 66)
 SHARES = (0, 100_000, 250_000, WHOLE)
@@ -35,17 +35,17 @@ SHARES = (0, 100_000, 250_000, WHOLE)
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of the chain, or one of them broken."""
+    """The rules of the chain, or with one of them broken."""
 
     collateral: int = PRICE
     floor: Callable[[int, int], int] = weight_floor
-    """Of the tokens allowed and the requests."""
+    """The weight floor, from the allowed tokens and the requests."""
     weighs_inputs_as_paid: bool = True
 
 
 @dataclass(frozen=True)
 class TrueBatch:
-    """A batch and what is right: its outcomes, and the tokens out that each request allows."""
+    """A batch with its right outcomes and the allowed output tokens of each request."""
 
     unit: bytes
     share: int
@@ -79,7 +79,7 @@ class TrueBatch:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a provider states, the paths that it can show, and the work that it did for it."""
+    """A provider's claim, the paths that it can show, and its real work."""
 
     totals: Totals
     paths: tuple[LeafPath, ...]
@@ -92,7 +92,7 @@ Cheat = Callable[[TrueBatch, Random], Claim]
 def seeded_batches(
     count: int, *, sizes: tuple[int, ...] = SIZES, shares: tuple[int, ...] = SHARES
 ) -> Iterator[TrueBatch]:
-    """So many seeded batches: short and long inputs, outputs that end early, a request in 20 that is none."""
+    """Yield seeded batches: short and long inputs, outputs that end early, and invalid requests (1 in 20)."""
     chance = Random("batches")
     for number in range(count):
         size = chance.choice(sizes)
@@ -135,7 +135,7 @@ def dearest_wrong(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def all_inflation_in_one_leaf(batch: TrueBatch, chance: Random) -> Claim:
-    """Everything is computed; one leaf claims all tokens that the price allows beside the true ones."""
+    """Compute everything, and let one leaf claim all tokens that the price allows beyond the true ones."""
     index = chance.randrange(batch.size)
     return claim_with(batch, {index: inflated(batch, index, batch.right.unused)})
 
@@ -173,7 +173,7 @@ def tokens_beside_a_right_node(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
-    """The last request is left out, and the totals say all the same that there are as many leaves as requests."""
+    """Leave out the last request, while the totals claim a leaf for every request."""
     cut = batch.leaves[:-1]
     totals = replace(totals_of(cut), requests=batch.size)
     computed = sum(work_of(batch, outcome) for outcome in batch.outcomes[:-1])
@@ -181,14 +181,14 @@ def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def claimed(batch: TrueBatch, told: ToldBatch, skipped: Sequence[int] = ()) -> Claim:
-    """A claim of who computed all but those skipped."""
+    """Return a claim of a provider that computed all but the skipped leaves."""
     computed = sum(work_of(batch, outcome) for outcome in batch.outcomes)
     computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped)
     return Claim(told.totals, told.paths, computed)
 
 
 def not_computed(batch: TrueBatch, told: ToldBatch) -> Claim:
-    """A claim of who computed what it states rightly, and nothing else."""
+    """Return a claim of a provider that computed only its true statements."""
     pairs = enumerate(zip(told.outcomes, batch.outcomes, strict=True))
     return claimed(batch, told, [index for index, (said, true) in pairs if said != true])
 
@@ -199,7 +199,7 @@ def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: S
 
 
 def inflated(batch: TrueBatch, index: int, more: int) -> Completed:
-    """A made-up output with so many tokens beside the true ones."""
+    """Return a made-up output with `more` extra tokens."""
     true = batch.outcomes[index]
     tokens_out = true.tokens_out if isinstance(true, Completed) else 0
     return Completed(b"inflated", batch.leaves[index].tokens_in, tokens_out + more)
@@ -212,19 +212,19 @@ def work_of(batch: TrueBatch, outcome: BatchOutcome) -> int:
 # -------------------------------------------------------------------------------------------------------- the reckoning
 @dataclass(frozen=True)
 class Reckoning:
-    """What a claim comes to beside an honest one, in grains. Work costs a share of what is paid for it."""
+    """The balance of a claim against an honest one, in grains. Work costs a share of its pay."""
 
     overpaid: int
-    """What it is paid beside an honest claim; negative where it forgoes pay."""
+    """The pay beyond an honest claim's, negative for forgone pay."""
     skipped: int
-    """What is paid for the work that it did not do."""
+    """The pay for work that was not done."""
     at_stake: int
-    """What it loses when it is found out: the collateral, and all that it was paid."""
+    """The loss on discovery: the collateral, and all its pay."""
     chance: Fraction
     caught: tuple[bool, ...]
 
     def gain(self, cost_share: int) -> int:
-        """If nobody looked."""
+        """Return the gain without any audit."""
         return self.overpaid + cost_share * self.skipped
 
     def expected(self, cost_share: int) -> Fraction:
@@ -236,12 +236,12 @@ class Reckoning:
 
     @property
     def variance(self) -> Fraction:
-        """Of the mean over the draws."""
+        """Return the variance of the mean over the draws."""
         return self.chance * (1 - self.chance) * self.at_stake**2 / len(self.caught)
 
 
 def reckon(batch: TrueBatch, claim: Claim, rules: Rules, beacons: int) -> Reckoning:
-    """The claim before so many beacons."""
+    """Evaluate the claim before `beacons` draws."""
     floor = rules.floor(-(-batch.allowed // WHOLE), batch.size)
     share = batch.share if rules.weighs_inputs_as_paid else WHOLE
     sound = sound_stretches(batch, claim, floor, share)
@@ -264,7 +264,7 @@ def reckon(batch: TrueBatch, claim: Claim, rules: Rules, beacons: int) -> Reckon
 
 
 def sound_stretches(batch: TrueBatch, claim: Claim, floor: int, share: int) -> list[tuple[int, int]]:
-    """The parts of the line for which the provider can show a path, and whoever computes the leaf finds the same."""
+    """Return the parts of the line with a path that the provider can show and with a leaf that auditors confirm."""
     sound = []
     for path in claim.paths:
         if not holds(claim.totals, path):
@@ -285,7 +285,7 @@ def seed_of(number: int) -> bytes:
 BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 100
 BEACONS = 8
 FREE, DEAR = 0, 1
-"""Shares of the pay that work costs: nothing, and all of it, where what is saved by not working is worth most."""
+"""Shares of the pay that work costs: nothing, and all of it, where skipped work saves most."""
 
 LIES: list[Cheat] = [
     one_wrong,
@@ -316,7 +316,7 @@ HOPELESS = {
     (fewer_leaves_stated_as_all, FREE),
     (fewer_leaves_stated_as_all, DEAR),
 }
-"""Lies that would gain nothing if nobody looked: they save what costs nothing, or forgo as much as they save."""
+"""Lies without gain even if unaudited: they save free work, or forgo as much as they save."""
 
 
 @cache
@@ -345,7 +345,7 @@ def test_a_lie_earns_nothing(cheat: Cheat, cost_share: int) -> None:
 
 @pytest.mark.parametrize("cheat", LIES, ids=lambda cheat: cheat.__name__)
 def test_a_fifth_of_the_looks_may_be_worth_nothing(cheat: Cheat) -> None:
-    """The margin of the formula is a quarter, where what the floor is rounded up by does not count."""
+    """The margin of the formula is a quarter if the rounding of the floor does not count."""
     for batch, reckoning in zip(population(), tried(cheat), strict=True):
         if batch.allowed >= 40 * batch.size * WHOLE:
             assert reckoning.gain(DEAR) <= Fraction(4, 5) * reckoning.chance * reckoning.at_stake
@@ -359,7 +359,7 @@ def test_an_honest_provider_is_never_caught() -> None:
 
 
 def test_fewer_leaves_than_requests_are_refused_by_their_count() -> None:
-    """Stated as what they are, they are not what the unit asks for; as more, they have another root."""
+    """A true count differs from the unit's count, and a false one has another root."""
     for batch in population():
         cut = totals_of(batch.leaves[:-1])
         assert cut.requests < batch.size
@@ -397,7 +397,7 @@ def test_no_lie_at_all_earns(limits: list[int], tokens_in: int, share: int, numb
 
 
 def worth(cheat: Cheat, batches: list[TrueBatch], rules: Rules) -> Fraction:
-    """What a lie earns beside an honest provider, as drawn, over so many batches, in prices."""
+    """Return the drawn gain of a lie over an honest provider, over all batches, in prices."""
     chance = Random(cheat.__name__)
     reckonings = [reckon(batch, cheat(batch, chance), rules, BEACONS) for batch in batches]
     return sum((reckoning.drawn(DEAR) for reckoning in reckonings), Fraction(0)) / PRICE
@@ -411,7 +411,7 @@ def early_ends(longest_in: int, share: int) -> list[TrueBatch]:
 
 
 def the_same_for_all(allowed: int, requests: int) -> int:
-    """A floor that leaves nothing to what a leaf claims."""
+    """Return a floor that ignores the claims of leaves."""
     return 10**9
 
 
@@ -424,7 +424,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("rules", "longest_in", "share"), BROKEN.values(), ids=BROKEN.keys())
 def test_without_a_rule_a_lie_earns(rules: Rules, longest_in: int, share: int) -> None:
-    """What each rule is for: the same reckoning, with one of them broken, finds a lie that pays."""
+    """Each rule is needed: with it broken, a lie pays."""
     batches = early_ends(longest_in, share)
     assert worth(all_inflation_in_one_leaf, batches, rules) > 0
     assert worth(all_inflation_in_one_leaf, batches, Rules()) < 0

@@ -1,4 +1,4 @@
-"""Points on the line of the leaves: each names one leaf, shown by a path, as often as the leaf weighs."""
+"""Points on the line of the leaves: each names one leaf, shown by a path, in proportion to the leaf's weight."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Lists of a customer and of a provider: what comes back is what went in, and nothing is too large or too many."""
+"""Lists of requests and outcomes: they decode to their input, and refuse too large or too many items."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_the_largest_lists() -> None:
 
 
 def batch_of(size: int, item_bytes: int, overhead: int) -> list[int]:
-    """Lengths of items whose encoded list has `size` bytes in all: full ones, and a last one that fills up."""
+    """Return item lengths whose encoded list has `size` bytes: full items, and a last one for the rest."""
     full = item_bytes + overhead
     count = (size - 2) // full
     return [item_bytes] * count + [size - 2 - count * full - overhead]

@@ -127,7 +127,7 @@ def test_every_bit_of_the_totals_is_bound(leaves: list[Leaf]) -> None:
 
 
 def changed_totals(totals: Totals) -> list[Totals]:
-    """Every totals that differs in one bit."""
+    """Yield all totals that differ in one bit."""
     return (
         [replace(totals, requests=totals.requests ^ 1 << bit) for bit in range(32)]
         + [replace(totals, tokens_in=totals.tokens_in ^ 1 << bit) for bit in range(64)]
@@ -138,7 +138,7 @@ def changed_totals(totals: Totals) -> list[Totals]:
 
 @given(leaves=batches, data=st.data())
 def test_no_bit_of_a_path_may_change(leaves: list[Leaf], data: st.DataObject) -> None:
-    """A path that differs does not hold, or its leaf does not open: index and tokens stand in the leaf's hash."""
+    """A changed path does not hold, or its leaf does not open: index and tokens are in the leaf's hash."""
     totals = totals_of(leaves)
     index = data.draw(st.integers(0, len(leaves) - 1))
     path = leaf_path(leaves, index)
@@ -183,7 +183,7 @@ def test_a_path_says_nothing_of_a_digest() -> None:
 
 
 def test_inner_sums_that_are_not_those_of_the_leaves_open_no_leaf_below() -> None:
-    """A liar writes 1,000 tokens over two leaves that have 22: root and totals are what it says, but no path holds."""
+    """A liar claims 1,000 tokens over two leaves that have 22. Root and totals follow its claim, but no path holds."""
     a, b, c = leaf_hash(0, A), leaf_hash(1, B), leaf_hash(2, C)
     ab = inner_hash(a, (1, 2), b, (10, 20))
     lied = Totals(3, 111, 1_200, inner_hash(ab, (11, 1_000), c, (100, 200)))
@@ -201,7 +201,7 @@ def test_inner_sums_that_are_not_those_of_the_leaves_open_no_leaf_below() -> Non
 
 @pytest.mark.parametrize("sibling", [TreeNode(bytes(32), U64_MAX, 0), TreeNode(bytes(32), 0, U64_MAX)])
 def test_sums_beyond_64_bits_are_refused(sibling: TreeNode) -> None:
-    """By wrapping round, a sum of 2^64 would be none: here the totals are what a wrapped sum would come to."""
+    """A sum of 2^64 would wrap to 0. Here the totals equal a wrapped sum."""
     node = leaf_hash(0, Leaf(1, 1, bytes(32)))
     top = inner_hash(node, (1, 1), sibling.hash, (sibling.tokens_in, sibling.tokens_out))
     for totals in (
@@ -228,7 +228,7 @@ def test_places_that_there_are_not(requests: int, index: int) -> None:
 
 
 def test_a_tree_of_more_leaves_than_a_batch_may_have() -> None:
-    """The last leaf of 4,097 stands alone on its side: its path is short, and right."""
+    """The last leaf of 4,097 is alone on its side: its path is short, and right."""
     node, left = leaf_hash(REQUESTS_MAX, A), TreeNode(bytes(32), 5, 6)
     top = inner_hash(left.hash, (5, 6), node, (1, 2))
     assert not holds(Totals(REQUESTS_MAX + 1, 6, 8, top), LeafPath(REQUESTS_MAX, 1, 2, node, (left,)))

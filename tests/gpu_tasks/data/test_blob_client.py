@@ -1,4 +1,4 @@
-"""Stores that drip: a fetch and a posting go on beside them, and they are asked last from then on."""
+"""Slow stores: a fetch and a posting continue beside them, and they come last from then on."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ class Store:
 
 @contextlib.asynccontextmanager
 async def asking(*drips: bool) -> AsyncIterator[tuple[BlobClient, list[Store]]]:
-    """A client and so many stores, some of which drip."""
+    """Yield a client and some stores, slow ones among them."""
     stores = [Store(drips=drip) for drip in drips]
     runners = [await store.start() for store in stores]
     async with BlobClient(private=True) as client:
@@ -114,7 +114,7 @@ async def test_many_fetches_from_one_store_that_drips_leave_room_for_others() ->
 
 
 async def test_who_drips_leaves_nobody_s_inventory_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them are asked within a fixed time: 74 that drip, of 32 at once, were all that it had room for."""
+    """All are asked within a fixed time. With room for 32 at once, 74 slow ones took all of it."""
     monkeypatch.setattr(blob_client, "GRACE_SECONDS", 600.0)  # none of them has ended when the last one is open
     async with asking(*[True] * (blob_client.TRANSFERS_MAX + 1), False) as (client, stores):
         stuck = [asyncio.create_task(client.inventory_of(store.url)) for store in stores[:-1]]

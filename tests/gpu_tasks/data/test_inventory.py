@@ -1,4 +1,4 @@
-"""Inventories: whose word they are, how long it counts, and what is none."""
+"""Inventories: their signers, their lifetime, and invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of the market are those of the chain's own API, proved where the client proves: a real server, a real chain."""
+"""Reads of the market equal those of the chain's own API, proved by proving clients: a real server, a real chain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Answer = Callable[[str, RpcJson], RpcJson]
 
 @contextlib.asynccontextmanager
 async def asking(folder: Path) -> AsyncIterator[tuple[VerifiedClient, dict[str, Answer]]]:
-    """A client, and a table whose entry `lie` changes what the node answers."""
+    """Yield a client, and a table whose entry `lie` changes the node's answers."""
     async with served(folder) as (node, port):
         node.author()
         async with await VerifiedClient.connect(f"ws://127.0.0.1:{port}") as client:
@@ -43,7 +43,7 @@ async def asking(folder: Path) -> AsyncIterator[tuple[VerifiedClient, dict[str, 
 
 
 async def agrees(client: ChainClient, at: bytes) -> None:
-    """Every read says what the API says of the same block."""
+    """Check that every read equals the API's answer for the same block."""
     table = await client.query("GpuTasksApi_devices", at=at)
     assert table
     assert await market_reads.devices(client, at) == table
@@ -76,7 +76,7 @@ async def test_reads_are_those_of_the_api_with_proof_and_without(tmp_path: Path)
 async def test_a_node_that_hides_entries_hides_none_or_is_named(
     tmp_path: Path, read: Callable[[ChainClient], Awaitable[object]]
 ) -> None:
-    """It names no key, and gives all of a proof but one node: what is then left is the whole list, or is refused."""
+    """The node names no key, and omits one node of a proof. The list is then complete or refused."""
     async with asking(tmp_path) as (client, lies):
         whole, refused = await read(client), 0
         lies["lie"] = lambda method, said: {} if method == "state_getReadProof" else said

@@ -1,4 +1,4 @@
-"""Names that nobody answers for: others are looked up beside them, and a program ends when it is done."""
+"""Unanswered names: other look-ups continue beside them, and a program ends without waiting for them."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]
 
 
 class SlowNames:
-    """Names whose answer comes when it is let go."""
+    """Names that resolve only when the test allows it."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -41,7 +41,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
 
 
 async def test_names_that_nobody_answers_for_keep_nothing_else_waiting(names: SlowNames) -> None:
-    """The loop's own threads are a few, and files, stores and containers wait for one of them."""
+    """The loop has few threads, and files, stores and containers each wait for one of them."""
     resolver = NameResolver()
     slow = [asyncio.create_task(resolver.resolve(f"slow{number}.example", 80)) for number in range(LOOKUPS_MAX - 1)]
     while names.asked < len(slow):

@@ -1,4 +1,4 @@
-"""Inputs that no store takes whole: cut, named, put together again; and what a manifest may make others fetch."""
+"""Inputs too long for a store: cut, listed, put together again, and the reader's cost of a manifest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEY = SealKey(bytes([7]) * 32)
 
 
 class Pieces:
-    """A store that counts what is asked of it."""
+    """A store that counts its requests."""
 
     def __init__(self, *blobs: bytes) -> None:
         self.blobs = {address_of(blob): blob for blob in blobs}
@@ -51,7 +51,7 @@ class Pieces:
 
 
 def manifest(length: int, pieces: list[bytes]) -> bytes:
-    """As it is written, by its definition."""
+    """Return a manifest's bytes by its definition."""
     count = len(pieces)
     compact = (
         bytes([count << 2])
@@ -159,7 +159,7 @@ def test_whatever_stands_there_ends_in_a_whole_or_an_error(tail: bytes) -> None:
 
 
 def test_what_the_largest_manifest_costs_its_reader() -> None:
-    """The whole, a piece of it, and what grows beside them: not more than twice what may be sealed."""
+    """The whole, one piece, and their overhead: at most twice the limit of sealed content."""
     pieces = [bytes([number]) * PIECE_BYTES for number in range(16)]
     store, named = Pieces(*pieces), manifest(16 * PIECE_BYTES, [address_of(piece) for piece in pieces])
 

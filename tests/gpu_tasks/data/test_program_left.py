@@ -1,4 +1,4 @@
-"""What a program leaves: outputs whole or not at all, lines as many as have room, the last ones."""
+"""The remains of a program: outputs complete or missing, and the last log lines that fit."""
 
 import pytest
 from hypothesis import given

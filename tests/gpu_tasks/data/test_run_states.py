@@ -1,4 +1,4 @@
-"""Checkpoints and results: what is in their blobs is believed as far as it hashes to what was stated."""
+"""Checkpoints and results: the content of their blobs counts only if it hashes to the stated root."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_what_was_not_stated_is_refused_with_what_is_wrong() -> None:
 
 
 def milestone(number: int, digests: tuple[bytes, ...] = DIGESTS) -> Milestone:
-    """As it is stated of a run."""
+    """Return the statement of a run's milestone."""
     return Milestone(number, root_of(digests[: state_index(ORDER, number) + 1]), 7, b"b" * 32)
 
 
@@ -79,7 +79,7 @@ def test_a_run_goes_on_from_a_milestone_whose_last_state_it_has(number: int) -> 
 
 
 def test_a_result_begins_with_its_leg_and_with_what_counts_of_that() -> None:
-    """Of legs that begin behind milestone 1, of which 3 counts: s(2) begins it, and s(7) is the end of milestone 3."""
+    """The leg begins behind milestone 1, and milestone 3 counts: s(2) begins it, and s(7) ends milestone 3."""
     task = replace(a_task(behind=1, done=2), order=ORDER)
     begun = replace(task, begun_from=milestone(1).root)
     held = HeldCheckpoint(milestone(3), b"h" * 32)

@@ -76,7 +76,7 @@ def sealed_with_a_box_before(monkeypatch: pytest.MonkeyPatch, readers: list[byte
 
 
 def test_a_box_of_another_key_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who opened the first box that was its own had nothing, and every other reader saw that it had its box."""
+    """A reader with a false box before its own read nothing, while all others saw its right box."""
     blob = sealed_with_a_box_before(monkeypatch, [ALICE.public, BOB.public])
     assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == []
     assert BOB.open(blob) == b"x"
@@ -90,7 +90,7 @@ def test_who_has_boxes_of_other_keys_alone_is_left_out(monkeypatch: pytest.Monke
 
 
 def test_what_is_sealed_now_is_opened_by_programs_of_another_day() -> None:
-    """A blob lies for months: whoever changes its form gives it another version."""
+    """A blob is stored for months. A change of its form needs another version."""
     key = bytes(range(32))
     assert sealing._nonce_of(key).hex() == NONCE
     assert blake2_256(sealing._box(key, ALICE.public)).hex() == BOX

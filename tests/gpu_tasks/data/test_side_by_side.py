@@ -1,4 +1,4 @@
-"""Several at once: who is slow is overtaken, and the whole ends."""
+"""Several attempts at once: slow ones are overtaken, and the search ends."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ from gpu_tasks.data.side_by_side import AT_ONCE_MAX, all_side_by_side, side_by_s
 
 
 class Scene:
-    """Tries whose ends the test decides; `begun` tells in which order they began."""
+    """Attempts that end at the test's command. `begun` has their order."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

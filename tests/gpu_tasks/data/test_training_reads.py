@@ -1,4 +1,4 @@
-"""Reads of tasks, with proof and without: the same records, whatever is planted."""
+"""Reads of tasks, with and without proof: the same records for any planted state."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_open_auctions_are_listed(tmp_path: Path, state: TaskState) -> None:
 
 
 def test_a_customer_s_tasks_are_found_by_their_numbers(tmp_path: Path) -> None:
-    """What was planted before the genesis hash was known has another name: its number names no task."""
+    """A task planted before the genesis hash was known has another id, so its number leads to no task."""
 
     async def body(client: ChainClient, at: bytes) -> None:
         assert await training_reads.tasks_of(client, BOB, at) == []

@@ -1,4 +1,4 @@
-"""Hooks and inherents share what a block has for them: what there is no room for waits, or makes the block invalid."""
+"""Hooks and inherents share their part of a block: excess work waits, or makes the block invalid."""
 
 import random
 
@@ -38,7 +38,7 @@ UNITS = 2
 
 
 class Greedy(Pallet, index=99):
-    """A hook before the market's that leaves nothing of a block, as long as there are few heights."""
+    """A hook before the market's that uses a whole block, for the first few heights."""
 
     lock: TrustLock
 
@@ -50,7 +50,7 @@ class Greedy(Pallet, index=99):
 
 
 def closed(chain: MarketChain) -> list[SignedAttestation]:
-    """Attestations that may be attached in the next block: two of each unit, the second of which settles it."""
+    """Return attestations for the next block: two of each unit, the second of which settles it."""
     chain.blocks(2)
     units = chain.post(*(terms(racers=2) for _ in range(UNITS)))
     while any(chain.unit(unit).state is UnitState.QUEUED for unit in units):

@@ -1,4 +1,4 @@
-"""What is committed to, byte by byte, as the page for authors of other clients says, without this project's codec."""
+"""The bytes of commitments by the page for authors of other clients, without this project's codec."""
 
 from hashlib import blake2b
 from pathlib import Path

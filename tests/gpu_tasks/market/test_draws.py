@@ -1,4 +1,4 @@
-"""Draws: distinct owners, only eligible slots, in an order that goes by bonds."""
+"""Draws: distinct owners, only eligible slots, in an order weighted by bonds."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ def test_in_office_only_who_is_light_enough_races_and_so_many_as_are_to_spare() 
 
 
 def test_who_leaves_an_office_race_puts_no_rival_out_of_it() -> None:
-    """Whether one more fits is not looked at while drawing: a slot less never bars who was drawn."""
+    """The draw does not check whether one more fits, so a missing slot never bars a drawn one."""
     slots = [slot(number, number) for number in range(8)]
     stakes = {one.owner: 10 for one in slots[:5]}
     wanted = replace(WANTED, judges=stakes, spare=Spare(2, 10))
@@ -95,7 +95,7 @@ def test_owners_are_distinct_and_order_does_not_matter(
 
 
 def test_leaving_after_the_beacon_is_known_puts_no_rival_out_of_the_race() -> None:
-    """An owner of many accounts who withdraws some of them cannot find a draw without an honest racer."""
+    """An owner of many accounts cannot withdraw some of them to get a draw without an honest racer."""
     mine, honest = [slot(number, number) for number in range(1, 9)], [slot(20 + n, 20 + n) for n in range(8)]
     rivals = {one.owner for one in honest}
     for number in range(20):
@@ -127,7 +127,7 @@ def test_units_of_one_beacon_take_what_is_left_in_its_order() -> None:
 
 
 def test_owners_are_drawn_by_the_sum_of_their_bonds() -> None:
-    """One owner has two of three equal devices: it comes first in two of three draws, with either of them."""
+    """One owner has two of three equal devices. It comes first in two of three draws, with either of them."""
     slots, rounds = [slot(1, 1), slot(2, 1), slot(3, 2)], 3_000
     first = [draw_racers(slots, WANTED, 1, seed=n.to_bytes(4, "big"), label=b"u")[0] for n in range(rounds)]
     assert abs(sum(one.owner == slots[0].owner for one in first) - rounds * 2 // 3) < rounds // 20

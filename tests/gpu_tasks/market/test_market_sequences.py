@@ -1,4 +1,4 @@
-"""Chains under right and wrong calls of everybody: no grain is made, lost or stuck, and all that was begun ends.
+"""Chains under right and wrong calls of all accounts: no grain is made, lost or stuck, and every process ends.
 
 The steps are those of `make economy`, which balances all books after each. Windows are so short that tasks, units and
 cases live their whole lives in a test. In half of the chains most calls are about tasks, and few units take devices.
@@ -40,7 +40,7 @@ STANDING = {"InferenceMarket.ServiceDeposit", "InferenceMarket.OfferDeposit"}
 
 
 def is_idle(bound: Bound) -> bool:
-    """Whether no record is left of a unit, a task or a case."""
+    """Return True if no record of a unit, a task or a case is left."""
     inference, training, courts = bound[InferenceMarket], bound[TrainingMarket], bound[Courts]
     checks, disputes = bound[LeafChecks], bound[LeafDisputes]
     records = (inference.units, inference.duties, training.tasks, training.bids, training.held_bids, training.duties)
@@ -49,7 +49,7 @@ def is_idle(bound: Bound) -> bool:
 
 
 def mostly_of_tasks(world: World, who: Actor) -> Call:
-    """A random call; three of four are about tasks."""
+    """Return a random call. Three of four are about tasks."""
     if world.chance.random() < 0.25:
         return draw(world, who)
     return next(call for call in iter(partial(draw, world, who), None) if call.name.startswith("TrainingMarket."))

@@ -33,7 +33,7 @@ BLOCKS = 150
 def simulate(
     seed: int, habits: tuple[Habit, ...], blocks: int = BLOCKS, queue: int | None = None
 ) -> tuple[MarketChain, list[Agent]]:
-    """A market under load for a while, whose devices take some units ahead."""
+    """Run a market under load for `blocks` blocks, with queues of `queue` units."""
     chance = random.Random(seed)
     ahead = seed % 4 if queue is None else queue
     chain = MarketChain(named_keys(len(habits)), final_lag=chance.randint(1, 4), chance=chance, queue=ahead)
@@ -99,7 +99,7 @@ def test_more_units_than_a_block_may_look_at() -> None:
 
 
 def test_records_that_go_cost_no_block_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Posted and cancelled at once, units cost little; carried from block to block, their lists halted the chain."""
+    """Units posted and cancelled at once cost little. Their lists, carried from block to block, halted the chain."""
     monkeypatch.setattr(intake, "ADMITTED_MAX", Weight(10**15))  # more than a block takes in: the records count here
     chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 9, "InferenceMarket.unit_keep": 9})
     chain.blocks(3)

@@ -1,4 +1,4 @@
-"""Attacks on the market that worked once: each test says what holds now."""
+"""Attacks on the market that once worked: each test checks the defence."""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +44,7 @@ from unit_cases import RIGHT, WRONG, post_unit, racers_of
 
 SYBIL, SECOND = Keys("sybil"), Keys("second sybil")
 DEAR = 40 * OGPU
-"""A price of which a seat takes 800 oGPU."""
+"""A price whose seat costs 800 oGPU."""
 PATIENCE = 40
 """Blocks in which a unit is drawn, or never will be."""
 Opinions = Callable[[Keys], Answered | None]
@@ -56,18 +56,18 @@ def join(chain: MarketChain, keys: Keys, *, service: int, ask: int = 1) -> None:
 
 
 def create_service(chain: MarketChain, *, price_min: int = 1, price_max: int = 100 * OGPU) -> None:
-    """A block in which the customer names service 1, whose prices are its own."""
+    """Make a block in which the customer creates service 1 with its own prices."""
     service = ServiceTerms(b"own", WORKLOAD, MODEL, per_thousand(price_min), per_thousand(price_max), 0, 30, 256)
     chain.block(signed(CUSTOMER.stash, InferenceMarket.create_service(terms=service)))
 
 
 def owned_by(chain: MarketChain, team: list[Keys]) -> int:
-    """What they own together."""
+    """Return the joint money of a team."""
     return chain.owned(*(keys.stash for keys in team))
 
 
 def posted(chain: MarketChain, *, service: int, price: int, racers: int) -> bytes | None:
-    """A unit that races, once it does; None: it was refused, or drawn by nobody."""
+    """Return a racing unit, or None if it was refused or not drawn."""
     unit_id = post_unit(chain, service=service, price=price, racers=racers)
     if unit_id is None:
         return None
@@ -86,7 +86,7 @@ def drawn(unit_id: bytes | None) -> bytes:
 
 
 def answered(chain: MarketChain, unit_id: bytes, roots: dict[Keys, bytes]) -> Unit:
-    """These racers commit, and attach what they committed; the unit as it was while they raced."""
+    """Let these racers commit and attach their results. Return the unit as it was during the race."""
     unit = chain.unit(unit_id)
     chain.block(*(commit(keys, unit_id, unit, root) for keys, root in roots.items()))
     for _ in range(PATIENCE):
@@ -101,7 +101,7 @@ def answered(chain: MarketChain, unit_id: bytes, roots: dict[Keys, bytes]) -> Un
 def judged_to_the_end(
     chain: MarketChain, unit_id: bytes, opinions: Opinions, *, appellant: Keys | None = None, blocks: int = 250
 ) -> None:
-    """Judges say what `opinions` says of each; who appeals does so as soon as it can; until the unit has ended."""
+    """Let judges hold their `opinions`, and appellants appeal as soon as possible, until the unit has ended."""
     for _ in range(blocks):
         if chain.unit(unit_id).state in (UnitState.SETTLED, UnitState.REFUNDED):
             return
@@ -137,7 +137,7 @@ def test_honest_racers_leave_more_judges_than_a_coalition(size: int, bad: int, r
 
 
 def poor(chain: MarketChain, keys: list[Keys]) -> None:
-    """They spend what they would need for a seat at the dear price."""
+    """Spend the money of a seat at the dear price."""
     spend = Balances.transfer_allow_death(dest=RESERVE, value=2_300 * OGPU)
     chain.block(*(signed(each.stash, spend) for each in keys))
 
@@ -164,7 +164,7 @@ def test_no_price_chooses_its_judges(rich: int) -> None:
 
 
 def blocks_of_a_dispute(dust: int) -> int:
-    """How long an honest dispute takes that comes after so many about next to nothing."""
+    """Return the blocks of an honest dispute after `dust` disputes about almost nothing."""
     courts = CourtChain(check=lambda _bound, _issued: None)
     claims = [(keys.stash, ClaimKind.ANSWERED, root) for keys, root in zip(courts.racers, (RIGHT, WRONG), strict=True)]
 
@@ -201,7 +201,7 @@ def test_a_unit_that_nobody_can_judge_costs_its_customer_the_bond() -> None:
 
 
 def drain_of(price: int, appellant: Keys | None) -> int:
-    """What the pot loses by a unit of one's own, raced by one's own two, of whom one is late."""
+    """Return the pot's loss by a customer's own unit with two own racers, one of them late."""
     chain = MarketChain(named_keys(10), [SYBIL, SECOND])
     chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 100 * OGPU))
     create_service(chain)

@@ -118,7 +118,7 @@ def test_heights_only_grow(steps: list[tuple[int, str]], sizes: tuple[int, int, 
 
 
 def assert_nothing_changes_earlier(state: Round, windows: Windows, height: int, final: int) -> None:
-    """Up to what `next_change` says, a round stays as it is by itself."""
+    """Check that a round stays as it is by itself until `next_change`."""
     deadline, awaited = next_change(state, windows)
     last = height + 30 if deadline is None else deadline
     for later in range(height, last + 1, max(1, last - height)):

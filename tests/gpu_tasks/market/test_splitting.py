@@ -1,4 +1,4 @@
-"""What an owner gains who splits its bond over several accounts: measured, and as the documents say it."""
+"""The gain of an owner that splits its bond over several accounts: measured, and equal to the documents."""
 
 from fractions import Fraction
 from functools import cache
@@ -16,13 +16,14 @@ PARTS = 8
 BOND = 800
 DRAWS = 4_000
 TOLERANCE = 0.03
-"""Three times what the mean of so many draws is off by, at most."""
+"""Three times the error of a mean of these draws, at most."""
 
 
 def places_expected(owners: int, parts: int, racers: int) -> Fraction:
-    """The places of a race that one of so many equal owners has on average, when it comes as so many accounts.
+    """Return the mean number of a race's places for one of `owners` equal owners with `parts` accounts.
 
-    Place by place, each is by weight among the accounts that are left: of mine each weighs 1 / parts of another's.
+    Place by place, each is drawn by weight among the remaining accounts. The owner's accounts each weigh 1 / parts of
+    another's.
     """
 
     @cache
@@ -41,7 +42,7 @@ def places_expected(owners: int, parts: int, racers: int) -> Fraction:
 
 
 def all_places_expected(owners: int, parts: int, racers: int) -> Fraction:
-    """How often all racers of a unit are mine."""
+    """Return the probability that all racers of a unit belong to the owner."""
     chance = Fraction(1)
     for drawn in range(racers):
         mine = Fraction(parts - drawn, parts)
@@ -50,7 +51,7 @@ def all_places_expected(owners: int, parts: int, racers: int) -> Fraction:
 
 
 def slots_of(owners: int, parts: int) -> list[FreeSlot]:
-    """Mine first, in so many accounts; one of each other owner."""
+    """Return the owner's slots first, in `parts` accounts, then one of each other owner."""
     bonds = [BOND // parts] * parts + [BOND] * (owners - 1)
     return [
         FreeSlot(bytes([place]) * 32, bytes([place]) * 32, bond, bond, ask=10, key_since=1, changed_at=1)

@@ -1,4 +1,4 @@
-"""The attacks are what they say: bounded, named, and valid where validity is the point."""
+"""The attacks: bounded, named, and valid where the attack needs validity."""
 
 import random
 import struct
@@ -127,7 +127,7 @@ def test_a_forged_ballot_decodes() -> None:
 async def test_forged_gossip_is_what_a_node_must_check(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """It names real keys, a height that nodes take, and the round under way; its signatures are none."""
+    """It names real keys, a height that nodes accept, and the present round. Its signatures are invalid."""
     made: list[Any] = []
 
     async def assail(_scene: Scene, members: Any, serve: Any, identities: int) -> None:
@@ -182,7 +182,7 @@ def test_crumbs_are_chunks_of_a_byte() -> None:
 
 
 def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: Scene) -> None:
-    """Beside them proofs always have to come through."""
+    """Proofs have to succeed beside them."""
     plain, hogged, proving = (ATTACKS[name] for name in ("parse_bomb", "forged_evidence", "proving_crowd"))
     usual = Course(scene.net, 1.0, Narrator(1))
     busy = replace(usual, is_hogged=True)

@@ -1,4 +1,4 @@
-"""Programs that want every processor end with the attack that they stood beside."""
+"""Programs that use every processor end with the attack that they accompany."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Each bar by itself: what is just inside holds, and what is just outside is named with its figures."""
+"""Each bar alone: a value just inside passes, and one just outside is named with its figures."""
 
 from dataclasses import replace
 from typing import Any

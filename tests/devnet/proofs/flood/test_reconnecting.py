@@ -1,4 +1,4 @@
-"""Clients of an attack come from the addresses that it names, and come back when the server ends their connection."""
+"""Clients of an attack use the addresses that it names, and reconnect when the server ends their connection."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OPENING = b"GET / HTTP/1.1\r\n"
 
 
 class Server:
-    """Notes from where clients come and what they send, and ends each connection at its first bytes."""
+    """A server that records its clients' addresses and requests, and ends each connection at its first bytes."""
 
     def __init__(self) -> None:
-        """Nobody has come yet."""
+        """Start without clients."""
         self.came: Counter[str] = Counter()
         self.read: Counter[bytes] = Counter()
 
@@ -38,7 +38,7 @@ class Server:
 async def attacked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, enough: int, attack: Callable[[Scene, int], Awaitable[None]]
 ) -> tuple[Server, Scene]:
-    """Attack a server until so many connections were made."""
+    """Attack a server until it had `enough` connections."""
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     server, scene = Server(), Scene(layout.create(folder, 2, any_ports=True), 30.0, 1_000, random.Random(1))
     async with trio.open_nursery() as nursery:
@@ -65,7 +65,7 @@ async def test_half_requests_come_back(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.trio
 async def test_clients_come_from_each_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that speaks no WebSocket refuses each of them."""
+    """The server refuses each client, because it speaks no WebSocket."""
 
     async def serve(_scene: Scene, _socket: WebSocket) -> None:
         raise AssertionError("no WebSocket was opened")

@@ -1,4 +1,4 @@
-"""What was seen, as figures: a standstill counts, and so does what was still waiting."""
+"""An attack's record as figures: a standstill counts, and so do requests without an answer."""
 
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ from devnet.proofs.flood.judging import (
 
 @pytest.fixture
 def regular() -> Records:
-    """Two nodes that told of a final block each second, until 10."""
+    """Return two nodes that reported a final block each second, until 10."""
     return Records(finals={name: [float(second) for second in range(11)] for name in ("Alice", "Dave")})
 
 

@@ -1,4 +1,4 @@
-"""The prompts of the demo, from a file that anybody may have written."""
+"""The prompts of the demo, from a file of an untrusted author."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is computed from what was seen of a devnet."""
+"""Figures computed from observations of a devnet."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What tasks should have moved, reckoned by the money table from a chain's blocks, beside what everybody really has."""
+"""The payments of tasks, computed by the money table from a chain's blocks, against the accounts' real money."""
 
 import asyncio
 from dataclasses import replace
@@ -43,14 +43,14 @@ OFFERS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
 
 class BlocksOfATest:
-    """As a client reads them: events and states of a chain that is driven block by block."""
+    """Blocks as a client reads them: events and states of a chain that is driven block by block."""
 
     def __init__(self) -> None:
         self.bounds: list[Bound] = []
         self.rpc = self
 
     def remember(self, bound: Bound, issued: int) -> None:
-        """What every block of the chain is checked with."""
+        """Check the books, and remember the block."""
         if bound.overlay.events:
             check_books(bound, issued)
         self.bounds.append(bound)
@@ -69,7 +69,7 @@ class BlocksOfATest:
         return market.tasks[keys[0]] if item is TrainingMarket.tasks else market.step_fee
 
     def ledger(self, *, may_lie: bool = False) -> TaskLedger:
-        """Of all blocks."""
+        """Return the ledger of all blocks."""
         found = TaskLedger(0, audits=TaskAudits(may_lie=may_lie))
         for height, bound in enumerate(self.bounds, 1):
             for _, event in bound.overlay.events:
@@ -78,7 +78,7 @@ class BlocksOfATest:
 
 
 class Seen:
-    """A chain whose task Alice has, and who had what before."""
+    """A chain with Alice's task, and all accounts' money before."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Seen:
 
 
 def check(seen: Seen, outcomes: list[str], *, may_lie: bool = False) -> None:
-    """The table's sums are what everybody has more."""
+    """Check that the table's sums equal the accounts' gains."""
     ledger = seen.blocks.ledger(may_lie=may_lie)
     (trace,) = ledger.tasks.values()
     assert [event.outcome.name for _, event in trace.all(SlotSettled)] == outcomes
@@ -158,7 +158,7 @@ def test_a_gang_of_two() -> None:
 
 
 def audited() -> Seen:
-    """A task of whose result the beacon asks for an audit."""
+    """Return a task whose result the beacon audits."""
     for seed in range(20):
         seen = Seen(12, OFTEN, seed)
         seen.chain.start(seen.chain.alice)
@@ -184,7 +184,7 @@ def test_an_audit_that_finds_something_wrong_is_told() -> None:
 
 
 def disputed(root: bytes = RIGHT, size: int = 12, bonds: tuple[int, ...] = TaskChain.bonds) -> Seen:
-    """A task whose result the customer disputes."""
+    """Return a task whose result the customer disputes."""
     seen = Seen(size, bonds=bonds)
     seen.chain.start(seen.chain.alice)
     seen.chain.finish(seen.chain.alice, root=root)
@@ -201,7 +201,7 @@ def test_a_lie_that_judges_find_costs_what_the_courts_take(size: int) -> None:
 
 @pytest.mark.parametrize(("liars", "is_whole"), [(9, True), (10, False)])
 def test_where_no_court_is_left_a_lie_costs_whole_what_more_than_a_third_says(liars: int, is_whole: bool) -> None:
-    """Of six all others judge, who stood by too: five of fourteen, or of fifteen, beside who lied."""
+    """All others of six judge, the standby too. Beside the liar they have five of fourteen, or of fifteen."""
     seen = disputed(WRONG, 6, (liars * 200 * OGPU, *(200 * OGPU,) * 5))
     assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
     check(seen, ["LIED"], may_lie=True)
@@ -245,7 +245,7 @@ def test_silent_judges_are_fined_only_where_two_thirds_spoke(silent: int) -> Non
 
 
 def challenged() -> Seen:
-    """A task of whose trace somebody says that a segment is wrong."""
+    """Return a task with a challenged segment in its trace."""
     seen = Seen(14, segments=SEGMENTS)
     alice, maker = seen.chain.alice, seen.chain.keys[4]
     seen.chain.start(alice)
@@ -314,7 +314,7 @@ def test_a_grain_more_or_less_than_the_table_says_is_told(change: int) -> None:
 def test_an_audit_that_nobody_is_left_for_is_no_fault_and_one_that_is_not_decided_is(
     judges: tuple[bytes, ...], told: int
 ) -> None:
-    """Four validators: one is the customer, one has the task, one stands by, and one is no bench."""
+    """Of four validators one is the customer, one has the task, one is the standby, and one is no bench."""
     audits = TaskAudits({b"c" * 32: AuditedSlot(b"t" * 32, OGPU, list(judges))})
     ended = CaseEnded(b"c" * 32, CaseOutcome.AUDIT_UNDECIDED, None)
     moved, faults = asyncio.run(audits.take(cast("ChainClient", None), 70, ended))

@@ -1,4 +1,4 @@
-"""What no machine can have used is not admitted; what a machine may have used is."""
+"""Usage in attestations: impossible values are refused, possible ones are admitted."""
 
 from dataclasses import replace
 

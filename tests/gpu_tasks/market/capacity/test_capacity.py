@@ -1,4 +1,4 @@
-"""Capacity: roll calls from enrolment to what stands, what silence and wrong rows cost, and who is given work then."""
+"""Capacity: roll calls from enrolment to their result, penalties for silence and wrong rows, and eligible devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -293,7 +293,7 @@ def test_periods_have_one_roll_call_each_where_nobody_expects_it(chain: MarketCh
 
 
 def test_the_greatest_claim_too_much_is_a_fifth() -> None:
-    """Who makes the seed's block computes from the slot before; whatever the slot of the commit."""
+    """The author of the seed's block computes from the slot before, for any slot of the commit."""
     for gap in range(1, 9):
         for delay in range(times.COMMITS_FROM, times.COMMITS_TO + 1):
             slot_before, at_slot = 100, 100 + gap
@@ -323,7 +323,7 @@ def a_chain() -> MarketChain:
 
 
 def through_a_roll_call(chain: MarketChain, *answering: Keys) -> None:
-    """To the block from which the next roll call stands; who answers does so in time."""
+    """Run to the block from which the next roll call counts. The `answering` devices answer in time."""
     at = called(chain)
     answered(chain, *answering)
     until(chain, times.over_at(at))
@@ -336,7 +336,7 @@ def enrol(chain: MarketChain, shape: WorkShape, *owners: Keys) -> None:
 
 
 def racer_of_a_unit(chain: MarketChain) -> bytes | None:
-    """Who is drawn for a unit of one racer; None where it waits. The unit is called off."""
+    """Return the racer of a unit for one, None while it waits. The unit is cancelled afterwards."""
     (unit,) = chain.post(terms(racers=1, sealed_at=chain.height - 1))
     chain.blocks(DRAW_BLOCKS)
     found = chain.unit(unit)

@@ -1,4 +1,4 @@
-"""When which part of a roll call is open: to the block, and none while another is."""
+"""The phases of a roll call, to the block. No two are open at once."""
 
 from gpu_tasks.market.capacity.proofs import INSPECTORS, drawn_inspectors, drawn_rows
 from gpu_tasks.market.capacity.roll_call import (

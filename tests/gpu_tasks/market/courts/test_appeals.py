@@ -1,4 +1,4 @@
-"""Appeals: what they cost, what they win, and until when."""
+"""Appeals: their cost, their gain, and their deadline."""
 
 from court_habits import COLLATERAL, FEE, LIES, SEAT, SEATS, SILENT, appealed, by_bench, gains, judges, split
 from gpu_tasks.market.courts.benches import BenchKind
@@ -43,7 +43,7 @@ def test_who_loses_collateral_by_a_verdict_appeals_with_once_the_price() -> None
 
 
 def test_who_loses_a_collateral_of_dust_appeals_with_what_its_court_costs() -> None:
-    """For a grain a court of all in office was seated, and nobody paid it."""
+    """For a grain, a court of the whole active set sat without pay."""
     stage = CourtChain(size=9)
     claims = [(keys.stash, ClaimKind.ANSWERED, root) for keys, root in zip(stage.racers, (RIGHT, WRONG), strict=True)]
     case_id = stage.bring(claims, price=1)

@@ -1,4 +1,4 @@
-"""Audits: the beacon picks, a pair looks, a fresh committee decides."""
+"""Audits: the beacon chooses, a pair checks, a fresh committee decides."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_what_a_customer_set_aside_pays_its_pair_before_the_pot_does(*, is_appea
 
 
 def test_for_a_wrong_result_its_customer_pays_nobody() -> None:
-    """Not even where who lied has not enough: the unit is drawn again, for what its customer set aside."""
+    """Not even if the liar cannot pay: the unit is drawn again with the customer's reserve."""
     chosen = Keys("racer").stash
     claims = (PartyClaim(chosen, ClaimKind.ANSWERED, WRONG, 1),)
     stage, case_id = audited(settled=WRONG, claims=claims, customer_spare=2 * FEE)
@@ -113,7 +113,7 @@ def test_an_unheard_audit_leaves_the_settlement() -> None:
 def test_no_court_is_called_where_most_judges_had_nothing_to_look_at(
     silent: tuple[int, ...], *, is_called: bool
 ) -> None:
-    """Those who speak in the committee differ. The court would have the input: the coalition shows it then."""
+    """The committee's speakers differ. The court would get the input, because the coalition shows it then."""
 
     def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
         place = judges_of(case).index(keys.stash)
@@ -130,7 +130,7 @@ def test_no_court_is_called_where_most_judges_had_nothing_to_look_at(
 
 @pytest.mark.parametrize(("silent", "fined"), [((0, 1, 2), 0), ((0, 2), 0), ((0,), 1)])
 def test_three_who_could_not_look_are_not_fined_for_what_two_say(silent: tuple[int, ...], fined: int) -> None:
-    """Two of a coalition in a committee find an answer right whose input the others never had."""
+    """Two of a coalition in a committee confirm an answer whose input the others never had."""
 
     def policy(keys: Keys, case: CourtCase, _bench: int) -> Says:
         return SILENT if judges_of(case).index(keys.stash) in silent else Says(Answered(RIGHT))
@@ -172,7 +172,7 @@ def lying(*places: int) -> Policy:
 def test_without_a_court_more_than_half_of_pair_and_committee_decide(
     size: int, places: tuple[int, ...], outcome: CaseOutcome
 ) -> None:
-    """The wrong root was settled; who lies says that it is right. Two of a fresh committee would have decided."""
+    """The wrong root was settled, and the liars confirm it. Two of a fresh committee would have decided."""
     stage, case_id = audited(lying(*places), settled=WRONG, size=size)
     assert stage.run(case_id) is outcome
     assert [len(event.judges) for event in stage.chain.happened(BenchDrawn)] == [2, min(3, size - 2)]
@@ -203,7 +203,7 @@ def most_are_right(keys: Keys, case: CourtCase, bench: int) -> Says:
 
 
 def test_what_most_of_a_drawn_court_say_stands_though_two_thirds_do_not() -> None:
-    """A third of a court keeps it from deciding, and left what two of three of a committee had said."""
+    """A third of a court can block its decision, and the opinion of two of three in a committee remained."""
     stage, case_id = audited(most_are_right, size=20, court_seats=5)
     appellant = stage.racers[0]
     appealed(stage, case_id, appellant)

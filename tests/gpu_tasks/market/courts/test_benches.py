@@ -1,4 +1,4 @@
-"""Who sits, and when a bench has decided."""
+"""The judges of a bench, and the conditions of its decision."""
 
 from collections import Counter
 
@@ -74,7 +74,7 @@ def test_together_more_than_half_of_all_judges_decide(said: str, decided: str) -
 def test_half_of_all_judges_decide_nothing_against_the_others(
     given_first: list[Answered | Unanswerable | None], given_last: list[Answered | Unanswerable | None]
 ) -> None:
-    """Who is no more than half of a case's judges has its opinion decided by no silence of the others."""
+    """With half of the judges or fewer, an opinion is not decided by the silence of the others."""
     if len(given_first) <= len(given_last):
         assert joint_opinion([*given_first, *[None] * len(given_last)]) is None
 

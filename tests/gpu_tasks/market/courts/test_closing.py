@@ -1,4 +1,4 @@
-"""What is made of who said what: whether most bear out what was settled, whom a court convicts, and expels."""
+"""The effect of opinions: confirmation of a settlement, convictions by a court, and expulsions."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,7 +18,7 @@ STAKES = {"a": 40, "b": 30, "c": 20, "d": 10}
 
 
 def is_borne_out(said: dict[str, Answered | None], votes: dict[str, int], pair: str = "") -> bool:
-    """Whether judges who say so bear out what was settled; those of the `pair` are no members of the court."""
+    """Return whether these opinions confirm the settlement. Judges of the `pair` are not in the court."""
     seats = [
         (
             name.encode(),
@@ -85,7 +85,7 @@ def test_what_is_borne_out_stands_where_a_court_does_not_decide(
 
 @pytest.mark.parametrize(("votes", "is_convicted"), [((5, 1, 1), True), ((1, 1, 1), False)])
 def test_a_probe_is_doubted_by_the_votes_of_a_court(votes: tuple[int, ...], is_convicted: bool) -> None:
-    """Where all who are left judge they vote by their stake, about probes too."""
+    """If all who are left judge, they vote by their stake, about probes too."""
     earlier = SimpleNamespace(
         bench=BenchKind.PAIR, statement=SimpleNamespace(opinion=SETTLED, doubted=0), votes=1, held=50
     )

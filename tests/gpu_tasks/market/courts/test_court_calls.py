@@ -1,4 +1,4 @@
-"""Every call by every wrong signer and at every wrong time; every condition of who may judge, alone."""
+"""Every call by every wrong signer and at every wrong time; each condition of a judge alone."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ SAID, NOTHING = Statement(Answered(RIGHT), b"p" * 32), b"n" * 32
 
 
 def seated(stage: CourtChain) -> tuple[bytes, CourtCase, list[Keys]]:
-    """A dispute whose committee sits and may commit."""
+    """Return a dispute whose committee may commit."""
     case_id = stage.dispute()
     while True:
         stage.chain.block()
@@ -45,14 +45,14 @@ def seated(stage: CourtChain) -> tuple[bytes, CourtCase, list[Keys]]:
 
 
 def committed(stage: CourtChain) -> tuple[bytes, list[Keys]]:
-    """A dispute whose committee has committed; opinions are not open yet."""
+    """Return a dispute whose committee has committed, before opinions are open."""
     case_id, _, judges = seated(stage)
     stage.chain.block(*(commit_step(keys, case_id, BenchKind.COMMITTEE, SAID) for keys in judges))
     return case_id, judges
 
 
 def bystanders(stage: CourtChain, judges: list[Keys]) -> list[bytes]:
-    """Everybody who has no seat, by stash and by provider key, and a judge's other keys."""
+    """Yield everyone without a seat, by stash and by provider key, and a judge's other keys."""
     others = [keys for keys in (*stage.chain.validators, *stage.chain.others, CUSTOMER) if keys not in judges]
     return [key for keys in others for key in (keys.stash, keys.provider)] + [judges[0].public("session")]
 

@@ -1,4 +1,4 @@
-"""Disputes of a toy handler from their opening to their end; small sets, withholding, third lies."""
+"""Disputes of a toy handler from their opening to their end: small sets, withholding, third lies."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def heard_by_a_court(stage: CourtChain, case_id: bytes, appellant: Keys) -> None
 
 
 def test_an_input_that_is_shown_to_the_court_alone_charges_only_who_appealed() -> None:
-    """Its racers and first judges could not have it: no seat, no collateral; the appeal's bond pays the court."""
+    """Its racers and first judges could not read it: no seat, no collateral. The appeal's bond pays the court."""
     stage = CourtChain(policy=by_bench(committee=INPUT_BAD))
     case_id = stage.bring([(keys.stash, ClaimKind.DECLINED, None) for keys in stage.racers])
     stranger = stage.chain.others[-1]
@@ -95,7 +95,7 @@ def test_an_input_that_is_shown_to_the_court_alone_charges_only_who_appealed() -
 
 
 def test_a_lie_beside_it_is_charged_as_ever() -> None:
-    """The first judges put a wrong answer away with the input; the court finds the right one."""
+    """The first judges dismissed a wrong answer together with the input. The court finds the right one."""
     stage = CourtChain(policy=by_bench(committee=INPUT_BAD))
     case_id, stranger = stage.dispute(), stage.chain.others[-1]
     moved = gains(stage, lambda: heard_by_a_court(stage, case_id, stranger))
@@ -129,7 +129,7 @@ def test_what_nobody_could_look_at_costs_the_customer_its_bond_and_no_judge_anyt
 def test_half_who_speak_show_that_it_could_be_looked_at_and_two_thirds_that_all_could(
     speaking: int, fined: int
 ) -> None:
-    """Seven judges sit: of three and of four. Three that speak are fewer than half of them, four than two thirds."""
+    """Seven judges sit, three and four. Three speakers are fewer than half, four are fewer than two thirds."""
 
     def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
         spoken = [Says(Answered(bytes([number]) * 32)) for number in range(speaking)]
@@ -164,7 +164,10 @@ def test_who_declined_a_good_input_pays_the_judges() -> None:
 
 @pytest.mark.parametrize(("outside", "lost"), [(200, COLLATERAL), (1_200, PRICE + 3 * FEE + PRICE // 4)])
 def test_without_a_court_a_liar_pays_whole_what_more_than_a_third_of_the_stake_says(outside: int, lost: int) -> None:
-    """Three judges of 200 each; the fourth in office, which may not sit, has as much, or two thirds of all."""
+    """Three judges have 200 each.
+
+    The fourth active validator, barred from judging, has as much or two thirds of all.
+    """
     stage = CourtChain(size=4, bonds=(outside * OGPU, 200 * OGPU, 200 * OGPU, 200 * OGPU))
     case_id = stage.dispute(excluded=(stage.chain.validators[0].stash,))
     moved = gains(stage, lambda: stage.run(case_id))

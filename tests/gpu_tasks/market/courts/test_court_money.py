@@ -1,4 +1,4 @@
-"""The money table: every grain that leaves a purse arrives, and nobody pays or gets more than the rules say."""
+"""The money table: every grain that leaves an account arrives, and all payments follow the rules."""
 
 from collections import Counter
 from dataclasses import replace
@@ -26,7 +26,7 @@ def who(kind: object, number: int) -> bytes:
 
 @st.composite
 def cases(draw: st.DrawFn) -> CaseMoney:
-    """Any number of payers with any purse, whether or not they make sense together."""
+    """Draw any number of payers with any money, consistent or not."""
     amounts = st.integers(0, 100 * OGPU)
     purses = {
         purse: tuple((who(purse.name, number), held) for number, held in enumerate(draw(st.lists(amounts, max_size=4))))
@@ -196,7 +196,7 @@ def test_an_undecided_appeal_costs_nothing_where_somebody_is_at_fault() -> None:
 
 
 def test_what_was_not_heard_burns_the_customers_bond_and_nothing_else() -> None:
-    """To hold seats with an input that nobody can read costs something; who saw nothing has nothing to say."""
+    """An unreadable input has a cost for its customer, and judges without an input give no opinion."""
     case = case_of(lied=2, missed=1, silent=7, customer_bond=1, customer_price=1, pot=OGPU)
     flows = settle(CaseOutcome.UNHEARD, case)
     assert flows == (Flow(Purse.CUSTOMER_BOND, who("customer_bond", 0), None, PRICE // 20),)
@@ -246,7 +246,7 @@ def test_lying_about_dust_pays_its_own_judges() -> None:
 @pytest.mark.parametrize("rate", [1_000, 10_000, 50_000, 100_000, 999_999, 1_000_000])
 @pytest.mark.parametrize("share", [500_000, 1_000_000])
 def test_a_lie_nobody_saw_does_not_pay(rate: int, share: int) -> None:
-    """Who is audited keeps what it was paid, so what it loses then must be worth the price."""
+    """An audited racer keeps its pay, so its loss must be worth the price."""
     found = 1 - (1 - Fraction(rate, 4 * 10**6)) ** 4
     assert found * money.case_collateral(OGPU, rate, money.judge_fee(OGPU, share, 100_000)) >= OGPU
 
@@ -260,7 +260,7 @@ def test_the_collateral_is_the_price_by_the_chance_that_a_lie_is_found(rate: int
 
 
 def test_as_many_results_are_audited_as_a_collateral_reckons_with() -> None:
-    """The chance is that of what picks: of so many results, as many as it says, within four standard deviations."""
+    """The audited share of many results is the assumed one, within four standard deviations."""
     rate, cases = 200_000, 4_000
     found, of = money.chance_found(rate)
     values = [

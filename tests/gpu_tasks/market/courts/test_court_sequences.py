@@ -1,4 +1,4 @@
-"""Many cases at once with judges who do anything: each ends, and after every block each grain is in its place."""
+"""Many cases at once with random judges: each ends, and the books balance after every block."""
 
 import random
 from collections import Counter
@@ -20,7 +20,7 @@ ROOTS = (RIGHT, RIGHT, RIGHT, WRONG, b"x" * 32)
 
 
 class Crowd:
-    """Judges, parties and appellants whose every step is chance; what a judge says in a case stays the same."""
+    """Judges, parties and appellants with random steps. A judge keeps its opinion within a case."""
 
     def __init__(self, seed: int, size: int) -> None:
         self.chance = random.Random(seed)
@@ -32,7 +32,7 @@ class Crowd:
         )
 
     def says(self, keys: Keys, case: CourtCase, bench: int) -> Says:
-        """By hash, so that commit and opening fit; some never open."""
+        """Return an opinion by hash, so that commit and opening agree. Some never open."""
         root = blake2_256(keys.stash + case.recorded_at.to_bytes(4, "little") + bytes((bench,)))
         if root[0] < 40:
             return Says(None)

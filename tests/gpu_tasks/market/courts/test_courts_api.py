@@ -1,4 +1,4 @@
-"""What judges and parties are shown of a case: its record, and what the clocks of its bench say now."""
+"""The courts' view for judges and parties: a case's record, and its bench's clocks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What clients see of the pallet: its metadata, duties that are free, seats by stash."""
+"""The pallet's client interface: its metadata, free duty calls, seats by stash."""
 
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts

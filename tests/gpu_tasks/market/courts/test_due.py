@@ -1,4 +1,4 @@
-"""Cases that are due are looked at by what they are about, and each is charged with what it looked at."""
+"""Due cases are processed by their subject, and each is charged for the entries that it read."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_keys_are_in_the_order_of_falling_prices(cases: list[tuple[int, bytes]])
 
 
 def brought(courts: CourtChain, prices: list[int]) -> list[bytes]:
-    """A block in which so many disputes are opened, about these prices; their ids."""
+    """Make a block with a dispute for each of these prices. Return their ids."""
     ids = [blake2_256(b"priced" + bytes([number])) for number in range(len(prices))]
     roots = zip(courts.racers, (RIGHT, WRONG), strict=True)
     claims = [(keys.stash, ClaimKind.ANSWERED, root) for keys, root in roots]
@@ -79,7 +79,7 @@ def test_a_case_that_comes_late_goes_before_cheaper_ones_that_wait(monkeypatch: 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Whom the courts look at, counted where they do."""
+    """Record the devices that the courts read."""
     seen: list[bytes] = []
 
     def noted(devices: Devices, stash: bytes) -> object:
@@ -92,7 +92,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 @pytest.mark.parametrize("poor", [0, 3, 4, 6])
 def test_a_step_weighs_what_it_looked_at(poor: int, looks: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of seven with four poor all are looked at for a committee; with none the first three."""
+    """With four poor of seven, all are read for a committee; with none, the first three."""
     courts = CourtChain()
     for who in courts.chain.validators[:poor]:
         spend = Balances.transfer_allow_death(dest=RESERVE, value=courts.free(who.stash) - OGPU)

@@ -1,4 +1,4 @@
-"""Devices: who may register what, and that a device is bonded, single and free before it leaves."""
+"""Devices: allowed registrations, and the bond, uniqueness and idleness of a device until it leaves."""
 
 import pytest
 from nacl.bindings import crypto_scalarmult  # noqa: TID251 - an independent judge of the keys

@@ -1,4 +1,4 @@
-"""What may stand on the chain as the address of a blob store: what programs read as one, and nothing else (B9)."""
+"""Blob store addresses on the chain: exactly those that programs parse (B9)."""
 
 import pytest
 from hypothesis import example, given

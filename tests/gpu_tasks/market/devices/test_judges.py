@@ -1,4 +1,4 @@
-"""Who may judge an input: who sits now, and was to be sealed to when it was sealed."""
+"""Possible judges of an input: active validators whose key was a reader when it was sealed."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ FIRST, SECOND, THIRD = (keys.stash for keys in named_keys(3))
 
 @pytest.fixture
 def bound() -> Bound:
-    """In the second epoch; the third validator is out of office now, and elected for the next epoch."""
+    """Return the state in the second epoch. The third validator is inactive, and elected for the next epoch."""
     chain = MarketChain(named_keys(3), epoch_blocks=EPOCH_BLOCKS)
     chain.blocks(EPOCH_BLOCKS + 2)
     bound = chain.now()

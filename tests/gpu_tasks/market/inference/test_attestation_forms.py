@@ -1,4 +1,4 @@
-"""What makes a block with attestations invalid, on a chain of the real pallets."""
+"""Attestations that make a block invalid, on a chain of the real pallets."""
 
 from dataclasses import replace
 from typing import Any

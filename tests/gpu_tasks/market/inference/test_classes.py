@@ -1,4 +1,4 @@
-"""Which classes of devices may race: as functions, and on a chain whose devices are of several."""
+"""The classes of devices that may race: as functions, and on a chain with devices of several classes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ from simulation.chains.market_chain import (
 CPU, CONSUMER, DATACENTER = DeviceClass
 TERMS = ServiceTerms(b"x", bytes(32), bytes(32), 1, 10, 10, 30, 256, pace=10)
 RAMP = 10
-"""Of the service of these chains."""
+"""The ramp of the service on these chains."""
 BEACON_AND_FINALITY = 3
 
 
@@ -109,7 +109,7 @@ def test_no_class_is_slower_than_the_one_below(paces: tuple[int, int, int]) -> N
 
 
 def mixed(count: int, faster: dict[int, DeviceClass], paces: tuple[int, int, int] = (10, 40, 90)) -> MarketChain:
-    """A chain whose devices are of class cpu, but for some."""
+    """Return a chain of cpu devices, except for some."""
     chain = MarketChain(named_keys(count))
 
     def set_classes(bound: Bound) -> None:
@@ -181,7 +181,7 @@ def test_nobody_joins_for_a_class_that_may_not_race_yet() -> None:
 
 
 def test_whoever_leaves_once_the_beacon_is_known_changes_nobody_elses_class() -> None:
-    """The unit sleeps rather than being drawn from another class: it is recorded anew, for a beacon nobody knows."""
+    """The unit sleeps instead of a draw from another class, and is recorded again for an unknown beacon."""
     chain = mixed(9, {1: CONSUMER, 2: CONSUMER})
     (unit_id,) = chain.post(of_class(CONSUMER, 2))
     chain.block()
@@ -206,7 +206,7 @@ def test_a_lease_is_as_long_as_the_slowest_class_that_may_race_needs(kind: Devic
 
 
 def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_become() -> None:
-    """Who was drawn under a short lease has no rival of a class that needs a longer one."""
+    """A racer with a short deadline has no rival of a class that needs a longer one."""
     chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER})
     (unit_id,) = chain.post(of_class(CONSUMER, 2))
     chain.blocks(BEACON_AND_FINALITY)
@@ -252,7 +252,7 @@ def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() 
 
 @pytest.mark.parametrize("lag", [4, RAMP + 2])
 def test_finality_that_comes_late_makes_no_slower_class_race_nor_a_lease_longer(lag: int) -> None:
-    """Whoever proposes chooses when a block refers to a final one, and so in which a unit is drawn."""
+    """A proposer chooses the block that refers to a final one, and thus the block of a unit's draw."""
     chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER})
     chain.final_lag = lag
     chain.blocks(lag)
@@ -270,7 +270,7 @@ def test_finality_that_comes_late_makes_no_slower_class_race_nor_a_lease_longer(
 
 
 def test_however_slowly_a_price_rises_any_class_may_race_after_half_the_time_that_a_unit_waits() -> None:
-    """Else a unit that named a class whose owners have left expired beside devices that stood still."""
+    """Otherwise a unit for a class whose owners left would expire beside idle devices."""
     chain = mixed(9, {})
     chain.block(lambda bound: with_ramp(bound, 10_000))
     queue_blocks = DEFAULT_RULES.queue_blocks
@@ -307,7 +307,7 @@ def test_a_unit_wakes_for_what_comes_first_its_price_or_more_classes(
 def test_a_crowd_that_names_a_class_wakes_twice_each_and_a_bounded_number_in_a_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All that one block took in are open to more classes in one block; what it may spend is enough for few."""
+    """All units of one block open to more classes in one block, whose budget is enough for few."""
     budget = work(microseconds=8_000)
     monkeypatch.setattr(inference, "WAKE_BUDGET", budget)
     chain = mixed(3, {})

@@ -58,7 +58,7 @@ from unit_cases import (
 
 @pytest.mark.parametrize("validators", [6, 8])
 def test_a_liar_loses_its_collateral_and_the_right_racer_is_paid(validators: int) -> None:
-    """With eight a court of three is left to appeal to; with six more than a third of the stake say so."""
+    """With eight a court of three is left for an appeal; with six, more than a third of the stake decides."""
     chain = MarketChain(named_keys(validators))
     unit_id, unit, (liar, honest) = raced(chain, {0: WRONG, 1: RIGHT})
     before = all_owned(chain)
@@ -113,7 +113,7 @@ def test_fast_garbage_does_not_win_by_shutting_the_other_out() -> None:
 
 
 def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
-    """Its customer pays for that, and the pot nothing: nobody can empty it with a racer that is late."""
+    """Its customer pays for that and the pot pays nothing, so late racers cannot empty it."""
     chain = MarketChain(named_keys(8))
     unit_id, unit, (winner, shut_out) = raced(chain, {0: RIGHT})
     assert chain.unit(unit_id).state is UnitState.JUDGING
@@ -137,7 +137,7 @@ def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
 
 @pytest.mark.parametrize("opens_late", [False, True])
 def test_d7_withholding_is_no_cheap_way_to_lie(*, opens_late: bool) -> None:
-    """What was committed to and not opened beside a right answer is a lie; opened late, if it is right, a miss."""
+    """A commitment that stays closed beside a right answer is a lie. Opened late and right, it is a miss."""
     chain = MarketChain(named_keys(8))
     unit_id, unit, (honest, silent) = matched(chain)
     committed(chain, unit_id, (honest, silent))
@@ -163,7 +163,7 @@ def test_d7_withholding_is_no_cheap_way_to_lie(*, opens_late: bool) -> None:
 
 
 def test_a_customer_appeals_for_itself_whoever_calls_its_account_a_provider_key() -> None:
-    """Nobody proves that a provider key is its own: the liar would have appealed in its place, or had it refused."""
+    """No proof binds a provider key to an account: the liar could appeal in the customer's place or block it."""
     chain = MarketChain(named_keys(12))
     unit_id, _, (_, liar) = raced(chain, {0: RIGHT, 1: WRONG})
     judged(chain, unit_id, [Answered(WRONG)] * 3)
@@ -372,7 +372,7 @@ def test_one_judge_alone_is_not_asked() -> None:
 
 @pytest.fixture
 def _audits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The beacon says that everything is audited."""
+    """Let the beacon audit everything."""
     monkeypatch.setattr(hearing, "is_audited", lambda *_: True)
 
 
@@ -435,7 +435,7 @@ def test_a_network_of_two_judges_nobody() -> None:
 
 @pytest.mark.usefixtures("_audits")
 def test_who_withheld_beside_answers_that_agreed_has_paid_for_that_and_is_no_party_to_an_audit() -> None:
-    """It lost all that it held where an audit found the others right, and could not open what it had."""
+    """It lost all of it if an audit confirmed the others, and had no way to open its result."""
     chain = MarketChain(named_keys(10))
     unit_id, unit, (first, second, silent) = matched(chain, racers=3)
     committed(chain, unit_id, (first, second, silent))

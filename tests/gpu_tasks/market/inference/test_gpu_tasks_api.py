@@ -1,4 +1,4 @@
-"""What the market's API shows stays within its own limits, whatever anybody puts into the state."""
+"""The answers of the market's API stay within their limits for any state."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -88,7 +88,7 @@ def test_a_device_offers_a_bounded_number_of_services_and_offers_end_with_them()
 
 
 class OfferReads:
-    """A state that counts the offers that are read of it."""
+    """A state that counts its reads of offers."""
 
     def __init__(self, chain: MarketChain) -> None:
         self.below = chain.state
@@ -152,7 +152,7 @@ def test_a_table_of_devices_with_very_many_offers_is_cut_before_they_are_read() 
 
 @pytest.mark.parametrize("are_candidates", [True, False])
 def test_who_may_read_inputs_of_a_service_with_all_the_offers_it_can_have_can_be_proved(are_candidates: bool) -> None:
-    """Else whoever has devices to spare would keep customers from posting: nobody could be shown whom to seal to."""
+    """Otherwise owners of spare devices could keep customers from posting, for lack of a list of readers."""
     keys = named_keys(1)[0]
     chain = MarketChain([keys])
     bound = chain.now()

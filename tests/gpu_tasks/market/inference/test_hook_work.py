@@ -1,4 +1,4 @@
-"""What the market's hook costs a block, counted in storage reads, whatever strangers put into the market."""
+"""The cost of the market's hook in storage reads, for any state that strangers can make."""
 
 from typing import Any
 
@@ -50,9 +50,9 @@ from simulation.chains.market_chain import (
 
 MALLORY = Keys("mallory")
 IDLE_READS = 40
-"""What the hook reads when nothing is due: cursors, heights, and the newest final block."""
+"""The hook's reads when nothing is due: cursors, heights, and the newest final block."""
 SCAN_READS = 5
-"""Of one offer: its key, itself, its device, the owner as provider and as candidate."""
+"""The reads of one offer: its key, itself, its device, the owner as provider and as candidate."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[HookRun]:
 
 
 def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChain:
-    """A chain with many offers of many services, written as they would stand there: their money is from nowhere."""
+    """Return a chain with many offers of many services, written directly with money from nowhere."""
     chain = MarketChain(named_keys(owners), [MALLORY])
     bound = chain.now()
     market, devices = bound[InferenceMarket], bound[Devices]
@@ -89,7 +89,7 @@ def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def one_unit(offers: int) -> Weight:
-    """What a draw of one racer among so many offers takes at most."""
+    """Return the greatest weight of a draw of one racer among `offers` offers."""
     return reading_weight(offers) + draw_weight(offers, 1)
 
 
@@ -101,7 +101,7 @@ def post_each(services: int) -> list[Any]:
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_units_that_nobody_can_serve_cost_no_block_anything(runs: list[HookRun]) -> None:
-    """Many services with many offers each, a unit for each: it was drawn anew in every third block, for ever."""
+    """Many services with many offers each, and a unit for each: it was drawn again in every third block."""
     chain = crowded(services=30, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     chain.block(*post_each(30))
@@ -151,7 +151,7 @@ def test_a_post_of_nothing_takes_up_no_room() -> None:
 
 @pytest.mark.usefixtures("_unaudited")
 def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rising prices always went first: a few units of a large service used up what a block wakes, block by block."""
+    """Rising prices always came first: a few units of a large service used the wake budget of each block."""
     monkeypatch.setattr(inference, "WAKE_BUDGET", work(microseconds=1_000))
     chain = crowded(services=1, offers=80, ask=per_thousand(OGPU // 2))
     spoils = [(keys.stash, keys.device) for keys in chain.validators]
@@ -186,7 +186,7 @@ def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(runs: list
 
 @pytest.mark.usefixtures("_unaudited")
 def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attacker fills what each block takes in, and wakes sleepers in each; budgets are far below real ones."""
+    """An attacker fills each block's intake and wakes sleepers in each. Budgets are far below real ones."""
     unit = one_unit(30).ref_time
     monkeypatch.setattr(intake, "ADMITTED_MAX", Weight(unit * 7 // 2, 0))
     monkeypatch.setattr(inference, "DRAW_BUDGET", Weight(unit * 7, 0))
@@ -317,7 +317,7 @@ def _one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_unaudited", "_one_wake_up")
 def test_d1_services_whose_units_are_woken_take_turns_and_nobody_is_forgotten() -> None:
-    """What a budget cuts off stays in the line, behind the other services: no crowd has all the wake-ups."""
+    """Units beyond a budget stay in the line, behind the other services, so no crowd takes all wake-ups."""
     chain = crowded(services=2, offers=2, ask=per_thousand(OGPU))
     chain.blocks(2)
     for _ in range(3):

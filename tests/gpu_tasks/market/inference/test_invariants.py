@@ -1,4 +1,4 @@
-"""What the market asserts of itself, each inconsistency planted; and that no case pays from another's."""
+"""The market's assertions, each with a planted inconsistency. No case pays from another's money."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +53,7 @@ def queued() -> tuple[Bound, OpenUnit]:
 
 
 def racing() -> tuple[Bound, OpenUnit, Keys]:
-    """A state to spoil, a unit that two devices race for, and the keys of one of them."""
+    """Return a state to spoil, a unit with two racers, and the keys of one of them."""
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     (unit_id,) = chain.post(terms())
@@ -65,12 +65,12 @@ def racing() -> tuple[Bound, OpenUnit, Keys]:
 
 
 def lose(bound: Bound, who: bytes, hold: Hold) -> None:
-    """One grain less than there should be is held; the books themselves are right."""
+    """Take one grain from a hold. The books themselves stay right."""
     bound[Balances].release(who, hold, 1)
 
 
 def change(bound: Bound, device: bytes, changed: Callable[[Device], Device]) -> None:
-    """A device's record is not what its history says."""
+    """Change a device's record against its history."""
     before = bound[Devices].devices[device]
     assert before is not None
     bound[Devices].devices[device] = changed(before)
@@ -407,7 +407,7 @@ def device_of(bound: Bound, keys: Keys) -> Device:
 
 
 def fully_secured() -> tuple[Bound, Keys]:
-    """A device all of whose bond secures two units, one of which it works on."""
+    """Return a device whose whole bond secures two units, and which works on one of them."""
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     bound, keys = chain.now(), chain.validators[0]
@@ -420,7 +420,7 @@ def fully_secured() -> tuple[Bound, Keys]:
 
 
 def charge(bound: Bound, keys: Keys, unit: bytes, amount: int) -> None:
-    """Burn a part of what a device holds for a unit."""
+    """Burn a part of a device's hold for a unit."""
     bound[Devices].charge(keys.device, unit, (Share(None, amount),))
 
 

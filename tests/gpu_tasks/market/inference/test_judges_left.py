@@ -1,4 +1,4 @@
-"""A race leaves enough of those in office to judge what comes of it; else its unit waits, or is refused."""
+"""A race leaves enough active validators to judge it. Otherwise its unit waits or is refused."""
 
 import random
 from dataclasses import replace
@@ -53,7 +53,7 @@ from simulation.chains.market_chain import (
 from unit_cases import TO_THE_DRAW, declines, matched, post_unit, racers_of, racing
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
-"""Providers who are no validators: they race, and judge nothing."""
+"""Providers that are no validators: they race, and cannot judge."""
 TO_A_RACE = 5
 """Blocks from a slot that changes to the race that it was awaited for."""
 
@@ -80,7 +80,7 @@ def is_racing(chain: MarketChain, unit_id: bytes) -> bool:
 
 
 def in_office(chain: MarketChain, unit_id: bytes) -> int:
-    """How many of its racers are in office."""
+    """Return the number of its racers in the active set."""
     return sum(who in chain.validators for who in racers_of(chain, unit_id))
 
 
@@ -140,7 +140,7 @@ def test_whose_key_is_newer_than_the_input_judges_nothing_of_it() -> None:
 
 
 def chain_posted_for(chain: MarketChain, sealed_at: int) -> bytes:
-    """A unit for two, once the height of its input is final, and what its draw came to."""
+    """Post a unit for two once the height of its input is final. Return its id after the draw."""
     chain.block()
     (unit_id,) = chain.post(terms(sealed_at=sealed_at))
     chain.blocks(TO_THE_DRAW + 1)
@@ -278,7 +278,7 @@ def test_who_is_no_candidate_judges_nothing() -> None:
 
 @pytest.mark.parametrize(("gone", "looks"), [(0, 6), (2, 6), (5, 8)])
 def test_a_post_pays_for_each_in_office_that_it_looked_at_and_for_no_other(gone: int, looks: int) -> None:
-    """Two thirds of eight that weigh the same are six; of six, four behind two that judge nothing; of three, all."""
+    """Two thirds of eight equal ones are six; of six, four after two that cannot judge; of three, all."""
     chain = chain_of(8)
     bound = chain.block(*(without_key(chain, who) for who in by_stash(chain)[:gone]))
     call = InferenceMarket.post(service=0, units=(terms(sealed_at=chain.height - 1),))
@@ -298,7 +298,7 @@ def by_stash(chain: MarketChain) -> list[Keys]:
 
 
 def with_no_more_than(who: Keys, free: int) -> Step:
-    """Somebody spends all but so many free grains."""
+    """Return the call that leaves an account at most `free` grains."""
 
     def step(bound: Bound) -> None:
         spent = bound[Balances].free_balance(who.stash) - free
@@ -308,14 +308,14 @@ def with_no_more_than(who: Keys, free: int) -> Step:
 
 
 def seat_of(chain: MarketChain, price: int) -> int:
-    """The free grains that a seat takes at a price, with what an account keeps."""
+    """Return the free grains for a seat at a price, with the existential deposit."""
     bound = chain.now()
     return judge_seat(bound[InferenceMarket].rules(), price) + bound[Balances].existential_deposit
 
 
 @pytest.mark.parametrize("short", [0, 1])
 def test_a_post_needs_two_thirds_of_the_stake_that_may_judge_to_cover_its_seats(short: int) -> None:
-    """Six that weigh the same: four with what a seat takes, to the grain, are enough."""
+    """Of six equal ones, four with exactly the money of a seat are enough."""
     chain = chain_of(6)
     needed = seat_of(chain, OGPU)
     chain.block(*(with_no_more_than(who, needed - 1) for who in chain.validators[:2]))
@@ -333,7 +333,7 @@ def test_a_post_needs_two_thirds_of_the_stake_that_may_judge_to_cover_its_seats(
 
 @pytest.mark.parametrize(("rich", "is_enough"), [((3,), False), ((0, 1, 2), False), ((0, 3), True)])
 def test_stake_counts_for_seats_and_not_heads(rich: tuple[int, ...], *, is_enough: bool) -> None:
-    """Of four the last weighs half: with any other it is two thirds, and the three others are not."""
+    """The last of four has half the weight: with any other it has two thirds, and the three others do not."""
     chain = MarketChain(named_keys(4), bonds=(1_000 * OGPU,) * 3 + (3_000 * OGPU,))
     needed = seat_of(chain, OGPU)
     poor = [who for place, who in enumerate(chain.validators) if place not in rich]
@@ -342,7 +342,7 @@ def test_stake_counts_for_seats_and_not_heads(rich: tuple[int, ...], *, is_enoug
 
 
 def test_whoever_may_not_judge_a_unit_need_not_cover_its_seats() -> None:
-    """Of six two are no providers and one is the customer: two of the three others are two thirds."""
+    """Of six, two are no providers and one is the customer. Two of the three others are two thirds."""
     chain = chain_of(6)
     needed = seat_of(chain, OGPU)
     strangers, customer, poor = chain.validators[:2], chain.validators[2], chain.validators[3]
@@ -414,7 +414,7 @@ def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) 
 def test_of_a_set_that_is_not_small_a_third_by_stake_may_race(
     stakes: list[int], barred: int, places: int, spare: Spare
 ) -> None:
-    """The heaviest are left out until any who may race hold no more, with whom the unit bars."""
+    """The heaviest stay out until the rest holds no more than a third, together with those that the unit bars."""
     held = {bytes([number]): stake for number, stake in enumerate(stakes)}
     out = list(reversed(held))[:barred]
     assert JudgesLeft(3, dict.fromkeys(held, 1), held).spare(1, out, places) == spare
@@ -485,7 +485,7 @@ def test_the_newest_change_is_that_of_any_slot() -> None:
 
 
 def test_where_others_race_one_place_is_to_be_filled() -> None:
-    """Who must stay to judge is reckoned for that place: of one racer more, not of as many as were asked for."""
+    """The judges to keep are computed for that place: one more racer, not the requested number."""
     chain = MarketChain(named_keys(27))
     _, unit, racers = matched(chain, 3)
     slots = Slots(chain.now()[InferenceMarket], WeightMeter(Weight(10**12, 0)))

@@ -1,4 +1,4 @@
-"""Misses and leavers: the price of a miss, and devices that stay until no case can come any more."""
+"""Misses and leavers: the price of a miss, and devices that stay until no case about them is possible."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from unit_cases import committed, matched, revealed
 
 
 def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None:
-    """B1: an input that nobody could have makes all of them miss; its customer shall not live on that."""
+    """B1: an unavailable input makes all racers miss, and its customer must not profit from that."""
     chain = MarketChain(named_keys(2))
     _, unit, racers = matched(chain)
     before, treasury = chain.owned(CUSTOMER.stash), chain.owned(TREASURY)
@@ -137,7 +137,7 @@ def test_nor_an_idle_racer_before_the_reveals(penalty: str) -> None:
 
 
 def test_the_least_collateral_is_never_all_burned() -> None:
-    """A collateral is a grain at least; of none is everything taken, whatever the parameter."""
+    """A collateral is at least a grain. No parameter burns all of it."""
     assert all(part(grains, InferenceMarket.idle_penalty.greatest) < grains for grains in (1, 2, 10**6, 10**23))
 
 

@@ -112,7 +112,7 @@ def test_what_a_refund_burns(reason: Refund, burned: int) -> None:
 
 @pytest.mark.parametrize("leaf_audit_ppm", [0, 50_000])
 def test_a_unit_on_a_ramp_pays_the_premium_of_the_price_that_it_was_drawn_at(leaf_audit_ppm: int) -> None:
-    """Of a batch that is checked by its leaves, too: the greatest price is what is held, not what is paid by."""
+    """This also holds for a batch with leaf checks: the hold is by the greatest price, the pay is not."""
     drawn = replace(unit(price=40_000_000), leaf_audit_ppm=leaf_audit_ppm)
     drawn = replace(drawn, terms=replace(drawn.terms, requests=100))
     fee = money.check_fee(RULES, 40_000_000, 100) if leaf_audit_ppm else 20_000_000
@@ -127,7 +127,7 @@ def test_what_a_settlement_pays_into_the_pot(price: int, premium: int) -> None:
 
 @given(st.integers(0, 21 * 10**14), st.integers(500_000, 1_000_000), st.integers(1, OGPU), st.integers(0, 1_000_000))
 def test_what_is_spare_pays_a_witness_or_a_pair_of_judges(price: int, fee_ppm: int, fee_min: int, witness: int) -> None:
-    """Whatever the shares are: the pot adds nothing to what the pair is paid that looks at a lone answer."""
+    """For all shares, the pot adds nothing to the pay of the pair that checks a lone answer."""
     rules = replace(RULES, judge_fee_ppm=fee_ppm, judge_fee_min=fee_min, witness_share=witness)
     fees = 2 * money.fee_of_judge(rules, price)
     assert money.spare(rules, price) == max(fees, money.witness_pay(rules, price))
@@ -151,7 +151,7 @@ def test_a_judge_of_a_unit_holds_the_greatest_of_three_sums(rules: UnitRules, se
 def test_an_answer_is_paid_for_the_part_of_the_allowed_work_that_it_took(
     price: int, tokens: tuple[int, int], share: int, data: st.DataObject
 ) -> None:
-    """The price x work done / work allowed, rounded down; an input token counts its share."""
+    """The price x work done / work allowed, rounded down. An input token counts its share."""
     posted, (tokens_in, allowed) = unit(price), (tokens[0], tokens[1] + 1)
     said, said_in = data.draw(st.integers(0, allowed)), data.draw(st.integers(0, tokens_in))
     terms = replace(posted.terms, tokens_max=allowed, tokens_in=tokens_in, requests=2)
@@ -174,7 +174,7 @@ def test_a_rebate_is_less_than_the_fee(price: int) -> None:
     ("price", "needed"), [(OGPU, 2_037_893_070), (100_000, 2_037_894), (1_000, 1_000 + 5 * 100_000), (0, 500_000)]
 )
 def test_collateral(price: int, needed: int) -> None:
-    """20.38 prices at an audit rate of one in twenty; for dust, what its judges cost."""
+    """20.38 prices at an audit rate of one in twenty; for dust, the cost of its judges."""
     assert money.collateral(RULES, price) == needed
 
 
@@ -189,7 +189,7 @@ def test_the_price_ramps(age: int, price: int) -> None:
 def test_every_outcome_pays_out_exactly_what_is_held(
     price_max: int, ppm: int, racers: int, spent: int, tokens: int
 ) -> None:
-    """Whatever part of what was set aside a case has taken, and of the tokens the winner."""
+    """For any part of the reserve that a case has taken, and any tokens of the winner."""
     posted = unit(price_max, price_max * ppm // 10**6, racers)
     spare = money.spare(RULES, posted.price) if racers > 1 else 0
     held = posted.escrow + posted.bond

@@ -1,4 +1,4 @@
-"""What may be posted, offered and sold, and the numbers that a unit goes by from its post on."""
+"""The limits of posts, offers and services, and a unit's numbers from its post on."""
 
 import random
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_an_input_token_counts_the_share_that_the_service_names() -> None:
 
 
 def test_a_lease_is_longer_by_three_times_what_the_slowest_needs_and_has_an_end() -> None:
-    """100 tokens at 64 a block take 1.6 blocks, and 4.7 are added; of no pace none."""
+    """100 tokens at 64 a block take 1.6 blocks, and 4.7 are added. A paceless service adds none."""
     assert commit_window_of(SOLD, 100 * 1_000_000) == 30 + 5
     assert commit_window_of(SOLD, 64 * 1_000_000) == 30 + 3
     assert commit_window_of(replace(SOLD, pace=0), 10**12) == 30
@@ -187,7 +187,7 @@ def test_only_its_owner_closes_a_service() -> None:
 
 
 PROMISED = (CourtNumbers.judge_fee_ppm, CourtNumbers.judge_fee_min, CourtNumbers.audit_rate_ppm)
-"""What a unit says of its cases; the windows of a case are those of the block that opens it."""
+"""A unit's terms for its cases. The windows of a case are those of the block that opens it."""
 NUMBERS = (*MarketNumbers.parameters.values(), *PROMISED)
 MOVABLE = tuple(number for number in NUMBERS if not number.is_frozen)
 MONEY = (UnitSettled, UnitRefunded, ProviderSlashed, ProviderRebated, RaceMissed)
@@ -244,7 +244,7 @@ LIVES: dict[str, tuple[tuple[Habit | None, ...], int, type[Any]]] = {
     "declined": ((Habit.DECLINER,) * 4, 2, ProviderSlashed),
     "expired": ((Habit.HONEST,), 2, UnitRefunded),
 }
-"""By name: how providers behave (None: not at all), how many race, and what of it must be seen."""
+"""By name: the providers' behaviour (None: absent), the number of racers, and the events that must occur."""
 
 
 def life(name: str, change: dict[Parameter[Any], int]) -> tuple[Unit, list[Any], bytes]:

@@ -1,4 +1,4 @@
-"""Devices that are drawn for units while they work on one: turns, time, misses, recalls."""
+"""Devices that are drawn for units while they work on another: turns, time, misses, recalls."""
 
 import pytest
 
@@ -332,7 +332,7 @@ def test_what_was_committed_in_the_block_of_a_fault_is_recalled_no_more() -> Non
 
 
 def three_behind() -> tuple[MarketChain, bytes, list[Keys]]:
-    """A unit whose three racers work on others, while three more devices have nothing to do; and its racers."""
+    """Return a unit whose three racers work on others, beside three idle devices, and its racers."""
     chain = MarketChain(named_keys(12), queue=1)
     busy, idle = chain.validators[:3], chain.validators[3:]
     chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in idle))
@@ -367,7 +367,7 @@ def test_places_that_come_free_one_after_the_other_are_drawn_one_after_the_other
 
 
 def test_what_begins_in_the_hook_is_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A close lets go of who was too late, and its device turns to the unit behind."""
+    """A close releases the late racers, and their devices begin the next unit."""
     spent = watched_hook(monkeypatch, InferenceMarket)
     chain = MarketChain(named_keys(6), queue=1)
     chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in chain.validators[2:]))

@@ -95,7 +95,7 @@ def test_what_a_racer_owes_is_free_where_it_succeeds() -> None:
     unit_id, _, (racer,) = matched(chain, racers=1)
 
     def pays_fee(call: Call) -> bool:
-        """In the next block, whose hooks have nothing to do."""
+        """Return whether the call pays a fee in the next block, whose hooks have nothing to do."""
         bound = chain.now()
         bound[System].number.set(chain.height + 1)
         return bound.dispatch(call, Signed(racer.provider)).pays_fee

@@ -1,4 +1,4 @@
-"""How long each racer has: by its own clock, once its device has turned to the unit."""
+"""The deadline of each racer: by its own clock, once its device has begun the unit."""
 
 from dataclasses import replace
 

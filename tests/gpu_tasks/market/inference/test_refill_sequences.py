@@ -1,7 +1,6 @@
-"""Any order of declines, commits, pauses and stalls of finality: a place is filled once at most, and nobody is cheated.
+"""Any order of declines, commits, pauses and stalls of finality: a place is filled at most once, without any loss.
 
-`MarketChain.block` compares all books after every block; here a model of the race says who may commit when, and who may
-be said to have missed.
+`MarketChain.block` compares all books after every block. Here a model of the race predicts allowed commits and misses.
 """
 
 from collections.abc import Callable
@@ -27,17 +26,17 @@ Move = tuple[str, int, int]
 
 @dataclass
 class Scene:
-    """A unit, and what an onlooker who knows the rules by heart expects of its race."""
+    """A unit, and a model's expectations of its race."""
 
     chain: MarketChain
     unit_id: bytes = b""
     attempt: int = 0
     drawn: dict[bytes, int] = field(default_factory=dict)
-    """When each racer of this attempt was drawn."""
+    """The draw height of each racer of this attempt."""
     newest: int = 0
     """The block of the newest draw."""
     idle: int = 0
-    """What a miss of the lease costs in this race."""
+    """The penalty of a missed deadline in this race."""
     commits_from: int = 0
     first_commit: int = 0
 
@@ -46,7 +45,7 @@ class Scene:
         return self.chain.unit(self.unit_id)
 
     def watch(self, bound: Bound, issued: int) -> None:
-        """What every block must leave behind."""
+        """Check the invariants of every block."""
         self.chain.books.follow(bound, self.chain.state, issued, is_checked=True)
         unit = bound[InferenceMarket].units[self.unit_id]
         assert unit is not None
@@ -56,7 +55,7 @@ class Scene:
         assert len(self.chain.happened(PlaceRefilled)) <= 1
 
     def _judge_misses(self, height: int) -> None:
-        """Only who had a whole lease, from the finality of the newest draw, is said to have missed."""
+        """Check that only a racer with a whole deadline, from the finality of the newest draw, counts as a miss."""
         for event in self.chain.events:
             if isinstance(event, RaceMissed) and event.amount == self.idle:
                 assert self.commits_from, "nobody has missed while no lease runs"
@@ -64,7 +63,7 @@ class Scene:
                 assert event.provider in self.drawn
 
     def _follow(self, unit: Unit, height: int, final: int) -> None:
-        """Note draws and the lease; the hook of the block has done its work before any of its calls."""
+        """Note draws and the deadline. The block's hook has run before any of its calls."""
         if unit.state is not UnitState.RACING:
             return
         self.idle = collateral(unit.rules, unit.price) // 100
@@ -78,7 +77,7 @@ class Scene:
             self.commits_from = height
 
     def may_commit(self, bound: Bound, who: Keys) -> bool:
-        """Whether a call of this racer's must be taken, in the middle of a block."""
+        """Return whether the chain must accept a call of this racer in the middle of a block."""
         unit, height = bound[InferenceMarket].units[self.unit_id], self.chain.height
         assert unit is not None
         self._follow(unit, height, bound[Beacon].final_height())
@@ -96,7 +95,7 @@ class Scene:
 
 
 def act(scene: Scene, who: Keys, kind: str) -> Callable[[Bound], None]:
-    """A step in which somebody acts; the model says beforehand whether it must be taken."""
+    """Take a step of an account. The model predicts whether the chain must accept it."""
 
     def step(bound: Bound) -> None:
         unit = bound[InferenceMarket].units[scene.unit_id]

@@ -1,4 +1,4 @@
-"""Units that racers decline: who stands for that, when a place is drawn again and by whom, and how its race goes on."""
+"""Units that racers decline: the cost of a decline, the new draw of a place, and the rest of the race."""
 
 from dataclasses import replace
 
@@ -204,7 +204,7 @@ def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is
 
 
 def test_a_slot_that_changed_after_the_decline_is_no_candidate() -> None:
-    """Who waits for a beacon with a paused slot could choose the units that it joins."""
+    """An owner that waits for a beacon with a paused slot could choose its units."""
     for is_later in (False, True):
         chain = MarketChain(named_keys(3))
         unit_id, (declined, other) = racing(chain)
@@ -370,7 +370,7 @@ def test_a_lease_that_ends_before_the_draw_calls_it_off_and_the_unit_is_drawn_on
 def test_a_race_whose_lease_is_over_gets_nobody_however_late_the_block_that_ends_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A block that has too much to do ends it later: until then nobody may begin it anew."""
+    """A block with too much work ends the race later. Until then no racer may begin it again."""
     chain = MarketChain(named_keys(9))
     unit_id, (first, second) = racing(chain)
     chain.block()  # the draw is final: the lease runs
@@ -536,5 +536,5 @@ def test_so_many_may_decline_that_a_filled_place_still_has_room(too_many: int) -
 
 
 def with_decliners(unit: Unit, count: int) -> Unit:
-    """As if so many had declined it in earlier races."""
+    """Write `count` declines of earlier races into the unit."""
     return replace(unit, declined_by=tuple(bytes([number]) * 32 for number in range(count)))

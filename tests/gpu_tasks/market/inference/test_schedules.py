@@ -1,4 +1,4 @@
-"""What an agenda calls in a block: a bounded part of what is due, each unit once."""
+"""The agenda of a block: a bounded part of the due units, each once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.frame.schedule import WeightMeter
 
 
 class Kept:
-    """A schedule that always has more than may be taken, and notes what it was asked for."""
+    """A schedule with always more entries than the budget, which records its requests."""
 
     def __init__(self, *units: bytes) -> None:
         self.units: Sequence[bytes] = units

@@ -1,4 +1,4 @@
-"""Units that wait: what wakes them, in which order, and how long at most."""
+"""Waiting units: the events that wake them, their order, and the longest wait."""
 
 import random
 from collections.abc import Callable
@@ -115,7 +115,7 @@ def test_more_bond_wakes_a_unit_that_it_can_secure(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("asks", [(OGPU // 4, OGPU // 4), (OGPU // 8, OGPU // 4), (OGPU // 2, OGPU // 2)])
 def test_a_price_that_meets_the_asks_wakes_a_unit_and_nothing_before(asks: tuple[int, int]) -> None:
-    """The last pair asks the most that the unit pays; with the pair before it one owner alone would be met earlier."""
+    """The last pair asks the unit's greatest price. With the pair before it, one owner alone would match earlier."""
     chain = MarketChain(named_keys(2))
     ask = max(asks)
     offers = [
@@ -149,7 +149,10 @@ def test_a_price_that_meets_no_ask_wakes_nobody() -> None:
 
 
 def test_units_that_nobody_can_serve_do_not_bar_those_behind_them() -> None:
-    """More racers than there are owners: they sleep longest, are woken first and in vain, and the honest one next."""
+    """They need more racers than there are owners.
+
+    They sleep longest, wake first in vain, and the honest one is next.
+    """
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     (running,) = chain.post(terms())
@@ -178,7 +181,7 @@ def test_a_unit_that_ends_sleeps_no_more() -> None:
 
 
 def test_a_slot_that_changed_between_a_recording_and_its_draw_is_for_the_next() -> None:
-    """It was told of before the unit slept: nobody else would wake the unit."""
+    """The change came before the unit slept, so no other event would wake it."""
     chain = MarketChain(named_keys(2))
     first = chain.validators[0]
     chain.blocks(3)
@@ -210,7 +213,7 @@ def test_who_slept_longest_is_woken_first_and_a_few_for_each_slot() -> None:
 
 
 def test_many_units_that_nobody_can_serve_do_not_outlast_those_behind_them() -> None:
-    """Four were tried in a block: 2,400 of them ahead, for 2 oGPU in fees, and others of a service never woke."""
+    """Four were tried in a block: 2,400 of them ahead, for 2 oGPU in fees, kept others of a service asleep."""
     chain = MarketChain(named_keys(2))
     first = chain.validators[0]
     chain.blocks(3)
@@ -291,7 +294,7 @@ REGISTERED, VALIDATES = registers(LATE), validates(LATE)
 
 
 def with_somebody_late(final_lag: int = 1) -> MarketChain:
-    """A chain with one validator in office, and a provider who is not: that one may chill."""
+    """Return a chain with one active validator, and an inactive provider that may chill."""
     chain = MarketChain(named_keys(1), [LATE], final_lag=final_lag)
     chain.block(*joins(LATE))
     chain.blocks(3 + final_lag)
@@ -327,7 +330,7 @@ def test_an_owner_whose_stake_suffices_again_wakes_a_unit() -> None:
 
 
 def test_an_owner_who_comes_back_once_the_beacon_is_known_is_not_in_that_draw() -> None:
-    """Nothing said so: whoever had chilled could look at the beacon, and validate again where it drew him."""
+    """Without the rule, a chilled owner could read the beacon and validate again where it draws him."""
     chain = with_somebody_late(final_lag=3)
     first = chain.validators[0]
     chain.block(signed(first.stash, Devices.pause(device=first.device)), signed(LATE.stash, TrustStake.chill()))
@@ -361,7 +364,7 @@ def test_who_chills_leaves_no_entry() -> None:
 
 
 def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One in a block, where the budget is for one: nobody is forgotten."""
+    """One in a block, as the budget allows, and none is forgotten."""
     monkeypatch.setattr(inference, "TENDING_BUDGET", WELCOME_WEIGHT)
     late = [Keys(f"late {number}") for number in range(3)]
     chain = MarketChain(named_keys(1), late)
@@ -378,7 +381,7 @@ def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: p
 
 
 def test_who_registers_anew_has_a_key_too_young_for_all_who_sleep() -> None:
-    """So a registration need wake nobody."""
+    """A registration therefore need wake no unit."""
     chain = with_somebody_late()
     chain.block(signed(LATE.stash, Devices.pause(device=LATE.device)))
     unit_id = asleep_for_want_of_late(chain)
@@ -398,7 +401,7 @@ PLENTY = Weight(EASE_WEIGHT.ref_time * 1_000, 0)
 
 
 class Value:
-    """A storage value in memory, which counts what is written."""
+    """A storage value in memory that counts its writes."""
 
     def __init__(self, value: Any) -> None:
         self.value, self.writes = value, 0
@@ -411,7 +414,7 @@ class Value:
 
 
 class Market:
-    """So many services, and what was seen of the parameter last; it notes what is stirred, since before which block."""
+    """Services with the last seen parameter. It records the services to wake, with the block of each change."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, services: int, seen: Eased) -> None:
         self.next_service, self.lowered_bond_min = Value(services), Value(seen)
@@ -467,11 +470,11 @@ def test_one_that_falls_again_begins_anew(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 LATE_BLOCKS = 30
-"""Who is drawn in vain just before a slot is freed comes after those who are drawn once it is."""
+"""A unit drawn in vain just before a slot becomes free comes after those drawn later."""
 
 
 def most_overtaken(chain: MarketChain, *, units: int, blocks: int) -> tuple[int, int]:
-    """So many units are posted in each block: by how many blocks a younger one came first, and how many were drawn."""
+    """Post `units` in each block. Return by how many blocks a younger one came first at most, and the number drawn."""
     agents = [Agent(keys, Habit.HONEST, random.Random(place)) for place, keys in enumerate(chain.validators)]
     waiting: dict[bytes, int] = {}
     most = drawn = 0
@@ -491,7 +494,7 @@ def most_overtaken(chain: MarketChain, *, units: int, blocks: int) -> tuple[int,
 
 @pytest.mark.parametrize(("validators", "units"), [(2, 1), (4, 1), (4, 2), (6, 3)])
 def test_a_market_that_is_full_serves_who_came_first(validators: int, units: int) -> None:
-    """Drawn in the order of hashes, one of four units waited for 241 blocks beside customers who kept coming."""
+    """In the order of hashes, one of four units waited for 241 blocks while new ones kept coming."""
     chain = MarketChain(named_keys(validators))
     chain.blocks(3)
     most, drawn = most_overtaken(chain, units=units, blocks=60)

@@ -1,4 +1,4 @@
-"""Who may make which call of LeafChecks, when, and with what: everything else is refused and changes nothing."""
+"""The calls of LeafChecks: the allowed senders, times and arguments. Any other call is refused without effect."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -31,12 +31,12 @@ NODE = b"n" * 32
 
 
 def everybody(stage: LeafChain) -> list[Keys]:
-    """All who have keys here."""
+    """Return all key holders of the chain."""
     return [*stage.chain.validators, CUSTOMER]
 
 
 def none_may(stage: LeafChain, call: Call, error: type[DispatchError], *, but: list[Keys]) -> None:
-    """Neither the stash nor the provider key of anybody else, nor a key that nobody knows."""
+    """Check that every other stash and provider key, and an unknown key, are refused."""
     others = [keys for keys in everybody(stage) if keys not in but]
     accounts = [account for keys in others for account in (keys.stash, keys.provider)]
     stage.chain.block(*(refused(account, call, error) for account in (*accounts, b"?" * 32)))
@@ -68,7 +68,7 @@ def test_only_the_auditor_passes_or_doubts() -> None:
 
 
 def test_an_auditor_that_was_silent_says_nothing_any_more() -> None:
-    """Its seat is given back but for a fee: what it said now would cost it nothing, and the next one its word."""
+    """Its seat was released after a fee: a late opinion would cost it nothing, and decide for the next auditor."""
     stage = LeafChain()
     unit = stage.settled()
     first = stage.shown(unit)
@@ -174,7 +174,7 @@ def test_nor_do_an_auditor_and_a_customer_have_longer_where_no_block_had_room() 
 
 
 def begun_after_the_window(stage: LeafChain, unit: bytes) -> Bound:
-    """The block after the window that is open, whose hooks have not run."""
+    """Return the block after the open window, before its hooks."""
     while stage.chain.height < stage.check(unit).deadline:
         stage.chain.block()
     stage.chain.height += 1
@@ -267,7 +267,7 @@ def test_a_dispute_names_a_leaf_of_the_result_and_another_node() -> None:
 
 
 def test_the_tree_of_another_result_shows_nothing() -> None:
-    """Whole and right in itself, as somebody honest has it: it is not what was paid for."""
+    """The tree is complete and consistent, from an honest provider, but it is not the paid result."""
     stage = LeafChain()
     unit = stage.settled(wrong=range(40))
     stage.until(unit, LeafStage.SHOWING)

@@ -1,4 +1,4 @@
-"""The rules of a check's money over numbers, what its cases may cost, and what a proof is bound to."""
+"""A check's money in numbers, the cost limits of its cases, and the binding of a proof."""
 
 import pytest
 from hypothesis import given
@@ -69,7 +69,7 @@ def test_a_proof_is_bound_to_everything_that_it_says() -> None:
 
 
 def test_the_pot_gives_a_case_of_a_check_a_few_of_its_fees_at_most() -> None:
-    """Who looks at a proof is paid as its auditor is, who looks at a leaf as a judge of the batch."""
+    """The checkers of a proof are paid as its auditor, the judges of a leaf as judges of the batch."""
     stage = LeafChain()
     unit = stage.settled()
     auditor, terms = stage.shown(unit), stage.check(unit).terms

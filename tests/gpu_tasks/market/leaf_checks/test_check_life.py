@@ -1,4 +1,4 @@
-"""A check of a batch from its settlement to each of its ends: who says what, who pays what."""
+"""A check of a batch from its settlement to each of its ends: statements and payments."""
 
 from dataclasses import replace
 from typing import Any
@@ -206,7 +206,7 @@ def test_where_nobody_says_anything_nobody_pays_and_the_settlement_stands() -> N
 
 @pytest.fixture
 def strict() -> LeafChain:
-    """A chain whose audits are certain, or nearly so."""
+    """Return a chain with certain or almost certain audits."""
     return LeafChain(numbers={"Courts.audit_rate_ppm": ALL_PPM}, price=10**8)
 
 
@@ -248,7 +248,7 @@ def test_who_passes_a_wrong_leaf_has_made_no_right_proof_and_the_next_auditor_fi
 
 
 def test_a_customer_may_dispute_any_leaf_once_the_auditor_is_through() -> None:
-    """Also one that was drawn: who passed it loses its seat with who answered."""
+    """Also a drawn one: an auditor that passed it loses its seat together with the racer."""
     stage = LeafChain()
     for is_drawn in (False, True):
         unit = stage.settled(wrong=range(40))

@@ -1,4 +1,4 @@
-"""Checks of many batches at once, of which everybody does anything: each ends, every grain is in its place."""
+"""Checks of many batches at once under random calls: each ends, and the books balance."""
 
 import random
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ BATCHES = 3
 
 
 class Anybody:
-    """Whoever may act does so, rightly or wrongly, by chance."""
+    """All accounts, each of which may act rightly or wrongly at random."""
 
     def __init__(self, seed: int, size: int, silence: float, wrongness: float) -> None:
         self.chance = random.Random(seed)

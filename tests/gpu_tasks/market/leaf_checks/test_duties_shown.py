@@ -1,4 +1,4 @@
-"""Which duties of a stash its daemon sees where there are more than are shown: those that cost most to leave undone."""
+"""The duties of a stash that its daemon sees if there are more than the limit: the most expensive to miss."""
 
 from dataclasses import replace
 
@@ -18,12 +18,12 @@ LATE = 9_000
 
 
 def dust(number: int) -> bytes:
-    """A unit whose id comes before those that matter."""
+    """Return a unit whose id sorts before the important ones."""
     return number.to_bytes(4, "big").ljust(32, b"\0")
 
 
 def seen(planted: dict[bytes, tuple[LeafDuty, int]]) -> tuple[CheckStatus, ...]:
-    """What a proved call shows of duties with deadlines, by unit."""
+    """Return the duties with deadlines in a proved call, by unit."""
     stage = LeafChain()
     unit = stage.settled()
     some = stage.until(unit, LeafStage.SHOWING)
@@ -60,7 +60,7 @@ def test_of_more_audits_than_are_shown_those_come_first_that_end_first() -> None
 
 
 def test_each_duty_is_told_for_what_it_is() -> None:
-    """From the draw to a judged leaf: the books of every test count them too."""
+    """From the draw to a judged leaf. The books of every test count them too."""
     stage = LeafChain()
     unit = stage.settled()
     stage.until(unit, LeafStage.SHOWING)

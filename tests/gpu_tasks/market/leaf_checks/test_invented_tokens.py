@@ -1,4 +1,4 @@
-"""A tree whose nodes are right and whose tokens are not: the lie that comparing nodes alone does not find."""
+"""A tree with right nodes and wrong tokens: a lie that a comparison of nodes alone does not find."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -16,7 +16,7 @@ from simulation.chains.market_chain import signed
 
 
 def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every node is right, and so is every sum on the way up: only the tokens beside the lowest nodes are invented."""
+    """Every node and every sum above is right. Only the tokens beside the lowest nodes are invented."""
     stage, real_leaves, real_node = LeafChain(), batch_chain.leaves_for, sum_tree._leaf
 
     def inflated(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:

@@ -1,4 +1,4 @@
-"""How long who answered has to show drawn leaves: from when it is final which are drawn."""
+"""The window to show drawn leaves: it begins when the draw is final."""
 
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
@@ -9,7 +9,7 @@ STALLED = 10_000
 
 
 def stalled() -> tuple[LeafChain, bytes, int]:
-    """A batch whose leaves are drawn, and nothing is final any more for three windows; the lag that is usual."""
+    """Return a batch with drawn leaves and no finality for three windows, and the usual lag."""
     stage = LeafChain()
     unit = stage.settled()
     stage.until(unit, LeafStage.SHOWING)

@@ -1,4 +1,4 @@
-"""Leaves of inputs that judges cannot use, which a customer and a racer of its own may post at will: who pays them."""
+"""The judges' pay for unusable inputs, which a customer and its own racer can post at will."""
 
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
@@ -12,7 +12,7 @@ JUDGES = 3
 
 
 def found_unusable(stage: LeafChain, unit: bytes, until: LeafStage | None = None) -> LeafCheck:
-    """The check whose leaf goes to judges, all of whom say that nobody can use the input; then blocks up to a stage."""
+    """Return the check after all judges found its leaf's input unusable, and blocks up to a stage."""
     check = stage.check(unit)
     assert check.case is not None
     stage.said[check.case] = Unanswerable()
@@ -24,7 +24,7 @@ def found_unusable(stage: LeafChain, unit: bytes, until: LeafStage | None = None
 
 
 def test_a_customer_that_disputes_a_leaf_of_an_unusable_input_pays_the_judges() -> None:
-    """For a twentieth of a price it had the pot pay one and a half, as often as it liked."""
+    """For a twentieth of a price it could take one and a half from the pot, repeatedly."""
     stage = LeafChain()
     unit = stage.settled()
     stage.shown(unit)

@@ -1,4 +1,4 @@
-"""Who audits a batch: by stake among those who have nothing to do with it, can read its input and pay for a seat."""
+"""The auditor of a batch: drawn by stake among unrelated validators that can read its input and pay for a seat."""
 
 from collections import Counter
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_no_racer_ever_audits_its_own_batch() -> None:
 
 
 def test_an_auditor_can_pay_for_its_seat() -> None:
-    """Whoever has spent what a seat takes is passed over."""
+    """A validator without the money of a seat is skipped."""
     stage = LeafChain(size=6)
     unit = stage.settled()
     stage.until(unit, LeafStage.SHOWING)
@@ -77,7 +77,7 @@ def test_nobody_whose_key_is_younger_than_the_input_audits() -> None:
 
 
 def test_who_is_asked_does_not_change_with_who_sits() -> None:
-    """Who answered has hundreds of blocks to show its leaves in: it would show them when its friend comes first."""
+    """The racer has hundreds of blocks to show its leaves, and could wait until its friend comes first."""
     stage = LeafChain(size=8)
     unit = stage.settled()
     stage.until(unit, LeafStage.SHOWING)
@@ -119,7 +119,7 @@ def test_the_seat_is_held_for_the_batch_and_returns_whole() -> None:
 
 
 def test_a_customer_that_is_in_office_does_not_audit_what_it_bought() -> None:
-    """Whichever of its keys it posted with: whose fee it is that its auditor earns."""
+    """For any of its posting keys, because the fee is its own."""
     stage = LeafChain(size=6)
     unit = stage.settled()
     stage.until(unit, LeafStage.SHOWING)
@@ -134,7 +134,7 @@ def test_a_customer_that_is_in_office_does_not_audit_what_it_bought() -> None:
 
 
 def test_batches_that_one_beacon_draws_have_auditors_of_their_own() -> None:
-    """Else whoever comes first looks at all batches of a block, and is waited for in each if it is away."""
+    """Otherwise the first auditor would have all batches of a block, and each would wait if it is absent."""
     stage = LeafChain(size=6)
     unit = stage.settled()
     stage.until(unit, LeafStage.SHOWING)
@@ -153,7 +153,7 @@ def test_an_auditor_has_half_as_long_again_as_who_answered_had() -> None:
 
 
 def weighed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the hook of each block from now on says that it weighed."""
+    """Return the declared weight of the hook in each later block."""
     spent: list[int] = []
     hook = LeafChecks.on_initialize
 
@@ -167,7 +167,7 @@ def weighed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing its leaves, and drawing its auditor with each in office who was looked at."""
+    """The draw of its leaves and of its auditor, with each validator that the draw read."""
     spent = weighed(monkeypatch)
     step = (STEP_WEIGHT + TAKE_WEIGHT).ref_time
     stage = LeafChain()
@@ -188,7 +188,7 @@ def test_what_the_hook_does_for_a_check_is_weighed(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("racers", [1, 2])
 def test_an_end_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, racers: int) -> None:
-    """A market whose checks all weighed the worst end would have three of them a block."""
+    """If all checks weighed the worst end, a market could end three in a block."""
     spent = weighed(monkeypatch)
     stage = LeafChain(racers=racers)
     unit = stage.settled()
@@ -213,13 +213,13 @@ def test_an_end_weighs_those_too_who_raced_and_did_not_answer(monkeypatch: pytes
 
 
 def end_of(racers: int) -> int:
-    """What the end of a check of so many racers weighs."""
+    """Return the weight of the end of a check with `racers` racers."""
     end = END_WEIGHT.ref_time * (1 + racers) // (1 + ANSWERERS_MAX)
     return int((STEP_WEIGHT + TAKE_WEIGHT).ref_time + end)
 
 
 def judged(stage: LeafChain, unit: bytes) -> CourtCase:
-    """The case of a check, once it has a bench."""
+    """Return the case of a check, once it has a bench."""
     while True:
         case = stage.chain.now()[Courts].cases[stage.check(unit).case or b""]
         assert case is not None
@@ -230,7 +230,7 @@ def judged(stage: LeafChain, unit: bytes) -> CourtCase:
 
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_no_earlier_auditor_judges_a_later_case_of_its_check(*, is_silent: bool) -> None:
-    """Its word did not stand, or it was silent, which costs it a fee where a later one is right."""
+    """Its opinion was overruled, or it was silent, which costs a fee if a later one is right."""
     stage = LeafChain(size=9)
     unit = stage.settled()
     auditors = [stage.shown(unit)]

@@ -1,4 +1,4 @@
-"""Trees that are no trees of leaves: tokens beside right nodes, sums that no leaves have, trees that nobody shows."""
+"""Invalid trees: tokens beside right nodes, sums without leaves, and hidden trees."""
 
 import random
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ CHECKED_FROM = 16
 
 
 class Lie(Enum):
-    """What is wrong with an answer."""
+    """The fault of an answer."""
 
     NOTHING = auto()
     LEAF = auto()
     LEAVES = auto()
     TOKENS = auto()
-    """Beside a right node, every sum above them right."""
+    """Tokens beside a right node, with right sums above."""
     SUMS = auto()
     """Above right leaves, of a subtree."""
     HIDDEN = auto()
-    """A wrong leaf, and nobody shows the tree."""
+    """A wrong leaf in a hidden tree."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Answer:
 
 @dataclass
 class BentChain(DisputeChain):
-    """Racers who answer with trees of any kind, in the order of their places."""
+    """Racers that answer with trees of any kind, in the order of their places."""
 
     bent: Sequence[Answer] = ()
     trees: dict[bytes, tuple[list[TreeNode], list[TreeNode]]] = field(default_factory=dict)
 
     def raced(self, *answers: Answer) -> bytes:
-        """A batch that is answered so; its unit."""
+        """Return a unit of a batch with these answers."""
         self.bent = answers
         return self.disputed(*([] for _ in answers))
 
@@ -64,13 +64,13 @@ class BentChain(DisputeChain):
         return self.trees[keys.stash]
 
     def totals(self, unit: bytes, keys: Keys) -> Totals:
-        """Of the tree, as it was bent."""
+        """Return the totals of the bent tree."""
         top = combined(self.tree(unit, keys)[1])
         assert top is not None
         return Totals(self.requests, top.tokens_in, top.tokens_out, top.hash)
 
     def nodes(self, unit: bytes, keys: Keys) -> tuple[TreeNode, ...]:
-        """Of the tree, as it was bent."""
+        """Return the nodes of the bent tree."""
         (leaves, subtrees), dispute = self.tree(unit, keys), self.dispute(unit)
         first = dispute.subtree * SUBTREE_LEAVES
         is_first = dispute.stage is DisputeStage.SUBTREES
@@ -89,7 +89,7 @@ class BentChain(DisputeChain):
         return leaves, subtrees
 
     def played(self, unit: bytes) -> None:
-        """Blocks in which all show what they can, but for who hides its tree, until the dispute is over."""
+        """Make blocks in which all show what they can, except hidden trees, until the dispute is over."""
         for _ in range(BLOCKS_MAX):
             if not self.is_disputed(unit):
                 return
@@ -105,7 +105,7 @@ def _more(node: TreeNode) -> TreeNode:
 
 
 def _lies(chance: random.Random, requests: int, racers: int) -> list[Answer]:
-    """One that is right, and others that are not; some of these are the same."""
+    """Return one right answer and some wrong ones, of which some are equal."""
     kinds = [lie for lie in Lie if lie is not Lie.NOTHING]
     found = []
     for _ in range(racers - 1):
@@ -147,7 +147,7 @@ def test_tokens_beside_a_right_node_are_the_leaf_that_is_judged() -> None:
 
 
 def test_sums_that_no_leaves_have_cannot_be_shown() -> None:
-    """They hold as far as the subtrees; below there is nothing that combines to them, and no court is needed."""
+    """They hold down to the subtrees. No nodes below combine to them, and no court is needed."""
     for requests in (40, 200):
         stage = BentChain(requests=requests)
         unit = stage.raced(Answer(), Answer(Lie.SUMS, (requests - 1,)))

@@ -1,4 +1,4 @@
-"""`show_nodes`: who may show what, and when; and that nothing else than the own tree is taken."""
+"""`show_nodes`: the allowed senders, nodes and times. Only the sender's own tree is accepted."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A dispute about a batch from differing answers to each of its ends: who shows what, who is judged, who pays what."""
+"""A dispute about a batch from differing answers to each of its ends: shows, judgements and payments."""
 
 import pytest
 
@@ -93,7 +93,7 @@ def test_two_steps_lead_to_a_leaf_of_a_large_batch_and_one_to_that_of_a_small_on
 
 
 def test_who_withholds_its_tree_loses_as_a_liar_though_it_is_right() -> None:
-    """That is the rule: else a liar would show nothing, and be judged whole."""
+    """Otherwise a liar would show nothing, and be judged whole."""
     stage = DisputeChain(requests=100)
     unit = stage.disputed(RIGHT, [3])
     right, held = stage.racer(unit, 0), stage.unit(unit).racers[0].collateral

@@ -1,4 +1,4 @@
-"""Disputes in which anybody does anything: each ends, every grain is in its place, and who is right is paid."""
+"""Disputes under random acts: each ends, the books balance, and right racers are paid."""
 
 import random
 
@@ -20,7 +20,7 @@ PRICE_EACH = 2_500_000
 
 
 def lies(chance: random.Random, requests: int, racers: int) -> list[list[int]]:
-    """The wrong leaves of each racer, of whom one at least has none; some say the same."""
+    """Return the wrong leaves of each racer. At least one racer has none, and some may agree."""
     found = [sorted(chance.sample(range(requests), chance.choice((1, 1, min(2, requests))))) for _ in range(racers - 1)]
     if racers > 2 and chance.random() < 0.3:
         found[0] = found[1]

@@ -1,4 +1,4 @@
-"""How long sides have: their windows begin with what is final, and what one look does is weighed by who answered."""
+"""The windows of the sides: they begin with finality, and a step's weight grows with the answers."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_all_that_is_shown_before_it_is_final_is_taken_at_once() -> None:
 
 
 def test_a_customer_has_its_price_back_once_where_several_withhold_one_after_another() -> None:
-    """Three answers: one side shows nothing, another nothing of the leaves; the third is paid."""
+    """Of three answers one side shows nothing, another no leaves, and the third is paid."""
     stage = DisputeChain(size=14, requests=100)
     unit = stage.disputed(NONE, [60], [70])
     price, before = stage.unit(unit).price, stage.owned(CUSTOMER.stash)
@@ -99,7 +99,7 @@ def test_a_customer_has_its_price_back_once_where_several_withhold_one_after_ano
 
 
 def test_a_racer_that_idles_costs_the_customer_nothing_of_its_price() -> None:
-    """What idling costs is burned; only what was paid for answers brings the price back."""
+    """The penalty for idling is burned. Only forfeited pay of answers returns the price."""
     stage = DisputeChain(size=14, requests=100, racers=3)
     unit = stage.posted()
     stage.answers[unit] = tuple(leaves_for(unit, 100, wrong) for wrong in (NONE, [3], NONE))

@@ -1,4 +1,4 @@
-"""What makes a block with attestations of tasks invalid, each condition alone, on a chain of the real pallets."""
+"""Task attestations that make a block invalid, each condition alone, on a chain of the real pallets."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +32,7 @@ STRANGER = Keys("stranger")
 
 
 def problem(chain: TaskChain, signed: SignedTaskAttestation) -> str:
-    """What the pallet says in the next block."""
+    """Return the pallet's answer in the next block."""
     return next_block(chain)[Attestations].problem(signed)
 
 
@@ -303,7 +303,7 @@ def test_a_slot_that_has_its_result_states_no_more() -> None:
 
 @pytest.fixture(scope="module")
 def midway() -> TaskChain:
-    """A task whose first milestone counts."""
+    """Return a task whose first milestone counts."""
     chain = running()
     chain.block(attach(at_milestone(chain, 1)))
     chain.count(1)

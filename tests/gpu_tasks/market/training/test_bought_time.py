@@ -1,4 +1,4 @@
-"""Tasks that are paid by time: intervals, ends, leavers on both sides, and what each of them moves, to the grain."""
+"""Tasks paid by time: intervals, ends, leavers on both sides, and each payment to the grain."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,17 +31,17 @@ from task_chain import (
 )
 
 PAY = 7 * OGPU
-"""What Alice is paid for the whole time: the second price."""
+"""Alice's pay for the whole time: the second price."""
 SHARE = PAY // 4
 STOOD_BY = PAY // 50
-"""Of Bob, who stands by until the first interval."""
+"""Bob's pay for his standby until the first interval."""
 ALONE = (6 * OGPU,)
 PREPAID = 4 * 30_000
 """For the blocks in which its intervals are paid."""
 
 
 def bought(*prices: int, **order: Any) -> tuple[TaskChain, Books]:
-    """Four intervals of three blocks, which Alice has; the second stands by at the third price."""
+    """Return Alice's task of four intervals of three blocks. The second stands by at the third price."""
     chain = TaskChain()
     books = Books(chain)
     chain.submit(**{**time_order(), **order})
@@ -59,7 +59,7 @@ def begun(*prices: int, **order: Any) -> tuple[TaskChain, Books, Keys, Keys]:
 
 
 def to_height(chain: TaskChain, passed: int) -> None:
-    """Empty blocks: the next one is so many blocks behind the start."""
+    """Make empty blocks, up to `passed` blocks after the start."""
     while chain.height + 1 < chain.now().started_at + passed:
         chain.block()
 
@@ -350,7 +350,7 @@ def test_blocks_are_paid_for_intervals_when_the_task_is_submitted() -> None:
 
 
 def test_another_end_that_was_offered_before_an_interval_was_paid_is_offered_no_more() -> None:
-    """It would pay what is paid already: more than the escrow still has, where nobody bid less than the most."""
+    """It would pay again for paid time: more than is left in escrow if all bid the greatest price."""
     chain, books, alice, _ = begun(PRICE)
     pay_interval(chain, alice, 1)
     close = TrainingMarket.close(task=chain.task, pay=3 * PRICE // 4, back=0)

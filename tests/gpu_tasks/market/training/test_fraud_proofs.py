@@ -1,4 +1,4 @@
-"""Fraud proofs: committed to, opened, judged, paid; who steals one gets nothing, who is wrong pays for it."""
+"""Fraud proofs: committed, opened, judged, paid. A stolen proof pays nothing, and a wrong one costs."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ BOND = 5 * CALLED_TRACE_FEE
 
 
 def stated(size: int = 14, **changed: object) -> tuple[TaskChain, Books]:
-    """A task over a trace whose result Alice has stated."""
+    """Return a task over a trace with a result of Alice's."""
     chain = TaskChain(size=size)
     books = Books(chain)
     submitted(chain, TRACE, **{"segments": SEGMENTS, **changed})
@@ -46,7 +46,7 @@ def stated(size: int = 14, **changed: object) -> tuple[TaskChain, Books]:
 
 
 def claim(chain: TaskChain, who: Keys, proof: TraceFraudProof = PROOF, by: Keys | None = None) -> object:
-    """The call with which somebody commits to a proof; `by` is whose commitment it is, if it is copied."""
+    """Return the call that commits to a proof. `by` is the author of a copied commitment."""
     maker = (by or who).stash
     return TrainingMarket.claim_fraud(
         task=chain.task, commitment=claim_commitment(GENESIS_HASH, chain.task, maker, 0, proof, SALT)
@@ -59,7 +59,7 @@ def show(chain: TaskChain, proof: TraceFraudProof = PROOF, salt: bytes = SALT) -
 
 
 def challenged() -> tuple[TaskChain, Books, Keys]:
-    """A task whose trace somebody says to be wrong."""
+    """Return a task with a challenged trace."""
     chain, books = stated()
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
@@ -127,7 +127,7 @@ def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_ag
 
 
 def test_an_end_that_was_offered_before_a_proof_is_not_taken_after_it() -> None:
-    """A liar whose proof was judged wrong by chance would buy itself off with an old signature."""
+    """A liar whose proof was judged wrong by chance could otherwise use an old signature to escape."""
     chain, _ = stated()
     eve = chain.keys[4]
     chain.offer_end(1, 1)
@@ -137,7 +137,7 @@ def test_an_end_that_was_offered_before_a_proof_is_not_taken_after_it() -> None:
 
 
 def about_to_be_audited() -> tuple[TaskChain, Keys]:
-    """A task whose audit the beacon asks for, in blocks that are not final yet, and who has committed to a proof."""
+    """Return a task that the beacon audits in blocks that are not final, and an account that committed to a proof."""
     for seed in range(20):
         chain = TaskChain(size=14, constants=OFTEN, final_lag=3)
         chain.chain.chance.seed(seed)
@@ -153,7 +153,7 @@ def about_to_be_audited() -> tuple[TaskChain, Keys]:
 
 
 def test_a_wrong_proof_draws_no_audit_anew() -> None:
-    """Who lied sees the beacon before it is final: a friend's wrong proof must not have the chance drawn again."""
+    """The liar sees the beacon before it is final. A friend's wrong proof must not repeat the draw."""
     chain, eve = about_to_be_audited()
     assert chain.state() is TaskState.SUBMITTED
     chain.do(eve, show(chain))
@@ -201,7 +201,7 @@ def test_a_proof_about_an_input_that_is_missing_takes_nothing_from_the_pot() -> 
 
 
 def test_who_has_not_opened_its_claim_when_the_customer_accepts_loses_nothing() -> None:
-    """It kept nobody's proof from being judged: the customer has taken the result."""
+    """It kept no other proof from being judged, because the customer has accepted the result."""
     chain, books = stated()
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
@@ -237,7 +237,7 @@ def test_who_has_a_part_in_the_task_or_no_bond_makes_no_claim() -> None:
 
 
 def test_a_customer_that_is_bonded_disputes_and_proves_nothing() -> None:
-    """Its dispute costs a bond for each slot; a proof would bring it a part of the collateral beside its cover."""
+    """Its dispute costs a bond for each slot. A proof would pay it a part of the collateral beside its cover."""
     chain, _ = stated()
     eve = chain.keys[4]
     bound = chain.chain.now()

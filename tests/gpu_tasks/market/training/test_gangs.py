@@ -1,4 +1,4 @@
-"""Gangs: what counts from when all have started, what two places of one provider mean, what each place is due."""
+"""Gangs: counting from the start of all, two places of one provider, and the pay of each place."""
 
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.devices.devices import Devices
@@ -20,7 +20,7 @@ SECOND = b"2" * 32
 def gang_of_two(
     chain: TaskChain | None = None, order: dict[str, int] | None = None, **bids: int
 ) -> tuple[TaskChain, Books, list[Keys]]:
-    """A task that Alice and Bob have been awarded, in this order, and for which Charlie stands by."""
+    """Return a task awarded to Alice and Bob, in this order, with Charlie as standby."""
     chain = chain or TaskChain()
     books = Books(chain)
     chain.submit(slots=2, **(order or {}))
@@ -31,7 +31,7 @@ def gang_of_two(
 
 
 def two_places_of_alice() -> tuple[TaskChain, Books]:
-    """A gang of two places that are both Alice's, with two devices; Bob stands by."""
+    """Return a gang of two places, both Alice's with two devices. Bob stands by."""
     chain = TaskChain()
     alice, bob = chain.keys[:2]
     register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=SECOND, bond=100 * OGPU)

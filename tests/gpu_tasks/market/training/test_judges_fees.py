@@ -1,4 +1,4 @@
-"""Fees of a task's judges: an audit's follow the price paid, all others the greatest price, which no bid lowers."""
+"""Fees of a task's judges: an audit's follow the paid price, all others the greatest price, which no bid lowers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +76,7 @@ def held(chain: TaskChain, who: bytes, hold: Hold) -> int:
 
 
 def challenged_for_dust() -> tuple[TaskChain, Books]:
-    """A task sold for dust whose trace somebody says to be wrong."""
+    """Return a task sold for dust with a challenged trace."""
     chain, books = finished_for_dust(TRACE, segments=SEGMENTS)
     eve = chain.keys[4]
     commitment = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 0, PROOF, SALT)
@@ -87,14 +87,14 @@ def challenged_for_dust() -> tuple[TaskChain, Books]:
 
 
 def reported_for_dust(**sold: Any) -> tuple[TaskChain, Books]:
-    """A task sold for dust whose winner says that there is no input."""
+    """Return a task sold for dust whose winner reports a missing input."""
     chain, books = sold_for_dust(**sold)
     chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
     return chain, books
 
 
 def disputed_for_dust(**sold: Any) -> tuple[TaskChain, Books]:
-    """A task sold for dust whose right result the customer disputes."""
+    """Return a task sold for dust with a right result that the customer disputes."""
     chain, books = finished_for_dust(**sold)
     chain.dispute()
     return chain, books
@@ -111,7 +111,7 @@ def disputed_for_dust(**sold: Any) -> tuple[TaskChain, Books]:
 def test_a_price_of_dust_makes_no_judges_cheap_whom_somebody_calls(
     called: Callable[[], tuple[TaskChain, Books]], fee: int, from_pot: int
 ) -> None:
-    """The pot gives no more than it would to an audit: what it is paid follows the price."""
+    """The pot gives no more than for an audit, whose pay follows the price."""
     chain, _ = called()
     while chain.state() is not TaskState.JUDGED:
         chain.block()
@@ -124,7 +124,7 @@ def test_a_price_of_dust_makes_no_judges_cheap_whom_somebody_calls(
 def test_a_judge_holds_a_court_and_twice_what_the_customer_is_due(
     called: Callable[..., tuple[TaskChain, Books]],
 ) -> None:
-    """Whether a committee opens the case or an audit's pair: an appeal that shows it wrong may cost that much."""
+    """This holds for a committee and for an audit's pair: a successful appeal may cost them that much."""
     chain, _ = called(collateral=35 * OGPU)
     chain.blocks(4)
     case, seat = case_of(chain), COURT_FEES * CALLED_FEE + 2 * PRICE

@@ -1,4 +1,4 @@
-"""Disputes of what replicas agree on: a jury of replicas that are drawn anew, and what its word moves."""
+"""Disputes about the agreed result of replicas: a newly drawn jury, and the effects of its decision."""
 
 import pytest
 
