@@ -1,4 +1,4 @@
-"""Every command line of the documents is one that its program takes: its commands, its options, their values."""
+"""Every command line of the documents parses: its commands, its options, their values."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ from gpu_tasks.provider.cli import main as ogpu_provider
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = {"docs/customers.md": 8, "docs/providers.md": 8, "docs/tasks.md": 3, "docs/workloads/README.md": 8}
-"""Where command lines stand, and how many at least."""
+"""Documents with command lines, and their least numbers."""
 PROGRAMS: dict[str, click.Command] = {
     "ogpu": ogpu,
     "ogpu-provider": ogpu_provider,

@@ -1,4 +1,4 @@
-"""Connections that the system cannot accept: no trace for each in the log."""
+"""Connections that the system cannot accept: they do not fill the log with traces."""
 
 import asyncio
 import errno

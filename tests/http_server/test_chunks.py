@@ -1,4 +1,4 @@
-"""How small the chunks of a body may be."""
+"""The least size of a body's chunks."""
 
 import pytest
 

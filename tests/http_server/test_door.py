@@ -1,4 +1,4 @@
-"""A door without a server behind it: closed, and as the transport of a protocol."""
+"""A connection gate without a server: closed, and as the transport of a protocol."""
 
 import asyncio
 from unittest.mock import Mock, call

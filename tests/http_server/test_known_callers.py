@@ -1,4 +1,4 @@
-"""Which callers are remembered, and how long."""
+"""The remembered callers, and the time for which they are remembered."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ REMEMBERED = 4_096
 
 
 class PlayedPeer(asyncio.BaseTransport):
-    """A connection from an address; with none, one that has ended."""
+    """A connection from an address. Without one, the connection has ended."""
 
     def __init__(self, *peer: object) -> None:
         super().__init__({"peername": peer or None})

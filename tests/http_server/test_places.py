@@ -1,4 +1,4 @@
-"""Who yields to a newcomer, step by step."""
+"""The connection that yields to a newcomer, step by step."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,10 @@ class Seated:
 
 
 def guests(text: str) -> list[Seated]:
-    """`A1` is busy and of network A, `a1` idle; `H1` and `h1` are of this machine. The digit is when it was active."""
+    """Return connections: `A1` is busy and of network A, `a1` idle, `H1` and `h1` local.
+
+    The digit is the last activity.
+    """
     return [
         Seated(HERE if word[0] in "hH" else word[0].upper(), word[0].islower(), float(word[1]), word)
         for word in text.split()

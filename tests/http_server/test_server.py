@@ -1,4 +1,4 @@
-"""A real aiohttp server behind its door, and clients that hold connections, drip, and send their bytes in crumbs."""
+"""A real aiohttp server behind its gate, and clients that hold connections, are slow, or send single bytes."""
 
 import asyncio
 import contextlib
@@ -111,7 +111,7 @@ def sizes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def ended(client: Client) -> bytes:
-    """What came until the server ended it."""
+    """Return the bytes until the server ended the connection."""
     received = b""
     with contextlib.suppress(ConnectionError):
         while data := await client[0].read(65_536):
@@ -416,7 +416,7 @@ def test_bodies_that_nobody_reads_are_heard_one_after_the_other() -> None:
 
 
 class StoppedTurns(Turns):
-    """Gives no turn before it is told to."""
+    """Gives no turn until a test's command."""
 
     def __init__(self) -> None:
         super().__init__()

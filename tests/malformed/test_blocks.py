@@ -1,7 +1,7 @@
 """Damaged blocks over the real runtime: a clear refusal, no trace, and the genuine block still counts.
 
-What a header says about author, slot, randomness and seal is judged by the header rules (`ledger/test_chain.py`);
-here everything that execution judges is damaged, in blocks that hold transfers, batches, attestations and verdicts.
+The header rules (`ledger/test_chain.py`) check author, slot, randomness and seal. Here all parts that execution checks
+are damaged, in blocks with transfers, batches, attestations and verdicts.
 """
 
 import os
@@ -89,7 +89,7 @@ def rich_block() -> Before:
 
 
 def is_attach(before: Before, raw: bytes) -> bool:
-    """Whether it attaches attestations, of which the first is of a unit."""
+    """Return True if it attaches attestations, the first of them for a unit."""
     call = decode_extrinsic(before.runtime, raw).call
     return call.name == "Attestations.attach" and isinstance(call.arguments[0][0], SignedAttestation)
 

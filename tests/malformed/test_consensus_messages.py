@@ -1,4 +1,4 @@
-"""A peer whose every message is damaged on the way: the others never fail, and go on to agree.
+"""A peer whose every message is damaged on the way: the others never fail, and continue to agree.
 
 A simulated network of four, with real signatures: the messages of one node reach the others whole or damaged, several
 times over, among well-formed ones with absurd numbers. Decoder and machine are the production ones.
@@ -23,7 +23,7 @@ U32_MAX = 2**32 - 1
 
 
 def decoded(data: bytes) -> Message | None:
-    """What a node's network task gets out of it."""
+    """Return a node's decoded message, or None."""
     try:
         return MESSAGE.decode(data)
     except DecodeError:
@@ -45,14 +45,14 @@ def extremes(chance: random.Random) -> Message:
 
 
 class Noise:
-    """Replaces what node 0 sends by damage, most of the time."""
+    """Damages most of node 0's messages."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.seen: Counter[str] = Counter()
 
     def variants(self, packet: Message) -> list[Message]:
-        """What arrives in place of a message."""
+        """Return the messages in place of one."""
         whole = MESSAGE.encode(packet)
         made = [decoded(damaged(whole, self.chance)) for _ in range(COPIES)]
         self.seen["refused"] += sum(message is None for message in made)

@@ -1,7 +1,7 @@
-"""Damaged extrinsics over the real runtime: each is refused in a declared way or applied, and the block goes on.
+"""Damaged extrinsics over the real runtime: each is refused in a declared way or applied, and the block continues.
 
-Two kinds: damaged bytes, as peers send them; and damaged calls signed anew by somebody who may pay, which get past the
-signature and into the pallets. `make soak` runs 100,000 of them.
+Two kinds: damaged bytes, as peers send them, and damaged calls with valid signatures of a solvent account, which reach
+the pallets. `make soak` runs 100,000 of them.
 """
 
 import os
@@ -32,7 +32,7 @@ COUNT = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000
 PER_BLOCK = 200
 PAYERS = [actor for actor in ACTORS if actor.name in VALIDATORS + OUTSIDERS]
 LIVED_THROUGH = 250
-"""Extrinsics before the first damaged one: there are units, disputes, stakes to hit."""
+"""Extrinsics before the first damaged one, so that there are units, disputes and stakes to hit."""
 
 EXPECTED = (DecodeError, InvalidTransaction)
 
@@ -43,7 +43,7 @@ def anything_signed(*_: object) -> bool:
 
 
 class Attacked:
-    """A chain whose blocks are full of damage."""
+    """A chain with damaged extrinsics in every block."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -52,7 +52,7 @@ class Attacked:
             self.recording.block()
 
     def block(self, count: int) -> tuple[int, int, int]:
-        """One block; how many damaged extrinsics were refused, failed and succeeded."""
+        """Make one block. Return the numbers of refused, failed and successful damaged extrinsics."""
         chain, runtime = self.recording, self.recording.runtime
         digest = chain.next_digest(ACTORS[0].stash.account)
         made = Authoring(runtime, chain.state, chain.trie, chain.ids[-1], digest)
@@ -69,7 +69,7 @@ class Attacked:
         return outcomes[0], outcomes[1], outcomes[2]
 
     def _pool_judges(self, raw: bytes) -> None:
-        """In one step as well as in two, which must come to the same."""
+        """Check an extrinsic in one step and in two, with the same result."""
         chain = self.recording
         validator = TransactionValidator(chain.runtime, chain.state, chain.ids[-1])
         at_once = in_steps = None
@@ -106,7 +106,7 @@ class Attacked:
         return encode_signed(self.recording.runtime, runtime_call, extra, keys.account, signature)  # type: ignore[arg-type]
 
     def _finish(self, made: Authoring) -> None:
-        """What was refused left nothing behind: the block executes again from its bytes to the same roots."""
+        """Check that refusals left no effect: the block executes again from its bytes to the same roots."""
         chain = self.recording
         built = made.finish()
         block = Block(sealed(built.header, bytes(64)), built.extrinsics)

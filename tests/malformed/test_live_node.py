@@ -1,4 +1,4 @@
-"""A real node with its RPC process: bytes that mean nothing come in through every door, and it goes on finalising."""
+"""A real node with its RPC process: meaningless bytes arrive on every connection, and it continues to finalise."""
 
 from __future__ import annotations
 

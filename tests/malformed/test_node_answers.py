@@ -1,4 +1,4 @@
-"""A wallet at the wrong door: whatever answers there, the wallet ends with a sentence."""
+"""A wallet at a wrong server: for any answer, the wallet ends with a clear message."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`auctions`, `policy`, `drain` and `earnings` as an operator calls for them."""
+"""`auctions`, `policy`, `drain` and `earnings` as an operator runs them."""
 
 import asyncio
 import json
@@ -174,7 +174,7 @@ def test_what_this_provider_has_bid_for_is_told_and_needs_no_reason() -> None:
 
 
 def test_a_proof_asks_before_it_computes_or_not_at_all(operator: Operator) -> None:
-    """What nobody could agree to afterwards is not computed for hours, and no node is needed to say so."""
+    """A proof without consent is not computed for hours, and the refusal needs no node."""
     task = "0x" + "12" * 32
     assert "is no task" in operator.refusal("prove", "0x12", "--yes")
     assert "nobody is here to be asked" in operator.refusal("prove", task)

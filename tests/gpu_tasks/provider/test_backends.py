@@ -1,4 +1,4 @@
-"""What computes on which device: a GPU never computes in NumPy unless its operator asks for that."""
+"""The backend of each device: a GPU never computes in NumPy unless its operator asks for that."""
 
 from __future__ import annotations
 

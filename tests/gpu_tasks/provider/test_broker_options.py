@@ -1,4 +1,4 @@
-"""Which broker an operator may name, and what customers are told of it."""
+"""The brokers that an operator may name, and the customers' view of them."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a daemon writes is its operator's alone, and no core dump of it holds its key."""
+"""A daemon's files are readable by its operator alone, and no core dump has its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon sees for itself what its devices do with their time, and why they stand still."""
+"""A daemon observes its devices' use of time, and the reasons for idleness."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from simulation.chains.market_chain import signed
 
 
 class Seen:
-    """What the device of a provider is said to be at, each time that this changes."""
+    """The reported activity of a provider's device, at each change."""
 
     def __init__(self, miner: Miner) -> None:
         self.miner = miner
@@ -51,7 +51,7 @@ class Seen:
 
 
 async def step(village: Village, blocks: int = 4) -> None:
-    """So many blocks that all is looked at."""
+    """Make blocks until everything was looked at."""
     await village.blocks(blocks)
 
 
@@ -125,7 +125,7 @@ async def test_a_machine_that_fails_says_so_and_one_without_its_input_too(villag
 
 @in_village(1)
 async def test_why_nothing_is_drawn(village: Village) -> None:
-    """By what the market says of services, bonds and prices: see `test_demand` and `test_idling`."""
+    """From the market's services, bonds and prices: see `test_demand` and `test_idling`."""
     miner = village.miners[0]
     seen, stash = Seen(miner), miner.keys.stash
     await step(village)

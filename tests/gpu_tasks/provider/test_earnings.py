@@ -1,4 +1,4 @@
-"""What was earned: written once for each payment, added up by device, service or day."""
+"""Earnings: written once for each payment, added up by device, service or day."""
 
 import json
 from dataclasses import asdict, replace

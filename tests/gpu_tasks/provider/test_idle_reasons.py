@@ -1,4 +1,4 @@
-"""Why a device stands still: each reason alone, which comes before which, and what its race waits for."""
+"""The reasons of an idle device: each alone, their order, and the awaited event of its race."""
 
 from dataclasses import replace
 from typing import Any

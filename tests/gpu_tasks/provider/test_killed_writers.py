@@ -1,4 +1,4 @@
-"""`kill -9` between each two writes of a roll call's rows and of the book of images: what the next process finds."""
+"""`kill -9` between each two writes of a roll call's rows and of the book of images, and the next process."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ BOOKS: tuple[dict[str, BroughtImage], ...] = (
 
 
 def lives(deeds: str, base: Path) -> Iterator[tuple[Path, int]]:
-    """Each folder that a killed process left, with how many deeds it had ended; the last one's had ended all."""
+    """Yield each killed process's folder with the number of its completed deeds. The last one completed all."""
     done = subprocess.run([sys.executable, cut_writes.__file__, deeds, str(base)], check=False, timeout=300)
     assert done.returncode == 0
     count = sum(path.suffix == ".told" for path in base.iterdir())

@@ -1,4 +1,4 @@
-"""A provider that leaves: its bond is taken out once the chain frees it, and not when its unbonding time is over."""
+"""A provider that leaves withdraws its bond once the chain frees it, not when the unbonding time is over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIME = ChainTime(301, 1_700_000_040_000, 60_000, 60, 60, 1)  # the first block o
 
 
 class LeftClient:
-    """Of a stash that offers nothing any more; some of its bond is free."""
+    """The client of a stash without offers, with a partly free bond."""
 
     def __init__(self, *waiting: WaitingStake, withdrawable: int) -> None:
         self.summary = StakeSummary((), waiting, withdrawable, ())

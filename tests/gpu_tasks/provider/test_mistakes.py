@@ -1,4 +1,4 @@
-"""Mistakes of operators: each is refused before anything is sent, with what was found and what to give instead."""
+"""Mistakes of operators: each is refused before anything is sent, with the problem and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit of open files is raised at the start, and where it cannot be that is said."""
+"""The limit of open files is raised at the start, with a message if that fails."""
 
 import resource
 

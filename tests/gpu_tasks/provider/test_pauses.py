@@ -1,4 +1,4 @@
-"""Why a device is paused, as `status` shows it, and what `pause` and `resume` note for the daemon."""
+"""The reason of a device's pause in `status`, and the notes of `pause` and `resume` for the daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`prove` between claim and proof: what goes to the chain, when, and what a command that was broken off does again."""
+"""`prove` between claim and proof: its messages, their times, and the repeat after an interruption."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ MINE = FRAUD.commitment(ME, TASK)
 
 
 class Scene:
-    """A chain on which a claim may stand, and whose final blocks come one by one."""
+    """A chain that may have a claim, and whose final blocks come one by one."""
 
     def __init__(self, made: FraudClaim | None) -> None:
         self.made = made
@@ -63,7 +63,7 @@ class Scene:
         dry_run: bool,
         is_agreed: bool,
     ) -> None:
-        """What a command would send, each time that it sends."""
+        """Return the command's calls at each send."""
         assert is_agreed or dry_run
         client = SimpleNamespace(
             read=self.read, finalized_heads=self.finalized_heads, finalized=self.finalized, height=self.height_of

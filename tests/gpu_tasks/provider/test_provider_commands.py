@@ -43,7 +43,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def alice(tmp_path: Path, url: str) -> Operator:
-    """Has one device, of the genesis; other tests of this module do not change it."""
+    """Return an owner of one device, of the genesis. Other tests of this module do not change it."""
     return Operator(tmp_path, url, "Alice")
 
 
@@ -148,7 +148,7 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
 
 
 def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`register` binds all of it in one extrinsic: whoever sits at the terminal sees the sum first."""
+    """`register` binds all of it in one extrinsic, so a user at the terminal sees the sum first."""
     unasked = [word for word in JOIN if word != "--yes"]
     assert "a program that sends adds --yes" in eve.refusal(*unasked)
     monkeypatch.setattr(calls, "is_attended", lambda: True)
@@ -232,7 +232,7 @@ def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monk
 
 
 def _leaves_asked(operator: Operator, *command: str) -> None:
-    """What ends a provider's part in the market is asked for, or told with --yes."""
+    """A provider's exit from the market needs consent, or --yes."""
     command = (*command, "--key", "//Eve")
     assert "a program that sends adds --yes" in operator.refusal(*command)
     with pytest.MonkeyPatch.context() as terminal:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 SECONDS = 120.0
 WINDOW_BLOCKS = 600
-"""To commit in and to reveal in: a killed daemon starts again within it on a slow machine, while blocks go on."""
+"""The commit and the reveal window: a killed daemon starts again within it, also on a slow machine."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What `ogpu-provider status` says of a seat, and of a batch whose tree is to be shown: how far each is."""
+"""A seat and a batch with a requested tree in `ogpu-provider status`: the progress of each."""
 
 from dataclasses import replace
 from typing import Any

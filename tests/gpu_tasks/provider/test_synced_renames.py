@@ -1,4 +1,4 @@
-"""Files that a provider promises something by: each is on the disk before it takes its name, and its name after."""
+"""Files with a provider's promises: each is on the disk before it takes its name, and its name after."""
 
 from __future__ import annotations
 

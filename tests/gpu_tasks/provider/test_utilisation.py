@@ -1,4 +1,4 @@
-"""What devices did with their time: on disk by day, added up, and shown by the command and beside what they are at."""
+"""Devices' use of time: on disk by day, added up, shown by the command and beside the current activity."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def write(
     tokens: int = 0,
     present: Present | None = None,
 ) -> None:
-    """As a daemon that has just begun, and ends at once."""
+    """Write as a daemon that has just begun, and ends at once."""
     states: dict[TimedState, int] = {Activity.UNITS: units, WhyIdle.PRICE: price}
     spent = {device: Spent({state: value for state, value in states.items() if value}, tokens)}
     UtilisationBook(folder, lambda: at_ns).add(spent, {} if present is None else {device: present})

@@ -1,4 +1,4 @@
-"""Why bids won and lost: a table of every fate, and that what is said would have helped would have."""
+"""Explanations of bids: a table of every fate, and a check that the suggested price would have tied."""
 
 from dataclasses import replace
 

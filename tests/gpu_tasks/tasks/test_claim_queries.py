@@ -1,4 +1,4 @@
-"""Queries over what providers claim, and over their past: sizes, versions, shares; what is not said is never met."""
+"""Queries over providers' claims and history: sizes, versions, shares. A missing claim never matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of jobs and leases: every default, what is refused and why, and what they come to on a chain."""
+"""Files of jobs and leases: every default, the refusals with reasons, and the resulting orders."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of other programs, as somebody gives them to a command that reads task files."""
+"""Files of other programs, given to a command that reads task files."""
 
 import pytest
 

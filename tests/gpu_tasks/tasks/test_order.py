@@ -1,4 +1,4 @@
-"""Orders that a chain takes as they were planned, and auctions that are made again out of its records."""
+"""Orders that a chain accepts as planned, and auctions repeated from its records."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_a_chain_takes_from_the_customer_what_was_planned(path: Path) -> None:
 
 
 def test_a_task_starts_when_it_was_planned_to() -> None:
-    """Finality is a block behind: the award sees the beacon so much later."""
+    """Finality is a block behind, so the award sees the beacon a block later."""
     chain = TaskChain()
     chain.submit()
     submitted = chain.now().submitted_at

@@ -1,4 +1,4 @@
-"""Plans: why a device could not bid, what a task needs; an auction among those who could comes out as planned."""
+"""Plans: obstacles of devices, needs of a task. An auction among the possible bidders ends as planned."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ NUMBERS = AuctionNumbers(DEFAULT_RULES, commit=4, reveal=5, start=6, deposit=70,
 
 
 def device(number: int, owner: int | None = None, **changes: Any) -> BiddingDevice:
-    """A device that could bid; its owner can cover ten bids."""
+    """Return a device that could bid. Its owner can cover ten bids."""
     plain = BiddingDevice(
         name(number), name(number if owner is None else owner), DeviceClass.CPU, 10, 10,
         is_provider=True, is_candidate=True, is_paused=False, is_busy=False, spendable=1_000,

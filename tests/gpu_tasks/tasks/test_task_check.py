@@ -1,4 +1,4 @@
-"""Tasks reckoned again out of their records: whatever happens to them is right, and what was changed is found."""
+"""Tasks checked against their records: every course passes, and every change is found."""
 
 from collections.abc import Callable
 from dataclasses import replace

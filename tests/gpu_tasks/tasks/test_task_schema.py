@@ -1,4 +1,4 @@
-"""The published schema is what the declarations say, and takes what they take."""
+"""The published schema equals the declarations, and accepts the same files."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ KNOWN = {
 
 
 def document(node: FileNode) -> Any:
-    """What any reader of YAML makes of a tree: numbers and truth values of plain texts."""
+    """Return a tree as any YAML reader sees it: numbers and truth values from plain texts."""
     match node:
         case Scalar():
             if not node.is_plain:
@@ -41,7 +41,7 @@ def document(node: FileNode) -> Any:
 
 
 def is_valid(schema: dict[str, Any], value: Any) -> bool:
-    """Whether a document keeps to a schema, which uses nothing that is not known here."""
+    """Return True if a document keeps to a schema, which uses only known keywords."""
     assert set(schema) <= KNOWN, set(schema) - KNOWN
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if not any(type(value) is KINDS[kind] for kind in kinds):
@@ -116,7 +116,7 @@ def test_the_schema_takes_every_example(path: Path) -> None:
 
 @given(st.data())
 def test_what_the_reader_takes_the_schema_takes(data: st.DataObject) -> None:
-    """Examples with a few words changed: most are refused by both; none is refused by the schema alone."""
+    """Examples with a few words changed: both refuse most, and the schema alone refuses none."""
     words = data.draw(st.sampled_from(EXAMPLES)).read_text(encoding="utf-8").split(" ")
     for _ in range(data.draw(st.integers(1, 2))):
         words[data.draw(st.integers(0, len(words) - 1))] = data.draw(st.sampled_from(WORDS))

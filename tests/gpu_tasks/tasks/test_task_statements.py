@@ -1,4 +1,4 @@
-"""What blocks hold of a task: a statement counts with its step, root, provider and place, and with nothing less."""
+"""A task's statements in blocks: each counts only with its step, root, provider and place."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from task_chain import RIGHT, awarded, work
 
 @pytest.fixture(scope="module")
 def task() -> Task:
-    """With a milestone that its customer holds, and a result."""
+    """Return a task with a milestone that its customer holds, and a result."""
     chain, _ = awarded()
     work(chain, chain.alice, milestones=3)
     chain.finish(chain.alice)

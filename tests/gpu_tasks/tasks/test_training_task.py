@@ -1,4 +1,4 @@
-"""Training tasks from files: six lines suffice, nothing unknown passes, and everything wrong is said at once."""
+"""Training tasks from files: six lines suffice, nothing unknown passes, and all errors are listed at once."""
 
 import re
 import tracemalloc
@@ -148,7 +148,7 @@ def test_everything_is_said_at_once_in_the_order_of_the_lines() -> None:
 
 
 def test_the_canonical_task_and_its_hash() -> None:
-    """Vectors: a change of these bytes changes what names tasks on every chain."""
+    """Vectors: a change of these bytes changes the ids of tasks on every chain."""
     prepared = prepare(read(ALL_KEYS), TEXT, bytes(32))
     assert prepared.encoded.hex() == GOLDEN_BYTES
     assert prepared.task_hash.hex() == GOLDEN_HASH
@@ -214,7 +214,7 @@ def test_terms_are_integers_for_the_chain_s_slots() -> None:
 
 
 def test_milestones_stand_at_the_ends_of_segments() -> None:
-    """A segment of `train-int8` has 20 steps unless the file says otherwise."""
+    """A segment of `train-int8` has 20 steps unless the file sets another number."""
     short = SIX_LINES.replace("{input: corpus.txt}", "{input: corpus.txt, length: 100}")
     prepared = prepare(read(short), TEXT, SEED)
     assert (prepared.segments, prepared.canonical.milestones) == (5, 5)

@@ -1,4 +1,4 @@
-"""A task file is a door: whatever its bytes are, it is a tree of texts, or an error with a line; and costs little."""
+"""Task files of any bytes become a tree of texts, or an error with a line, at a low cost."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""A broker's address, and a connection to one that is up to no good."""
+"""A broker's address, and a connection to a malicious one."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ def test_own_networks_are_for_development(text: str) -> None:
 
 @contextlib.asynccontextmanager
 async def against(serve: Serve, *, hears: bool = True) -> AsyncIterator[BrokerAddress]:
-    """A broker that hears a client's first words, does what `serve` says, and hangs up."""
+    """Run a broker that reads a client's first bytes, acts by `serve`, and hangs up."""
 
     async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if hears:
@@ -82,7 +82,7 @@ async def tells_nothing(address: BrokerAddress) -> None:
 
 
 async def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
-    """`parse_broker` lets any name pass: what is connected to is looked at again."""
+    """`parse_broker` accepts any name, so the connected address is checked again."""
     heard: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,7 +145,7 @@ async def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.M
 
 
 async def test_messages_that_a_broker_has_kept_without_end_end_the_connection() -> None:
-    """Of the quality of service that nobody asked for, the library keeps 65,535 until they are let go of."""
+    """Of the unused quality of service, the library keeps 65,535 messages until they are released."""
     sent = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -183,7 +183,7 @@ def open_files() -> int:
 
 
 async def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: pytest.LogCaptureFixture) -> None:
-    """A topic that is none ends it from within the library, which leaves the socket open, and reads on."""
+    """An invalid topic ends it inside the library, which leaves the socket open, and reads on."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(CONNECTED)
@@ -202,7 +202,7 @@ async def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: 
 
 
 async def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
-    """The event loop says of errors that nobody has looked at what they were, with their trace, on a terminal."""
+    """The event loop prints unhandled errors with their traces to the terminal."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(CONNECTED + b"\xf0\x00")
@@ -216,7 +216,7 @@ async def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogC
 
 @contextlib.asynccontextmanager
 async def at_a_real_broker(folder: Path) -> AsyncIterator[tuple[aiomqtt.Client, aiomqtt.Client]]:
-    """Who reads there, and who writes."""
+    """Yield a reader and a writer at a real broker."""
     with mosquitto(folder) as broker:
         address = parse_broker(broker.url, private=True)
         async with (

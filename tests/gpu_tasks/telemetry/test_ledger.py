@@ -1,4 +1,4 @@
-"""What a reader makes of what a broker hands it: each lie by itself, and any order of true messages."""
+"""A reader's treatment of a broker's messages: each lie alone, and any order of true messages."""
 
 import pytest
 from hypothesis import given
@@ -99,7 +99,7 @@ def test_what_comes_late_is_said_unless_it_was_kept(late: int, said: int) -> Non
 
 
 def test_who_calls_everything_kept_is_late_all_the_same() -> None:
-    """A broker keeps one message of a channel: what it hands over an hour later was held back."""
+    """A broker keeps one message of a channel, so one delivered an hour later was held back."""
     book, later = ledger(), 2_000 + LATE_MS + 1
     book.subscribed()
     assert heard(book, TELLER.told(1), now_ms=later, kept=True).late_ms == 0
@@ -131,7 +131,7 @@ def test_another_topic_is_forged() -> None:
 
 
 def test_another_chain_is_forged() -> None:
-    """Of the genesis hash a topic has the beginning: the rest is under the signature."""
+    """A topic has only the beginning of the genesis hash. The rest is under the signature."""
     other = GENESIS[:8] + b"h" * 24
     assert problem(ledger(), Teller(genesis=other).told(1)) == "forged: its signature is wrong"
 

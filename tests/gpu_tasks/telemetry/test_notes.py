@@ -1,4 +1,4 @@
-"""Notes: what fits, what is sealed, and for whom."""
+"""Notes: their limits, their sealed parts, and their readers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The handshake of a tunnel: two keys that both sides know, and nothing that was copied opens anything."""
+"""The handshake of a tunnel: two keys that both sides know, and copied messages that open nothing."""
 
 import os
 

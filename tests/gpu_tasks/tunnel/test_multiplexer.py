@@ -1,4 +1,4 @@
-"""Streams over one tunnel: bytes both ways, windows, ends, and what the other side may not say."""
+"""Streams over one tunnel: bytes both ways, windows, ends, and forbidden messages."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ class Pipe:
         await self._out.put(None)
 
     async def is_taken(self) -> None:
-        """Wait until the other side has read all that was sent, and begun what that asks for."""
+        """Wait until the other side has read all sent bytes and begun to act on them."""
         while not self._out.empty():
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
@@ -98,7 +98,7 @@ async def both_ends(
 
 
 async def echo(stream: TunnelStream, _wanted: StreamPurpose) -> None:
-    """Says what it hears, and ends with 3."""
+    """Repeat the input, and end with 3."""
     while (found := await stream.read()) is not None:
         await stream.write(found[1], ERR)
     await stream.finish(3)

@@ -1,4 +1,4 @@
-"""Backends by name: those that there are not are named, and what PyTorch cannot do is said."""
+"""Backends by name: an unknown name lists the known ones, and PyTorch's problems are reported."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ every_workload = pytest.mark.parametrize("choose", [of_texts, of_training, backe
 
 @pytest.fixture(autouse=True)
 def torch_loads_anew() -> Iterator[None]:
-    """As in a process that has not used PyTorch yet, before the test and after it."""
+    """Reset PyTorch's modules before and after the test, as in a process that has not used it."""
 
     def forget() -> None:
         for name in [name for name in sys.modules if name.startswith("gpu_tasks.workloads") and "torch" in name]:
@@ -46,7 +46,7 @@ def test_without_pytorch_its_backends_say_so(monkeypatch: pytest.MonkeyPatch, ch
 def test_a_device_that_pytorch_refuses_is_no_backend(
     monkeypatch: pytest.MonkeyPatch, choose: Callable[[str], object], error: type[Exception]
 ) -> None:
-    """A name that is none, a build without CUDA, no driver, no such GPU: PyTorch has an error for each."""
+    """An invalid name, a build without CUDA, no driver, no such GPU: PyTorch has an error for each."""
 
     def refuse(*_: object, **__: object) -> None:
         raise error("invalid device ordinal\nand a page of advice")

@@ -1,4 +1,4 @@
-"""The forms: what programs are told about each workload, and that no program needs to know more."""
+"""The forms: all that programs need to know about each workload."""
 
 import contextlib
 import subprocess

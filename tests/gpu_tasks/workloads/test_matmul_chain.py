@@ -1,4 +1,4 @@
-"""The chain whose rows can be computed alone: every backend gives the same bits, and a wrong row is found."""
+"""The chain with independent rows: every backend gives the same bits, and a wrong row is found."""
 
 import pytest
 from hypothesis import given

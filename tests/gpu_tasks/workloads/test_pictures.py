@@ -1,4 +1,4 @@
-"""Pictures that are bought as tiles: cut into so many, known again, put together."""
+"""Pictures bought as tiles: cut into a given number, recognised, put together."""
 
 from pathlib import Path
 

@@ -165,7 +165,7 @@ def test_chance_is_even_and_no_two_places_share_it() -> None:
 
 
 class WatchedInt(int):
-    """An integer that must not leave 64 bits with a sign, nor what is calculated with it."""
+    """An integer that fails if it, or a result from it, leaves signed 64 bits."""
 
     watched = 0
 
@@ -235,7 +235,7 @@ PARTS = st.one_of(st.sampled_from([-ONE - 256, ONE + 256, 0, 1, -1]), st.integer
 
 @given(origin=st.tuples(*[COORDINATES] * 3), direction=st.tuples(*[PARTS] * 3), text=scene_texts(far=True))
 def test_no_ray_leaves_64_bits_wherever_it_starts(origin: fp.Vector, direction: fp.Vector, text: str) -> None:
-    """Directions longer than any that there are included."""
+    """Including directions longer than any real one."""
     ray = LightRay(watched(origin), watched(direction))
     for each in watched(read_text(text).scene.objects):
         distance = ref.distance_to(each, ray)
@@ -289,7 +289,7 @@ def test_the_light_of_a_scene_is_what_it_always_was() -> None:
 
 
 def test_shadow_and_mirror_are_seen() -> None:
-    """The sun lights the floor where nothing stands between; a mirror shows what stands before it."""
+    """The sun lights the floor except behind objects. A mirror shows the objects before it."""
     base = "picture 1 1; samples 64; bounces 2; sky #000000 #000000 0; sun 0 1 0.001 #ffffff 1; "
     floor = "plane 0 0 0 0 1 0 matte #ffffff; camera 0 2 -2 0 0 0 16; "
     lit = ref.pixel_bytes(read_text(base + floor).scene, 0, 0)

@@ -1,4 +1,4 @@
-"""Pictures out of tiles: the same as rendered whole, and what is missing or does not belong is named."""
+"""Pictures from tiles: equal to the whole rendering, and missing or foreign tiles are named."""
 
 import struct
 import zlib
@@ -40,7 +40,7 @@ def tile_of(text: str) -> TileOutput:
 
 
 def cut(text: str, columns: int, rows: int) -> list[str]:
-    """A text for each tile of this size; those at the right and at the bottom are smaller."""
+    """Return a text for each tile of this size. Those at the right and at the bottom are smaller."""
     scene = read_text(text).scene
     return [
         f"{text}; tile {left} {top} {min(columns, scene.width - left)} {min(rows, scene.height - top)}"
@@ -145,7 +145,7 @@ def test_what_is_missing_is_never_more_than_a_tile_may_have() -> None:
 
 
 def test_the_page_makes_a_picture_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its Python as it stands there, over the example with a path for each pixel instead of 48."""
+    """Run the page's Python unchanged, over the example with one path for each pixel instead of 48."""
     scene = (ROOT / "examples" / "still-life.txt").read_text(encoding="utf-8")
     assert decode_request(FORM.encode(scene, 4_000, {}, bytes(32))).cost == 3_868
     page = (ROOT / "docs" / "workloads" / "render-tile.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Scenes as people write them: what is read, what is refused and how that is said, limits, and what a tile costs."""
+"""Scenes as text: accepted and refused statements with their messages, limits, and the cost of a tile."""
 
 import contextlib
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`render-tile` as programs meet it: outputs and checks of them, runs in steps, backends that conform, and the form."""
+"""`render-tile` for programs: outputs and their checks, runs in steps, conforming backends, and the form."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -130,7 +130,7 @@ def test_a_trace_is_of_what_no_output_tells_at_a_place_that_is_drawn() -> None:
 
 
 def test_outputs_that_are_alike_have_other_traces() -> None:
-    """Two skies, both too bright for a byte: the output says 255 everywhere, the light is not the same."""
+    """Two skies, both too bright for a byte: the outputs are 255 everywhere, but the light differs."""
     said = "picture 4 4; samples 1; camera 0 0 -3 0 0 0 1; sky #ffffff #ffffff {}; sphere 0 -9 0 1 matte #ffffff"
     requests = [FORM.encode(said.format(strength), COST_MAX, {}, b"") for strength in (50, 60)]
     outputs = [WORKLOAD.run(request) for request in requests]

@@ -1,7 +1,6 @@
 """The second workload on a network of real nodes, providers and programs: sold, offered, bought, raced and judged.
 
-Nothing but its name in the seller's command line says which workload it is. Eve lies: her provider flips a bit of every
-output, whatever is computed.
+Only the workload's name in the seller's command line selects it. Eve lies: her provider flips a bit of every output.
 """
 
 import asyncio
@@ -73,7 +72,7 @@ def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tm
 
 
 def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[str, Any]]) -> None:
-    """A committee computed again: Eve was slashed and paused, Bob was paid; nobody else lost a grain."""
+    """Check that a committee computed again: Eve was slashed and paused, Bob was paid, and no other account changed."""
     book = asyncio.run(ledger_of(net, max(1, judged["ended_in_block"] - BLOCKS_OF_A_CASE)))
     unit = bytes.fromhex(judged["unit"][2:])
     assert judged["payee"] == STASH["Bob"]
@@ -92,7 +91,7 @@ def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[
 
 
 def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str, Any]]:
-    """Post, and follow to the end; each unit's last row with the `states` that it went through, results compared."""
+    """Post, and follow to the end. Return each unit's last row with its `states`, results compared."""
     file = folder / "seeds"
     file.write_text(lines)
     words = ["post", str(file), "--key", "//Ferdie", "--service", service, "--racers", "2", "--watch"]
@@ -112,7 +111,7 @@ def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str
 
 
 def offer(net: Devnet, name: str, devices: dict[str, str], service: str) -> None:
-    """A device is named by what `ogpu providers` shows of it."""
+    """Offer a device under the name in `ogpu providers`."""
     words = ["offer", devices[STASH[name]], "--service", service, "--ask", "0.001"]
     assert run(net, "ogpu-provider", "--provider-key", f"//{name}//provider", *words)["success"]
 
@@ -122,7 +121,7 @@ def seller() -> list[str]:
 
 
 def run(net: Devnet, program: str, *words: str) -> Any:
-    """What a program answers when it is called with --json."""
+    """Return a program's answer with --json."""
     return json.loads(programs.run(program, "--url", net.members[0].rpc_url, *words, keyring=net.keyring))
 
 
@@ -133,6 +132,6 @@ async def ledger_of(net: Devnet, first: int) -> DevnetLedger:
 
 
 def telemetry(net: Devnet, name: str) -> list[dict[str, Any]]:
-    """What the provider beside a node told."""
+    """Return the telemetry of the provider beside a node."""
     path = net.home(net.member(name)) / "provider" / "telemetry.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Many texts side by side give what each gives alone, whatever stands beside it."""
+"""Many texts side by side: each result equals that of the text alone, beside any others."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def loaded(use: Arithmetic) -> Loaded:
 
 
 class NoCast(np.ndarray[Any, Any]):
-    """Takes at places that arrays name what is of its own type alone, as PyTorch's tensors do."""
+    """An array that takes only its own type at places named by arrays, as PyTorch's tensors do."""
 
     def __setitem__(self, places: Any, values: Any) -> None:
         if not all(isinstance(place, slice) for place in places) and values.dtype != self.dtype:
@@ -58,13 +58,13 @@ def test_batches_give_the_bits_of_single_requests(asked: list[CompletionRequest]
 
 
 def test_what_ends_early_is_told_before_the_last() -> None:
-    """A text of many tokens holds up none that needs few."""
+    """A long text delays none that needs few tokens."""
     long, short = (CompletionRequest(b"x", tokens, 0, bytes(32)) for tokens in (SMALL.context - 1, 1))
     assert [place for place, _ in generated(MODELS[0], [long, short, short], 2)][-1] == 0
 
 
 class Seen:
-    """What passes are asked for, and what they give."""
+    """The requests to passes, and their results."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.read: list[tuple[int, ...]] = []
@@ -86,7 +86,7 @@ class Seen:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=20), st.integers(1, 8), st.integers(1, 9))
 def test_no_pass_reads_more_than_its_bound(asked: list[CompletionRequest], lanes: int, each: int) -> None:
-    """What a pass takes of memory grows with its positions, and strangers write the prompts."""
+    """A pass's memory grows with its positions, and strangers write the prompts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batching, "READ_PER_LANE", each)
         seen = Seen(patch)

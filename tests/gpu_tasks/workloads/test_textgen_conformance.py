@@ -39,7 +39,7 @@ class RoundedOperands(NumpyBackend):
 
 
 class Tf32Operands(RoundedOperands):
-    """Every weight and activation fits into 11 bits; the shares of attention do not."""
+    """Every weight and activation fits into 11 bits. The shares of attention do not."""
 
     kept_bits = 11
 
@@ -106,7 +106,7 @@ def test_a_broken_backend_is_refused(broken: Any, operation: str) -> None:
 
 
 def test_a_model_that_answers_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a backend passed every single operation and still put them together wrongly."""
+    """As if a backend passed every single operation and still combined them wrongly."""
     monkeypatch.setattr(conformance, "COMPLETIONS", "00" * 32)
     with pytest.raises(NonConformingBackendError, match="completions"):
         open_workload("textgen-int8")
@@ -137,7 +137,7 @@ def test_run_and_verify_through_the_interface() -> None:
 
 
 def test_a_model_of_ones_own_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its conformance is that prefill and decoding agree; there is no published answer."""
+    """Its conformance is that prefill and decoding agree, because there is no published answer."""
     own = TextGeneration(NumpyBackend(), encode_model(small_model()))
     monkeypatch.setattr(conformance, "REQUESTS", (CompletionRequest(b"a", 20, 500, bytes(32)),))
     assert len(own.conformance()) == 32

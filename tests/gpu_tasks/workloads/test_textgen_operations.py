@@ -101,7 +101,7 @@ def test_drawn_tokens_have_the_softmax_distribution(temperature: int) -> None:
     bits=st.integers(0, (1 << 64) - 1),
 )
 def test_a_draw_is_what_it_says(logits: list[int], temperature: int, bits: int) -> None:
-    """Against plain Python; close logits, so that many tokens have weight."""
+    """Against plain Python. The logits are close, so that many tokens have weight."""
     table, seed = ops.exp_table().tolist(), bits.to_bytes(32, "little")
     steps = [((max(logits) - logit) * 1000 // temperature + 8) // 16 for logit in logits]
     weights = [table[min(step, 1023)] for step in steps]
@@ -112,7 +112,7 @@ def test_a_draw_is_what_it_says(logits: list[int], temperature: int, bits: int) 
 
 @pytest.mark.parametrize(("bits", "token"), [(0, 4), ((1 << 63) - 1, 4), (1 << 63, 7), ((1 << 64) - 1, 7)])
 def test_a_draw_on_the_border_goes_up(monkeypatch: pytest.MonkeyPatch, bits: int, token: int) -> None:
-    """Tokens 4 and 7 share the weight; a token without any is never drawn, not even the first."""
+    """Tokens 4 and 7 share the weight. A token without any is never drawn, not even the first."""
     monkeypatch.setattr(decoding, "uniform", lambda *_: bits)
     logits = np.full(257, -(1 << 20))
     logits[[4, 7]] = 0

@@ -1,4 +1,4 @@
-"""A checker accepts exactly what a provider should have sent."""
+"""A checker accepts exactly the right output."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Runs in segments, their traces, one segment checked, and lies that are shown with one state."""
+"""Runs in segments, their traces, the check of one segment, and fraud proofs with one state."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Training in integers: the same states on every backend, from any state on, and one bit of one weight is found."""
+"""Training in integers: the same states on every backend, from any state on, and one flipped bit is found."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from training_requests import SMALL, small_requests, text_of
 
 
 def torch_on(backend: str) -> ExactArithmetic:
-    """The test is skipped where there is no such thing."""
+    """Skip the test without PyTorch or the device."""
     skip_without(backend)
     return arithmetic(backend)
 
@@ -87,7 +87,7 @@ def test_a_step_is_what_plain_integers_say(asked: TrainingRequest) -> None:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_a_step_from_the_limits_is_what_plain_integers_say(layers: int) -> None:
-    """Whoever lies about a state may put anything into it that `decode_state` lets pass."""
+    """A false state may contain anything that `decode_state` accepts."""
     asked = replace(SMALL, layers=layers, rate=RATE_ONE, context=4, width=8, hidden=20, batch=16)
     windows = [asked.text[end - asked.context : end + 1] for end in range(100, 100 + asked.batch)]
     for number in range(5):
@@ -102,7 +102,7 @@ def test_a_step_from_the_limits_is_what_plain_integers_say(layers: int) -> None:
 
 
 class Watching(IntegerArithmetic):
-    """The reference, which keeps the greatest magnitude of sums of products, and of what is clamped."""
+    """The reference, which records the greatest magnitude of sums of products, and of clamped values."""
 
     def __init__(self) -> None:
         self.sums = self.clamped = 0
@@ -125,7 +125,7 @@ class Watching(IntegerArithmetic):
     ],
 )
 def test_the_greatest_values_stay_within_the_bounds(sizes: dict[str, Any]) -> None:
-    """At the largest batch, from a state at its limits, on text that is one byte throughout."""
+    """At the largest batch, from a state at its limits, on text of one repeated byte."""
     asked = replace(SMALL, **sizes, batch=512, rate=RATE_ONE, text=b"a" * 2_000)
     for number in range(2):
         parameters, watching = extreme(asked, number), Watching()
@@ -177,7 +177,7 @@ def test_one_bit_of_one_weight_of_one_step_is_found_in_its_segment_alone(
 
 
 def flipped(asked: TrainingRequest, state: bytes, chance: int) -> bytes:
-    """The state with the last bit of one weight flipped; one at its upper limit, which that would pass, is one less."""
+    """Return the state with the last bit of one weight flipped. One at its upper limit becomes one less."""
     values = decode(asked, state)
     matrix = values.weights[chance % len(values.weights)].reshape(-1)
     place = chance % len(matrix)

@@ -1,4 +1,4 @@
-"""What a run is made of: draws, what is held out, states as bytes, and the metric; and that it learns."""
+"""The parts of a run: draws, held-out text, states as bytes, and the metric; and its success at learning."""
 
 import math
 from collections import Counter
@@ -46,7 +46,7 @@ FIRST = RUN.initial_state()
 
 
 def test_it_learns_what_was_held_out() -> None:
-    """Well below what the frequencies of single bytes can say, on text that it never saw."""
+    """Well below the entropy of single bytes, on text that it never saw."""
     text = python_sources(150_000)
     counts = Counter(text)
     order_zero = -sum(count * math.log2(count / len(text)) for count in counts.values()) / len(text)

@@ -1,4 +1,4 @@
-"""`train-int8` as programs meet it: requests and limits, what comes back, checks of it, and backends that conform."""
+"""`train-int8` for programs: requests and limits, outputs and their checks, and conforming backends."""
 
 import contextlib
 from dataclasses import replace
@@ -138,7 +138,7 @@ def test_an_output_says_what_it_cost_how_good_it_is_and_every_state() -> None:
 
 
 def test_a_model_is_the_weights_as_they_multiply() -> None:
-    """Whoever has it guesses with it: the vectors first, of 8 bits."""
+    """The owner of the output can guess with it: the vectors first, of 8 bits."""
     model = np.frombuffer(OUTPUT.decode(RIGHT).model, "<i2")
     assert len(model) == parameters(SMALL)
     assert np.abs(model[: 256 * SMALL.width]).max() <= 127
@@ -207,7 +207,7 @@ def test_it_is_both_kinds_of_workload() -> None:
 
 
 class SinglePrecision(FloatArithmetic):
-    """float32 where float64 is meant: rounds what is over 2**24."""
+    """Uses float32 in place of float64: it rounds values over 2**24."""
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         return np.matmul(left.astype(np.float32), right.astype(np.float32)).astype(np.int64)
@@ -234,14 +234,14 @@ class TruncatedShifts(np.ndarray):
 
 
 class NoLimit(FloatArithmetic):
-    """Holds what is below a limit, and lets pass what is above."""
+    """Clamps values below a limit, and lets larger ones pass."""
 
     def clamp(self, values: Tensor, low: int, high: int) -> Tensor:
         return np.maximum(values, low) if low < 0 else super().clamp(values, low, high)
 
 
 class NoEnd(FloatArithmetic):
-    """As `NoLimit`, of what only grows."""
+    """As `NoLimit`, for values that only grow."""
 
     def clamp(self, values: Tensor, low: int, high: int) -> Tensor:
         return super().clamp(values, low, high) if low < 0 else np.maximum(values, low)

@@ -1,4 +1,4 @@
-"""`docs/workloads/README.md`, followed to the letter in a copy of the house: the tests there pass with its workload."""
+"""`docs/workloads/README.md`, followed exactly in a copy of the repository: the tests there pass with its workload."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every workload as the market uses it: on a chain, by the providers' real worker processes, judged where one lies."""
+"""Every workload as the market uses it: on a chain, by the providers' real worker processes, judged after a lie."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ JUDGES = 3
 
 
 def village_with(form: WorkloadForm, folder: Path) -> Village:
-    """Five machines that compute it in processes of their own; the first one flips a bit of every output."""
+    """Return five machines that compute in separate processes. The first one flips a bit of every output."""
     village, honest = Village(folder, PROVIDERS), workers_with("numpy")
     liar = village.node.chain.validators[0]
 

@@ -1,4 +1,4 @@
-"""Building: what is refused leaves the pool, what breaks us is quarantined, and nothing stops the block."""
+"""Block building: refused transactions leave the pool, crashing ones are quarantined, the block always completes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a node beats, and for whom."""
+"""The times and keys of a node's heartbeat."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class HeldPool:
 
 
 class Stage:
-    """A chain of one block, whose state says that Bob is a candidate with `KEY`, and has had another one before."""
+    """A chain of one block. Bob is a candidate with `KEY`, and had another key before."""
 
     def __init__(self, folder: Path) -> None:
         self.chain = open_at(folder)

@@ -1,4 +1,4 @@
-"""New keys for a node, and proofs of those that it holds."""
+"""New keys for a node, and proofs of the keys that it holds."""
 
 from __future__ import annotations
 

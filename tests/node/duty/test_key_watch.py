@@ -1,4 +1,4 @@
-"""Keys that come to a running node: taken up with their records, shown to peers, and registered by whom they prove."""
+"""Keys inserted into a running node: loaded with their records, shown to peers, and registered by their proofs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWNER = dev_accounts.stash("Bob")
 
 
 class Stage:
-    """Alice's node, which knows her keys and looks into a keystore; two peers."""
+    """Alice's node with her keys and a keystore, and two peers."""
 
     def __init__(self, folder: Path, *, maker: Maker | None = None) -> None:
         self.paths = Paths(folder, "dev")
@@ -131,7 +131,7 @@ def test_a_full_keystore_takes_no_more(stage: Stage) -> None:
 
 
 def test_a_key_that_sits_elsewhere_is_not_signed_with(tmp_path: Path) -> None:
-    """Bob's key, which sits nowhere on this chain, is inserted; Alice's own would be refused at the start."""
+    """Bob's key, in no seat of this chain, is inserted. Alice's own would be refused at the start."""
     maker = Maker(tmp_path / "maker")
     block = maker.make()
     maker.chain.finalise((block.facts.id,), maker.certify(block))
@@ -152,7 +152,7 @@ def test_a_key_that_sits_elsewhere_is_not_signed_with(tmp_path: Path) -> None:
 def test_after_a_kill_between_any_two_writes_the_node_starts_and_makes_keys(
     done: int, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The record of the session key, the VRF key, the session key: so many are there."""
+    """The records of the session key, the VRF key, the session key: `done` of them are written."""
     create, insert, left = SignStateFile.create, Keystore.insert, [done]
 
     def cut(write: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Key files: Substrate's layout, private, and never silently another key."""
+"""Key files: Substrate's layout, private, and never silently replaced by another key."""
 
 from __future__ import annotations
 

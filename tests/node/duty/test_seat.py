@@ -1,4 +1,4 @@
-"""Which keys a node holds, when a sign-state may begin, and what it must be like."""
+"""The keys that a node holds, and the conditions for a new sign-state."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_key_that_sits_on_a_chain_that_has_begun_needs_its_sign_state(tmp_path
 
 
 class Listening:
-    """A node whose operator asked for the sign-state of a key that sits, in a set of one or of several."""
+    """A node whose operator asked for the sign-state of an active key, in a set of one or of several."""
 
     def __init__(self, folder: Path, members: int) -> None:
         self.maker = begun(folder / "maker")
@@ -221,7 +221,7 @@ def test_only_a_set_of_one_is_alone(tmp_path: Path, members: int) -> None:
 
 
 def test_behind_the_tip_no_listening_counts(tmp_path: Path) -> None:
-    """What it signs of rounds that are long over may contradict what the key signed in them."""
+    """Its signature of an old round could contradict the key's earlier one."""
     node = Listening(tmp_path, members=4)
     epoch = node.chain.parameters.epoch_blocks
     node.clock.set_ms += 1_000_000
@@ -415,7 +415,7 @@ STEPS = {
 def test_a_node_that_loses_its_seat_logs_why(
     caplog: pytest.LogCaptureFixture, why: Why | None, *, is_late: bool
 ) -> None:
-    """A node that was started behind the election knows what the newest state still shows."""
+    """A node started before it reached the election knows only the newest state."""
     caplog.set_level("INFO")
     market = election_chain.chain_of()
     market.check = lambda *_: None

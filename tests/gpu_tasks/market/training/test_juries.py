@@ -52,7 +52,7 @@ ON_TIME, OUTVOTED, LIED = TaskOutcome.ON_TIME, TaskOutcome.OUTVOTED, TaskOutcome
 def test_the_word_of_a_jury_moves_this(
     roots: tuple[bytes, ...], words: tuple[bytes, ...], ends: list[TaskOutcome] | None, paid: list[int], spends: int
 ) -> None:
-    """Four of five convict; three outvote; whoever disputes a right result pays the jury."""
+    """Four of five convict, three outvote, and a dispute of a right result pays the jury."""
     chain, books, whose, jury = disputed(*roots)
     compute(chain, jury, *words)
     assert chain.state() is TaskState.ENDED

@@ -1,4 +1,4 @@
-"""Tasks that several compute: offers, draws, commitments, windows, agreement, and what each of it moves."""
+"""Replicated tasks: offers, draws, commitments, windows, agreement, and all their payments."""
 
 from dataclasses import replace
 from typing import Any
@@ -62,7 +62,7 @@ TWO_OF_THREE = 2 * PAY - LOST
 def test_most_of_three_are_paid_alike_and_the_third_is_not(
     roots: tuple[bytes, ...], agree: int, outcome: TaskOutcome, paid: list[int], cost: int, *, says_so: bool
 ) -> None:
-    """Whether the customer accepts or says nothing; three that differ move nothing."""
+    """The customer may accept or be silent. Three different results move nothing."""
     chain, books, whose = replicated()
     compute(chain, whose, *roots)
     if agree:

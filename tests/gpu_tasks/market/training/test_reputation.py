@@ -1,4 +1,4 @@
-"""What counts of a provider's work: value that fades, from many customers, with failures five times."""
+"""The track record of a provider: value that fades, from many customers, with failures counted five times."""
 
 from collections import Counter
 
@@ -34,7 +34,7 @@ def name(number: int) -> bytes:
 
 
 def settled_with(customers: int, volume: int, jobs: int = 1) -> TrackRecord:
-    """A newcomer's record after `volume` grains in equal parts, from so many customers, each in so many jobs."""
+    """Return a newcomer's record after `volume` grains in equal parts, in `jobs` jobs of each of the customers."""
     record, patrons = TrackRecord(), Patrons()
     for job in range(customers * jobs):
         record, patrons = record_after_settling(
@@ -57,13 +57,13 @@ def settled_with(customers: int, volume: int, jobs: int = 1) -> TrackRecord:
     ],
 )
 def test_the_chance_of_a_failure(settled: int, failed: int, loss: int, ppm: int) -> None:
-    """A fifth without a record; a rounding is against the bidder."""
+    """A fifth without a record. Rounding is against the bidder."""
     assert failure_ppm(TrackRecord(settled, failed), loss) == ppm
 
 
 @pytest.mark.parametrize(("ppm", "fees", "saved_times_10"), [(100_000, 5, 50), (50_000, 15, 75), (20_000, 45, 90)])
 def test_what_washing_costs_and_saves(ppm: int, fees: int, saved_times_10: int) -> None:
-    """Ten names of its own: so many oGPU of fees for a trust that saves so much in each auction of a loss of 50."""
+    """Ten own accounts: fees in oGPU for a trust that saves this much in each auction of a loss of 50."""
     volume = fees * OGPU * 100 // FEE_PERCENT
     assert failure_ppm(settled_with(10, volume), LOSS) == ppm
     assert failure_ppm(settled_with(10, volume - 10), LOSS) > ppm
@@ -78,7 +78,7 @@ def test_washing_under_a_single_name_costs_ten_times_as_much(ppm: int, fees: int
 
 
 def test_small_jobs_buy_no_trust_for_large_tasks() -> None:
-    """A count of jobs would say 5 % after fifteen of them, whatever the task's size."""
+    """By a count of jobs, fifteen of them would give 5 % for a task of any size."""
     record = settled_with(15, 150 * OGPU)
     assert failure_ppm(record, 10 * OGPU) == 50_000
     assert failure_ppm(record, LOSS) == 125_000
@@ -117,7 +117,7 @@ def test_one_name_too_many_is_struck_off_against_all() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), AMOUNTS), max_size=80))
 def test_nobody_makes_up_more_than_a_tenth(payments: list[tuple[int, int]]) -> None:
-    """Whoever pays in whatever order, compared with a list of all customers."""
+    """Payments in any order, compared with a list of all customers."""
     patrons, paid = Patrons(), Counter[bytes]()
     for number, amount in payments:
         patrons = patrons_after(patrons, name(number), amount)

@@ -1,4 +1,4 @@
-"""Who wins, at which price, and why the others do not: single cases by hand, then what holds of every auction."""
+"""The winners, their prices, and the reasons of the losers: single cases by hand, then properties of every auction."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ WON, STANDBY, OUTBID = BidFate.WON, BidFate.STANDBY, BidFate.OUTBID
 
 
 def fates(selection: Selection) -> dict[int, BidFate]:
-    """By the number of the provider."""
+    """Return the fates by the number of the provider."""
     return {placed.bid.device[0]: placed.fate for placed in selection.places}
 
 
@@ -45,7 +45,7 @@ def pays(selection: Selection) -> dict[int, int]:
 def test_a_score_is_price_time_and_risk(
     price: int, blocks: int, collateral: int, record: TrackRecord, loss: int, expected: Score
 ) -> None:
-    """Half of the collateral covers a loss, at most the greatest price; what is left counts by the record."""
+    """Half of the collateral covers a loss, up to the greatest price. The rest counts by the record."""
     offered = bid(1, price, blocks=blocks, collateral=collateral, record=record)
     assert score(terms(loss=loss), offered) == expected
     assert expected.total == expected.price + expected.time + expected.risk
@@ -243,7 +243,7 @@ def place_of(selection: Selection, offered: Bid) -> Placed:
 
 
 def gain(terms: TaskTerms, offered: list[Bid], place: int, cost: int) -> int:
-    """What the bidder at a place has of an auction, if the task costs it so much."""
+    """Return the bidder's gain from an auction, if the task costs it `cost`."""
     placed = place_of(select(terms, offered, SEED), offered[place])
     return placed.pay - cost if placed.fate is WON else 0
 
@@ -272,7 +272,7 @@ def test_who_bids_less_never_loses_by_it_and_is_paid_no_more(terms: TaskTerms, o
 
 @given(tasks(), rounds(), st.integers(0, 8), st.integers(0, 15) | st.integers(0, MAX + 5))
 def test_no_bid_is_better_than_the_true_cost(terms: TaskTerms, offered: list[Bid], place: int, price: int) -> None:
-    """Of whoever has one slot; the price of an offered bid is what the task costs its bidder."""
+    """For a bidder with one slot. The price of an offered bid is its bidder's cost."""
     place %= len(offered)
     cost = offered[place].price
     assert gain(terms, at_price(offered, place, price), place, cost) <= gain(terms, offered, place, cost)
@@ -314,7 +314,7 @@ def test_winners_are_paid_between_their_bid_and_the_greatest_price(
 
 @given(tasks(), rounds(owners=4), SEEDS)
 def test_every_slot_of_a_gang_costs_the_same(terms: TaskTerms, offered: list[Bid], seed: bytes) -> None:
-    """By price, time and risk together, unless that were more than the greatest price; so equal bids earn the same."""
+    """By price, time and risk together, capped by the greatest price. So equal bids earn the same."""
     selection = select(terms, offered, seed)
     for placed in selection.winners:
         burden = placed.score.time + placed.score.risk

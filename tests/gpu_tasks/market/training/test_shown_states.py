@@ -1,4 +1,4 @@
-"""Runs with a trace: the stretches that are drawn or named, who shows them until when, and what silence costs."""
+"""Runs with a trace: drawn or named stretches, the deadline of their owner, and the penalty of silence."""
 
 from dataclasses import replace
 from typing import Any
@@ -145,12 +145,12 @@ def test_how_much_judges_compute_of_a_run(segments: int, most: int) -> None:
 
 
 def to_show(chain: TaskChain, place: int = 0) -> tuple[TraceStretch, ...]:
-    """What the judges of a slot compute, Alice's unless another is named."""
+    """Return the stretches that judges of a slot compute, by default Alice's."""
     return judged_stretches(chain.task, chain.now(), place)
 
 
 def shown(chain: TaskChain, place: int = 0) -> tuple[ShownStretch, ...]:
-    """What who has it has to show."""
+    """Return the states that the slot's provider has to show."""
     return tuple(
         ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
         for each in to_show(chain, place)
@@ -172,7 +172,7 @@ def test_segments_are_drawn_by_a_beacon_that_nobody_knows_when_they_are_asked_fo
 
 
 def test_nothing_is_shown_before_it_is_drawn() -> None:
-    """Whoever shows nothing then would have shown all that is asked for, and the judges would find no state."""
+    """An empty show before the draw would count as a complete one, and the judges would find no state."""
     chain, _ = disputed(root=TRACE, segments=SEGMENTS)
     call = TrainingMarket.show(task=chain.task, place=0, stretches=())
     refused(chain.alice.provider, call, ev.WrongTaskState)(chain.chain.now())
@@ -186,7 +186,7 @@ def test_who_is_drawn_hears_until_when_it_may_show() -> None:
 
 
 def test_parts_whose_beacon_was_forgotten_are_drawn_anew() -> None:
-    """Else whoever stands finality still knows what is drawn, of a value that is no beacon's."""
+    """Otherwise a party that stalls finality would know the draw of a value that is no beacon's."""
     chain, _ = disputed(root=TRACE, segments=SEGMENTS)
     first = chain.now().beacon_at
 

@@ -1,4 +1,4 @@
-"""Bids: who may bid, what a bid commits to and prepays, devices that are bound, deadlines when the hook has no room."""
+"""Bids: allowed bidders, commitments, prepaid fees, bound devices, and deadlines without room in the hook."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -201,14 +201,14 @@ def test_a_collateral_below_the_bond_or_beyond_ones_means_is_not_opened(
 
 
 def submitted() -> TaskChain:
-    """A task that nobody has bid for."""
+    """Return a task without a bid."""
     chain = TaskChain()
     chain.submit()
     return chain
 
 
 def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more() -> None:
-    """As many bids as one look sets free: another look is asked for, at a record that is gone by then."""
+    """As many bids as one look releases: the further look then finds no record."""
     chain = TaskChain(size=CLEARED_MAX + 1, constants={"TrainingMarket.task_keep": 1})
     chain.submit()
     chain.auction(with_offers(chain.keys[:CLEARED_MAX], *[6 * OGPU] * CLEARED_MAX), unopened=tuple(chain.keys))
@@ -222,9 +222,9 @@ def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more
 
 
 def life_of(bids: int, charged: list[HookRun]) -> tuple[int, int]:
-    """A task with so many bids that its customer takes back when it is awarded, until nothing is left of it.
+    """Run a task with `bids` bids, cancelled at the award, until nothing is left of it.
 
-    What the block of the award was charged, and all blocks together.
+    Return the charge of the award's block, and of all blocks together.
     """
     chain = TaskChain(size=7)
     chain.submit()
@@ -262,7 +262,7 @@ DUE = 60
 
 
 def without_room(patch: pytest.MonkeyPatch) -> None:
-    """From here the hook has no room for deadlines."""
+    """Leave the hook no room for deadlines from here on."""
     patch.setattr(training_market, "HEIGHT_BUDGET", NO_ROOM)
 
 
@@ -367,7 +367,7 @@ def both_markets() -> tuple[MarketChain, bytes]:
 
 
 def commit(task: bytes, keys: Keys) -> Any:
-    """A bid of somebody's for the task."""
+    """Return a bid for the task."""
     offer, auction = an_offer(6 * OGPU), auction_id(task, 1)
     sealed = bid_commitment(GENESIS_HASH, auction, keys.stash, keys.device, offer, bytes(32))
     return TrainingMarket.commit_bid(task=task, device=keys.device, commitment=sealed)

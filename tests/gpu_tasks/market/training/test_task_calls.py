@@ -20,7 +20,7 @@ RESULT = TaskResult(b"r" * 32, b"o" * 32, 7)
 
 
 def at(state: TaskState) -> TaskChain:
-    """A task that Alice has and for which Bob stands by, at a state."""
+    """Return a task of Alice's, with Bob as standby, at a stage."""
     chain = TaskChain()
     chain.submit()
     if state is TaskState.COMMITTING:
@@ -39,7 +39,7 @@ def at(state: TaskState) -> TaskChain:
 
 
 def calls(chain: TaskChain) -> dict[str, Any]:
-    """Every call about a task, with right arguments; who may make it stands in `SIGNERS`."""
+    """Return every call about a task, with right arguments. `SIGNERS` names the allowed signers."""
     task, alice = chain.task, chain.alice
     return {
         "commit_bid": chain.commit_call(alice, an_offer(6 * OGPU)),

@@ -1,4 +1,4 @@
-"""Changes of mind: tasks that are cancelled, stopped, amended, or closed by both."""
+"""Changes of mind: tasks that are cancelled, stopped, amended, or closed by both sides."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ HELD = (TASK_ESCROW, TASK_BOND)
 def test_before_the_award_the_customer_pays_for_cancelling_and_an_unopened_bond_burns(
     state: TaskState, unopened: int
 ) -> None:
-    """While bids may be opened, nobody has failed to; while the award is awaited, Bob has."""
+    """During the reveals no bidder has failed yet. While the award is pending, Bob has."""
     chain = TaskChain(final_lag=6 if state is TaskState.AWARDING else 1)
     books = Books(chain)
     chain.submit()
@@ -81,7 +81,7 @@ def stops_the_takeover(chain: TaskChain) -> None:
 
 
 def stops(chain: TaskChain) -> None:
-    """Stop eleven blocks after the start; a task that runs is not cancelled."""
+    """Stop eleven blocks after the start. A running task cannot be cancelled."""
     chain.start(chain.alice)
     chain.blocks(9)
     chain.cancel(ev.WrongTaskState)
@@ -89,7 +89,7 @@ def stops(chain: TaskChain) -> None:
 
 
 def stops_after_milestones(chain: TaskChain) -> None:
-    """Stop after three milestones, of which the customer counted none."""
+    """Stop after three milestones, none of which the customer acknowledged."""
     work(chain, chain.alice, milestones=3, counted=0)
     chain.stop()
 
@@ -109,7 +109,7 @@ def gives_twice_and_stops(chain: TaskChain) -> None:
 
 
 def gives_the_most_and_stops(chain: TaskChain) -> None:
-    """Give as many blocks as may be given."""
+    """Extend the task by the most blocks."""
     gives_blocks_and_stops(chain, BLOCKS_MAX - 40)
 
 
@@ -129,7 +129,7 @@ def gives_the_most_and_stops(chain: TaskChain) -> None:
 def test_a_customer_that_leaves_pays_the_work_and_half_of_its_bond(
     leaves: Callable[[TaskChain], None], outcome: TaskOutcome, price: int, earned: int, alice: int, bob: int
 ) -> None:
-    """Milestones that were stated count as work; blocks that were added to the promise make none of it cheaper."""
+    """Stated milestones count as work, and added blocks do not make it cheaper."""
     chain, books = awarded()
     leaves(chain)
     assert chain.now().outcome is outcome

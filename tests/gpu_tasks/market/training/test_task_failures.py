@@ -1,4 +1,4 @@
-"""What goes wrong: no start, death, takeover, auctions of the rest, changes of mind. Each row of money to the grain."""
+"""Failures: no start, death, takeover, auctions of the rest, changes of mind. Each payment to the grain."""
 
 import pytest
 
@@ -196,7 +196,7 @@ def test_a_bound_standby_takes_the_whole_over_and_is_paid_its_own_price() -> Non
 
 
 def test_a_standby_takes_nothing_over_with_a_device_that_might_not_bid_for_it() -> None:
-    """Bound no more, it registers the same device anew, as a class that the task does not ask for."""
+    """After its release it registers the device again, in a class that the task does not ask for."""
     chain = TaskChain()
     chain.submit(classes=1 << DeviceClass.CPU)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))

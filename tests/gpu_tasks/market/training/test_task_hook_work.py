@@ -1,4 +1,4 @@
-"""What the hooks cost a block with 10, 1,000 and 4,000 open tasks and units, counted in storage reads and pieces."""
+"""The hooks' cost with 10, 1,000 and 4,000 open tasks and units, counted in storage reads and pieces."""
 
 import pytest
 
@@ -11,10 +11,10 @@ from runtime.frame.schedule import TAKE_WEIGHT
 
 CROWDS = (10, 1_000, pytest.param(4_000, marks=pytest.mark.nightly))
 IDLE_READS = 16
-"""What the hook of tasks reads when nothing is due: cursors, the height, and the newest final block."""
+"""The reads of the tasks' hook when nothing is due: cursors, the height, and the newest final block."""
 UNITS_IDLE_READS = 40
 READS_OF_AN_END = 40
-"""Of a task without bids that ends: its record, its purses, its places in schedules."""
+"""The reads of a task without bids that ends: its record, its holds, its schedule entries."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Results that are audited, disputed, shown: who pays whom, and that nothing is paid before."""
+"""Audited, disputed and shown results: all payments, and none before its time."""
 
 from dataclasses import replace
 from typing import Any
@@ -72,7 +72,7 @@ def test_an_audit_that_nobody_decides_changes_nothing() -> None:
 
 
 def test_a_case_is_of_what_the_task_says_and_who_stood_by_may_judge_it() -> None:
-    """It is released: what judges find is worth no grain to it, and large stakes that may not judge are missed."""
+    """It is released and gains nothing from the verdict, and large stakes that may not judge would be missed."""
     chain, _ = audited()
     case, task = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)], chain.now()
     assert case is not None
@@ -251,7 +251,7 @@ INPUT = b"i" * 32
 
 
 def reported(*prices: int, constants: dict[str, int] | None = None, **order: object) -> tuple[TaskChain, Books]:
-    """A task whose winner says that there is no input."""
+    """Return a task whose winner reports a missing input."""
     chain = TaskChain(size=12, constants=constants or {})
     books = Books(chain)
     chain.submit(**order)
@@ -262,7 +262,7 @@ def reported(*prices: int, constants: dict[str, int] | None = None, **order: obj
 
 
 def over(chain: TaskChain, opinion: Opinion) -> None:
-    """Let the judges say this, until the task goes on."""
+    """Let the judges hold this opinion until the task goes on."""
     while chain.state() is TaskState.JUDGED:
         chain.block(*judges_say(chain, lambda _keys: opinion))
 
@@ -277,7 +277,7 @@ def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() 
 
 
 def test_judges_who_cost_more_than_the_escrow_leave_what_the_standby_is_due() -> None:
-    """They took all of it, and the hook could not pay who stood by: the chain stood still."""
+    """They took all of it, the hook could not pay the standby, and the chain halted."""
     chain, books = reported(constants={"TrainingMarket.judge_fee_ppm": 700_000})
     over(chain, Unanswerable())
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
@@ -356,11 +356,11 @@ def test_only_who_has_the_slot_and_has_not_started_reports() -> None:
 
 LARGE, OWN, SMALL = 1_800 * OGPU, 540 * OGPU, 220 * OGPU
 BONDS = (*(LARGE,) * 3, *(OWN,) * 6, *(SMALL,) * 6)
-"""Of who works, stands by, and has bid in vain; of six who are one, 32.5 % of all; of six others."""
+"""Bonds of the worker, the standby and a loser; of six with one owner, 32.5 % of all; of six others."""
 
 
 def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
-    """A right result that is disputed: judges of a coalition say another, and who is found wrong by that appeals."""
+    """Dispute a right result. A coalition of judges gives another, and a convicted provider appeals."""
     chain.dispute()
     cases = {slot_case(chain.task, place): slot.provider for place, slot in enumerate(chain.now().slots)}
 
@@ -377,7 +377,7 @@ def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
 
 
 def robbed(seed: int) -> tuple[TaskChain, Books, CaseOutcome]:
-    """A task of Alice's before such judges; how its case ends."""
+    """Return the end of a case about Alice's task before such judges."""
     chain = TaskChain(size=len(BONDS), bonds=BONDS)
     chain.chain.chance.seed(seed)
     books = Books(chain)
@@ -398,7 +398,7 @@ def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
 
 
 def test_a_gang_of_the_largest_stakes_loses_no_more_than_it_is_about() -> None:
-    """Partners may not judge, so of those who are left the coalition is most, and less than a third of all."""
+    """Partners may not judge, so the coalition is most of the rest, and less than a third of all."""
     chain = TaskChain(size=len(BONDS), bonds=BONDS)
     books, gang = Books(chain), chain.keys[:3]
     chain.submit(slots=3)

@@ -1,4 +1,4 @@
-"""A task from its order to its payment, as it should go."""
+"""A task from its order to its payment, without failures."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def awarded(chain: TaskChain | None = None, **order: object) -> TaskChain:
 
 
 def done(chain: TaskChain) -> TaskChain:
-    """The task of `awarded`, with a result that the beacon asks nobody to look at."""
+    """Return the task of `awarded`, with a result that the beacon does not audit."""
     alice = chain.alice
     chain.start(alice)
     for number in (1, 2, 3):
@@ -143,7 +143,7 @@ def test_a_bid_takes_its_device_out_of_every_draw_until_it_has_lost() -> None:
 
 
 def test_of_many_bids_all_that_lost_are_set_free() -> None:
-    """A block has room for a few of them: the rest waits for the next."""
+    """A block has room for a few of them, and the rest waits for the next."""
     chain = TaskChain(size=2 * CLEARED_MAX + 3)
     chain.submit()
     books = Books(chain)

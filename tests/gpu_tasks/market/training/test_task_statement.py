@@ -1,4 +1,4 @@
-"""The form of a task attestation: its bytes, what is signed, its order."""
+"""The form of a task attestation: its bytes, its signed part, its order."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -57,7 +57,7 @@ RESULT = StatedResult(TaskResult(b"r" * 32, b"b" * 32, 7))
 
 @pytest.mark.parametrize(("stated", "body"), [(STATED, BODY), (RESULT, RESULT_BODY)])
 def test_a_statement_has_these_bytes(stated: Stated, body: str) -> None:
-    """A change of them is a change of what providers sign: another version."""
+    """Other bytes change the signed message, so they need another version."""
     statement = replace(STATEMENT, stated=stated)
     assert codec(TaskAttestation).encode(statement).hex() == body
     assert codec(TaskAttestation).decode(bytes.fromhex(body)) == statement

@@ -1,4 +1,4 @@
-"""What customers and providers are shown of tasks: records, auctions, bids, and what each owes next."""
+"""The tasks' API for customers and providers: records, auctions, bids, and each side's next duty."""
 
 from dataclasses import replace
 from typing import Any
@@ -56,7 +56,7 @@ def duty(chain: TaskChain, keys: Keys) -> TaskDuty:
 
 
 def said(chain: TaskChain, keys: Keys) -> tuple[TaskRole, TaskDeed, int]:
-    """What is next for somebody, and for which milestone."""
+    """Return a party's next duty, and its milestone."""
     found = duty(chain, keys)
     if found.deed is not TaskDeed.WAIT:
         assert chain.height < found.opens_at <= found.until

@@ -65,7 +65,7 @@ RUN = TaskMoney(
 
 
 def gains(outcome: TaskOutcome, settled: TaskMoney) -> dict[TaskPayee, int]:
-    """What each has more or less than it locked."""
+    """Return each party's gain or loss against its holds."""
     totals = Counter(shares(outcome, settled))
     for purse, held in settled.held.items():
         totals[OWNERS[purse]] -= held
@@ -143,7 +143,7 @@ def test_the_pot_gets_what_an_audit_costs_whatever_the_work_went_for(price: int)
 
 @pytest.mark.parametrize("guess", [1, 2, 126])
 def test_a_greatest_price_that_is_too_high_costs_its_customer_nothing(guess: int) -> None:
-    """More is locked for it; what a result, a stop and a missing input cost, but for judges, goes by the price paid."""
+    """More is locked for it. A result, a stop and a missing input cost by the paid price, except for judges."""
     terms = replace(TERMS, price_max=guess * MAX)
     held = {
         **HELD,
@@ -159,7 +159,7 @@ def test_a_greatest_price_that_is_too_high_costs_its_customer_nothing(guess: int
 
 
 def test_odd_grains_go_where_the_module_says() -> None:
-    """Prices, fees and halves round down; bonds and penalties up."""
+    """Prices, fees and halves round down, bonds and penalties up."""
     odd = replace(RUN, terms=replace(TERMS, price_max=1_001, loss=10**6), price=997, milestones=3, done=1)
     assert gains(TaskOutcome.DIED, odd) == {PROVIDER: 332 - 6 - 167, FEE: 6, CUSTOMER: 167 - 332}
     assert gains(TaskOutcome.NOT_STARTED, odd) == {PROVIDER: -101, CUSTOMER: 50, BURNED: 51}
@@ -197,12 +197,12 @@ def test_what_is_locked() -> None:
     ],
 )
 def test_the_least_collateral(price_max: int, found: int, asked: int, least: int) -> None:
-    """The greatest price x (1 - q) / q, at least four times what five judges cost; or what the customer asks for."""
+    """The greatest price x (1 - q) / q, at least four times the cost of five judges, or the customer's own number."""
     assert money.collateral_min(replace(DEFAULT_RULES, found_ppm=found), price_max, asked) == least
 
 
 def test_a_lie_costs_the_same_by_the_table_of_the_courts() -> None:
-    """If a case names as its price what the collateral covers; judges are paid first."""
+    """If a case's price is the sum that the collateral covers. Judges are paid first."""
     cover = 100 * UNIT
     parties: dict[Purse, tuple[tuple[bytes, int], ...]] = {Purse.LIED: ((b"liar", COLLATERAL),)}
     payees: dict[Payee, tuple[bytes, ...]] = {Payee.CUSTOMER: (b"customer",)}
@@ -238,7 +238,7 @@ def any_rules(draw: st.DrawFn) -> TaskRules:
 
 @st.composite
 def slots(draw: st.DrawFn) -> TaskMoney:
-    """Anything that can be locked and agreed on for a slot; judges may have taken any part of bond and collateral."""
+    """Draw any locked and agreed amounts of a slot. Judges may have taken any part of bond and collateral."""
     rules = draw(st.just(DEFAULT_RULES) | any_rules())
     price_max = draw(st.integers(1, 100) | st.integers(1, 21 * 10**14))
     collateral = draw(st.integers(0, 20 * price_max))
@@ -340,7 +340,7 @@ def test_the_page_shows_the_table() -> None:
 
 @pytest.mark.parametrize(("rate", "trace_rate"), [(50_000, 250_000), (1_000_000, 5_000), (1_000, 1_000_000)])
 def test_what_a_lie_in_one_segment_costs_is_reckoned_by_the_chance_to_find_it(rate: int, trace_rate: int) -> None:
-    """An audit of a trace looks at four parts of twenty; without one it looks at everything."""
+    """An audit of a trace computes four parts of twenty, and all without a trace."""
     numbers = {name: parameter.default for name, parameter in TrainingMarket.parameters.items()}
     numbers |= {
         "audit_rate_ppm": rate,
@@ -367,7 +367,7 @@ WINDOWS = (
 )  # fmt: skip
 FETCHING = ("start_blocks", "grace_blocks", "ask_blocks", "show_blocks")
 LINE_BYTES_PER_SECOND = 1_000_000 // 8
-"""Of a line of 1 Mbit/s."""
+"""Of a line with 1 Mbit/s."""
 
 
 def blocks(preset: str, window: str) -> int:
@@ -376,7 +376,7 @@ def blocks(preset: str, window: str) -> int:
 
 
 def seconds(preset: str, window: str) -> int:
-    """Where each slot has a block."""
+    """Return the seconds of a window if each slot has a block."""
     return blocks(preset, window) * CONSENSUS[preset].slot_ms // 1_000
 
 

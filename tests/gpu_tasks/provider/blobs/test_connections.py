@@ -1,4 +1,4 @@
-"""Connections that do nothing, and those that read nothing (finding B7): they are bounded, and hold nobody up."""
+"""Idle connections and connections that read nothing (finding B7): they are bounded, and delay no other."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from http_server.door import DoorLimits
 from http_server.places import PlaceLimits
 
 PIPELINED = b"GET /nothing/here HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000
-"""Answers to which whoever asks does not read."""
+"""The client does not read the answers."""
 
 
 async def closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Copies of inputs that are worked on: within a limit of bytes, as long as somebody needs them."""
+"""Copies of inputs in work: within a limit of bytes, as long as a duty needs them."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def unit_of(number: int) -> bytes:
 
 
 class Shelf:
-    """A store with room for so many bytes of inputs, and what is kept there."""
+    """A store with room for some bytes of inputs, and its kept inputs."""
 
     def __init__(self, folder: Path, bytes_max: int = 100, blobs_max: int = 20_000) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class Shelf:
         self.open()
 
     def open(self) -> None:
-        """As a new process does."""
+        """Open the store as a new process does."""
         self.store = BlobStore(self.folder, self.quota)
         self.kept = KeptInputs(self.store)
 
@@ -92,7 +92,7 @@ def test_pieces_that_two_inputs_share_stay_for_the_other(tmp_path: Path) -> None
 
 
 def test_what_nobody_needs_makes_room_before_what_was_looked_at(tmp_path: Path) -> None:
-    """After a restart nobody needs what was kept before, unless the journal says that it was answered."""
+    """After a restart no duty needs the earlier inputs, unless the journal has an answer for them."""
     shelf = Shelf(tmp_path)
     shelf.work(1)
     shelf.work(2)
@@ -143,7 +143,7 @@ def test_what_a_customer_brought_stays_a_strangers_and_lives_from_its_use_on(tmp
 
 
 def test_what_is_brought_while_it_is_worked_on_stays_when_that_ends(tmp_path: Path) -> None:
-    """Its customer was told that it is here; and where there is no room for strangers it is told that too."""
+    """Its customer received a promise of storage, also if there is no room for strangers."""
     shelf = Shelf(tmp_path)
     shelf.work(1)
     shelf.work(2)

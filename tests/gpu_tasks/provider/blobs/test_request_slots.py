@@ -1,4 +1,4 @@
-"""The slots of a blob store against those who are slow on purpose."""
+"""The slots of a blob store against intentionally slow clients."""
 
 import asyncio
 import contextlib
@@ -65,17 +65,17 @@ async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
 
 
 class KnowingResealer:
-    """Answers whom it knows as a judge."""
+    """Answers known judges."""
 
     async def answer(self, data: bytes) -> bytes:
-        """What was asked for, or no."""
+        """Return the requested blob, or refuse."""
         if data != b"judge":
             raise NoJudgeError("a stranger")
         return b"sealed"
 
 
 def from_its_header(request: web.Request) -> str | None:
-    """Who asks, as a test says: all are on one machine here."""
+    """Return the client from a header, because here all are on one machine."""
     return request.headers.get("From")
 
 

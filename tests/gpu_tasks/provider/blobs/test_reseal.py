@@ -1,4 +1,4 @@
-"""Who gets an output out of a racer: a judge of the case that the chain has now, and nobody else."""
+"""A racer gives its output to a judge of the present case on the chain, and to no other."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from provider_chain import REQUEST, Miner, Village
 
 @contextlib.asynccontextmanager
 async def in_dispute(tmp_path: Path) -> AsyncIterator[tuple[Village, bytes, Miner, Miner]]:
-    """Play until a committee is drawn; then: village, unit, a racer, a judge."""
+    """Run until a committee is drawn. Return village, unit, a racer and a judge."""
     async with Village(tmp_path, 5) as village:
         unit = await village.post()
         status = village.node.api().unit(unit)

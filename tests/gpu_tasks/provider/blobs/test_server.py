@@ -26,7 +26,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Taken:
-    """What a store looks at while it decides."""
+    """The information that a store uses for a decision."""
 
 
 @contextlib.asynccontextmanager

@@ -112,7 +112,7 @@ def test_a_crash_between_an_own_output_and_the_strangers_blob_leaves_one_of_them
 
 @pytest.mark.parametrize("kept", [".own", ".blob"])
 def test_a_crash_while_an_input_becomes_another_kind_leaves_one_of_them(tmp_path: Path, kept: str) -> None:
-    """What it becomes is written first, then the input is removed; who brought it had no answer yet."""
+    """The new kind is written first, then the input is removed. The sender had no answer yet."""
     address = BlobStore(tmp_path).keep(b"same")
     (tmp_path / f"{address.hex()}{kept}").write_bytes(b"same")
     again = BlobStore(tmp_path)

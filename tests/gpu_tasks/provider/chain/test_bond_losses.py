@@ -1,4 +1,4 @@
-"""Losses of a provider's bonds, out of the events and the states of blocks."""
+"""Losses of a provider's bonds, computed from the events and the states of blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider can be drawn for: by the market's own records, read as a client reads them."""
+"""The units that a provider can be drawn for, by the market's records as a client reads them."""
 
 import asyncio
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_nothing_is_asked_for() -> None:
 
 
 def test_units_that_sleep_ask_for_so_much_now() -> None:
-    """The price that such a unit offers is what the next draw goes by, and rises with its age."""
+    """The next draw uses the unit's offered price, which rises with its age."""
     scene = Scene()
     (unit,) = scene.chain.post(terms(OGPU, sealed_at=scene.chain.height - 1))
     rates = []

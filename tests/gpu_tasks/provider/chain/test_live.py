@@ -1,4 +1,4 @@
-"""How calls reach the node: once each. The node is a fake that answers as Substrate's pool does."""
+"""Calls reach the node exactly once each. The node is a fake that answers as Substrate's pool does."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ CALL, OTHER = (Devices.resume(device=bytes([number]) * 32) for number in (1, 2))
 
 
 class FakeNodeClient:
-    """Signs with a counter; every submission meets the next of `answers`."""
+    """Signs with a counter. Every submission takes the next of `answers`."""
 
     genesis_hash = bytes(32)
     chain = "a chain"
@@ -62,7 +62,7 @@ class FakeNodeClient:
 
 
 def live_chain(client: Any, told: list[str] | None = None) -> LiveChain:
-    """Over a node that is trusted: what is proved is the business of `test_live_by_proof`."""
+    """Return a chain over a trusted node; `test_live_by_proof` tests proofs."""
     tell = (lambda _: None) if told is None else told.append
     return LiveChain("ws://nowhere", client, KEY, bytes(32), Trust(Path("nowhere"), is_blind=True), tell)
 
@@ -121,7 +121,7 @@ ODD: list[object] = [
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
 async def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
-    """B11: whatever a node answers, what comes of it is a ChainError, as if it were away."""
+    """B11: any answer of a node leads to a ChainError, as if the node were offline."""
 
     class OddRpc(FakeNodeClient):
         """A real client's reads over a node that answers the same odd thing to everything."""
@@ -144,7 +144,7 @@ async def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> 
 
 
 class OddNode:
-    """A node that is connected to again and again; `heights` are what it says of its best block."""
+    """A node that is connected to repeatedly. `heights` are its claimed best heights."""
 
     genesis_hash = bytes(32)
 
@@ -168,7 +168,7 @@ class OddNode:
 
 
 def test_views_go_on_after_odd_heights_odd_nodes_and_another_chain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that comes back as another chain is waited for: the journal holds what is owed to the chain that is known."""
+    """The daemon waits for its own chain, because the journal holds its duties there."""
     other = OddNode(7)
     other.genesis_hash = b"o" * 32
     nodes: list[Any] = [
@@ -211,7 +211,7 @@ SILENT_SECONDS = REVEAL_SECONDS // 2
 def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nor is one that is mute waited for; one that stays mute is given more time with each try, to a limit."""
+    """The daemon does not wait for a mute node either, and gives it more time with each try, up to a limit."""
     waits: list[float] = []
     patience: list[object] = []
     sleep = asyncio.sleep
@@ -247,7 +247,7 @@ def test_a_node_that_is_not_believed_for_long_is_asked_again_before_a_lease_runs
 
 
 def test_a_silence_of_half_a_reveal_window_is_over_before_the_window_is() -> None:
-    """Whenever it begins: worst for who has just asked, and again for who is asking when it ends."""
+    """For any start of the silence. The worst is just after a question, and again at its end."""
     for eighth in range(8 * SILENT_SECONDS):  # of a second: so far into the silence the daemon asks first
         now, failures = eighth / 8, 0
         while now < SILENT_SECONDS:
@@ -257,7 +257,7 @@ def test_a_silence_of_half_a_reveal_window_is_over_before_the_window_is() -> Non
 
 
 def test_who_has_connected_waits_no_longer_than_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connecting takes long answers; those that races depend on are short."""
+    """Connecting takes long answers. Those that races depend on are short."""
     node = FakeNodeClient()
 
     async def connect(*arguments: object) -> Any:
@@ -271,7 +271,7 @@ def test_who_has_connected_waits_no_longer_than_after_a_failure(monkeypatch: pyt
 
 
 class HintingNode:
-    """A chain without devices, whose node names more of them than anybody can have."""
+    """A chain without devices, whose node names more of them than possible."""
 
     def __init__(self, hinted: int = 0) -> None:
         self.hinted = hinted
@@ -323,7 +323,7 @@ def test_a_list_of_all_providers_is_read_again_after_some_blocks(monkeypatch: py
 
 
 def test_so_much_of_an_answer_about_offences_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evidence of each set that sits or sat counts, and none of an epoch that nobody is elected for."""
+    """Evidence of each past or present set counts, and none of an epoch without an election."""
     stored = {TrustStake.validator_set_starts: [2, 4], TrustStake.last_elected_epoch: 6}
     looked_at: list[object] = []
 

@@ -1,4 +1,4 @@
-"""What the daemon believes of a node that lies: nothing that it acts on (B3, B4). A real RPC server, a played node."""
+"""The daemon never acts on a lie of its node (B3, B4). A real RPC server, a played node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SUBMITTING = "author_submitExtrinsic"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A connected daemon's chain after one final block, what it was warned of, and how answers to methods change."""
+    """A connected daemon's chain after one final block, its warnings, and changes of answers."""
 
     node: PlayedNode
     chain: LiveChain
@@ -122,7 +122,7 @@ async def test_whatever_the_daemon_acts_on_is_proved_and_a_lie_costs_a_retry(sce
 
 @on_a_chain
 async def test_no_new_connection_takes_who_is_at_work_back_to_an_older_state(scene: Scene) -> None:
-    """There, who must read an input may still have the key before the one that the input is sealed to."""
+    """In an older state, a reader may still have the key before the one that the input is sealed to."""
     old = await scene.chain.client.rpc.call("ogpu_certifiedHeader")
     scene.node.author()
     await until_final(scene.node, scene.chain)
@@ -146,7 +146,7 @@ async def test_who_trusts_the_node_is_told_so_and_believes_it(scene: Scene) -> N
 
 @on_a_chain
 async def test_devices_that_a_node_denies_are_looked_up_all_the_same(scene: Scene) -> None:
-    """Which devices there are is a hint; what they are is proved, and another's is not taken for one's own."""
+    """The list of devices is a hint and their records are proved, so others' devices are not mistaken for own ones."""
     known = await scene.chain.own_devices()
     assert [status.device.owner for status in known] == [ALICE]
     scene.lies["state_call"] = lambda _: "0x00"
@@ -193,7 +193,7 @@ async def test_what_a_node_has_seen_is_known_by_its_offender(scene: Scene) -> No
 
 @on_a_chain
 async def test_offences_that_a_node_makes_up_are_not_reported(scene: Scene) -> None:
-    """Each report would cost its fee, and a node may make up as many names as it likes."""
+    """Each report would cost a fee, and a node can invent any number of names."""
     header = scene.node.chain.head
     forged = DoubleHeader(*(HEADER.encode(replace(header, extrinsics_root=bytes([number]) * 32)) for number in (1, 2)))
     key = dev_accounts.key("Alice", dev_accounts.SESSION)

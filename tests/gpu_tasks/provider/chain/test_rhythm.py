@@ -1,4 +1,4 @@
-"""When the daemon looks at the chain, and how often it says the same thing."""
+"""The times at which the daemon reads the chain, and the limit on repeated messages."""
 
 from __future__ import annotations
 

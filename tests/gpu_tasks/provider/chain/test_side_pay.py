@@ -1,4 +1,4 @@
-"""What a provider was paid beside its work: found in the block that paid it, and nothing else taken for it."""
+"""A provider's pay beside its work: found in the block that paid it, and nothing else counted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -62,7 +62,7 @@ def test_who_stands_by_is_bound_or_took_over_and_has_not_begun() -> None:
 
 
 def there(text: str) -> Callable[[bytes], Awaitable[bool]]:
-    """Whether something is there behind the block at each place."""
+    """Return a test of presence after the block at each place."""
 
     async def is_there(at: bytes) -> bool:
         return text[at[0]] == "x"
@@ -80,7 +80,7 @@ def test_an_end_is_the_last_one_and_none_where_it_was_never_there_or_still_is(te
 
 
 class Blocks:
-    """Final blocks up to a height, whose ids are their heights, in which a seat and a place are there until one."""
+    """Final blocks up to a height, whose ids are their heights, with a seat and a place until some block."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, gone_in: int) -> None:
         self.last = last
@@ -128,7 +128,7 @@ def test_it_is_looked_for_a_little_before_what_was_seen_and_not_for_ever(monkeyp
 
 @pytest.mark.parametrize(("earner", "grains"), [(ME, 7), (OTHER, 0), (None, 0)])
 def test_an_auditor_is_paid_by_the_check_that_names_it(earner: bytes | None, grains: int) -> None:
-    """The check of one batch ends in block 4, and that of another one goes on."""
+    """The check of one batch ends in block 4, and the other one continues."""
     unit, other = b"u" * 32, b"x" * 32
     ended = LeafCheckEnded(unit, CheckOutcome.PASSED, earner)
     client = AuditedBlocks(4, unit, LeafCheckEnded(other, CheckOutcome.PASSED, ME), ended)
@@ -138,7 +138,7 @@ def test_an_auditor_is_paid_by_the_check_that_names_it(earner: bytes | None, gra
 
 
 class AuditedBlocks:
-    """Final blocks 1 to 5 with two checks, of which one is there until a block, whose events these are."""
+    """Final blocks 1 to 5 with two checks, one of which exists until a block with these events."""
 
     def __init__(self, gone_in: int, unit: bytes, *events: object) -> None:
         self.gone_in = gone_in

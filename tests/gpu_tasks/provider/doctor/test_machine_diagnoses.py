@@ -1,4 +1,4 @@
-"""What is said of a machine, for each thing that may be wrong with it alone."""
+"""The diagnosis of a machine, for each fault alone."""
 
 import asyncio
 import os

@@ -31,7 +31,7 @@ TOKENS = sum(len(request) for request in ASKED if request.startswith(b"complete"
 
 
 class Breaking(FakeExecutor):
-    """Breaks down behind the first of several requests, once."""
+    """Fails once, after the first of several requests."""
 
     broke = 0
 

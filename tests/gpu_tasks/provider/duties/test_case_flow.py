@@ -1,4 +1,4 @@
-"""Judges with daemons of their own: probes, appeals by default, what is opened late."""
+"""Judges with real daemons: probes, appeals by default, late openings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ WRONG = Answered(b"w" * 32)
 
 
 async def until_over(village: Village, unit: bytes, liar: Miner) -> None:
-    """Blocks until no case about the unit is open; the liar answers wrongly."""
+    """Make blocks until no case about the unit is open. The liar answers wrongly."""
     liar.executor.spoil = True
     for _ in range(250):
         await village.block()
@@ -38,7 +38,7 @@ Change = Callable[[Case, bytes, Statement], Statement]
 
 
 def on_committees(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
-    """What judges of committees say is changed, given the case, the judge and what it found."""
+    """Change the opinions of committee judges, by the case, the judge and its finding."""
     honest = find_verdict
 
     async def find(parts: Parts[Any], case: Case, *more: object) -> Statement:
@@ -49,7 +49,7 @@ def on_committees(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
 
 
 def conniving(monkeypatch: pytest.MonkeyPatch, liar: Miner) -> None:
-    """The judges of every committee say what the liar revealed."""
+    """Let the judges of every committee repeat the liar's answer."""
 
     def change(case: Case, _: bytes, said: Statement) -> Statement:
         lie = next(racer.reveal for racer in case.unit.racers if racer.owner == liar.keys.stash)
@@ -94,7 +94,7 @@ async def test_an_honest_racer_that_is_found_to_lie_appeals_and_the_judges_pay(
 async def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
     village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of three say what nobody computed; the racers' daemons are told to keep quiet."""
+    """Two of three give an opinion without computing, and the racers' daemons do not appeal."""
     liar = village.miners[0]
     unit = await village.unit_for(liar)
     seated = list[bytes]()

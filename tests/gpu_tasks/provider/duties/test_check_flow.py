@@ -1,4 +1,4 @@
-"""Checks of batches by daemons: leaves are shown and audited without anybody's help, and a liar loses."""
+"""Checks of batches by daemons: leaves are shown and audited automatically, and a liar loses."""
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -37,7 +37,7 @@ from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH
 
 
 class FullTasks(KeyedTasks):
-    """As many run as may."""
+    """Unlimited concurrent tasks."""
 
     def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
         """Nothing more."""
@@ -46,7 +46,7 @@ class FullTasks(KeyedTasks):
 
 @in_checked_village()
 async def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_answered(village: Village) -> None:
-    """A customer seals to all in office but who is elected next: racers open that, and must show it all the same."""
+    """A customer seals to the active set but not to the next one. Racers open that, and must still show it."""
     unit = await village.post(ASKED, tokens_max=128)
     elected = InputReader(b"e" * 32, b"k" * 32, 0)
     for miner in village.miners:
@@ -59,7 +59,7 @@ async def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_a
 def with_elected(
     asked: Callable[[], Awaitable[Any]], village: Village, unit: bytes, elected: InputReader
 ) -> Callable[[], Awaitable[Any]]:
-    """What a node says of who may judge: one more, once the unit is settled."""
+    """Change a node's list of possible judges: one more, once the unit is settled."""
 
     async def judging_readers() -> Any:
         readers = await asked()
@@ -73,7 +73,7 @@ def with_elected(
 async def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leaves_are_shown(
     village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Brought to every store at once, it went from all of them after the race: nobody could show what it answered."""
+    """Sent to every store at once, it was deleted after the race, and no racer could show its answer."""
     stores = [miner.daemon.parts.store for miner in village.miners]
     begun = time.time()
     with monkeypatch.context() as earlier:
@@ -122,7 +122,7 @@ async def test_honest_providers_show_and_pass_by_themselves(village: Village) ->
 
 
 def audits_paid(miner: Miner) -> list[tuple[str, int]]:
-    """What is noted among the earnings of a provider for auditing: names and grains."""
+    """Return a provider's noted earnings from audits: names and grains."""
     found = payments(miner.daemon.settings.base_path / EARNINGS_FILE)
     return [(each.name, each.grains) for each in found if each.service == AUDITING]
 
@@ -130,7 +130,7 @@ def audits_paid(miner: Miner) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("is_restarted", [False, True])
 @in_checked_village()
 async def test_the_auditor_notes_its_fee_once(village: Village, *, is_restarted: bool) -> None:
-    """Also where it is a new process: between its word and the end of a check it has no duty, and a seat alone."""
+    """Also in a new process: between its opinion and the end of a check it has no duty, only a seat."""
     unit = await village.post(ASKED, tokens_max=128)
     happened = village.node.chain.happened
     while (check := village.node.leaves().check(unit)) is None or check.stage is not LeafStage.OPEN:
@@ -151,7 +151,7 @@ async def test_the_auditor_notes_its_fee_once(village: Village, *, is_restarted:
 
 @in_checked_village()
 async def test_who_drains_is_not_done_while_it_audits(village: Village) -> None:
-    """A machine that is switched off when "drained" is said would lose its seat's fee, or all that it answered for."""
+    """A machine switched off when "drained" is shown would lose its seat's fee, or all of its deposit."""
     unit = await village.post(ASKED, tokens_max=128)
     asked: list[Miner] = []
     done: list[bool] = []
@@ -216,7 +216,7 @@ async def test_what_an_auditor_passed_with_is_what_its_judges_find(village: Vill
 
 @in_checked_village(size=10)
 async def test_who_is_called_a_liar_by_two_of_three_appeals_by_itself(village: Village) -> None:
-    """Everybody but the racers is wrong about the leaf, auditor and committee; then they are not, and a court sits."""
+    """All but the racers are wrong about the leaf, auditor and committee. Then they are right, and a court sits."""
     unit = await village.post(ASKED, tokens_max=128)
 
     def spoil() -> None:
@@ -242,7 +242,7 @@ async def test_nothing_is_checked_where_the_chain_does_not_ask_for_it(village: V
 
 @in_checked_village()
 async def test_judges_compute_the_leaf_that_a_customer_disputes_and_no_other(village: Village) -> None:
-    """One that nobody has shown: who answered is right about it, and pays nothing."""
+    """An unshown leaf: the racer is right about it, and pays nothing."""
     unit = await village.post(ASKED, tokens_max=128)
     outputs = [request[::-1] if request.startswith(b"complete") else None for request in ASKED]
     leaves = leaves_of(GENESIS_HASH, unit, INPUT_SALT, outcomes_of(FakeForm(), ASKED, outputs))
@@ -266,7 +266,7 @@ async def test_judges_compute_the_leaf_that_a_customer_disputes_and_no_other(vil
 
 @in_checked_village(**{"Courts.audit_rate_ppm": 1000000})
 async def test_a_judge_says_nothing_of_a_batch_that_the_final_chain_has_not(village: Village) -> None:
-    """Nodes that lie about the terms: what was judged by them is never said."""
+    """Nodes lie about the terms: an opinion formed by them is never sent."""
     is_told = False
 
     def lying(told: Callable[[bytes], Awaitable[UnitStatus | None]]) -> Callable[[bytes], Awaitable[Any]]:

@@ -1,4 +1,4 @@
-"""Which registered devices work: those that stand on this machine and promise what the daemon has."""
+"""The registered devices that work: those on this machine with the daemon's capabilities."""
 
 from dataclasses import replace
 

@@ -34,13 +34,13 @@ async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
 
 
 async def drawn(village: Village, racers: int) -> tuple[bytes, list[Miner]]:
-    """A batch, and who races for it."""
+    """Return a batch and its racers."""
     unit = await village.post(ASKED, racers=racers, tokens_max=640)
     return unit, village.drawn(unit)
 
 
 async def until_judged(village: Village, unit: bytes) -> None:
-    """Until its answers are in; nobody has seen that block yet."""
+    """Wait until its answers are in. No provider has seen that block yet."""
     while True:
         village.node.block()
         if village.unit(unit).unit.state is UnitState.JUDGING:

@@ -17,7 +17,7 @@ OTHER_REQUEST = b"complete something else"
 
 
 async def seen(village: Village, *, views: int = 3) -> None:
-    """A block, and a view for everybody; work that hangs is not waited for."""
+    """Make a block, and give every provider a view without waiting for hung work."""
     village.node.block()
     for miner in list(village.miners):
         await miner.daemon.step(miner.chain.view())
@@ -51,7 +51,7 @@ async def test_the_daemons_need_no_restart_after_a_dripping_store(village: Villa
 async def test_when_a_race_without_its_input_is_given_back(
     village: Village, first_commit: int, from_height: int
 ) -> None:
-    """Never where a rival has committed: the judges would find the input good, and who gave it back would pay them."""
+    """Never after a rival's commit: the judges would find the input good, and the decliner would pay them."""
     await village.post(is_stored=False)
     while not (duties := village.miners[0].chain.view().duties):
         village.node.block()

@@ -1,4 +1,4 @@
-"""Inputs as the set in office changes: who is elected next reads them too, so that it can look at what was answered."""
+"""Inputs during a change of the active set: the next members read them too, so that they can judge the answers."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ async def electing_village(folder: Path) -> AsyncIterator[Village]:
 
 
 def elect_the_last(chain: MarketChain) -> None:
-    """In the second epoch, late: the last validator is out of office now, and elected for the third one."""
+    """Run into the second epoch. The last validator is inactive, and elected for the third one."""
     chain.blocks(2 * EPOCH_BLOCKS - 8 - chain.height)
     bound, last = chain.now(), chain.validators[-1].stash
     stake = bound[TrustStake]

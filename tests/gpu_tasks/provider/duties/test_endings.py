@@ -1,4 +1,4 @@
-"""A race that paid nothing says why, by what the chain still knows of its unit."""
+"""A race without pay gives the reason, from the chain's record of its unit."""
 
 import asyncio
 from dataclasses import replace
@@ -77,7 +77,7 @@ def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
 
 
 def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:
-    """However many are open at once, a verdict against one of them is seen in time."""
+    """With any number of open races, a verdict against one is seen in time."""
     journal = Journal(tmp_path / "journal")
     keys = [(bytes([number]) * 32, 1) for number in range(3 * READS_PER_ROUND_MAX)]
     for unit, attempt in keys:
@@ -121,7 +121,7 @@ def test_a_race_whose_result_may_be_audited_is_not_over() -> None:
 
 
 def test_a_race_whose_answers_differ_is_not_over() -> None:
-    """What it computed is kept: as long as nobody knows who is right it may have to show its tree."""
+    """Its work is kept: until the right answer is known, it may have to show its tree."""
     judged = UnitStatus(replace(SETTLED, state=UnitState.JUDGING, output_root=None, ended_at=0), None, 0, 0, 0)
     assert race_end(judged, KEY, OWN) is None
 

@@ -1,4 +1,4 @@
-"""A provider that is drawn for the place of one that declined: it works as any racer does, and is paid."""
+"""A provider drawn for a declined place works as any racer does, and is paid."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +26,7 @@ async def race_between(village: Village) -> tuple[bytes, Miner, Miner, Miner]:
 
 
 async def step(village: Village, silenced: Miner | None = None) -> None:
-    """A block, and a step of every provider; what the silenced one sends is lost on the way."""
+    """Make a block and a step of every provider. Messages of the silenced one are lost."""
     await village.block()
     if silenced is not None:
         lost = silenced.keys.provider
@@ -59,7 +59,7 @@ async def test_one_of_three_cannot_open_its_input_and_another_is_paid_in_its_pla
 
 @in_village(3)
 async def test_work_for_a_unit_that_is_ones_own_no_more_stops_and_frees_the_device(village: Village) -> None:
-    """A recalled unit would else be computed to its end, for nobody, before the device turns to the next one."""
+    """Otherwise a recalled unit would run to its end for no pay before the device begins the next one."""
     _, miner, _, _ = await race_between(village)
 
     async def never(_: bytes) -> Execution:

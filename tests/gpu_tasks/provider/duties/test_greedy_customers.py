@@ -1,6 +1,6 @@
-"""Customers who try to earn by making honest racers miss, each in another way: every one of them loses (finding B1).
+"""Customers that try to profit from misses of honest racers, each in another way: all of them lose (finding B1).
 
-Real pallets, real daemons, real blob stores; all that the customer has is compared before and after.
+Real pallets, real daemons, real blob stores. The customer's money is compared before and after.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ async def sealed_to_some(village: Village) -> bytes:
 
 
 async def sealed_to_all_but_one(village: Village) -> bytes:
-    """Who is left out would lose its fee if it judged, as a minority that cannot read."""
+    """The excluded reader would lose its fee if it judged, as a minority that cannot read."""
     return await village.post(readers=village.node.chain.validators[:-1])
 
 
@@ -100,7 +100,7 @@ async def a_request_for_more_than_is_paid(village: Village) -> bytes:
 
 
 async def an_input_that_goes_once_one_racer_has_it(village: Village) -> bytes:
-    """The racer that has the input commits; for all others, judges too, only stores that drip have it."""
+    """The racer with the input commits. For all others, judges too, only slow stores have it."""
     unit = await village.post()
     for miner in village.miners[1:]:
 
@@ -121,7 +121,7 @@ async def an_input_that_goes_once_one_racer_has_it(village: Village) -> bytes:
 )  # fmt: skip
 @in_village(4)
 async def test_a_customer_who_wants_racers_to_miss_loses(village: Village, attack: Attack) -> None:
-    """B1: by the height of fresh views a race is given back, whatever the search for its input does."""
+    """B1: a race is given back by the height of fresh views, independently of the search for its input."""
     before = worth(village)
     unit = await attack(village)
     for _ in range(BLOCKS):
@@ -145,7 +145,7 @@ async def test_a_customer_who_wants_racers_to_miss_loses(village: Village, attac
 
 
 async def settled(village: Village) -> None:
-    """Let what was begun end, but do not wait for stores that drip."""
+    """Let all processes end without waiting for slow stores."""
     for _ in range(20):
         racing = [miner.daemon.duty(RaceDuty).book.tasks for miner in village.miners]
         judging = [miner.daemon.duty(JudgeDuty).book.tasks for miner in village.miners]

@@ -1,4 +1,4 @@
-"""Units whose input is larger than a blob: raced for, judged, and what wrong pieces cost whom."""
+"""Units with an input larger than a blob: raced, judged, and the cost of wrong pieces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village, in_village
 
 BIG = b"no request".ljust(60_000)
 ASKED = [b"complete this", *[BIG] * 40, b"complete it"]
-"""2.4 MB, most of which nobody has to compute."""
+"""2.4 MB, most of which needs no computation."""
 
 
 @in_village(2)
@@ -91,5 +91,5 @@ async def _stored(village: Village, blobs: Sequence[bytes]) -> None:
 
 
 def _own(store: BlobStore) -> list[str]:
-    """What a provider keeps that nobody brought to it."""
+    """Return a provider's blobs that no client stored."""
     return [name for name, stored in store._blobs.items() if stored.kind is not BlobKind.STRANGERS]

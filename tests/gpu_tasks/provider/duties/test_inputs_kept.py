@@ -1,4 +1,4 @@
-"""Copies of inputs on the disks of providers: there while the chain may ask for them, never more than is allowed."""
+"""Copies of inputs on providers' disks: present while the chain may need them, within the limit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from staged import Scene, staged
 
 BIG = b"no request".ljust(60_000)
 ASKED = [b"complete this", *[BIG] * 40, b"complete it"]
-"""2.4 MB in three pieces, most of which nobody has to compute."""
+"""2.4 MB in three pieces, most of which needs no computation."""
 SIZE = 8
 LIMIT = 4 * PIECE_BYTES
 CHECKED = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
 
 
 def in_village(**quota: int) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test in a village whose chain checks batches; `quota` limits each store."""
+    """Stage a test in a village whose chain checks batches. `quota` limits each store."""
 
     def village(folder: Path) -> Village:
         made = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], CHECKED))
@@ -51,7 +51,7 @@ def is_checked(village: Village, *units: bytes) -> bool:
 
 
 def inputs_of(miner: Miner) -> int:
-    """How many bytes of inputs a provider keeps that nobody brought to it; the files say the same."""
+    """Return the bytes of inputs that no client stored, checked against the files."""
     folder = miner.daemon.settings.base_path / "blobs"
     found = sum(path.stat().st_size for path in folder.iterdir() if path.suffix == ".input")
     assert found == miner.daemon.parts.store.input_bytes
@@ -95,7 +95,7 @@ async def test_who_has_no_room_for_a_copy_answers_shows_its_leaves_and_is_paid(v
 
 @in_village(input_bytes_max=LIMIT)
 async def test_a_strangers_inputs_never_take_more_than_the_limit(village: Village) -> None:
-    """Three at once, each of more than half of it: all are answered, and no disk has more than was allowed."""
+    """Three at once, each above half of the limit: all are answered, and no disk exceeds it."""
     units = [await village.post([*ASKED, b"complete %d" % number], tokens_max=192) for number in range(3)]
     most: list[int] = []
     await steps(village, lambda: is_checked(village, *units), lambda: most.extend(map(inputs_of, village.miners)))

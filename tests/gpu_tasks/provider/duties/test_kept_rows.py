@@ -1,4 +1,4 @@
-"""Rows on the disk: what is damaged is none, and so is what another challenge has."""
+"""Rows on the disk: damaged rows and rows of another challenge are ignored."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A daemon whose provider has left ends, and says what stays; one that was expelled says what to do."""
+"""The daemon of a provider that left ends and reports the rest. That of an expelled one gives the remedy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wallet.amounts import format_amount
 
 
 def followed(village: Village, miner: Miner, *, leaves_after: int) -> None:
-    """Have a daemon see a block after the other; its provider leaves after so many of them."""
+    """Show a daemon one block after the other. Its provider leaves after `leaves_after` of them."""
     chain, device = village.node.chain, miner.keys.device
 
     async def views() -> AsyncIterator[View]:

@@ -1,4 +1,4 @@
-"""What devices lose: told with amount, case and deadline, and noted once, over restarts too."""
+"""Devices' losses: reported with amount, case and deadline, and recorded once, over restarts too."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ async def other_input(village: Village) -> Callable[[Unit], Unit]:
 @pytest.mark.parametrize("also_final", [False, True])
 @in_village(3)
 async def test_one_false_answer_about_the_input_costs_work_and_no_bond(village: Village, *, also_final: bool) -> None:
-    """B3: what was computed for another input is never signed; nothing was promised yet, so it is computed anew."""
+    """B3: results for another input are never signed. No promise exists yet, so the daemon computes again."""
     lie = Lie(village.miners[0], await other_input(village))
     victim = village.miners[0]
     unit = await village.post(racers=3)
@@ -104,7 +104,7 @@ async def test_one_false_answer_about_the_input_costs_work_and_no_bond(village: 
 @pytest.mark.parametrize("also_final", [False, True])
 @in_village(2)
 async def test_nothing_is_revealed_before_the_commit_is_final(village: Village, *, also_final: bool) -> None:
-    """B3: a node swallows the commit and says that it is in the chain and reveals are open."""
+    """B3: a node drops the commit, and claims that it is in the chain and reveals are open."""
     victim = village.miners[0]
     stash = victim.keys.stash
     unit = await village.post()
@@ -204,7 +204,7 @@ async def test_a_daemon_that_was_not_told_of_its_devices_asks_again(village: Vil
 @pytest.mark.parametrize("is_final", [False, True])
 @in_village(5)
 async def test_no_verdict_is_revealed_before_its_commit_is_final(village: Village, *, is_final: bool) -> None:
-    """B3 for judges: a node swallows the commit and says that it is in the chain and reveals are open."""
+    """B3 for judges: a node drops the commit, and claims that it is in the chain and reveals are open."""
     village.miners[0].executor.spoil = True
     sent = 0
     while not sent:  # until the liar was drawn

@@ -1,4 +1,4 @@
-"""What an auditor of hundreds of batches has in memory: few inputs, whatever it waits for."""
+"""The memory of an auditor of hundreds of batches: few inputs, for any wait."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ AUDITS = 60
 
 
 class Desk:
-    """An auditor's surroundings: stores that answer when they are told to, and a device that never comes free."""
+    """An auditor's environment: stores that answer on command, and a device that never becomes free."""
 
     def __init__(self) -> None:
         self.fetching = self.computing = 0

@@ -1,4 +1,4 @@
-"""Reporting offences: each once, where no author attached it, never oneself, again when the node did not take it."""
+"""Reports of offences: each once, if no author attached it, never of oneself, and again after a refusal."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def evidence(author: bytes, number: int = 1) -> SeenOffence:
 
 
 class FakeChain:
-    """What a reporter asks of a chain, answered from memory."""
+    """The chain queries of a reporter, answered from memory."""
 
     def __init__(self, *found: SeenOffence) -> None:
         self.found = list(found)

@@ -1,4 +1,4 @@
-"""Restarts never undo a pause of the operator's or a court's: real daemons, and their notes on disk."""
+"""A restart never undoes a pause by the operator or a court: real daemons, and their notes on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A provider key that cannot cover the fees of its calls is reported, once until it can."""
+"""A provider key that cannot pay the fees of its calls is reported once, until it can."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ async def test_attestations_that_authors_leave_out_go_as_transactions(village: V
 
 @in_village(5)
 async def test_a_disputed_unit_whose_input_is_gone_costs_nobody(village: Village) -> None:
-    """Judges that cannot have the input stay silent; they do not invent a verdict."""
+    """Judges without the input stay silent. They do not invent a verdict."""
     liar = village.miners[0]
     unit = await village.unit_for(liar)
     liar.executor.spoil = True
@@ -186,7 +186,7 @@ async def test_an_attestation_states_what_the_workload_counts_and_not_bytes(tmp_
 
 
 async def test_a_device_serves_two_services_of_different_workloads(tmp_path: Path) -> None:
-    """Each on a worker of its own, whose outputs count as that workload counts them."""
+    """Each has its own worker, whose outputs count in that workload's unit."""
     other = FakeForm(bytes_a_token=2)
     other.workload_id = b"2" * 32
     workers: list[FakeExecutor] = []
@@ -217,7 +217,7 @@ async def test_a_device_serves_two_services_of_different_workloads(tmp_path: Pat
 
 
 def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is computed: whoever computed them could not store them, and would be late."""
+    """Before any computation, because the racer could not store the answers, and would be late."""
     least = ANSWERS_BYTES_MAX - answers_bytes([0])
     monkeypatch.setattr(FakeForm, "output_bytes", lambda _form, request: least + (request == REQUEST))
 

@@ -1,4 +1,4 @@
-"""Daemons at a roll call: who answers, who lies and who is silent; and a daemon that is killed before it shows rows."""
+"""Daemons at a roll call: honest, lying and silent ones, and one that is killed before it shows rows."""
 
 import shutil
 from collections import Counter
@@ -36,7 +36,7 @@ def device(keys: Keys) -> bytes:
 
 
 async def settled(village: Village, *enrolled: Keys) -> None:
-    """Every validator has a machine with one device; some enrol theirs."""
+    """Give every validator a machine with one device, and enrol some."""
     chain = village.node.chain
     for keys in chain.validators:
         bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=hardware(keys).uuid_hash, bond=OGPU)
@@ -68,7 +68,7 @@ async def one_block(village: Village, without: tuple[Keys, ...] = ()) -> None:
 
 
 async def ended(village: Village, without: tuple[Keys, ...] = ()) -> None:
-    """To the block from which the newest roll call stands."""
+    """Run to the block from which the newest roll call counts."""
     newest = called(village)
     assert newest is not None
     while village.node.chain.height < times.over_at(newest):
@@ -76,7 +76,7 @@ async def ended(village: Village, without: tuple[Keys, ...] = ()) -> None:
 
 
 async def reads_agree(village: Village) -> None:
-    """What a provider reads by keys is what the pallet says."""
+    """Check that a provider's reads by keys equal the pallet's answers."""
     chain, client = village.node.chain, village.node.kept.client
     devices = [device(keys) for keys in chain.validators]
     assert await roll_calls.roll_call(client, devices) == roll_call_of(chain, devices)
@@ -149,7 +149,7 @@ async def test_a_daemon_that_is_killed_after_its_commit_shows_its_rows_from_the_
 
 @pytest.mark.nightly
 async def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
-    """Its calls come a block late, so each time what it sent is under way, and the next process does not see it."""
+    """Its calls take a block more, so each restart finds them in flight and unseen."""
     village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
     alice, bob = village.node.chain.validators[:2]
     village.chains[bob.name] = LyingComputer()
@@ -178,7 +178,7 @@ async def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_
 
 
 def rolled(miner: Miner) -> bool:
-    """Whether a daemon computed its chain."""
+    """Return True if a daemon computed its chain."""
     return "roll_call" in miner.heard.names()
 
 

@@ -1,4 +1,4 @@
-"""What daemons say of leaves without computing or fetching anything again: shown from the journal, passed once more."""
+"""Repeated messages about leaves, without new computation or fetching: shown from the journal, passed again."""
 
 import time
 
@@ -30,7 +30,7 @@ async def test_leaves_are_shown_from_the_journal_alone(village: Village, *, is_r
 
 @in_checked_village()
 async def test_what_an_auditor_found_is_said_again_and_not_computed_again(village: Village) -> None:
-    """Its call was lost on the way, twice; a leaf may take its device for the whole window."""
+    """Its call was lost twice, and a leaf may take its device for the whole window."""
     unit = await village.post(ASKED, tokens_max=128)
     lost: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""Trees of several subtrees: shown in two steps, also by who is started anew between them or computes other units."""
+"""Trees of several subtrees: shown in two steps, also after a restart between them or beside other units."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ from staged import Scene, staged
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(140)]
 BENT = 70
-"""Which answer is wrong; in the second subtree of three."""
+"""The place of the wrong answer: in the second subtree of three."""
 NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisputes.show_blocks": 40}
 BLOCKS_MAX = 200
 
@@ -39,7 +39,7 @@ def in_village(size: int = SIZE) -> Callable[[Scene], Callable[..., None]]:
 
 
 async def asked_of_trees(village: Village) -> tuple[bytes, Miner, Miner]:
-    """A batch whose racers are asked for their trees, which nobody has noticed yet: the unit, the liar, the other."""
+    """Return a batch with requested trees before any provider noticed: the unit, the liar, the other."""
     unit = await village.post(ASKED, tokens_max=32 * len(ASKED))
     liar, honest = village.drawn(unit)
     real = liar.executor.run
@@ -68,11 +68,11 @@ async def until_settled(village: Village, unit: bytes, each_block: Callable[[], 
 
 
 async def nothing() -> None:
-    """What a scene does after a block where it does nothing."""
+    """Do nothing after a block of the scene."""
 
 
 def check_outcome(village: Village, settled: UnitSettled, liar: Miner, honest: Miner) -> None:
-    """Both have shown both steps; the court judged the one leaf, and the liar alone lost."""
+    """Check that both showed both steps, the court judged the one leaf, and only the liar lost."""
     asked, shown = village.happened(NodesAsked), village.happened(NodesShown)
     assert [event.subtree for event in asked] == [None, BENT // 64]
     assert sorted(event.provider for event in shown) == sorted(2 * [liar.keys.stash, honest.keys.stash])
@@ -124,7 +124,7 @@ async def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_
 
 @in_village(size=10)
 async def test_who_is_called_a_liar_about_a_leaf_by_two_of_three_appeals_by_itself(village: Village) -> None:
-    """A committee is wrong about the leaf, and a court computes it: wrong judges and the liar lose, nobody else."""
+    """A committee is wrong about the leaf, and a court computes it: only wrong judges and the liar lose."""
     unit, liar, honest = await asked_of_trees(village)
     racers, before = (liar, honest), {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
 

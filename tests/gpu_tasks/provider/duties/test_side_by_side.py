@@ -1,7 +1,6 @@
-"""Two devices of one provider at work at the same time, with real worker processes; chain and workload are fakes.
+"""Two devices of one provider at work at the same time, with real worker processes. Chain and workload are fakes.
 
-Each request ends only when another worker is at work too: were they served in turn, the first would wait until its time
-is over.
+Each request ends only while another worker works too. If they ran in turn, the first would time out.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What judging, auditing and standing by brought is noted once, whatever the node does meanwhile."""
+"""Earnings from judging, auditing and standby are recorded once, for any behaviour of the node."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ CASE, TASK, DEVICE, UNIT, ME = b"c" * 32, b"t" * 32, b"d" * 32, b"u" * 32, b"m" 
 
 
 class Scene:
-    """A provider whose chain says what each end paid, or that it cannot be asked."""
+    """A provider whose chain returns the pay of each end, or fails."""
 
     def __init__(self, base: Path) -> None:
         self.path = base / "earnings.jsonl"
@@ -58,7 +58,7 @@ class Scene:
         standing: Mapping[bytes, bytes] | None = None,
         audits: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """A view with these seats, checks by who audits them, and a device that stands by."""
+        """A view with these seats, checks by auditor, and a standby device."""
         told: Any = tuple(SimpleNamespace(id=seat) for seat in seats)
         checks: Any = tuple(
             SimpleNamespace(unit=unit, check=SimpleNamespace(auditor=who)) for unit, who in (audits or {}).items()
@@ -67,7 +67,7 @@ class Scene:
         asyncio.run(self.duty.step(View(height, (), seats=told, checks=checks)))
 
     def noted(self) -> list[tuple[str, str, str, int]]:
-        """What is in the book."""
+        """Return the recorded earnings."""
         return [(found.name, found.device, found.service, found.grains) for found in payments(self.path)]
 
 

@@ -1,4 +1,4 @@
-"""What to do next, as tables: every state of chain and journal that matters."""
+"""The next step, as tables: every relevant state of chain and journal."""
 
 import asyncio
 from dataclasses import replace
@@ -150,7 +150,7 @@ def test_the_next_step_of_a_case(case: Case, entry: CaseEntry | None, step: Judg
 
 
 class Watched(JudgeDuty):
-    """Notes the seats whose turn it is, and takes no step."""
+    """Records the seats in turn, and takes no step."""
 
     def __init__(self) -> None:
         self.parts = SimpleNamespace(telemetry=None)  # type: ignore[assignment]
@@ -228,7 +228,7 @@ def test_a_verdict_against_an_own_decline_can_be_appealed_and_no_other() -> None
 def an_own_seat(
     said: Answered | Unanswerable | None, verdict: bytes | None = b"w" * 32, stage: CaseStage = CaseStage.APPEALABLE
 ) -> SeatStatus:
-    """A case that can be appealed until block 60, of a judge who said this."""
+    """Return a case that can be appealed until block 60, with this opinion of the judge."""
     statement = None if said is None else Statement(said, bytes(32))
     found = Unanswerable() if verdict is None else Answered(verdict)
     record = replace(a_record(ANSWERED), verdict=found, stage=stage, appealable_until=60)

@@ -1,4 +1,4 @@
-"""Inputs that nobody can work on: not to be had, not as committed, or not sealed to all who may judge."""
+"""Unusable inputs: missing, different from the commitment, or not sealed to all possible judges."""
 
 from dataclasses import replace
 from unittest.mock import AsyncMock
@@ -38,7 +38,7 @@ async def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(vi
 
 
 def hide_judges_once(miner: Miner) -> list[str]:
-    """A provider's node does not show who may judge, when it is asked first; how often it did not."""
+    """Hide the possible judges in a node's first answer. Return the number of hidden answers."""
     honest, refused = miner.chain.judging_readers, list[str]()
 
     async def hidden() -> tuple[InputReader, ...]:
@@ -63,7 +63,7 @@ async def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(vi
 
 @in_village(4)
 async def test_a_judge_whose_key_is_none_keeps_nobody_from_working(village: Village) -> None:
-    """The chain takes none in; but its first block may hold anything."""
+    """The chain accepts no such key, but its first block may hold anything."""
     chain = village.node.chain
     *others, last = chain.validators
     bound = chain.now()
@@ -89,7 +89,7 @@ async def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_soon
 
 
 def conniving_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judges of pairs find right what a racer answered; those of courts look at the boxes, as honest ones do."""
+    """Let the judges of pairs confirm a racer's answer, while courts check the boxes as honest judges do."""
     honest = JudgeDuty._found
 
     async def found(duty: JudgeDuty, case: Case, *more: object) -> Statement:
@@ -102,7 +102,7 @@ def conniving_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def raced_with_a_friend(village: Village) -> tuple[bytes, Miner, Miner]:
-    """A unit whose input leaves a judge out, its racer who does not mind, and the other one."""
+    """Return a unit whose input leaves a judge out, a racer that accepts it, and the other one."""
     unit = await village.post(readers=village.node.chain.validators[:-1])
     friend, other = village.drawn(unit)
     friend.daemon.parts.inputs._check_boxes = AsyncMock()  # type: ignore[method-assign]
@@ -121,7 +121,7 @@ async def until_no_case(village: Village, unit: bytes) -> None:
 async def test_who_declined_what_its_own_copy_shows_to_be_bad_appeals(
     village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pair of the customer's friends finds the input good; the court sees whom it leaves out."""
+    """A pair of the customer's friends finds the input good. The court sees the excluded reader."""
     conniving_pair(monkeypatch)
     unit, friend, other = await raced_with_a_friend(village)
     await until_no_case(village, unit)

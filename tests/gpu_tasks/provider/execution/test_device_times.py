@@ -1,4 +1,4 @@
-"""What devices do with their time: each is in one state at a time, so the times add up to the time that passed."""
+"""Devices' use of time: each is in one state at a time, so the times add up to the passed time."""
 
 import contextlib
 from collections import Counter

@@ -55,7 +55,7 @@ def is_dead(pid: int) -> bool:
 
 
 async def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
-    """The kernel would not let an ordinary user's worker have any; here it may, to see what becomes of them."""
+    """The kernel allows an ordinary user's worker no children. Here it may have some, to test their end."""
     async with started(hostile(replace(TIGHT, wall_seconds=2, processes=4096, file_mib=1))) as executor:
         pid_file = tmp_path / "pid"
         with pytest.raises(ExecutionError, match="took longer"):
@@ -78,7 +78,7 @@ async def test_no_file_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_an_ordinary_users_worker_starts_no_process() -> None:
-    """The kernel exempts root, so this test becomes `nobody`; only the limits are under test, not the worker."""
+    """The kernel exempts root, so this test becomes `nobody`. It tests only the limits, not the worker."""
     code = (
         "import os, resource; resource.setrlimit(resource.RLIMIT_NPROC, (0, 0)); os.setuid(65534)\n"
         "try:\n    os.fork()\nexcept BlockingIOError:\n    print('refused')"
@@ -131,7 +131,7 @@ async def test_a_cancelled_request_leaves_no_answer_behind() -> None:
 
 
 async def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_device() -> None:
-    """What nobody reads any more is paused, and the end of a paused pipe is not seen: it must not be waited for."""
+    """An unread pipe pauses, and a paused pipe does not report its end, so nothing may wait for it."""
     async with started(hostile()) as executor:
         task = asyncio.create_task(executor.run(b"pour"))
         await asyncio.sleep(0.5)

@@ -91,7 +91,7 @@ Probe = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def probe(fake_nvml: Path, tmp_path: Path) -> Probe:
-    """What the real binding finds in a process with this environment."""
+    """Return the real binding's findings in a process with this environment."""
 
     def probed(**environment: str) -> dict[str, Any]:
         around = {**os.environ, "LD_LIBRARY_PATH": str(fake_nvml), **environment}

@@ -1,4 +1,4 @@
-"""What a machine is said to have: read off files of any machine, and of this one, with or without a GPU."""
+"""The inventory of a machine, read from files of made-up machines and of this one, with or without a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The files of a machine with an AMD card beside others."""
+    """Return the files of a machine with an AMD card beside others."""
     for name, text in {
         "proc/cpuinfo": CPUINFO,
         "proc/meminfo": "MemTotal:       65536000 kB\nMemFree: 1 kB\n",

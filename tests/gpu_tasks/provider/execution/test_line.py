@@ -1,4 +1,4 @@
-"""Who is next on a device."""
+"""The waiting line of a device."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ async def line_of_two() -> AsyncIterator[Line]:
 
 
 async def order_of(line: Line, *users: tuple[str, bytes | None, Rank]) -> list[str]:
-    """In which order they have a place, who came in this one while both were taken and the first is given back."""
+    """Return the order of service if all arrived in this order while both places were taken."""
     order: list[str] = []
 
     async def use(name: str, place: bytes | None, rank: Rank) -> None:

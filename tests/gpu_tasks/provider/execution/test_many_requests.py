@@ -45,11 +45,11 @@ class Deaf(WorkerProcess):
     """No process."""
 
     def write(self, body: bytes) -> None:
-        """Nobody listens."""
+        """Discard the message."""
 
 
 class Telling(WorkerExecutor):
-    """A worker that tells what it is made to."""
+    """A worker that sends scripted messages."""
 
     def __init__(self, *answers: WorkerAnswer) -> None:
         super().__init__(["false"], TIGHT)

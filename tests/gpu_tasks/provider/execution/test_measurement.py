@@ -1,4 +1,4 @@
-"""What a device computes at roll calls, the work chosen for it, and the process that computes."""
+"""A device's computation at roll calls, the chosen work, and the computing process."""
 
 import asyncio
 

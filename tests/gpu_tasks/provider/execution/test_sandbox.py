@@ -1,4 +1,4 @@
-"""The walls around a worker, with a worker that tries to get through them."""
+"""The sandbox of a worker, with a worker that tries to leave it."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ async def walled_in(limits: Limits = TIGHT) -> AsyncIterator[WorkerExecutor]:
 
 
 def running(mark: str, program: str = "") -> bool:
-    """Whether any process of this machine has the mark on its command line, and is this program."""
+    """Return True if a process of this machine has the mark on its command line and runs this program."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

@@ -1,4 +1,4 @@
-"""Runs in steps in a real worker process: the states of an undisturbed run, from any of them; and what is no state."""
+"""Stepwise runs in a real worker process: the states of an uninterrupted run, from any of them, and invalid states."""
 
 import pytest
 

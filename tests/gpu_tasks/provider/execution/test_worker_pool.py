@@ -54,7 +54,7 @@ def form(number: int) -> FakeForm:
 
 @contextlib.asynccontextmanager
 async def recorded() -> AsyncIterator[tuple[Recorder, Bench]]:
-    """A bench whose workers are all closed at the end."""
+    """Yield a pool whose workers are all closed at the end."""
     recorder = Recorder()
     bench = Bench(fake_processor("here"), recorder.make, NoMeter(), lambda: recorder.now)
     yield recorder, bench

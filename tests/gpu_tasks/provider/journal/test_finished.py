@@ -1,4 +1,4 @@
-"""What is kept of a batch on the disk, through crashes at any byte."""
+"""The files of a finished batch, through crashes at any byte."""
 
 from pathlib import Path
 

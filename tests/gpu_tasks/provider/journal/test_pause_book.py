@@ -1,4 +1,4 @@
-"""The file of pause notes: its limits, on the book as the daemon and the commands open it."""
+"""The file of pause notes: its limits, as the daemon and the commands open it."""
 
 from __future__ import annotations
 

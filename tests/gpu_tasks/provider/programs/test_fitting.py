@@ -1,4 +1,4 @@
-"""A request as a container of this machine: nothing of it is left out, nothing more than it asks for is given."""
+"""A request as a container of this machine: complete, and with nothing beyond the request."""
 
 from dataclasses import replace
 from pathlib import Path

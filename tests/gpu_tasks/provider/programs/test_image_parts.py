@@ -1,4 +1,4 @@
-"""Archives of images, fetched part by part: what a stranger may name, and how little of it is written."""
+"""Archives of images, fetched part by part: the parts that a stranger may name, and the few bytes written."""
 
 import asyncio
 import gzip
@@ -36,7 +36,7 @@ class Stores:
         return self.blobs[address]
 
     def image(self, packed: bytes, size: int, reader: SealKey = KEY, part_bytes: int = 7_000) -> ArchivedImage:
-        """An image whose parts lie here."""
+        """Return an image whose parts are stored here."""
         parts = []
         for begin in range(0, len(packed), part_bytes):
             part = packed[begin : begin + part_bytes]
@@ -48,7 +48,7 @@ class Stores:
 
 @dataclass
 class FakeParts:
-    """What of a daemon is asked."""
+    """The daemon's answers."""
 
     blobs: Stores
     identity: Any

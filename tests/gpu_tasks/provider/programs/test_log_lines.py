@@ -1,4 +1,4 @@
-"""A program's lines told while it writes: all of a quiet one's, of a flood the newest, never more than a note holds."""
+"""Live log lines of a program: all of a quiet one, the newest of a flood, never more than a note holds."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ TASK = b"t" * 32
 
 
 class Listener(TaskWatch):
-    """Keeps what it is told."""
+    """Keeps its messages."""
 
     def __init__(self) -> None:
         self.notes: list[LogNote] = []
@@ -36,7 +36,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(*, bytes_max: int = 1 << 20, pieces: Sequence[bytes]) -> Listener:
-    """What is told of a program that writes these pieces, and ends."""
+    """Return the messages about a program that writes these pieces, and ends."""
     listener = Listener()
 
     async def scene() -> None:

@@ -1,4 +1,4 @@
-"""The programs of a daemon: how many are ready, with which GPU each runs, and what each has used since it was asked."""
+"""The programs of a daemon: the ready ones, the GPU of each, and the usage of each since the last question."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ def ask_for(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which a test sets; every program is asked for without a GPU, and every meter is played."""
+    """Set the time. Every program runs without a GPU, and every meter is scripted."""
     now = [100.0]
     ask_for(monkeypatch)
     monkeypatch.setattr(house_module, "meter_for", lambda _: PlayedMeter())

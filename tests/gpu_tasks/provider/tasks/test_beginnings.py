@@ -1,4 +1,4 @@
-"""What a provider or a judge begins with: the request that the order names, and a state that stands where it should."""
+"""The start of a provider's or a judge's run: the order's request, and a state at the right place."""
 
 import asyncio
 from dataclasses import replace

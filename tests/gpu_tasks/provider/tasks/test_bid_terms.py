@@ -1,4 +1,4 @@
-"""What a provider bids, and what it does not bid for: every limit by a case of its own, and promises that hold."""
+"""A provider's bids and refusals: every limit by a case of its own, and promises that hold."""
 
 from dataclasses import replace
 from typing import Any
@@ -123,7 +123,7 @@ def test_what_this_machine_cannot_promise(run: MeasuredRun, more: dict[str, Any]
 
 
 def fits(task: Task, run: MeasuredRun = RUN) -> bool:
-    """Whether it is bid for, as far as this machine's speed goes."""
+    """Return True if it bids, by this machine's speed."""
     try:
         offer_for(task, run, POLICY, SLOT_MS, MEANS)
     except UnfitError:
@@ -211,7 +211,7 @@ def test_which_device_bids(device: dict[str, Any], reason: str) -> None:
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Task, MeasuredRun]:
-    """A task with some legs behind it, and how a machine runs it."""
+    """Draw a task with some earlier legs, and a machine's speed for it."""
     segments, length = draw(st.integers(1, 60)), draw(st.integers(1, 50))
     milestones = draw(st.integers(1, min(segments, 12)))
     behind = draw(st.integers(0, milestones - 1))
@@ -224,7 +224,7 @@ def runs(draw: st.DrawFn) -> tuple[Task, MeasuredRun]:
 
 @given(runs(), st.sampled_from([250, 1_000, 2_000]))
 def test_who_is_half_as_slow_again_as_measured_is_in_time(given_run: tuple[Task, MeasuredRun], slot_ms: int) -> None:
-    """Neither late, nor silent for too long at any milestone, though each is seen so many blocks after it is done."""
+    """Neither late nor silent for too long at any milestone, though each is seen only some blocks later."""
     task, run = given_run
     promised = promised_blocks(task, run, slot_ms)
     slot = Slot(b"p" * 32, b"d" * 32, 1, promised, 1, started_at=100)

@@ -1,4 +1,4 @@
-"""Bids of a provider with several devices, beside each other: what is looked at first, and what as each is promised."""
+"""Concurrent bids of a provider with several devices: their order, and the promises of each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def with_collateral(grains: int) -> Task:
 
 
 class Book(TaskBook):
-    """Prepares nothing, and says what it was asked to prepare."""
+    """Prepares nothing, and records the requests."""
 
     prepared: list[bytes]
     devices: list[bytes]
@@ -65,7 +65,7 @@ class Book(TaskBook):
 
 
 class Machine(StillMachine):
-    """At work or not, as a test says."""
+    """A machine that is busy or idle by a test's command."""
 
     is_at_work = False
 
@@ -74,7 +74,7 @@ class Machine(StillMachine):
 
 
 class Bidder:
-    """A provider with some devices, whose chain has some tasks at auction."""
+    """A provider with some devices, on a chain with some tasks at auction."""
 
     def __init__(
         self,

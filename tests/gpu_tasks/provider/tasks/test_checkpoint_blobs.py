@@ -1,4 +1,4 @@
-"""Runs in the stores: to whom they are sealed, in which order where there is no room for all, and what is kept."""
+"""Runs in the stores: their readers, the order without room for all, and the kept copies."""
 
 import asyncio
 from dataclasses import replace
@@ -29,7 +29,7 @@ DIGESTS = tuple(state_hash(state) for state in STATES)
 
 
 class Store(dict[bytes, bytes]):
-    """A store in memory, all of it its provider's own."""
+    """A store in memory that holds only its provider's blobs."""
 
     def put(self, blob: bytes, *, is_own: bool = False) -> bytes:
         assert is_own
@@ -38,7 +38,7 @@ class Store(dict[bytes, bytes]):
 
 
 def public(keys: Keys) -> bytes:
-    """What is sealed to for somebody."""
+    """Return a provider's public seal key."""
     return seal_key(keys).public
 
 
@@ -65,7 +65,7 @@ def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Pa
 
 
 def task() -> Task:
-    """One for which somebody stands by."""
+    """Return a task with a standby."""
     standby = Standby(STANDBY.stash, b"d" * 32, 1, 1, 1)
     return a_task(sealed_at=SEALED_AT, standby=standby)
 
@@ -78,7 +78,7 @@ def sealed(store: Store) -> bytes:
 
 
 def readers(blob: bytes) -> set[Keys]:
-    """Who can open it."""
+    """Return the possible readers of a blob."""
     return {keys for keys in (OWN, CUSTOMER, STANDBY, JUDGE, OTHER, NEWER) if _opens(seal_key(keys), blob)}
 
 
@@ -114,7 +114,7 @@ def test_who_is_to_sign_that_it_holds_a_checkpoint_keeps_it(is_kept: bool) -> No
 
 
 def test_a_run_is_brought_to_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy in the own store is gone with this machine."""
+    """A copy in the own store is lost with this machine."""
     store, asked = Store(), list[set[bytes]]()
     blob = sealed(store)
     there = parts(store)
@@ -135,7 +135,7 @@ def test_a_run_is_brought_to_others_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("maker", [OWN, STANDBY, JUDGE, OTHER])
 def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
-    """Who would have it by its address may be away, or drip."""
+    """The other stores of its address may be offline or slow."""
     made, asked = Store(), list[list[str]]()
     blob = sealed(made)
     there = parts(Store(), of=STANDBY)
@@ -160,7 +160,7 @@ def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
 
 @pytest.mark.parametrize("root", [root_of(DIGESTS[:3]), root_of(DIGESTS[1:4])])
 def test_nobody_signs_for_a_checkpoint_that_does_not_go_on_from_what_counts(root: bytes) -> None:
-    """Whoever took a task over began where it liked, and had that counted."""
+    """Otherwise a provider that takes over could begin anywhere, and get that counted."""
     made = Store()
     index = state_index(task().order, 2)
     blob = made[asyncio.run(seal_run(parts(made), task(), public(CUSTOMER), DIGESTS[: index + 1], STATES[index]))]

@@ -1,4 +1,4 @@
-"""Who doubts a result computes it again: a lie is found where it begins, and proved; a right result is left alone."""
+"""A challenger computes a doubted result again: a lie is found at its first segment and proved, a right one passes."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -130,7 +130,7 @@ def kept_in(folder: Path) -> list[Path]:
 
 @in_task_village(6, numbers=NO_AUDIT)
 async def test_a_proof_that_was_found_is_not_computed_again(village: TaskVillage, tmp_path: Path) -> None:
-    """Broken off between claim and proof, a run of an hour was computed again, and the claim's bond was gone."""
+    """Interrupted between claim and proof, an hour's run was repeated, and the claim's bond was lost."""
     village.bid_for(PRICES[0])
     village.hands[village.miners[0].keys.stash].training.is_lying = True
     task, prover = await village.submit(), village.miners[3]

@@ -1,4 +1,4 @@
-"""Seats in cases about tasks: how one is named, and when a judge gives up for want of what others should have."""
+"""Seats in cases about tasks: their names, and the time when a judge without needed data gives up."""
 
 import asyncio
 from dataclasses import replace
@@ -33,7 +33,7 @@ def a_case(*, drawn_at: int = 9, bench: int = 0, until: int = NEWEST + GIVE_UP_B
 
 
 def given_up(case: TaskCase, lacks: Lacking) -> Statement | None:
-    """What a judge says that lacks something."""
+    """Return the opinion of a judge without some data."""
     duty = TaskJudgeDuty(cast(Parts[Any], SimpleNamespace()))
     return duty._given_up(case, Search(lacks), NEWEST)
 
@@ -76,7 +76,7 @@ def test_an_opinion_is_shown_once_the_final_chain_holds_its_own_commitment(is_ow
 
 
 def test_nothing_is_left_of_a_case_that_is_over() -> None:
-    """A judge sits in one case after another, for months: what it remembers of each must go with it."""
+    """A judge sits in one case after another, for months, so its notes on each must be removed with it."""
     case, other = a_case(), a_case(bench=1)
     duty = TaskJudgeDuty(cast(Parts[Any], SimpleNamespace()))
     for each in (case, other):

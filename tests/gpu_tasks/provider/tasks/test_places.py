@@ -1,4 +1,4 @@
-"""What chain and journal ask for next about a task, state by state."""
+"""The next step about a task from chain and journal, state by state."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -232,7 +232,7 @@ def test_another_task_than_was_bid_for_is_none_of_it() -> None:
 
 
 def test_a_checkpoint_is_held_under_the_root_that_all_have_stated() -> None:
-    """Who had the task before stated another under the same number."""
+    """The earlier provider stated another root under the same number."""
     task = a_task(state=TaskState.RUNNING, slots=(replace(THEIRS, milestone=FIRST),))
     assert is_held(task, FIRST)
     assert is_held(task, replace(FIRST, blob=b"x" * 32, metric=1)), "it is sealed anew, and the same"

@@ -1,4 +1,4 @@
-"""Policies: read strictly, written as they are read, and what they forbid."""
+"""Policies: parsed strictly, written as they are parsed, and their prohibitions."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The policy's file: what a running daemon makes of it as it changes, and the mark of one that drains."""
+"""The policy's file: a running daemon's reaction to changes, and the mark of a draining one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Programs of customers before a bid: which are bid for, what is made ready, and let go of."""
+"""Customers' programs before a bid: the accepted ones, and their prepared and released images."""
 
 import gzip
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a search for a lie goes by: the task as the final chain has it now, the leg that was run, its own store."""
+"""The inputs of a search for a lie: the task's record on the final chain, the own leg, the own store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,19 +23,19 @@ TASK, ME, LIAR = b"t" * 32, b"m" * 32, b"l" * 32
 
 
 def states(segments: int, wrong_from: int | None = None) -> tuple[bytes, ...]:
-    """The hashes of a run that goes wrong at a state."""
+    """Return the hashes of a run that is wrong from a state on."""
     wrong_from = segments + 1 if wrong_from is None else wrong_from
     return tuple(state_hash(b"%d %d" % (number, number >= wrong_from)) for number in range(segments + 1))
 
 
 def submitted(stated: Sequence[bytes], **changed: Any) -> Task:
-    """A task whose liar states this run."""
+    """Return a task whose liar states this run."""
     slot = Slot(LIAR, b"d" * 32, 5, 50, 100, result=TaskResult(trace_root(stated), b"b" * 32, 7))
     return a_task(segments=len(stated) - 1, state=TaskState.SUBMITTED, slots=(slot,), **changed)
 
 
 class Scene:
-    """A prover whose chain shows one task after the other, the last one from then on."""
+    """A prover whose chain shows one task after the other, and then the last one."""
 
     def __init__(self, base: Path, stated: Sequence[bytes], *tasks: Task) -> None:
         self.base = base
@@ -47,7 +47,7 @@ class Scene:
         self.parts = cast(Parts[Any], SimpleNamespace(chain=chain, identity=SimpleNamespace(stash=ME)))
 
     async def prepared_run(self, _parts: Parts[Any], _base: Path, _id: bytes, task: Task, _device: object) -> Any:
-        """Rightly, with what stands behind the leg as its checkpoint has it: there is nothing to compute then."""
+        """Prepare the right run. The part before the leg comes from its checkpoint, so nothing is computed."""
         self.computed.append(task.behind)
         return SimpleNamespace(is_whole=True, digests=list(states(task.order.segments)))
 
@@ -61,7 +61,7 @@ class Scene:
         return dict.fromkeys(ids, task)
 
     def found(self, *, is_kept: bool = False) -> Fraud | None:
-        """What a search in the shown blocks finds."""
+        """Return the finding of a search in the shown blocks."""
         return asyncio.run(self._kept() if is_kept else search(self.parts, self.base, TASK, _unheard, _looks()))
 
     async def _kept(self) -> Fraud | None:
@@ -69,7 +69,7 @@ class Scene:
 
 
 def _unheard(_: object) -> None:
-    """Where a search is, nobody asks here."""
+    """Ignore the progress of a search."""
 
 
 async def _looks() -> AsyncIterator[int]:

@@ -1,4 +1,4 @@
-"""A place among copies, by chain and journal: when one is bound, when it is opened, what is said of it before."""
+"""A replica's place, by chain and journal: its commitment, its opening, and its silence before."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ ENTRY = TaskEntry(
 
 
 def copies(state: TaskState, slot: Slot = SLOT, **changed: Any) -> Task:
-    """Three, of which one is this provider's."""
+    """Return three replicas, one of them this provider's."""
     others = (Slot(b"1" * 32, b"1" * 32, 5, 40, 7), Slot(b"2" * 32, b"2" * 32, 5, 40, 7))
     task = a_task(state=state, **{"slots": (*others, slot), "draws": 2, **changed})
     return replace(task, order=replace(task.order, checked_by=CheckedBy.REPLICATED))

@@ -1,4 +1,4 @@
-"""Tasks that several compute, with several daemons over real pallets: offered, drawn, bound, opened, disputed."""
+"""Replicated tasks with several daemons over real pallets: offered, drawn, committed, opened, disputed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,14 +30,14 @@ TIME = 20
 
 
 async def asked(village: Renting, program: ContainerRequest = PROGRAM, **changed: Any) -> bytes:
-    """A task of three replicas; its id."""
+    """Submit a task of three replicas and return its id."""
     named = container_hash(REQUEST.encode(program), 1, tuple(DeviceClass), 3)
     fields = {"checked_by": CheckedBy.REPLICATED, "milestones": 1, "slots": 3, "blocks_max": TIME, "task_hash": named}
     return await village.rent(program, **{**fields, **changed})
 
 
 async def running(village: Renting, **changed: Any) -> tuple[bytes, Task]:
-    """One whose three programs run."""
+    """Return one with three running programs."""
     task = await asked(village, **changed)
     found = await village.until(task, TaskState.RUNNING)
     await village.block()
@@ -45,17 +45,17 @@ async def running(village: Renting, **changed: Any) -> tuple[bytes, Task]:
 
 
 def engines(village: Renting, task: Task) -> list[FakeEngine]:
-    """Of those who work now, by place."""
+    """Return the working engines, by place."""
     return [village.engine_of(task.slots[place].provider) for place in panel(task)]
 
 
 def among_replicas(count: int = 5) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test among so many providers, all of which run containers at one price."""
+    """Stage a test among `count` providers that all run containers at one price."""
     return in_renting_village(count, is_of_one_price=True)
 
 
 class Places(TaskWatch):
-    """Notes at which place its provider's work is told."""
+    """Records the places of a provider's work."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
@@ -149,7 +149,7 @@ async def test_a_daemon_that_restarts_begins_it_anew_or_opens_what_it_is_bound_t
 
 @among_replicas()
 async def test_nobody_enters_what_is_compared_not_even_its_customer(village: Renting) -> None:
-    """It would change what one of them finds, which is outvoted then, and what is found it would have unpaid."""
+    """It would change one replica's result, which would be outvoted and unpaid."""
     task, found = await running(village)
     async with aiohttp.ClientSession() as session:
         for slot in found.slots:

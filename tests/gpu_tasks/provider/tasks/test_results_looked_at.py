@@ -1,4 +1,4 @@
-"""Results of tasks before judges that compute them: right ones, lies, and what its customer cannot open."""
+"""Results of tasks before judges that compute them: right ones, lies, and results that the customer cannot open."""
 
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: 
 async def test_a_result_that_is_kept_from_its_customer_is_none(
     village: TaskVillage, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
 ) -> None:
-    """Every state that is looked at is right, and the customer has nothing."""
+    """Every checked state is right, and the customer has nothing."""
     honestly = checkpoint_blobs._readers
 
     async def others(parts: Any, task: Task, reply_key: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""States on the disk: what is read is what was written, or nothing."""
+"""States on the disk: read exactly as written, or not at all."""
 
 from pathlib import Path
 

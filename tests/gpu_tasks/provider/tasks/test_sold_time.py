@@ -1,4 +1,4 @@
-"""Jobs and leases with several daemons over real pallets: bid for, begun, paid by the interval, left, taken over."""
+"""Jobs and leases with several daemons over real pallets: bids, starts, paid intervals, leavers, takeovers."""
 
 import asyncio
 import hashlib
@@ -130,7 +130,7 @@ class SlowEngine(FakeEngine):
 
 
 async def slowed(village: Renting) -> tuple[SlowEngine, bytes, Task]:
-    """A task that is to start, of a provider whose engine is slow."""
+    """Return a task before its start, at a provider with a slow engine."""
     engine = village.fakes[village.miners[0].keys.name] = SlowEngine()
     engine.may_bring.set()
     village.engines = dict(village.fakes)

@@ -1,4 +1,4 @@
-"""Which states a judge is shown: of the leg that was run here, once they are in memory, while the disk has them."""
+"""The states that a judge receives: of the own leg, once in memory, while the disk has them."""
 
 import asyncio
 from types import SimpleNamespace
@@ -33,10 +33,10 @@ def shown(
     first: int, end: int | None = None, *, behind: int = 0, known: int = SEGMENTS, lost: int | None = None,
     named: int | None = None,
 ) -> ShownState:  # fmt: skip
-    """What a judge of the maker's slot is shown, where the maker has the states up to s(`known`) in memory.
+    """Return the states for a judge of the maker's slot, if the maker has the states up to s(`known`) in memory.
 
     `behind` of the four milestones were another provider's; the file of state `lost` is gone. A fraud proof names the
-    segment that is judged, which is `first` unless another is `named`.
+    judged segment, which is `first` unless another is `named`.
     """
     slot = Slot(MAKER.stash, DEVICE, 5, 50, 100)
     judged = Challenge(b"e" * 32, 0, first if named is None else named, 1, 1)
@@ -51,7 +51,7 @@ def shown(
 
 
 def parts_of(task: Task) -> Parts[Any]:
-    """Those of the maker, who works for two tasks, on a chain where the judge sits in the case about its slot."""
+    """Return the parts of the maker, which works for two tasks. On its chain the judge sits in its slot's case."""
 
     async def case(_case: bytes) -> Any:
         return SimpleNamespace(benches=(SimpleNamespace(members=(JUDGE.stash,)),))
@@ -78,7 +78,7 @@ def test_a_state_is_shown_with_its_place_and_that_of_the_next(segment: int) -> N
 
 @pytest.mark.parametrize("first", [0, 1, 3, 5, SEGMENTS])
 def test_what_is_not_looked_at_is_not_shown(first: int) -> None:
-    """Behind a stretch above all: who is to compute it would have what it leads to for the asking."""
+    """Above all the state after a stretch: the judge could take it over instead of computing."""
     with pytest.raises(RefusedResealError, match="are not looked at"):
         shown(first, behind=1, named=4)
     with pytest.raises(RefusedResealError, match="are not looked at"):

@@ -1,4 +1,4 @@
-"""When a provider says that it worked on a milestone: from what went before it to the newest block that it knows."""
+"""The work period in a provider's milestone attestation: from the last one to its newest known block."""
 
 from dataclasses import replace
 

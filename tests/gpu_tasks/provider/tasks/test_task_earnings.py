@@ -1,4 +1,4 @@
-"""What a task brought, reckoned from its record: as much as the chain has paid, however it ended."""
+"""A task's earnings, computed from its record: exactly the chain's payments, for every end."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -28,7 +28,7 @@ PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
 
 WRITES = 10
-"""Of the journal in the life of a task with three milestones."""
+"""The journal's writes in the life of a task with three milestones."""
 NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
@@ -80,7 +80,7 @@ async def test_a_provider_that_restarts_at_any_block_does_the_same(village: Task
 
 
 class KilledError(Exception):
-    """The process is gone."""
+    """The process has ended."""
 
 
 class Deadly:
@@ -231,7 +231,7 @@ async def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_chec
 
 
 def noted(miner: Miner, service: str) -> int:
-    """What earnings say that something brought a provider."""
+    """Return a provider's recorded earnings from a service."""
     found = payments(miner.daemon.settings.base_path / EARNINGS_FILE)
     return sum(payment.grains for payment in found if payment.service == service)
 

@@ -1,4 +1,4 @@
-"""Tasks beside all else: units, gangs, what is let pass and why, who drains, states that strangers ask for."""
+"""Tasks beside other work: units, gangs, skipped tasks with reasons, draining, and strangers' requests for states."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a leg's run begins with on this machine, and on which device: from the disk, or anew where that lacks a part."""
+"""The start of a leg's run on this machine, and its device: from the disk, or afresh if that lacks a part."""
 
 import asyncio
 from collections.abc import Callable
@@ -105,7 +105,7 @@ def test_a_first_state_without_the_hashes_before_it_is_fetched_again(disk: Disk,
 
 
 def test_a_checkpoint_is_had_of_who_holds_it_or_works_and_looked_at(disk: Disk) -> None:
-    """What stands elsewhere is found before anything is promised."""
+    """A false state is found before any promise."""
     partners = tuple(Slot(name, b"d" * 32, 5, 50, 100) for name in (b"p" * 32, b"q" * 32))
     prepared(disk, replace(LATER_LEG, slots=partners))
     assert disk.keepers == [b"h" * 32, b"p" * 32, b"q" * 32]

@@ -1,4 +1,4 @@
-"""What steps consumed, and what several pieces of work consumed together."""
+"""The resources used by steps, and by several pieces of work together."""
 
 import pytest
 

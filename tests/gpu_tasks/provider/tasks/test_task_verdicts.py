@@ -1,4 +1,4 @@
-"""What a judge finds right: segments computed from shown states, and the probes of those who judged before."""
+"""A judge's findings: segments computed from shown states, and the probes of earlier judges."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ ASKED: Any = SimpleNamespace(request=b"request", salt=b"s" * 32, reply_key=seal_
 
 
 def state(done: int, run: bytes = b"mine") -> bytes:
-    """The state of a run after so many steps."""
+    """Return the state of a run after `done` steps."""
     return done.to_bytes(4, "little") + run
 
 
@@ -59,7 +59,7 @@ class WorkerPool:
 
 
 def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = BenchKind.PAIR) -> TaskCase:
-    """A case about the trace of these states, of which one segment is doubted, or some are drawn."""
+    """Return a case about the trace of these states, with one doubted segment or drawn ones."""
     root = trace_root([state_hash(each) for each in states])
     slot = replace(Slot(MAKER.stash, b"d" * 32, 5, 50, 100), result=TaskResult(root, b"b" * 32, 7))
     challenge = None if segment is None else Challenge(b"e" * 32, 0, segment, 1, 1)
@@ -72,7 +72,7 @@ def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = Ben
 def parts_of(
     states: Sequence[bytes], shown: dict[int, bytes], seats: Sequence[tuple[bytes, Any]] = (), result: Any = None
 ) -> Parts[Any]:
-    """A judge's parts, whose maker shows the states of its trace, but for some; the store has its result."""
+    """Return a judge's parts. The maker shows the states of its trace, with some changed; the store has its result."""
     digests = [state_hash(each) for each in states]
     blob = result or seal(encode_run_state(tuple(digests), states[-1]), [seal_key(ME).public, ASKED.reply_key])
 
@@ -94,7 +94,7 @@ def parts_of(
 
 
 def is_right(states: Sequence[bytes], segment: int | None, shown: dict[int, bytes] | None = None) -> bool:
-    """What is found of a trace."""
+    """Return the finding about a trace."""
     judging = task_verdicts._computed(
         parts_of(states, shown or {}), case_of(states, segment), cast(Any, None), ASKED, Search()
     )
@@ -167,7 +167,7 @@ def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*,
 
 
 def test_who_waits_for_states_lacks_what_others_have() -> None:
-    """Only that is given up before commits close: what a judge computes may take its time."""
+    """Only a wait for others is given up before commits close. A judge's own computation may take its time."""
     search, parts, case = Search(), parts_of(RIGHT, {}), case_of(RIGHT, None)
     parts.blobs.ask = AsyncMock(side_effect=BlobError("away"))  # type: ignore[method-assign]
     with pytest.raises(BlobError, match="away"):
@@ -202,7 +202,7 @@ BOTH = [seal_key(ME).public, ASKED.reply_key]
     ids=["both", "all", "no customer", "no judge", "neither", "no room for a judge", "other run", "no run", "no blob"],
 )
 def test_a_result_that_its_customer_cannot_open_is_wrong(blob: bytes, *, is_delivered: bool) -> None:
-    """Its states were shown to judges all the same: without this the customer paid for what it never had."""
+    """Judges received its states, so without this check the customer would pay for a result it never had."""
     judging = task_verdicts._computed(
         parts_of(RIGHT, {}, result=blob), case_of(RIGHT, None), cast(Any, None), ASKED, Search()
     )
@@ -226,7 +226,7 @@ def test_a_result_that_nobody_has_is_waited_for_as_states_are(monkeypatch: pytes
 
 
 def doubted(*said: Statement | None, bench: BenchKind = BenchKind.COURT) -> int:
-    """Whom a judge doubts who finds the trace right, of those who said this."""
+    """Return the earlier judges whom a judge doubts that finds the trace right."""
     case = case_of(RIGHT, 3, bench)
     seats: list[tuple[bytes, Any]] = [
         (bytes((number,)) * 32, SimpleNamespace(bench=BenchKind.PAIR, statement=each, probe_place=b"q" * 32))
@@ -239,7 +239,7 @@ def doubted(*said: Statement | None, bench: BenchKind = BenchKind.COURT) -> int:
 
 
 def stating(number: int, probe: bytes | None = None, root: bytes | None = None) -> Statement:
-    """What an earlier judge says, with its right probe unless another is given."""
+    """Return an earlier judge's statement, with its right probe unless another is given."""
     case = case_of(RIGHT, 3)
     own = task_verdicts._probe(case, ASKED, [RIGHT[4]], bytes((number,)) * 32, b"q" * 32)
     stated = case.slot.result.root if case.slot.result else b""

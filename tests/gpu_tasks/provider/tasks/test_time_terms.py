@@ -1,4 +1,4 @@
-"""What is bid for time, and what is not: every limit by a case of its own."""
+"""Bids for time, and refusals: every limit by a case of its own."""
 
 from dataclasses import replace
 from typing import Any
@@ -76,7 +76,7 @@ def test_the_last_block_and_the_shortest_interval_are_bid_for() -> None:
 
 
 def sought(price: int) -> Task:
-    """Copies that are drawn among those who offer a device at a price."""
+    """Return replicas that are drawn among devices offered at a price."""
     winner = Slot(b"w" * 32, b"d" * 32, price, 40, 7)
     task = sold(state=TaskState.VOLUNTEERING, slots=(winner,), bids=BIDS_MAX)
     return replace(task, order=replace(task.order, checked_by=CheckedBy.REPLICATED))

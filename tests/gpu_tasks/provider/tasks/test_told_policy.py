@@ -1,4 +1,4 @@
-"""What a running daemon tells of its policy at its door, over real HTTP."""
+"""The policy that a running daemon serves, over real HTTP."""
 
 import asyncio
 import time
@@ -57,7 +57,7 @@ def test_each_field_is_published_as_itself_and_within_the_claim_s_bounds() -> No
 def test_the_machine_is_read_once_a_minute_and_when_the_policy_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks costs a signature and a look at the drivers otherwise."""
+    """Otherwise each request would cost a signature and a look at the drivers."""
     read: list[ClaimedPolicy] = []
     now, policy = [0.0], [ClaimedPolicy((CONTAINER_KIND,))]
 

@@ -1,4 +1,4 @@
-"""What a daemon does beside the chain for a task, and when it calls one over: a node's word alone changes nothing."""
+"""A daemon's work for a task beside the chain, and its end: a node's claim alone changes nothing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def entry(result: TaskResult | None = None) -> TaskEntry:
 
 
 class Scene:
-    """A duty over a chain that says one thing at its best block and another one in its final one."""
+    """A duty over a chain whose best and final blocks differ."""
 
     def __init__(self, final: Task | None = None, *, drains: bool = False) -> None:
         self.final = final
@@ -96,7 +96,7 @@ class Scene:
 
 @pytest.mark.parametrize("is_final", [True, False])
 def test_a_bid_is_over_once_the_final_chain_says_so(is_final: bool) -> None:
-    """A node that forgets a task has its provider forget what it promised, and lose its collateral."""
+    """A node that denies a task could make its provider forget a promise, and lose its collateral."""
     scene = Scene(None if is_final else a_task(state=TaskState.RUNNING, slots=(MINE,)))
     asyncio.run(scene.duty._end_if_final(KEY, entry(), View(9, ())))
     assert len(scene.noted) == 1 + is_final
@@ -174,7 +174,7 @@ def test_who_has_computed_nothing_appeals_nothing(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("is_opened", [True, False])
 def test_a_bid_that_is_opened_has_its_collateral_locked(monkeypatch: pytest.MonkeyPatch, is_opened: bool) -> None:
-    """What is locked is spendable no more: counted as promised too, it would keep the stash from other bids."""
+    """Locked money is no longer spendable. Counted as promised too, it would keep the stash from other bids."""
     scene, opened = Scene(), list[object]()
     monkeypatch.setattr(scene.duty.book, "note_opened", opened.append, raising=False)
     monkeypatch.setattr(scene.duty, "_work_beside", lambda *_: None)

@@ -1,4 +1,4 @@
-"""Copies at a provider: what they leave of its disk, its threads and its event loop to others."""
+"""Copies at a provider leave its disk, its threads and its event loop free for others."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ INTO, OUT_OF = CopyIn("workspace"), CopyOut("workspace")
 
 
 class Room:
-    """A container that takes what it is given."""
+    """A container that accepts all files."""
 
     def __init__(self) -> None:
         self.copied = 0
@@ -76,7 +76,7 @@ def test_folders_above_folders_are_counted(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of 10,000 folders takes seconds, in which the daemon has duties."""
+    """The removal of 10,000 folders takes seconds, in which the daemon has duties."""
     removing: list[threading.Thread] = []
     removed = shutil.rmtree
 

@@ -1,4 +1,4 @@
-"""A lease's workspace is kept after its end for as long as its customer asked: fetched from, not run in, then gone."""
+"""A lease's workspace after its end, for the customer's chosen time: readable, without programs, then removed."""
 
 import time
 from dataclasses import replace
@@ -27,7 +27,7 @@ def kept_for(seconds: int, slot_ms: int = 1_000) -> int:
 
 
 async def leave(entered: Entered) -> ContainerSupervisor:
-    """Stop a lease and let some blocks go by; where its provider has its programs."""
+    """Stop a lease and let some blocks pass. Return the folder of its provider's programs."""
     entered.village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
     for _ in range(4):
         await entered.village.block()

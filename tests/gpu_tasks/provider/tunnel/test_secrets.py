@@ -1,4 +1,4 @@
-"""Secrets: handed by the customer alone to the program that waits for them, once, and on no disk."""
+"""Secrets: handed only by the customer to the waiting program, once, and never written to disk."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -114,14 +114,14 @@ async def test_files_are_put_and_fetched_under_its_own_folders_alone(tmp_path: P
 
 
 def taken_port() -> tuple[socket.socket, int]:
-    """A port that is nobody else's, and on which nothing listens yet."""
+    """Reserve a port without a listener."""
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     return taken, int(taken.getsockname()[1])
 
 
 async def answered(server: asyncio.Server, said: bytes) -> bytes:
-    """What comes back from a port of this machine."""
+    """Return the answer from a port of this machine."""
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(said)
     try:
@@ -162,7 +162,7 @@ async def test_a_port_that_the_task_names_is_reached_and_no_other(
 
 
 def test_a_port_of_the_machine_is_not_reached_as_one_of_a_container() -> None:
-    """Of an engine that numbers processes otherwise, or of a number that another process has by now."""
+    """For an engine with other process numbers, or a number that another process has taken."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         with pytest.raises(ContainerError, match="may not enter"):
@@ -208,7 +208,7 @@ class NoRooms:
     """A daemon without containers."""
 
     def find(self, _task: bytes) -> None:
-        """None."""
+        """Return None."""
 
 
 async def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:

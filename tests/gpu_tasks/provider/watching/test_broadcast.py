@@ -1,4 +1,4 @@
-"""A provider's notes through a real broker: what is told, to whom, and what becomes of a broker that is away."""
+"""A provider's notes through a real broker: their content, their readers, and an absent broker."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ CUSTOMER = SealKey.from_seed(b"c" * 32)
 
 
 class Scene:
-    """A provider at a broker, and somebody who hears all that the broker has."""
+    """A provider at a broker, and a reader of all the broker's messages."""
 
     def __init__(self, broker: Mosquitto, reader: aiomqtt.Client | None) -> None:
         self.broker = broker
@@ -147,7 +147,7 @@ async def test_what_a_program_says_is_kept_until_the_task_is_over(scene: Scene) 
 
 
 async def kept(broker: Mosquitto, topic: str) -> bool:
-    """Whether who comes now is handed something."""
+    """Return True if a new subscriber receives a kept message."""
     async with broker_connection(parse_broker(broker.url, private=True), private=True) as late:
         await late.subscribe(topic, 1)
         try:
@@ -221,7 +221,7 @@ def test_what_is_told_while_the_broker_is_away_is_told_later_and_once(
 
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_a_provider_that_is_gone_is_said_to_be(tmp_path: Path, *, is_cut: bool) -> None:
-    """By the broker, with words that the provider has signed before; and by itself where it has the time."""
+    """The broker says so with words that the provider has signed before, or the provider itself if it has the time."""
 
     async def main(broker: Mosquitto) -> None:
         relay = BrokerRelay(one_free_port(), broker.port)

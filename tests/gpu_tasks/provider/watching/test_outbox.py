@@ -1,4 +1,4 @@
-"""Notes that wait for a broker: in order, bounded, the least telling thrown away first."""
+"""Notes that wait for a broker: in order, bounded, the least important dropped first."""
 
 import asyncio
 from itertools import pairwise
@@ -57,7 +57,7 @@ def test_notes_go_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_missed_least_is_thrown_away(
     monkeypatch: pytest.MonkeyPatch, channels: tuple[Channel, ...], left: list[int]
 ) -> None:
-    """The first one may be on its way: it stays, whatever it is."""
+    """The first one may be in transit, so it stays, of any kind."""
     notes = [note(channel, number) for number, channel in enumerate(channels)]
     outbox = filled(monkeypatch, 3, *notes)
     assert [each.told_at_ms for each in emptied(outbox)] == left

@@ -1,4 +1,4 @@
-"""Judgements of an engine by its own description: whether it gives GPUs, and the remedy for a missing limit."""
+"""The judgement of an engine by its own description: its GPUs, and the remedy for a missing limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Against an engine of our own: `dockerd` in a folder, without a network. Skipped elsewhere, with the reason."""
+"""A real engine: `dockerd` in a folder, without a network. Skipped elsewhere, with the reason."""
 
 import asyncio
 import contextlib
@@ -70,7 +70,7 @@ def shell(script: str, **changes: Any) -> ContainerSpec:
 async def an_engine(
     folder: Path, address: str, kind: WorkspaceKind | None = WorkspaceKind.MEMORY
 ) -> AsyncIterator[ContainerEngine]:
-    """An engine that leaves nothing behind."""
+    """Yield an engine that leaves nothing behind."""
     engine = await open_engine(folder, POLICY, address, kind)
     try:
         yield engine

@@ -1,4 +1,4 @@
-"""What a container engine is asked for, and tells NVIDIA's toolkit, where a task gets a GPU; the toolkit is a stub."""
+"""The requests to a container engine and to NVIDIA's toolkit for a task with a GPU. The toolkit is a stub."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ def spec(*gpus: str) -> ContainerSpec:
 
 
 def run(folder: Path, address: str, asked: ContainerSpec) -> tuple[dict[str, Any], list[str]]:
-    """What the engine says of the container, and what its program said."""
+    """Return the engine's description of the container, and its program's output."""
 
     async def scene() -> tuple[dict[str, Any], list[str]]:
         policy = ContainerPolicy(any_archive=True, gpus=GPUS)

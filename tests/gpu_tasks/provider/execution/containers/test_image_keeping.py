@@ -1,4 +1,4 @@
-"""Images that were brought for tasks, and when they go: against a fake of an engine's images."""
+"""Images for tasks, and the time of their removal: against a fake of an engine's images."""
 
 import asyncio
 import io
@@ -44,7 +44,7 @@ PULLED = ImageByDigest("hub.test/a", "7" * 64)
 
 
 class FakeEngineImages:
-    """Implements what of a `DockerDoor`, and of its client, is used: images alone."""
+    """The images of a `DockerDoor` and of its client."""
 
     def __init__(self) -> None:
         self.images: dict[str, dict[str, Any]] = {}
@@ -203,7 +203,7 @@ class KilledError(BaseException):
 
 
 class Killing:
-    """Ends a daemon at the n-th point; what comes after is not done."""
+    """Kills a daemon at the n-th point, with no later effect."""
 
     def __init__(self, at: int) -> None:
         self.left = at
@@ -215,7 +215,7 @@ class Killing:
 
 
 class KilledEngineImages(FakeEngineImages):
-    """Its daemon may be killed before and after each call; what it was asked to bring comes all the same, later."""
+    """An engine whose daemon may be killed before and after each call. Its requested images still arrive later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ class KilledEngineImages(FakeEngineImages):
 def test_wherever_a_daemon_is_killed_the_next_one_knows_every_image_that_it_brought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed at each write of the book and around each call of the engine: no image is left that nobody removes."""
+    """Killed at each write of the book and around each engine call: every image is known, and so can be removed."""
     ones = [ImageByDigest("hub.test/a", str(number) * 64) for number in range(4)]
     real = private_file.replace
 

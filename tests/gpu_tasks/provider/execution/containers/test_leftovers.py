@@ -1,4 +1,4 @@
-"""Things that a killed daemon left in an engine: all of them go, and nothing of anybody else."""
+"""Leftovers of a killed daemon in an engine: all are removed, and nothing of other owners."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def thing(part: str, named: Owner = OWNER, labelled: Owner = OWNER) -> dict[str,
 
 
 def things(part: str, count: int) -> list[dict[str, Any]]:
-    """So many of this owner, and as many that only look like one of its own."""
+    """Return `count` things of this owner, and others that only look alike."""
     others = [thing(part, named=OTHER), thing(part, labelled=OTHER), {"Name": thing(part)["Name"], "Labels": None}]
     return [*(thing(f"{part}{number}") for number in range(count)), *others]
 
 
 class EngineClient:
-    """The engine's API, of which a part of the things is gone when it is asked to remove them."""
+    """The engine's API. A part of the things is already gone at the time of removal."""
 
     def __init__(self) -> None:
         self.removed: list[str] = []

@@ -15,7 +15,7 @@ Entry = tuple[str, bytes | None]
 
 
 def stream(*entries: Entry, **changes: object) -> bytes:
-    """What an engine sends of /out; None is a folder."""
+    """Return an engine's archive of /out. A content of None is a folder."""
     sink = io.BytesIO()
     with tarfile.open(fileobj=sink, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in (("out", None), *entries):
@@ -99,7 +99,7 @@ def test_too_many_files() -> None:
 
 
 def test_a_file_with_a_hole_is_refused_before_it_is_read() -> None:
-    """An engine unrolls a terabyte of zeros: what is read of it is the header."""
+    """An engine expands a terabyte of zeros, so the daemon reads only the header."""
 
     def pieces() -> Iterator[bytes]:
         header = tarfile.TarInfo("out/hole")

@@ -1,4 +1,4 @@
-"""What an engine's statistics say of a container."""
+"""An engine's statistics of a container."""
 
 import pytest
 

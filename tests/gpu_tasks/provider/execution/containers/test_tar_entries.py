@@ -121,7 +121,7 @@ def test_a_sparse_file_of_pax_is_refused() -> None:
 
 
 def test_records_without_end_are_refused() -> None:
-    """64 kB of records of four bytes took 50 ms: an archive of half a gibibyte of them minutes of a daemon."""
+    """64 kB of four-byte records took 50 ms, so half a gibibyte would take a daemon minutes."""
     few = b"".join(b"7 k%02d=\n" % number for number in range(99))
     data = header(b"x", b"%o" % len(few)) + few.ljust(1_024, b"\0") + header(b"0", b"0")
     assert [entry.name for entry in TarStream(io.BytesIO(data).read)] == ["x"]
