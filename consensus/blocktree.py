@@ -73,6 +73,7 @@ class BlockTree:
         assert self.blocks[block].height >= self.final.height, "the final height fell"
         path = self.path(self.final.id, block)
         alive = [block]
+        # The list grows while it is read: a walk without recursion, however deep the tree.
         for descendant in alive:
             alive.extend(self.children[descendant])
         kept = {identity: self.blocks[identity] for identity in alive}

@@ -76,6 +76,7 @@ def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis:
 
     Checks the weight before any signature, which costs more.
     """
+    # Other versions are reserved for aggregate signatures (ADR 4).
     if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
         return False
     keys = signers_of(certificate, members)

@@ -106,6 +106,7 @@ class HeaderRules:
         self._check_trusted(header)
         parts = read_header(header)
         number = self.parameters.epoch_of(header.number)
+        # Each statement is judged by the set of its own epoch (ADR 23).
         _require(parts.pre_digest.epoch == number, "the epoch is not that of the height")
         says_next = parts.next_validators is not None
         _require(says_next == self.parameters.is_boundary(header.number), "next validators at the wrong height")
@@ -139,6 +140,7 @@ class HeaderRules:
         parameters = self.parameters
         _require(facts.parent == parent.id and facts.height == parent.height + 1, "wrong parent or height")
         _require(facts.slot > parent.slot, "the slot is not after the parent's")
+        # Not invalid: this clock may be slow, and the slot will come (ADR 7).
         if facts.slot * parameters.slot_ms > now_ms + parameters.skew_ms:
             raise NotYetError("the slot is in the future")
         self._check_final_ref(facts, parent, ancestor_at)

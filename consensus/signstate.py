@@ -73,6 +73,7 @@ def _after_proposal(state: SignState, record: Proposal) -> SignState:
 
 def _after_ballot(state: SignState, record: Ballot) -> SignState:
     _require_above_floor(state, record.epoch, record.round)
+    # The same object tells the caller that there is nothing new to sign.
     if record in state.ballots:
         return state
     for signed in state.ballots:

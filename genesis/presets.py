@@ -111,6 +111,7 @@ def all_names() -> tuple[str, ...]:
 
 def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Patch:
     sitting = len(validators) if seats is None else seats
+    # Each account once, because block 0 refuses a balance named twice.
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES, *customer_names(validators))))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]

@@ -108,6 +108,7 @@ RELATIONS = (
     ),
     Relation(
         "a post prepays its duty calls",
+        # Both sides times the weight price, which turns fees into the time that they buy.
         ((RACER_DUTIES, "InferenceMarket.duty_fee", "TransactionPayment.weight_price"),),
         (
             (RACER_DUTIES, "TransactionPayment.base_fee", "TransactionPayment.weight_price"),

@@ -96,6 +96,7 @@ class Snowflake:
             fork = run.fork
             assert fork is not None  # different choices part in a run or at a fork
             side = bit_of(number, run.end)
+            # A decided bit never turns, so this choice could never win.
             if fork.confidence.decided and side != fork.preference:
                 return False
             run = fork.sides[side]

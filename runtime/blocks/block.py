@@ -33,6 +33,7 @@ def _decode_extrinsic(data: bytes, start: int) -> tuple[bytes, int]:
 
 def _encode_extrinsic(raw: bytes) -> bytes:
     length, begin = decode_compact(raw, 0)
+    # The prefix is part of the hash, so it must be there and match.
     if begin + length != len(raw):
         raise EncodeError("not a length-prefixed extrinsic")
     return raw
@@ -78,6 +79,7 @@ def without_seal(header: Header) -> Header:
 
 def seal_payload(genesis_hash: bytes, header: Header) -> bytes:
     """Return the bytes that the author signs: the header without its seal, if it has one already."""
+    # Unsealed while its author signs it, sealed when others verify it.
     with suppress(DecodeError):
         header = without_seal(header)
     return domain(b"header", genesis_hash, HEADER.encode(header))

@@ -11,6 +11,7 @@ from runtime.encoding.type_info import CompositeShape, FieldInfo, TypeInfo, rust
 from runtime.encoding.types import AccountId, BlockNumber, Hash
 
 DIGEST_ITEMS_MAX = 8
+# Room for a certificate of `CERTIFICATE_BYTES_MAX`, with its height and hash.
 DIGEST_ITEM_BYTES_MAX = 17 * 1024
 CERTIFICATE_BYTES_MAX = 16 * 1024
 AUTHOR_ENGINE = b"nmbs"

@@ -42,6 +42,7 @@ def _encode_signature(value: MultiSignature) -> bytes:
 def _decode_signature(data: bytes, start: int) -> tuple[MultiSignature, int]:
     tag = data[start]
     end = start + 65
+    # Ecdsa is in metadata, because clients look for the whole type (ADR 11).
     if tag > 1:
         raise DecodeError("only ed25519 and sr25519 signatures are valid here", start)
     if end > len(data):

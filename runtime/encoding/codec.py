@@ -189,6 +189,7 @@ class Codecs:
                 return self._union(get_args(plain) or (plain,), path)
             case Tagged(path) if any(issubclass(kind, plain) for kind in self._variants):
                 kinds = (kind for kind in self._variants if issubclass(kind, plain))
+                # By tag, so that metadata does not depend on the order of pallets.
                 return self._union(tuple(sorted(kinds, key=lambda kind: kind.__variant__)), path)
         raise TypeError(f"{mark} does not apply to {plain!r}")
 
@@ -226,6 +227,7 @@ class Codecs:
         return Codec(*scale.option(some.wire), shape, f"Option<{some.type_name}>")
 
     def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
+        # Bounds are part of types, so that input always bounds the work of decoding (ADR 11).
         if Ellipsis in parts:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
         members = [self.of(part) for part in parts]
@@ -249,6 +251,7 @@ class Codecs:
         for member in fields(cls):
             member_codec = self.of(hints[member.name])
             parts.append((f"value.{member.name}", member_codec.wire))
+            # The underscore only avoids a Python keyword.
             name = None if hide else member.name.rstrip("_")
             members.append(info.FieldInfo(name, member_codec.info, member_codec.type_name))
         return parts, tuple(members)

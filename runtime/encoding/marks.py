@@ -123,6 +123,7 @@ def struct(
     def wrap(plain: type[T]) -> type[T]:
         made: Any = record(plain)
         made.__rust_path__ = path or own_path(plain)
+        # polkadot-js takes two types of one path for the same unless these differ (ADR 11).
         made.__rust_params__ = tuple((params or {}).items())
         made.__unnamed__ = unnamed
         return made  # type: ignore[no-any-return]

@@ -42,6 +42,7 @@ CAP_GRAINS = 21_000_000 * GRAINS_PER_OGPU
 
 
 def _decode_address(data: bytes, start: int) -> tuple[bytes, int]:
+    # The SDK's other forms are in metadata, because clients look for the whole type (ADR 11).
     if data[start] != 0:
         raise DecodeError("only MultiAddress::Id is an address here", start)
     end = start + 33
@@ -173,6 +174,7 @@ class Signed:
 
     def within(self, calls: CallFilter) -> "Signed":
         """Return the same origin restricted to these calls. The restriction also covers calls inside calls."""
+        # Filters only accumulate, so no inner call can widen them.
         return Signed(self.account, (*self.filters, calls))
 
 

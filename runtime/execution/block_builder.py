@@ -63,6 +63,7 @@ class Authoring:
         if isinstance(extrinsic, bytes):
             extrinsic = decode_extrinsic(self.runtime, extrinsic)
         succeeded = self._execution.apply_signed(extrinsic, verify)
+        # Only after it was applied, because a refused one must not be in the block.
         self._extrinsics.append(extrinsic.raw)
         return succeeded
 

@@ -24,6 +24,7 @@ class BlockFullness:
     def __init__(self) -> None:
         self.count = 0
         self.length = 0
+        # The work of an empty block counts as mandatory.
         self._time = [0, 0, BLOCK_BASE.ref_time]
         self._proof = [0, 0, BLOCK_BASE.proof_size]
         self._total_time = BLOCK_BASE.ref_time

@@ -113,6 +113,7 @@ class Apis:
         asked = self.methods.get(method)
         if asked is None:
             raise UnknownApi(method)
+        # A new instance for each query, so that its writes vanish with it.
         family = asked.api(self, reader, block_hash, verify)
         return asked.output.encode(asked.function(family, *asked.arguments.decode(data)))
 

@@ -17,6 +17,7 @@ from runtime.encoding.type_info import TypeInfo, rust_path
 
 T = TypeVar("T")
 
+# Numbers and names of `sp_runtime::DispatchError`, which clients know.
 _KINDS = {
     0: "Other",
     1: "CannotLookup",
@@ -192,6 +193,7 @@ def _decode(data: bytes, start: int) -> tuple[ErrorValue, int]:
     end = start + 1 + _detail_bytes(kind)
     if end > len(data):
         raise DecodeError("end of input", len(data))
+    # Refused here, because `name` looks the number up.
     if kind in _DETAILS and data[start + 1] >= len(_DETAILS[kind][1].split()):
         raise DecodeError("unknown variant", start + 1)
     return ErrorValue(kind, data[start + 1 : end]), end

@@ -172,6 +172,7 @@ class Pallet:
             raise TypeError(f"{cls.__name__}: a pallet's index is 0 to 255, not {index}")
         cls.index = index
         for item in cls.items.values():
+            # A second pallet over the same storage base fails here.
             item.lie_under(cls.__name__)
         cls._number_declarations()
 
@@ -230,6 +231,7 @@ class Pallet:
     def hints(cls) -> dict[str, Any]:
         """Return the annotations of the storage base and of the class, resolved."""
         hints: dict[str, Any] = {}
+        # The base first, so that the order of declaration holds over both classes.
         for owner in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
             hints.update(get_annotations(owner, eval_str=True))
         for name in filter(hints.__contains__, cls.schedules):

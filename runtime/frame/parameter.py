@@ -90,6 +90,7 @@ class Parameter(Generic[T]):
         item = pallet.compiled_items[self.attribute]
         # Read from the parent's state: otherwise a call could change the value that later steps of its block use.
         value = pallet.overlay.before(item.prefix, item.decode)
+        # Cached, so that each number is read once in a block (ADR 16).
         value = pallet.__dict__[self.attribute] = item.default if value is None else value
         return value
 

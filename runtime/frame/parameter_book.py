@@ -95,6 +95,7 @@ class ParameterBook:
 
     def change(self, parameter: Parameter[Any], value: int) -> int:
         """Write a value, which takes effect with the next block. Return the previous value."""
+        # The call has checked both, and names the error to its sender.
         assert parameter.holds(value), "a value lies within its bounds"
         assert not parameter.is_frozen, "a frozen parameter has one value"
         item = self._table.items[parameter.name]

@@ -53,6 +53,7 @@ class Runtime:
         self._check_indices()
         self.codecs, self.call_codec = runtime_codecs(self.pallets)
         self._check_origins()
+        # System shows the version as a constant, but only the runtime knows it.
         given = {"System.version": version, **(numbers or {})}
         self.items = {pallet: self._compile_items(pallet, given) for pallet in self.pallets}
         self.constants = {pallet: self._chain_constants(pallet, given) for pallet in self.pallets}
@@ -127,6 +128,7 @@ class Runtime:
         declared = {
             f"{pallet.__name__}.{name}" for pallet in self.pallets for name in (*pallet.constants, *pallet.parameters)
         }
+        # A misspelt name would silently leave the default in place.
         unknown = set(numbers) - declared
         if unknown:
             raise ValueError(f"no such constant or parameter: {', '.join(sorted(unknown))}")

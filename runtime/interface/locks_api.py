@@ -112,6 +112,7 @@ class LocksApi(RuntimeApi, version=1):
         for validator, _ in islice(stake.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
             found.append(_behind(stake, LockPart.DELEGATION, validator, stake_of(stake, account, validator)))
         more = found[-1].case if len(found) == LOCKS_PER_PAGE else None
+        # On the first page alone, because an account has at most `UNLOCKING_MAX` chunks.
         if behind is None:
             chunks = stake.unlocking[account]
             found += [_leaving(stake, chunk) for chunk in chunks if chunk.validator != account]
@@ -127,6 +128,7 @@ def _whole(bound: Bound, hold: Hold, amount: int) -> Lock:
         part=LockPart.WHOLE,
         case=hold.case,
         amount=amount,
+        # A deposit always comes back whole.
         at_most=0 if hold.reason.is_deposit else amount,
         until_epoch=None,
         until_block=end.block,

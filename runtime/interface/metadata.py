@@ -162,6 +162,7 @@ class _Description:
         kind: schema.PlainEntry | schema.MapEntry = schema.PlainEntry(value)
         if item.hashers:
             keys = [key_codec.info for key_codec in item.key_codecs]
+            # The SDK describes several keys as one tuple with a hasher for each member.
             key = keys[0] if len(keys) == 1 else TypeInfo(info.TupleShape(tuple(keys)))
             hashers = tuple(hasher.number for hasher in item.hashers)
             kind = schema.MapEntry(hashers, self.registry.number(key), value)
@@ -230,6 +231,7 @@ def _event_type(runtime: Runtime, pallet: type[Pallet]) -> TypeInfo | None:
 def _error_type(pallet: type[Pallet]) -> TypeInfo | None:
     variants = []
     for error in pallet.errors:
+        # The number on chain, which may differ from the position in the list.
         place = error.value.detail[1]
         variants.append(info.VariantInfo(error.__name__, place, (), sentences(error.__doc__)))
     return _enum_of(pallet, "Error", tuple(variants))
@@ -260,6 +262,7 @@ _NO_METADATA_HASH = TypeInfo(
     ("Option",),
     (("T", TypeInfo(info.ArrayShape(32, info.U8))),),
 )
+# In the order of the signed bytes, in which clients encode them.
 _EXTENSIONS: tuple[tuple[str, TypeInfo, TypeInfo], ...] = (
     ("CheckNonZeroSender", _extension(f"{_FRAME}::check_non_zero_sender::CheckNonZeroSender"), info.UNIT),
     ("CheckSpecVersion", _extension(f"{_FRAME}::check_spec_version::CheckSpecVersion"), _U32),

@@ -6,6 +6,7 @@ from typing import Annotated
 from runtime.encoding.codec import U8, U32, Bounded, CompactU32, Sorted, Tagged, codec, struct, variant
 
 MAGIC = b"meta"
+# The codec requires bounds. Metadata stays far below these.
 ITEMS_MAX = 1 << 16
 BYTES_MAX = 1 << 24
 

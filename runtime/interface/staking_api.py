@@ -141,6 +141,7 @@ class OgpuApi(RuntimeApi, version=3):
 
         It uses the signs of life of the last whole epoch.
         """
+        # The newest whole epoch: in the current one signs of life may still come.
         return outlook(self.bound[TrustStake], max(0, self.bound[Beacon].epoch() - 1))
 
     @query

@@ -135,6 +135,7 @@ class TransactionPaymentApi(RuntimeApi, version=4):
 
     def _fee(self, raw: bytes, length: int) -> tuple[Extrinsic, InclusionFee | None]:
         extrinsic = decode_extrinsic(self.runtime, raw)
+        # Inherents pay no fee.
         if extrinsic.authorization is None:
             return extrinsic, None
         return extrinsic, self.bound[TransactionPayment].fee(length, extrinsic.weight)
@@ -167,6 +168,7 @@ _VALID = codec(ValidTransaction)
 
 
 def _encode_validity(value: ValidTransaction | InvalidReason) -> bytes:
+    # Err, then Invalid, then the reason: the SDK's nested enums.
     return bytes((1, 0, value)) if isinstance(value, InvalidReason) else b"\0" + _VALID.encode(value)
 
 

@@ -53,6 +53,7 @@ class Sudo(Pallet, index=12):
         """Make a call as Root. It is free, and succeeds even if the inner call fails."""
         self._require(origin)
         try:
+            # In a layer of its own: a failed inner call leaves nothing, while this call succeeds.
             self.dispatch(call, Root())
         except DispatchError as error:
             self.emit(Sudid(error.value))

@@ -103,6 +103,7 @@ class TransactionPayment(Pallet, index=3):
         """Burn the block's fees, and set the multiplier for the next block."""
         self.balances.retire(self.collected.get())
         self.collected.remove()
+        # Ordinary extrinsics alone: fees cannot slow inherents and hooks.
         used = self.system.block_weight.get().normal
         full = fullness(used, self.system.all_extrinsics_len.get() or 0)
         self.next_fee_multiplier.set(next_multiplier(self.next_fee_multiplier.get(), full))

@@ -174,5 +174,6 @@ class SeatLedger(Pallet):
 
     def note_heard(self, stash: bytes, epoch: int) -> None:
         """Record a sign of life."""
+        # Late votes of an earlier epoch must not move it back.
         if self.last_online[stash] <= epoch:
             self.last_online[stash] = epoch + 1

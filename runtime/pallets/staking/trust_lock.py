@@ -165,6 +165,7 @@ class TrustLock(Pallet, index=8):
     @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
     def report_offence(self, origin: Signed, evidence: Evidence) -> None:
         """Report a validator's offence: two contradicting signed statements. Pays the signer 10 % of the slash."""
+        # Beside the inherent, for evidence that authors do not attach (ADR 25).
         self._punish(self.judge(evidence), origin.account)
 
     @call(index=1, weight=WEIGHTS["TrustLock.cancel_slashes"])

@@ -98,6 +98,7 @@ def withdraw_weight(chunks: int = UNLOCKING_MAX) -> Weight:
 class TrustStake(StakeLedger, index=7):
     """Bonds, delegations, candidates, eras, rewards and slashes."""
 
+    # The position is the number on chain: append new events and errors at the end.
     events = (
         Bonded, Delegated, Unbonded, Withdrawn, CandidateSet, Chilled, EraStarted, Rewarded, StakeSlashed, Tombstoned,
         Redelegated, CommissionAnnounced, ProfileSet, SlashHeld, SlashTaken, SlashCancelled, TombstoneLifted,
@@ -165,6 +166,7 @@ class TrustStake(StakeLedger, index=7):
         for validator in dict.fromkeys(chunk.validator for chunk in free):
             self.check_covered(staker, validator)
         self.emit(Withdrawn(staker, withdrawn))
+        # Refunds the weight of chunks that were not free.
         return PostDispatch(actual_weight=withdraw_weight(len(free)))
 
     @call(index=4, weight=WEIGHTS["TrustStake.validate"])
