@@ -414,8 +414,7 @@ class Machine:
     def _finalise_on_the_way(self, reference: ev.CertifiedRef) -> None:
         """Make a block final by the certificate in a header, while the newest final block is still missing.
 
-        Without this, an epoch of 1,800 full blocks stayed in memory until its newest block arrived, and became final at
-        once.
+        Without this, the blocks of an epoch of 1,800 full ones stayed in memory until the newest of them arrived.
         """
         newest, ballot = self._gadget.pending_final, reference.certificate.ballot
         # At the newest final height itself there may be two certificates, and the boundary ends the epoch: the gadget

@@ -200,7 +200,7 @@ def _decode(data: bytes, start: int) -> tuple[ErrorValue, int]:
 
 
 def _detail_bytes(kind: int) -> int:
-    """Return the bytes after the kind: pallet and error of a module's error, or the number of a detail."""
+    """Return the number of bytes after the kind: pallet and error of a module's error, or the number of a detail."""
     if kind == 3:
         return 5
     return 1 if kind in _DETAILS or kind == 14 else 0

@@ -1,8 +1,8 @@
 """Epochs, randomness and the newest final block, as far as the chain itself needs them.
 
 The value of block h is `H(value of h-1 || VRF output of h)`. To draw for a record of height b, a pallet takes
-`value_at(b + 2)`, in the first block with `final_height()` of at least b + 2. At b nobody knew the value, and from then
-on nobody can change it. Header rules (consensus) have checked the VRF proof and the certificate. This pallet checks
+`value_at(b + 2)`, in the first block with `final_height()` of at least b + 2. At b nobody knew the value, and once
+b + 2 is final nobody can change it. Header rules (consensus) have checked the VRF proof and the certificate. This pallet checks
 only what needs the state. `final_height` includes this block's own reference, since hooks run before extrinsics.
 
 The seed of an epoch is a chain of hashes over the previous seed and the VRF outputs in the first two thirds of the

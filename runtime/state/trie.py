@@ -185,7 +185,7 @@ def _opened(
 
 
 def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) -> TrieNode | None:
-    """Return the node in its only form: a leaf without children, and no branch with a single child."""
+    """Return the node in its only form: a leaf if it has no children, and no branch of one child and no value."""
     count = len(children) - children.count(None)
     if count == 0:
         return None if value is None else TrieNode(partial, value, None)

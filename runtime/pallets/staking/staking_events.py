@@ -125,7 +125,7 @@ class ProfileSet:
 
 @event
 class SlashHeld:
-    """A slash was proven. In `take_era` it takes `step.taken` to `step.wanted` millionths of the stake."""
+    """A slash was proven. In `take_era` it raises the loss from `step.taken` to `step.wanted` ppm of the stake."""
 
     number: U32
     offender: AccountId

@@ -208,7 +208,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=14, weight=WEIGHTS["TrustStake.set_profile"])
     def set_profile(self, origin: Signed, name: ProfileName, web: ProfileWeb) -> None:
-        """Set the signer's name and web address, for a deposit. Two empty texts remove them and return the deposit."""
+        """Set the signer's name and web address, unchecked, for a deposit. Two empty texts return the deposit."""
         stash, before = origin.account, self.profiles[origin.account]
         hold, is_empty = Hold(PROFILE, stash), not name and not web
         if is_empty:
