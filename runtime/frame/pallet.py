@@ -88,7 +88,7 @@ _BY_POSITION = -1
 
 
 class Constant(Generic[T]):
-    """A number that a chain never changes, shown in metadata. The value here is the default. Chains set their own."""
+    """A value that a chain never changes, shown in metadata. The value here is the default. Chains set their own."""
 
     def __init__(self, default: T, *, name: str = "", doc: str = "") -> None:
         self.default = default

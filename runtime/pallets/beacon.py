@@ -1,9 +1,10 @@
 """Epochs, randomness and the newest final block, as far as the chain itself needs them.
 
 The value of block h is `H(value of h-1 || VRF output of h)`. To draw for a record of height b, a pallet takes
-`value_at(b + 2)`, in the first block with `final_height()` of at least b + 2. At b nobody knew the value, and once
-b + 2 is final nobody can change it. Header rules (consensus) have checked the VRF proof and the certificate. This pallet checks
-only what needs the state. `final_height` includes this block's own reference, since hooks run before extrinsics.
+`value_at(b + 2)`, in the first block with `final_height()` of at least b + 2. At b nobody knew the value, and once b +
+2 is final nobody can change it. Header rules (consensus) have checked the VRF proof and the certificate. This pallet
+checks the facts that need the state. `final_height` includes this block's own reference, since hooks run before
+extrinsics.
 
 The seed of an epoch is a chain of hashes over the previous seed and the VRF outputs in the first two thirds of the
 previous epoch, in the order of blocks. The first block of an epoch must refer to a final block that covers them.

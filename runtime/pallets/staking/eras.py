@@ -47,7 +47,11 @@ def emission(reserve: int, divisor: int, validators_ppm: int, providers_ppm: int
 
 
 def check_next_validators(stake: StakeLedger) -> None:
-    """Raise InvalidBlock unless the header names the next validators in an epoch's last block only, once."""
+    """Check the hash of the next validators in the header.
+
+    Raise InvalidBlock unless it is there once in an epoch's last block, with the value from the state, and never in
+    another block.
+    """
     due = stake.next_validators(stake.system.number.get())
     said = [log for log in consensus_logs(stake.system.digest.get()) if isinstance(log, NextValidators)]
     if said != ([] if due is None else [due]):
