@@ -86,6 +86,7 @@ def _list_of(form: Form) -> Form:
     def check(value: SpecJson, where: str) -> None:
         if not isinstance(value, list):
             _refuse(where, "a list", value)
+        # Before the items, each of which costs a check.
         if len(value) > LIST_LENGTH_MAX:
             raise SpecError(f"{where} has {len(value):,} entries, at most {LIST_LENGTH_MAX:,} are allowed")
         for place, item in enumerate(value):
@@ -113,6 +114,7 @@ def _fields(*, optional: dict[str, Form] | None = None, **required: Form) -> For
         for name in value:
             if name not in forms:
                 raise SpecError(f"{where}.{name} is unknown; known are {', '.join(forms)}")
+        # After the unknown names, so that a misspelt field is named as written.
         for name in required:
             if name not in value:
                 raise SpecError(f"{where}.{name} is missing")

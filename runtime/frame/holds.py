@@ -44,6 +44,7 @@ class HoldReason:
     def belong_to(self, pallet: str, index: int, place: int) -> None:
         """Set the pallet that owns the reason, for good. Raise TypeError if it has one already."""
         if self.tag:
+            # The tag names its pallet, so one reason cannot serve two.
             raise TypeError(f"{self} is a reason of another pallet already")
         self.pallet, self.tag = pallet, bytes((index, place))
 

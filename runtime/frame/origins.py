@@ -45,6 +45,7 @@ def origin_codec(pallets: Sequence[type[Originating]], codecs: Codecs) -> Codec[
     Raise ValueError if two pallets declare one origin, or a pallet with origins has System's index.
     """
     account = codec(AccountId)
+    # The SDK has the chain's origins under System.
     wires = {SYSTEM_INDEX: _raw_wire(account)}
     encoders: dict[type[Any], scale.Encode] = dict.fromkeys((Signed, Root, Unsigned), wires[SYSTEM_INDEX][0])
     variants = [_outer("system", SYSTEM_INDEX, _raw_info(account.info), "frame_system::Origin<Runtime>")]

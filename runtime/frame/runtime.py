@@ -185,6 +185,7 @@ class Bound(ExecutionContext):
             made = pallet(self, runtime.items[pallet], runtime.constants[pallet])
             own = made.__dict__
             for name, other in runtime.links[pallet].items():
+                # Bound in list order, so a used pallet exists already (`_linked`).
                 own[name] = self.members[other]
             self.members[pallet] = made
 

@@ -39,6 +39,7 @@ class PortableRegistry:
 
     def number(self, described: TypeInfo) -> int:  # deterministic: as deep as our own declarations
         """Return the number of a type, after adding it and all types it contains to the registry."""
+        # A reference stands for a type that contains itself, such as a call inside a call.
         if isinstance(described.shape, info.ReferenceShape):
             described = self._outer[described.shape.name]
         known = self._ids.get(described)

@@ -48,6 +48,7 @@ def double_proposal(
     # The same header twice is no offence.
     if left.id == right.id or (left.author, left.slot) != (right.author, right.slot):
         return None
+    # Each header by the key of its own epoch, because keys change between epochs.
     keys = [session_key(each.author, each.epoch) for each in (left, right)]
     for key, statement in zip(keys, (left, right), strict=True):
         if key is None or not _is_sealed_by(key, statement, genesis):

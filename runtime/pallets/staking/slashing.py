@@ -83,6 +83,7 @@ def equivocation_ppm(offending: int, total: int, curve: SlashCurve) -> int:
     """
     if total <= 0:
         return curve.floor
+    # All factors before the only division, so that nothing is lost to rounding.
     raised = curve.slope * curve.slope * offending * offending * PPM // (total * total)
     return max(curve.floor, min(PPM, raised))
 

@@ -311,6 +311,7 @@ class TrustLock(Pallet, index=8):
         """Return the slash of each offender of the window, in ppm of its stake. No less than a raise in progress."""
         offending, total = sum(past.weight for past in window), max(past.total for past in window)
         deserved = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
+        # A raise in progress must not end below its target, even when the window shrinks meanwhile.
         return max(deserved, self.raised.get())
 
     def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes | None) -> int:
