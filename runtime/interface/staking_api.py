@@ -137,7 +137,7 @@ class OgpuApi(RuntimeApi, version=3):
 
     @query
     def election(self) -> Annotated[tuple[Chance, ...], Bounded(CANDIDATES_MAX + VALIDATORS_MAX)]:
-        """Return the result of an election now for everybody, with reasons.
+        """Return the result of an election held now, with the reason, for each candidate and member.
 
         It uses the signs of life of the last whole epoch.
         """

@@ -61,7 +61,7 @@ class HoldBook:
         if changed:
             kept.append(HeldAmount(reason, changed))
         if kept:
-            # Sorted, so that equal holds have one encoding whatever the order of changes.
+            # Sorted, so that equal holds have one encoding after any order of changes.
             self.by_reason[who] = tuple(sorted(kept, key=lambda entry: entry.id.tag))
         else:
             del self.by_reason[who]

@@ -1,8 +1,8 @@
-"""The authenticated state: an immutable map of keys to values with a `root` that commits to all of it.
+"""The authenticated state: an immutable map of keys to values with a `root` that commits to the whole map.
 
 `updated` makes a new trie that shares every untouched node with the old one, so the states of competing blocks exist
 side by side, and dropping one is free. It visits each touched node once for a whole batch of changes, and hashes it
-then. Invariant: equal contents give equal roots, in whatever order changes were made.
+then. Invariant: equal contents give equal roots, after any order of changes.
 """
 
 from collections.abc import Iterable, Iterator

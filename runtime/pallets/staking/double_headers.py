@@ -1,7 +1,7 @@
 """Offence E1: two sealed headers of one author in one slot.
 
-Invariant: two headers and their author's keys in the epochs of these headers prove it, from any reporter, and wherever
-the author is since. An author that signs once for a slot cannot be accused.
+Invariant: two headers and their author's keys in the epochs of these headers prove it, from any reporter, even after
+the author has left the set. An author that signs once for a slot cannot be accused.
 """
 
 from collections.abc import Callable

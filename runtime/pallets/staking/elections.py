@@ -24,7 +24,7 @@ JAIL_SHARE = 3
 
 @struct
 class Chance:
-    """The result of an election now, for a candidate or an active validator."""
+    """The result of an election held now, for a candidate or an active validator."""
 
     stash: AccountId
     stake: Balance
@@ -68,7 +68,7 @@ def _elected(stake: StakeLedger, old: Seats, contest: Contest) -> Seats:
 
 
 def outlook(stake: StakeLedger, ended: int) -> tuple[Chance, ...]:
-    """Return the result of an election now for everybody, by rank, ineligible ones last.
+    """Return the result of an election held now, for each candidate and member, by rank, ineligible ones last.
 
     `ended` is the epoch in which they must have been on line.
     """

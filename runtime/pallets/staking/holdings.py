@@ -1,4 +1,4 @@
-"""Positions and unlocking stake in the state. Each step first brings up to date whatever it touches.
+"""Positions and unlocking stake in the state. Each step first brings the records that it touches up to date.
 
 Invariant: a step costs the same for any number of delegators. Stake that leaves a position stays held in the same place
 until it is free, and carries an answer for the validator that it left.
@@ -162,7 +162,7 @@ def reckon(stake: StakeLedger, who: bytes, validator: bytes, chunks: Sequence[Un
 
 
 def is_free(stake: StakeLedger, chunk: Unlocking) -> bool:
-    """Return True if a chunk may be withdrawn: its time is over, and no slash of it is pending or possible."""
+    """Return True if a chunk may be withdrawn: its time is over, and no slash of it is pending or can still come."""
     epoch = stake.beacon.epoch()
     is_over = chunk.until_epoch <= epoch and all(_evidence_end(stake, each) <= epoch for each in chunk.answers)
     return is_over and not is_kept(stake, chunk)

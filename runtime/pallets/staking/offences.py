@@ -1,7 +1,7 @@
 """Offences against consensus, proven by evidence: judged by the sets of the statements' epochs.
 
-Invariant: an offender is judged by its keys at that time, wherever it is since, for any reporter. A statement about an
-epoch without a known set proves nothing.
+Invariant: an offender is judged by its keys at that time, for any reporter, even after it has left the set. A statement
+about an epoch without a known set proves nothing.
 """
 
 from collections.abc import Callable

@@ -16,7 +16,8 @@ from runtime.encoding.types import Balance
 from runtime.pallets.staking.slash_factors import SlashStep, lost
 
 SHARES_PER_GRAIN = 1_000_000
-"""The shares that the first grain of an empty pool buys: so many that rounding by one share is worth nothing."""
+"""The shares that the first grain of an empty pool buys: enough that a share lost to rounding is worth next to nothing.
+"""
 SPENT_BELOW = 1_000_000
 """A pool with less than a millionth of its value left accepts no stake: its shares would grow without bound."""
 

@@ -77,7 +77,7 @@ def left_of(amount: int, answer: Liability, factors: Factors) -> int:
     borne = {factor.era: factor.keep for factor in answer.borne}
     for factor in factors:
         before = borne.get(factor.era, WHOLE)
-        # Stake that left before the factor's era did not stand behind the offending seat.
+        # Stake that left before the factor's era was not behind the offending seat.
         if factor.era <= answer.era and factor.keep < before:
             amount = amount * factor.keep // before
     return amount

@@ -6,7 +6,7 @@ Invariants:
   its bond and its own unlocking chunks together. Delegated stake is held on the account `STAKES`:
   `pools[v].stake.value` and `unbonding_delegations[v]` together, of which the latter is the sum of the delegators'
   chunks.
-* An account with a position or a chunk is sustained: it lives, whatever it owns.
+* An account with a position or a chunk is sustained: it lives with any balance.
 * The pot of rewards owes the sum of `pending_rewards` and of the pools' `owed`.
 * No two candidates share a key, and a session key that was in a set never belongs to another stash.
 """

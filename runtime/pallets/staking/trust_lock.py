@@ -278,7 +278,7 @@ class TrustLock(Pallet, index=8):
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, reporter)
         # The others follow one by one in later blocks: 127 slashes in one call would take a block. Nobody is paid for
-        # those: otherwise a validator with little stake would offend after another, and live on that one's slash.
+        # those: otherwise a validator with little stake would offend after another, and profit from that one's slash.
         if any(past.slashed_ppm < ppm for past in window):
             self.raised.set(ppm)
         self.stake.tombstone(proof.offender)
