@@ -46,7 +46,7 @@ class Authoring:
 
     @property
     def bound(self) -> Bound:
-        """The state under construction, to read, so that an author offers only valid inherents."""
+        """The state under construction, for reading: an author checks there that an inherent is valid."""
         return self._execution.bound
 
     def inherent(self, call: Call) -> None:

@@ -65,5 +65,5 @@ class BlockFullness:
         self._total_proof += proof
 
     def consumed(self) -> ConsumedWeight:
-        """Return the weights by class, in the form of the state."""
+        """Return the weights by class, in the form that the state stores."""
         return ConsumedWeight(*(Weight(self._time[kind], self._proof[kind]) for kind in DispatchClass))

@@ -53,7 +53,7 @@ def class_limit(kind: DispatchClass) -> Weight | None:
 
 
 def length_limit(kind: DispatchClass) -> int:
-    """Return the total bytes of extrinsics up to which one of this class may be added."""
+    """Return the total bytes of a block's extrinsics up to which one of this class may be added."""
     # Ordinary transactions leave a quarter of the bytes to other classes, attestations above all.
     share = NORMAL_LENGTH_PERCENT if kind is DispatchClass.Normal else 100
     return BLOCK_LENGTH_MAX_BYTES * share // 100

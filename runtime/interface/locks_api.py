@@ -43,7 +43,7 @@ class SlashWait(IntEnum):
     UNDECIDED = 1
     """A slash is not yet taken or cancelled."""
     RAISABLE = 2
-    """It bore a slash that later offences of others can still raise."""
+    """The stake bore a slash that later offences of others can still raise."""
 
 
 @struct

@@ -18,8 +18,8 @@ from runtime.encoding.types import AccountId
 from runtime.pallets.staking.slashing import PPM
 
 WHOLE = 10**18
-"""The factor of an offence that took nothing. So fine that the rounding of all existing grains is less than one grain.
-"""
+"""The factor of an offence that took nothing. The scale is so fine that rounding costs all existing grains less than
+one."""
 FACTORS_MAX = 8
 """The most remembered offences of one validator. It cannot offend again before Root lifts its tombstone."""
 
