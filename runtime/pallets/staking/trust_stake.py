@@ -270,7 +270,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=10, weight=WEIGHTS["TrustStake.claim"])
     def claim(self, origin: Signed, validator: AccountId) -> None:
-        """Claim the signer's rewards from a validator. A validator names itself."""
+        """Claim the signer's rewards from a validator. For its own rewards, a validator names itself."""
         self._claim(origin.account, validator)
 
     @call(index=11, weight=WEIGHTS["TrustStake.compound"])
