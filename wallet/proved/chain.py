@@ -1,6 +1,6 @@
-"""A connection's final blocks, by proof: the newest one, one at or above a height, and what an extrinsic did in one.
+"""A connection's final blocks, by proof: the newest one, one at or above a height, and an extrinsic's events in one.
 
-Invariant: what is given was certified under the pinned genesis; the newest final block never goes back.
+Invariant: each returned block was certified under the pinned genesis. The newest final block never goes back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from wallet.proved.view import STATE_IS_GONE, AskNode, ProvedView
 from wallet.rpc import RpcError
 
 WALK_TOLD_FROM = 256
-"""Headers to follow at once from which on a person is told: an epoch of a live chain has 1,800."""
+"""The number of headers to follow at once from which a person is told: an epoch of a live chain has 1,800."""
 
 
 def system_clock_ms() -> int:
@@ -46,7 +46,7 @@ def system_clock_ms() -> int:
 
 
 class ProvedChain:
-    """Final blocks of a node that nobody has to believe. Use `await ProvedChain.open(...)`."""
+    """The final blocks of a node without trust in it. Create it with `await ProvedChain.open(...)`."""
 
     def __init__(self, url: str, ask: AskNode, apis: Apis, root: TrustRoot, sets: KnownSets) -> None:
         """Use `open`."""
@@ -69,9 +69,9 @@ class ProvedChain:
         folder: Path | None = None,
         tell: Callable[[str], object] = lambda _: None,
     ) -> ProvedChain:
-        """Read the validators of the genesis block, and of which kind its chain is, proved by the genesis hash.
+        """Prove the validators of the genesis block, and the kind of its chain, by the genesis hash.
 
-        Who follows them is kept in `folder`; `tell` hears of a long way to them.
+        The later sets are stored in `folder`; `tell` receives a message before a long walk to them.
         """
         at = "0x" + genesis.hex()
         header = await ask("chain_getHeader", at)
@@ -82,17 +82,17 @@ class ProvedChain:
         return cls(url, ask, apis, root, KnownSets(url, ask, root, file, tell))
 
     def keep_to(self, view: ProvedView) -> None:
-        """Believe no final block below this one to be the newest."""
+        """Refuse any final block below this one as the newest."""
         if self._newest is None or view.height > self._newest.header.number:
             self._newest = view.block
             self.descend_from(view.height, view.block_id)
 
     async def require_validators(self, view: ProvedView, tell: Callable[[str], object] = lambda _: None) -> None:
-        """See that a block that is trusted seats whom the handoffs lead to; else the handoffs are forgotten.
+        """Check a trusted block's validators against the handoffs; forget the handoffs and raise if they differ.
 
-        Whose stake is out may hand on to anybody, and certify any block, a true one too. Its state says who sat; where
-        the node keeps that no longer, the header with which its epoch began says it, which is kept for ever. `tell`
-        hears of a long way there.
+        Validators whose stake was returned may hand over to anybody, and certify any block, also a true one. The
+        block's state names the validators. If the node no longer keeps the state, the header at which its epoch began
+        names them, which nodes keep for ever. `tell` receives a message before a long walk there.
         """
         followed = seats_of(await self._sets.of(self.root.parameters.epoch_of(view.height)))
         matter = f"who validates at block 0x{view.block_id.hex()}"
@@ -109,7 +109,7 @@ class ProvedChain:
             require(said == followed, "the state of that block seats others than the handoffs lead to")
 
     async def _began_with(self, view: ProvedView, seats: tuple[Seat, ...], tell: Callable[[str], object]) -> bool:
-        """Return whether these are the seats of a block's epoch, by the hash of the block alone; RefutedError."""
+        """Return whether a block's epoch has these seats, by its hash alone. Raise RefutedError for false headers."""
         epoch, header = self.root.parameters.epoch_of(view.height), view.block.header
         if not epoch:
             return seats == self.root.seats
@@ -123,7 +123,7 @@ class ProvedChain:
         return hands_on_to(header, seats)
 
     def descend_from(self, number: int, block: bytes) -> None:
-        """Believe no final block above this one that does not descend from it; see `_require_descent`."""
+        """Refuse any higher final block that does not descend from this one; see `_require_descent`."""
         if self._before is None or number > self._before[0]:
             self._before = number, block
 
@@ -134,7 +134,7 @@ class ProvedChain:
         """
         try:
             found = await self._certified(None) or self.root.block_zero
-        except NodeRefutedError:  # by validators that another history elected, maybe
+        except NodeRefutedError:  # perhaps by validators that another history elected
             self._sets.forget()
             found = await self._certified(None) or self.root.block_zero
         if found.header.number < seen.number:
@@ -163,11 +163,11 @@ class ProvedChain:
         return ProvedView(self._url, self._ask, self._apis, known)
 
     def doubt_of(self, view: ProvedView, clock_ms: Callable[[], int] = system_clock_ms) -> str | None:
-        """Return a sentence if the view's block is too old to say what holds now."""
+        """Return a warning if the view's block is too old to show the present state; else None."""
         return doubt_of_age(view.block, self.root.parameters, clock_ms())
 
     async def at(self, block: bytes) -> ProvedView:
-        """Return the state after any block, if it is final; NodeRefutedError if that is not shown."""
+        """Return the state after any final block. Raise NodeRefutedError if the node does not prove it final."""
         answer = await self._ask("chain_getHeader", "0x" + block.hex())
         with about(self._url, f"block 0x{block.hex()}"):
             header = header_of(answer)
@@ -177,9 +177,9 @@ class ProvedChain:
             return ProvedView(self._url, self._ask, self._apis, descended(header))
 
     async def ids(self, first: int, last: int) -> list[bytes]:
-        """The ids of the final blocks from height `first` to `last`, shown by hashes alone: no state has to be kept.
+        """Return the ids of the final blocks from height `first` to `last`, proved by hashes: no state is needed.
 
-        NodeRefutedError if the last of them is not shown to be final.
+        Raise NodeRefutedError if the node does not prove the last one final.
         """
         found: list[bytes] = []
         with about(self._url, f"the final blocks {first} to {last}"):
@@ -195,7 +195,7 @@ class ProvedChain:
                 block, header = header.parent_hash, await self._parent(header)
 
     async def _parent(self, child: Header) -> Header:
-        """Return the header before one; RefutedError if the node shows another, or none."""
+        """Return the parent of a header. Raise RefutedError if the node shows another, or none."""
         number, block = child.number - 1, child.parent_hash
         header = header_of(await self._ask("chain_getHeader", "0x" + block.hex()))
         is_next = block_id(header) == block and header.number == number
@@ -203,7 +203,10 @@ class ProvedChain:
         return header
 
     async def body(self, block: bytes) -> tuple[Header, tuple[bytes, ...]]:
-        """Header and extrinsics of the block that has this id, final or not; NodeRefutedError for others."""
+        """Return header and extrinsics of the block with this id, final or not.
+
+        Raise NodeRefutedError if the node shows others.
+        """
         answer = await self._ask("chain_getBlock", "0x" + block.hex())
         with about(self._url, f"block 0x{block.hex()}"):
             header, extrinsics = block_of(answer)
@@ -212,7 +215,7 @@ class ProvedChain:
             return header, extrinsics
 
     async def included(self, block: bytes, extrinsic_hash: bytes) -> Inclusion:
-        """An extrinsic in a block that is final, and its events; NodeRefutedError if the node does not show it."""
+        """Return an extrinsic in a final block, and its events. Raise NodeRefutedError without a proof."""
         header, extrinsics = await self.body(block)
         with about(self._url, f"block 0x{block.hex()}"):
             place = place_in(header, extrinsics, extrinsic_hash)
@@ -225,7 +228,7 @@ class ProvedChain:
         return Inclusion(block, header.number, place, events_of(records, place))
 
     async def _require_final(self, block: bytes, number: int) -> None:
-        """The block is certified, or an ancestor of a certified one: by the state after that, or by hashes alone."""
+        """Check that a block is certified, or an ancestor of a certified one, by that one's state or by hashes."""
         matter = f"block 0x{block.hex()} being final"
         certified = await self._certified(number)
         with about(self._url, matter):
@@ -246,10 +249,10 @@ class ProvedChain:
             require(ancestor == block, f"the final block {number} is another: 0x{ancestor.hex()}")
 
     async def _require_descent(self, found: FinalHeader) -> None:
-        """A new final block descends from the one that was final here before it, as far as its state tells.
+        """Check that a new final block descends from the previous one, as far as its state shows.
 
-        A state names the last `BLOCK_HASH_COUNT` blocks, and nothing on the chain commits to those before: after a
-        longer absence the certificate alone counts, by validators whose bonds are locked for longer than that.
+        A state names the last `BLOCK_HASH_COUNT` blocks, and the chain commits to no earlier ones. After a longer
+        absence only the certificate counts, by validators whose bonds are locked for longer than the absence.
         """
         if self._before is not None and found.header.number >= self._before[0]:
             descends = await self._descends(found, *self._before)

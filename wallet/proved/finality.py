@@ -1,8 +1,8 @@
-"""From the genesis hash to the first validators, and from those of an epoch to a header that is final. Pure.
+"""From the genesis hash to the first validators, and from an epoch's validators to a final header. Pure.
 
-Invariant: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
-one descends from it; a `TrustRoot` holds the set that the genesis hash commits to,
-and is of the kind of chain, live or for development, that it commits to.
+Invariant: a `FinalHeader` has a finalise-certificate of more than two thirds of its epoch's set, or a final header
+descends from it. A `TrustRoot` holds the set to which the genesis hash commits, and its chain is of the kind (live or
+for development) to which the hash commits.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ STALE_SLOTS = 10
 
 
 def doubt_of_age(block: FinalHeader, parameters: Parameters, now_ms: int) -> str | None:
-    """Return a sentence if the block after `block` is `STALE_SLOTS` overdue, or if `block` is of the future; else None.
+    """Return a warning if the next block is `STALE_SLOTS` overdue, or if `block` is of the future; else None.
 
-    A chain without work makes a block in every `heartbeat_slots` only.
+    A chain without work makes a block every `heartbeat_slots` only.
     """
     if block.header.number == 0:
         return "no block is final yet: what is shown is how the chain began"
@@ -57,7 +57,7 @@ def _seconds(milliseconds: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FinalHeader:
-    """A header that was shown to be final; `slot` is the one that its block fills, 0 for block 0."""
+    """A header that was proved final; `slot` is that of its block, 0 for block 0."""
 
     id: bytes
     header: Header
@@ -66,7 +66,7 @@ class FinalHeader:
 
 @dataclass(frozen=True, slots=True)
 class TrustRoot:
-    """A chain's genesis, and what follows from it: the first validators."""
+    """A chain's genesis, and the first validators to which it commits."""
 
     block_zero: FinalHeader
     parameters: Parameters
@@ -79,7 +79,10 @@ class TrustRoot:
 
     @property
     def first_set(self) -> ValidatorSet:
-        """Who certifies in epoch 0; ValueError if they make no set. Who follows, `wallet.proved.sets` knows."""
+        """The validators that certify in epoch 0; `wallet.proved.sets` knows the later ones.
+
+        Raise ValueError if they make no set.
+        """
         members = (Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in self.seats)
         return ValidatorSet(0, tuple(members))
 
@@ -87,9 +90,10 @@ class TrustRoot:
 def trust_root(
     genesis: bytes, header: Header, proof: Iterable[bytes], runtime: Runtime, parameters: Parameters
 ) -> TrustRoot:
-    """Return the root of trust, from block 0 and a proof of its `GENESIS_KEYS`; RefutedError, InvalidProof.
+    """Return the root of trust, from block 0 and a proof of its `GENESIS_KEYS`.
 
-    `runtime` is that of the kind of chain which the node says it is: live, or for development.
+    `runtime` is that of the chain's kind by the node's word: live, or for development. Raise RefutedError or
+    InvalidProof if the node's answers do not fit the genesis hash.
     """
     require(header.number == 0, "its first block is not block 0")
     require(block_id(header) == genesis, "its block 0 does not have the genesis hash")
@@ -97,7 +101,7 @@ def trust_root(
     raw, sudo_key = map(state.get, GENESIS_KEYS)
     if raw is None:
         raise RefutedError("the genesis state names no validators")
-    # What is for development is treated less strictly: old final blocks, private addresses, absence for weeks.
+    # Rules are less strict for development: old final blocks, private addresses, absence for weeks.
     said, is_so = ("for development", "live") if Sudo in runtime.pallets else ("live", "for development")
     require((sudo_key is not None) == (Sudo in runtime.pallets), f"it says that the chain is {said}, which is {is_so}")
     root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.active_set).decode(raw))
@@ -109,7 +113,7 @@ def trust_root(
 
 
 def final_header(root: TrustRoot, members: ValidatorSet, header: Header, certificate: bytes) -> FinalHeader:
-    """The header, final; RefutedError unless the certificate says so and `members`, the set of its epoch, signed it."""
+    """Return the final header. Raise RefutedError unless `members`, the set of its epoch, certified it."""
     require(len(certificate) <= CERTIFICATE_BYTES_MAX, f"a certificate has at most {CERTIFICATE_BYTES_MAX:,} bytes")
     try:
         signed = CERTIFICATE.decode(certificate)
@@ -127,7 +131,10 @@ def final_header(root: TrustRoot, members: ValidatorSet, header: Header, certifi
 
 
 def descended(header: Header) -> FinalHeader:
-    """A header that is known to be final, because a final one descends from it; RefutedError if it is malformed."""
+    """Return a header that is final because a final one descends from it.
+
+    Raise RefutedError if it is malformed.
+    """
     try:
         return FinalHeader(block_id(header), header, read_header(header).pre_digest.slot)
     except (DecodeError, InvalidHeaderError) as error:
@@ -135,6 +142,9 @@ def descended(header: Header) -> FinalHeader:
 
 
 def hands_on_to(header: Header, seats: tuple[Seat, ...]) -> bool:
-    """Whether the last header of an epoch says that these sit in the next one; DecodeError if it is malformed."""
+    """Return whether an epoch's last header commits to these seats for the next epoch.
+
+    Raise DecodeError if it is malformed.
+    """
     named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]
     return named == [seats_log(seats)]

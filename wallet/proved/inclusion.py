@@ -1,4 +1,4 @@
-"""Which place an extrinsic has in a block, by what the block's header commits to. Pure."""
+"""The place of an extrinsic in a block, proved by the block's header. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wallet.proved.refutation import RefutedError, require
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """An extrinsic in a final block, and what happened there because of it."""
+    """An extrinsic in a final block, and its events."""
 
     block: bytes
     number: int
@@ -23,12 +23,12 @@ class Inclusion:
 
 
 def require_whole(header: Header, extrinsics: tuple[bytes, ...]) -> None:
-    """RefutedError unless the header commits to these extrinsics, and no others."""
+    """Raise RefutedError unless the header commits to exactly these extrinsics."""
     require(extrinsics_root(extrinsics) == header.extrinsics_root, "the extrinsics are not those of the block's header")
 
 
 def place_in(header: Header, extrinsics: tuple[bytes, ...], extrinsic_hash: bytes) -> int:
-    """Return the place of an extrinsic among those that the header commits to; RefutedError if it is not there."""
+    """Return the place of an extrinsic in the header's block. Raise RefutedError if the block does not hold it."""
     require_whole(header, extrinsics)
     hashes = [blake2_256(raw) for raw in extrinsics]
     if extrinsic_hash not in hashes:
@@ -37,6 +37,6 @@ def place_in(header: Header, extrinsics: tuple[bytes, ...], extrinsic_hash: byte
 
 
 def events_of(records: tuple[EventRecord, ...], place: int) -> tuple[Any, ...]:
-    """What happened in a block because of the extrinsic at a place."""
+    """Return the events of a block that belong to the extrinsic at a place."""
     phase = ApplyExtrinsic(place)
     return tuple(record.event for record in records if record.phase == phase)

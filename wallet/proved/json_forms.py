@@ -1,6 +1,6 @@
-"""Headers, bytes and proofs out of a node's JSON; RefutedError for what is none. Pure.
+"""Headers, bytes and proofs from a node's JSON. Pure.
 
-Nothing is checked here but the form: a header is known by the hash of what was read.
+Only the form is checked here: RefutedError if it is wrong. A header's identity is the hash of the decoded fields.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from wallet.proved.refutation import RefutedError, require
 HEIGHT_DIGITS_MAX = 10
 
 NodeJson = Any
-"""What a node said: any JSON."""
+"""A node's answer: any JSON."""
 
 
 def bytes_of(value: NodeJson) -> bytes:
-    """Bytes written as 0x and hexadecimal digits."""
+    """Return the bytes of 0x and hexadecimal digits."""
     try:
         if isinstance(value, str) and value.startswith("0x"):
             return bytes.fromhex(value[2:])
@@ -30,14 +30,14 @@ def bytes_of(value: NodeJson) -> bytes:
 
 
 def hash_of(value: NodeJson) -> bytes:
-    """32 bytes."""
+    """Return 32 bytes from hexadecimal digits."""
     found = bytes_of(value)
     require(len(found) == HASH_BYTES, "the answer is not a hash")
     return found
 
 
 def header_of(value: NodeJson) -> Header:
-    """Return a header as `chain_getHeader` gives it."""
+    """Return a header from the form of `chain_getHeader`."""
     fields = _object(value)
     logs = _object(fields.get("digest")).get("logs")
     if not isinstance(logs, list) or len(logs) > DIGEST_ITEMS_MAX:
@@ -56,24 +56,24 @@ def header_of(value: NodeJson) -> Header:
 
 
 def block_of(value: NodeJson) -> tuple[Header, tuple[bytes, ...]]:
-    """Header and extrinsics as `chain_getBlock` gives them."""
+    """Return header and extrinsics from the form of `chain_getBlock`."""
     block = _object(_object(value).get("block"))
     return header_of(block.get("header")), bytes_list(block.get("extrinsics"))
 
 
 def certified_of(value: NodeJson) -> tuple[Header, bytes]:
-    """Header and certificate as `ogpu_certifiedHeader` gives them."""
+    """Return header and certificate from the form of `ogpu_certifiedHeader`."""
     fields = _object(value)
     return header_of(fields.get("header")), bytes_of(fields.get("certificate"))
 
 
 def proof_of(value: NodeJson) -> list[bytes]:
-    """Return the nodes as `state_getReadProof` and `ogpu_callProof` give them."""
+    """Return the trie nodes from the form of `state_getReadProof` and `ogpu_callProof`."""
     return list(bytes_list(_object(value).get("proof")))
 
 
 def bytes_list(value: NodeJson) -> tuple[bytes, ...]:
-    """Return a list of hexadecimal texts."""
+    """Return the bytes of a list of hexadecimal texts."""
     if not isinstance(value, list):
         raise RefutedError("the answer is not the list that it should be")
     return tuple(bytes_of(item) for item in value)

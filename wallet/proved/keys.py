@@ -1,4 +1,4 @@
-"""Storage keys and names of items, as reads need them. Pure."""
+"""Storage keys and names of items, for reads. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def storage_key(item: StorageItem, keys: Sequence[Any]) -> bytes:
 
 
 def prefix_of(item: StorageItem, under: Sequence[Any]) -> bytes:
-    """What the storage keys of an item begin with; of a double map, those under its first key."""
+    """Return the prefix of an item's storage keys; of a double map, that under its first key."""
     parts = zip(item.hashers, item.key_codecs, under, strict=False)
     return item.prefix + b"".join(hasher.function(codec.encode(key)) for hasher, codec, key in parts)
 
 
 def map_keys(item: StorageItem, found: bytes) -> tuple[Any, ...]:
-    """Return the keys that a storage key of a compiled map was made of; DecodeError if it is none."""
+    """Return the keys in a storage key of a compiled map. Raise DecodeError if it is none."""
     keys, begin = [], len(item.prefix)
     for hasher, codec in zip(item.hashers, item.key_codecs, strict=True):
         begin += hasher.prefix_bytes
@@ -34,11 +34,11 @@ def map_keys(item: StorageItem, found: bytes) -> tuple[Any, ...]:
 
 
 def value_of(item: StorageItem, raw: bytes | None) -> Any:
-    """What is stored, or the item's default."""
+    """Return the stored value, or the item's default."""
     return item.default if raw is None else item.decode(raw)
 
 
 def name_of(runtime: Runtime, item: StorageItem) -> str:
-    """Return a compiled item's name, its pallet's before it."""
+    """Return a compiled item's name, with its pallet's before it."""
     owners = (pallet.__name__ for pallet, items in runtime.items.items() if items.get(item.attribute) is item)
     return f"{next(owners)}.{item.name}"

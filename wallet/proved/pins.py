@@ -1,7 +1,7 @@
-"""The chain of a folder: written down at first use, held to from then on.
+"""The chain of a folder: stored at first use, and required from then on.
 
-Invariant: a program that names its folder here signs nothing for another chain, or for other rules, than the
-ones that it met first there, until a person removes the file.
+Invariant: a program with this folder signs only for the chain and the rules of the folder's first use, until a person
+removes the file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ PIN_BYTES_MAX = 4096
 
 
 class ChainChangedError(WalletError):
-    """The node serves another chain, or other rules, than the program knows."""
+    """The node serves another chain, or other rules, than the folder's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One chain: its genesis hash in hexadecimal, its name, and by which rules it runs."""
+    """One chain: its genesis hash in hexadecimal, its name, and its rules."""
 
     genesis: str
     chain: str
@@ -32,13 +32,13 @@ class Pin:
     spec_version: int
 
     def __str__(self) -> str:
-        """For a person."""
+        """Return the pin as text for a person."""
         kind = "development" if self.is_development else "live"
         return f"{self.chain!r}, genesis {self.genesis}, {kind}, {self.parameters} parameters, spec {self.spec_version}"
 
 
 def compare(folder: Path, found: Pin) -> bool:
-    """Return whether the folder knows a chain; ChainChangedError if it is another than this."""
+    """Return whether the folder has a chain. Raise ChainChangedError if it is another than this one."""
     path = folder / PIN_FILE
     known = read_pin(folder)
     if known is not None and known != found:
@@ -50,24 +50,24 @@ def compare(folder: Path, found: Pin) -> bool:
 
 
 def hold_to(folder: Path, found: Pin) -> bool:
-    """Compare with the folder's chain, or write it down: True at first use. ChainChangedError if it is another."""
+    """Store the chain at first use and return True, else compare. Raise ChainChangedError if it is another."""
     if compare(folder, found):
         return False
     try:
         write_new(folder / PIN_FILE, (json.dumps(asdict(found), indent=2) + "\n").encode())
-    except FileExistsError:  # another program was first, just now
+    except FileExistsError:  # another program stored it a moment before
         return not compare(folder, found)
     return True
 
 
 def check_genesis(found: bytes, wanted: bytes) -> None:
-    """ChainChangedError unless the node's genesis hash is the one that was asked for."""
+    """Raise ChainChangedError unless the node's genesis hash is the requested one."""
     if found != wanted:
         raise ChainChangedError(f"the node serves the chain 0x{found.hex()}, not 0x{wanted.hex()} as asked for")
 
 
 def read_pin(folder: Path) -> Pin | None:
-    """Return a folder's chain; None before it has met one. WalletError for a damaged file."""
+    """Return a folder's chain; None before its first use. Raise WalletError if the file is damaged."""
     path = folder / PIN_FILE
     try:
         raw = read_private(path, PIN_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""What a node said is not so: the reason where it is found, and one sentence that names the node and the matter."""
+"""Refutations of a node's answers: the reason where it is found, and a sentence that names node and subject."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from wallet.errors import WalletError
 
 
 class RefutedError(Exception):
-    """A claim is false or not shown; the message says which, without a name."""
+    """A claim is false or not proved; the message says which, without the node's name."""
 
 
 class NodeRefutedError(WalletError):
-    """The node's answer cannot be true, or it does not show that it is."""
+    """The node's answer is false, or the node does not prove it."""
 
 
 def require(holds: bool, reason: str) -> None:
-    """RefutedError with this reason unless something holds."""
+    """Raise RefutedError with this reason unless `holds`."""
     if not holds:
         raise RefutedError(reason)
 
 
 @contextmanager
 def about(url: str, matter: str) -> Iterator[None]:
-    """What is refuted inside becomes one sentence about the node at `url`."""
+    """Turn a refutation inside into one sentence about the node at `url`, as NodeRefutedError."""
     try:
         yield
     except (RefutedError, InvalidProof, DecodeError, StateCorrupted) as error:

@@ -1,7 +1,7 @@
-"""Who certified in which epoch, from the genesis on: a node shows the handoffs, and each is followed.
+"""The active set of each epoch from the genesis on: a node shows the handoffs, and each is checked in turn.
 
-Invariant: a set is known by the handoffs from the genesis to it, each certified by the set before; a node can
-cause no more work than one certificate for each page that proves nothing, for the first bad handoff ends it.
+Invariant: a set is known by the handoffs from the genesis to it, each certified by the set before. The first bad
+handoff ends the walk, so a node causes at most one useless certificate check per page.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from wallet.proved.view import AskNode
 
 PAGE = 16
 TOLD_FROM = 256
-"""Epochs to follow at once from which on a person is told: with 128 validators each takes some 25 ms."""
+"""The number of epochs to follow at once from which a person is told: with 128 validators each takes about 25 ms."""
 
 
 class KnownSets:
-    """The sets of one chain, as far as they were asked for; kept in `file` from program to program."""
+    """The known sets of one chain, stored in `file` from program to program."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class KnownSets:
         file: SetsFile | None = None,
         tell: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`tell` hears of a long way."""
+        """Create it; `tell` receives a message before a long walk."""
         self._url = url
         self._ask = ask
         self._root = root
@@ -46,7 +46,7 @@ class KnownSets:
         self._walking = asyncio.Lock()
 
     async def of(self, epoch: int) -> ValidatorSet:
-        """Return the set of an epoch; NodeRefutedError if the node does not show who sits in it."""
+        """Return the set of an epoch. Raise NodeRefutedError if the node does not prove it."""
         found = self._table.of(epoch)
         if found is not None:
             return found
@@ -58,13 +58,13 @@ class KnownSets:
         return found
 
     def forget(self) -> None:
-        """They are of another history: ask for all of them again, the next time too."""
+        """Drop all sets, because they belong to another history; later calls ask again."""
         self._table, self._older = SetTable(self._root.first_set), None
         if self._file is not None:
             self._file.remove()
 
     def _from_genesis(self) -> SetTable:
-        """For epochs from before what the file holds."""
+        """Return the table for epochs before the file's first one."""
         if self._older is None:
             self._older = SetTable(self._root.first_set)
         return self._older

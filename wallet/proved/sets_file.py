@@ -1,7 +1,7 @@
-"""The sets that a folder has followed: what a program need not ask for and check again.
+"""The sets that a folder has followed, so that a program need not ask for them and check them again.
 
-Invariant: it is a cache. A file that is damaged, of another chain or too long is as good as none, and what it
-holds was proved to this folder when it was written, as the pin beside it was.
+Invariant: it is a cache. A file that is damaged, too long, or of another chain counts as missing. Its sets were proved
+to this folder when they were written, like the pin beside it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKSUM_BYTES = 32
 
 @struct
 class Run:
-    """A set, and the first epoch in which it sat."""
+    """A set, and the first epoch in which it was active."""
 
     first: U32
     seats: Seats
@@ -47,14 +47,14 @@ _RUN: Codec[Run] = codec(Run)
 
 
 class SetsFile:
-    """That of one folder and chain."""
+    """The file of one folder and chain."""
 
     def __init__(self, folder: Path, genesis: bytes) -> None:
         self._path = folder / SETS_FILE
         self._genesis = genesis
 
     def load(self) -> SetTable | None:
-        """What it holds; None where that is nothing, or nothing that can be used."""
+        """Return the stored sets; None if there are none, or none that can be used."""
         try:
             data = read_private(self._path, FILE_BYTES_MAX)
             kept = _KEPT.decode(data[:-CHECKSUM_BYTES])
@@ -64,12 +64,12 @@ class SetsFile:
             return None
 
     def remove(self) -> None:
-        """Hold nothing."""
+        """Delete the file."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 
     def keep(self, table: SetTable) -> None:
-        """Write the newest sets down, as many as it may hold."""
+        """Write the newest sets, as many as the file may hold."""
         runs: list[Run] = []
         room = FILE_BYTES_MAX // 2
         for first, members in reversed(table.runs()):
@@ -79,12 +79,12 @@ class SetsFile:
                 break
             runs.append(run)
         data = _KEPT.encode(KeptSets(self._genesis, table.newest.epoch, tuple(reversed(runs))))
-        with contextlib.suppress(OSError):  # another program may write it too, or nobody may: it is only asked again
+        with contextlib.suppress(OSError):  # another program may write it, or none may: a cache only
             replace(self._path, data + blake2_256(data))
 
 
 def _table(kept: KeptSets) -> SetTable:
-    """ValueError for what is no table."""
+    """Return the table of the stored runs. Raise ValueError if they make none."""
     runs = [
         (run.first, tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in run.seats))
         for run in kept.runs

@@ -1,9 +1,9 @@
-"""How long a folder's knowledge of its chain is good for: from the newest final block that was proved to it.
+"""The time for which a folder's knowledge of its chain is good: from the newest final block that was proved to it.
 
-A validator whose bond is out again loses nothing by signing another past. So whoever was away for longer than the
-trusting period, which is shorter than the unbonding time, has to hear of a recent block from somebody else first.
+A validator whose bond was returned loses nothing by signing another history. A folder that was unused for longer than
+the trusting period, which is shorter than the unbonding time, therefore first needs a recent block from another source.
 
-Invariant: the point that is trusted never goes back, and is never one of the future.
+Invariant: the trusted point never moves back, and is never one of the future.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ SEEN_FILE = "chain.seen"
 SEEN_BYTES_MAX = 1024
 DAY_MS = 24 * 60 * 60 * 1000
 TRUSTING_PERIOD_MS = 14 * DAY_MS
-"""Of mainnet, whose unbonding time is 21 days; on a development chain a longer absence is only told."""
+"""For mainnet, whose unbonding time is 21 days. On a development chain a longer absence only gives a warning."""
 RENEWED_AFTER_MS = DAY_MS // 24
 
 
 class TrustExpiredError(WalletError):
-    """What the folder knows of the chain is too old to tell who may certify it now."""
+    """The folder's knowledge of the chain is too old to tell who may certify blocks at present."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBlock:
-    """The newest final block that was proved to a folder: which, and when its slot was."""
+    """The newest final block that was proved to a folder, and the time of its slot."""
 
     genesis: str
     number: int
@@ -40,17 +40,20 @@ class SeenBlock:
 
     @property
     def id(self) -> bytes:
-        """Its hash; ValueError if the text is none."""
+        """Its hash. Raise ValueError if the text is none."""
         return bytes.fromhex(self.block.removeprefix("0x"))
 
 
 def seen_of(genesis: bytes, found: FinalHeader, slot_ms: int) -> SeenBlock:
-    """Return a final block as it is written down."""
+    """Return a final block in its stored form."""
     return SeenBlock("0x" + genesis.hex(), found.header.number, "0x" + found.id.hex(), found.slot * slot_ms)
 
 
 def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
-    """What a folder saw of this chain last; None if nothing, as at first use. WalletError for a damaged file."""
+    """Return the last block of this chain that a folder saw; None at first use.
+
+    Raise WalletError if the file is damaged.
+    """
     try:
         fields = json.loads(read_private(folder / SEEN_FILE, SEEN_BYTES_MAX))
         seen = SeenBlock(str(fields["genesis"]), int(fields["number"]), str(fields["block"]), int(fields["time_ms"]))
@@ -63,11 +66,11 @@ def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
 
 
 def renew(folder: Path, before: SeenBlock | None, now: SeenBlock, clock_ms: int) -> SeenBlock | None:
-    """Write down a block that is newer by `RENEWED_AFTER_MS`, and young; what the folder holds then."""
+    """Store a recent block that is newer by `RENEWED_AFTER_MS`; return the folder's block after that."""
     is_young = 0 <= clock_ms - now.time_ms <= TRUSTING_PERIOD_MS
     if not is_young or (before is not None and now.time_ms < before.time_ms + RENEWED_AFTER_MS):
         return before
-    with contextlib.suppress(OSError):  # another program may write it too; an older one is only stricter
+    with contextlib.suppress(OSError):  # another program may write it too; an older block is only stricter
         replace(folder / SEEN_FILE, (json.dumps(asdict(now), indent=2) + "\n").encode())
     return now
 
@@ -78,7 +81,7 @@ def forget(folder: Path) -> None:
 
 
 def expiry(seen: SeenBlock | None, clock_ms: int) -> str | None:
-    """Return a sentence if a block was seen too long ago; it says what to do."""
+    """Return an error text with the remedy if the block was seen too long ago; else None."""
     if seen is None or clock_ms - seen.time_ms <= TRUSTING_PERIOD_MS:
         return None
     days = (clock_ms - seen.time_ms) // DAY_MS

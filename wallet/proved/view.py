@@ -1,7 +1,7 @@
-"""The state after one final block, each read proved against that block's header.
+"""The state after one final block, with each read proved against that block's header.
 
-A runtime API is answered here, by the runtime that this program holds, over a proof of what the call reads: the node's
-own answer is not asked for.
+This program's own runtime answers runtime APIs, over a proof of the call's reads. It does not ask for the node's
+answer.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from wallet.rpc import RpcError
 KEYS_OF_A_PROOF = 256
 KEYS_OF_A_PAGE = 500
 ENTRIES_BYTES_MAX = 16 * 1024 * 1024
-"""Of a list's keys and values, beside the proof of a page at a time: some 100,000 providers or devices."""
+"""The most bytes of a list's keys and values, beside the proof of a page at a time: about 100,000 providers or devices.
+"""
 
 AskNode = Callable[..., Awaitable[NodeJson]]
 """`ask(method, *parameters)`: a call of the node's JSON-RPC."""
 STATE_IS_GONE = "State already discarded"
-"""How a node says that it does not keep the state of a block any more: public clients look for these words."""
+"""A node's words for a block whose state it no longer keeps: public clients look for them."""
 
 
 class ProvedView:
-    """Every read is of one final block; NodeRefutedError for what the node does not show."""
+    """Reads of one final block. Each raises NodeRefutedError if the node does not prove it."""
 
     def __init__(self, url: str, ask: AskNode, apis: Apis, block: FinalHeader) -> None:
-        """For the state after `block`."""
+        """Read the state after `block`."""
         self.block = block
         self._url = url
         self._ask_node = ask
@@ -41,16 +42,16 @@ class ProvedView:
 
     @property
     def block_id(self) -> bytes:
-        """Which block."""
+        """The block's id."""
         return self.block.id
 
     @property
     def height(self) -> int:
-        """Its number."""
+        """The block's number."""
         return self.block.header.number
 
     async def read(self, item: StorageItem, *keys: Any) -> Any:
-        """Return the value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
+        """Return the value of a storage item, or its default: `read(System.account, who)`."""
         known = self._apis.runtime.item(item)
         return (await self._values(known, [storage_key(known, keys)]))[0]
 
@@ -60,9 +61,9 @@ class ProvedView:
         return await self._values(known, [storage_key(known, (key,)) for key in keys])
 
     async def entries(self, item: StorageItem, *under: Any) -> dict[bytes, Any]:
-        """Return every value of a map by storage key, none left out; of a double map those `under` a first key.
+        """Return every value of a map by storage key; of a double map those `under` a first key.
 
-        The node's list of keys is a hint: the walk over the proof says which there are.
+        The node's list of keys is a hint: the walk over the proof finds them all.
         """
         known = self._apis.runtime.item(item)
         matter = f"all of {name_of(self._apis.runtime, known)}"
@@ -78,13 +79,13 @@ class ProvedView:
         return found
 
     async def raw(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
-        """What is stored under each of a few keys."""
+        """Return the stored bytes under each of a few keys."""
         state = await self._proved(list(keys), "a value")
         with about(self._url, "a value"):
             return {key: state.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, most: int) -> list[bytes]:
-        """Return the keys that begin so, ascending, none left out, up to the page that goes beyond `most`."""
+        """Return all keys with a prefix, ascending, up to the page that exceeds `most`."""
         found: list[bytes] = []
         async for _, keys in self._pages(prefix, "a list"):
             found += keys
@@ -127,7 +128,7 @@ class ProvedView:
             return ProvedState(self.block.header.state_root, nodes)
 
     async def _pages(self, prefix: bytes, matter: str) -> AsyncIterator[tuple[ProvedState, list[bytes]]]:
-        """Yield the keys that begin so, ascending, in pages, each with the proof of them and that none is left out."""
+        """Yield the keys with a prefix, ascending, in pages, each with a proof that none is missing."""
         start = b""
         while True:
             after = "0x" + start.hex() if start else None
@@ -150,7 +151,7 @@ class ProvedView:
 
 
 def _up_to(last: bytes | None, keys: Iterator[bytes]) -> Iterator[bytes]:
-    """Those of a page; what comes after it needs another proof."""
+    """Yield the keys of one page; later ones need another proof."""
     for key in keys:
         yield key
         if last is not None and key >= last:
