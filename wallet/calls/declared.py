@@ -1,6 +1,6 @@
 """The form of a declared type: the annotations of `@call` methods, read for people.
 
-Invariant: every argument of every call of this chain has a form (a test goes through all of them).
+Invariant: every argument of every call of this chain has a form (a test checks all of them).
 """
 
 from __future__ import annotations
@@ -65,19 +65,19 @@ class CallForm:
     sketch = '{"Pallet.call": {"argument": value}}'
 
     def read(self, given: Any, place: ArgumentPlace) -> Call:
-        """Return the call by its name, whose arguments are an object or a list."""
+        """Return the named call; its arguments are an object or a list."""
         if not isinstance(given, dict) or len(given) != 1:
             place.refuse(self, given, f"write {self.sketch}")
         ((name, arguments),) = given.items()
         return place.call(name, arguments, place.inside(f".{name}"))
 
     def written(self, value: Call, style: Style) -> dict[str, Any]:
-        """Return the call by its name, with its arguments by theirs."""
+        """Return the call under its name, with its arguments under theirs."""
         return {value.name: written_arguments(value, style)}
 
 
 def form_of(annotation: Any) -> ArgumentForm:
-    """Return the form of a declared type; TypeError for a declaration that nobody can type yet."""
+    """Return the form of a declared type. Raise TypeError if the type has no form."""
     if annotation == MultiAddress:
         return AccountForm("account")
     origin = get_origin(annotation)

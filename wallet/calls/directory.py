@@ -1,6 +1,6 @@
-"""The calls of a chain by name, with their arguments; and what was meant by a name that is not there.
+"""The calls of a chain by name, with their arguments; and suggestions for an unknown name.
 
-Needs no node: everything is read off the pallets' declarations.
+It needs no node: the pallets' declarations hold everything.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from wallet.calls.form import ArgumentPlace, read_word
 from wallet.errors import CallInputError
 
 NEAR = 0.6
-"""How alike a name must be to be offered instead: difflib's own measure and default."""
+"""The least similarity of a name that is suggested: difflib's own measure and default."""
 Method = CallMethod[Any, Any, Any]
 
 
 def full_name(method: Method) -> str:
-    """`Balances.transfer_keep_alive`."""
+    """Return the name with the pallet's: `Balances.transfer_keep_alive`."""
     return f"{method.pallet.__name__}.{method.name}"
 
 
@@ -46,14 +46,14 @@ def _calls_in(call: Call) -> Iterator[Call]:
 
 
 class Directory:
-    """The pallets of a chain; `account` says which account a text means."""
+    """The pallets of a chain; `account` returns the account of a text."""
 
     def __init__(self, pallets: Sequence[type[Pallet]], account: Callable[[str], bytes]) -> None:
         self._pallets = {pallet.__name__: pallet for pallet in pallets if pallet.methods}
         self._account = account
 
     def methods(self, pallet: str = "") -> Iterator[Method]:
-        """Yield every call, or every call of one pallet; CallInputError where there is no such pallet."""
+        """Yield every call, or every call of one pallet. Raise CallInputError if there is no such pallet."""
         if pallet and pallet not in self._pallets:
             raise CallInputError(_unknown("pallet", pallet, list(self._pallets)))
         for name, declared in self._pallets.items():
@@ -61,7 +61,7 @@ class Directory:
                 yield from declared.methods
 
     def find(self, name: str) -> Method:
-        """Return the call `Pallet.call`; CallInputError with the names that come near, and all that there are."""
+        """Return the call `Pallet.call`. Raise CallInputError with similar names, and all names, if there is none."""
         pallet, dot, call = name.partition(".")
         if not dot:
             raise CallInputError(f"{name!r} is no call: write Pallet.call, like Balances.transfer_keep_alive")
@@ -71,7 +71,7 @@ class Directory:
         return methods[call]
 
     def build(self, method: Method, words: Sequence[str]) -> Call:
-        """Return the call with these words of a command line as arguments, each `value` or `name=value`."""
+        """Return the call with words of a command line as arguments, each `value` or `name=value`."""
         given = _assigned(full_name(method), arguments_of(method), words)
         nested = self._nested_at(2)
         values = []
@@ -81,7 +81,7 @@ class Directory:
         return Call(method, tuple(values))
 
     def _nested_at(self, depth: int) -> Callable[[str, Any, ArgumentPlace], Call]:
-        """How a call is read that is the `depth`-th of those around it, itself counted."""
+        """Return a reader of calls that are nested `depth` deep, the outermost call counted."""
 
         def nested(name: str, given: Any, place: ArgumentPlace) -> Call:
             if depth > CALL_DEPTH_MAX:
@@ -106,7 +106,7 @@ def _listed(arguments: Sequence[Argument]) -> str:
 
 
 def _assigned(call: str, arguments: Sequence[Argument], words: Sequence[str]) -> dict[str, str]:
-    """Words by the name of the argument that they are for."""
+    """Return the words by the name of their argument."""
     names = [each.name for each in arguments]
     wanted = _listed(arguments)
     given: dict[str, str] = {}
@@ -142,5 +142,5 @@ def _unknown(kind: str, name: str, names: list[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Other tools write `transferKeepAlive` and `balances`."""
+    """Return a name in the form in which other tools' `transferKeepAlive` and `balances` match ours."""
     return name.replace("_", "").lower()

@@ -1,8 +1,8 @@
-"""A form: how a person writes the values of a type, and how a value is written back.
+"""A form: the text that a person writes for a value of a type, and the text for a value.
 
-Invariant: a form reads what it has written, in either style, to the same value; what it cannot read is a
-`CallInputError` that names the argument, its type and what was given; what it reads, the codec of its type encodes
-(lists that must ascend apart).
+Invariant: a form reads its own text, in either style, as the same value. Text that it cannot read is a `CallInputError`
+that names the argument, its type and the text. The codec of its type encodes every value that it reads (except lists
+that must ascend).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SHOWN_MAX = 60
 
 
 class Style(StrEnum):
-    """For people amounts are in oGPU and text is text; for programs amounts are digits of grains and bytes hex."""
+    """For people amounts are in oGPU and text is text. For programs amounts are digits of grains, and bytes are hex."""
 
     PEOPLE = "people"
     PROGRAMS = "programs"
 
 
 class ArgumentForm(Protocol):
-    """What stands for one type."""
+    """The form of one type."""
 
     @property
     def type_name(self) -> str:
@@ -35,18 +35,18 @@ class ArgumentForm(Protocol):
 
     @property
     def how_to_write(self) -> str:
-        """How a person writes a value."""
+        """An instruction to a person for writing a value."""
 
     @property
     def sketch(self) -> str:
-        """The JSON of a value, with types where its parts go."""
+        """The JSON of a value, with types in place of its parts."""
 
     @property
     def is_structured(self) -> bool:
-        """Whether a word that begins with a brace or a bracket is JSON."""
+        """True if a word that begins with a brace or a bracket is JSON."""
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """Return the value of a JSON value, or of a word of the command line; CallInputError."""
+        """Return the value of a JSON value, or of a command line's word. Raise CallInputError if it is none."""
 
     def written(self, value: Any, style: Style) -> Any:
         """Return a value as a JSON value."""
@@ -54,18 +54,18 @@ class ArgumentForm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentPlace:
-    """Which argument is being read, and whom to ask about accounts and calls."""
+    """The argument that is being read, and the functions that find accounts and calls."""
 
     where: str
     account: Callable[[str], bytes]
     call: Callable[[str, Any, ArgumentPlace], Call]
 
     def inside(self, part: str) -> ArgumentPlace:
-        """Return a part of this argument: `.member` or `[0]`."""
+        """Return the place of a part of this argument: `.member` or `[0]`."""
         return replace(self, where=self.where + part)
 
     def refuse(self, form: ArgumentForm, given: Any, why: str) -> NoReturn:
-        """Say what cannot be read, and why."""
+        """Raise CallInputError with the unreadable text and the reason."""
         shown = repr(given) if isinstance(given, str) else json.dumps(given)
         if len(shown) > SHOWN_MAX:
             shown = f"{shown[:SHOWN_MAX]}..."
@@ -73,11 +73,11 @@ class ArgumentPlace:
 
 
 def read_word(form: ArgumentForm, word: str, place: ArgumentPlace) -> Any:
-    """Return the value of a word of the command line."""
+    """Return the value of a word of the command line. Raise CallInputError if it is none."""
     if not form.is_structured or word.lstrip()[:1] not in ("{", "["):
         return form.read(word, place)
     try:
-        # Numbers with a point stay text: no float comes near money.
+        # Numbers with a point stay text: floats are not exact enough for money.
         given = json.loads(word, parse_float=str, parse_constant=str, object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as error:
         place.refuse(form, word, f"it is not JSON ({error})")

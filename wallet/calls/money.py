@@ -1,7 +1,7 @@
-"""What a call sends, locks or burns of its signer's grains, where that stands in the call itself.
+"""The grains of its signer that a call sends, locks or burns, if the call itself names them.
 
-Only what is certain is told: what `transfer_all` sends, and what a call as another account does, is up to the state.
-What a post locks follows from rules of the market that the node is asked about (`GpuTasksApi_quote`).
+Uncertain amounts are left out: those of `transfer_all`, and of a call as another account, depend on the state. The
+amount that a post locks follows from rules of the market, about which the node is asked (`GpuTasksApi_quote`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LOCKED = {
 }
 BURNED = {"Balances.burn": "value"}
 DEPOSITS = {"InferenceMarket.create_service": "InferenceMarket.service_deposit"}
-"""Calls that lock what a parameter of the chain says."""
+"""Calls that lock the amount of a parameter of the chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Grains that leave the signer's free balance, the fee apart."""
+    """Grains that leave the signer's free balance, except the fee."""
 
     sent: int = 0
     locked: int = 0
@@ -41,7 +41,7 @@ class Moved:
     burned: int = 0
 
     def __add__(self, other: Self) -> Moved:
-        """Of both calls together."""
+        """Return the sum of both calls."""
         return Moved(
             self.sent + other.sent,
             self.locked + other.locked,
@@ -56,7 +56,7 @@ class Moved:
 
 
 def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
-    """What the call moves by its own words and the deposits of `DEPOSITS`; of a batch, what all its calls move."""
+    """Return the amounts that a call names, with the deposits of `DEPOSITS`; for a batch, the sum of its calls."""
     if call.name in BATCHES:
         return sum((moved_by(inner, deposits) for inner in call.arguments[0]), Moved())
     arguments = call.named_arguments
@@ -69,7 +69,7 @@ def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
 
 
 def posts_in(call: Call) -> list[Call]:
-    """Return the posts of units that the call consists of."""
+    """Return the calls that post units, in a call or a batch."""
     if call.name in BATCHES:
         return [post for inner in call.arguments[0] for post in posts_in(inner)]
     return [call] if call.name == POST else []

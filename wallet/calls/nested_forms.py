@@ -21,21 +21,21 @@ class OptionalForm:
 
     @property
     def how_to_write(self) -> str:
-        """As the value, or null."""
+        """The value's instruction, or null."""
         return f"null, or {self.of.how_to_write}"
 
     @property
     def sketch(self) -> str:
-        """As the value's."""
+        """The value's sketch, or null."""
         return f"{self.of.sketch} or null"
 
     @property
     def is_structured(self) -> bool:
-        """As the value is."""
+        """True if the value's form is structured."""
         return self.of.is_structured
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """Return the value, None for null."""
+        """Return the value, or None for null."""
         return None if given in (None, "null") else self.of.read(given, place)
 
     def written(self, value: Any, style: Style) -> Any:
@@ -45,7 +45,7 @@ class OptionalForm:
 
 @dataclass(frozen=True)
 class ListForm:
-    """At most so many items of one form."""
+    """A list of items of one form, up to a limit."""
 
     of: ArgumentForm
     limit: int
@@ -54,21 +54,21 @@ class ListForm:
 
     @property
     def type_name(self) -> str:
-        """List of what."""
+        """The type of a list of the items."""
         return f"list of {self.of.type_name}"
 
     @property
     def how_to_write(self) -> str:
-        """How many of what."""
+        """The limit and the items."""
         return f"JSON list of at most {self.limit}: {self.sketch}"
 
     @property
     def sketch(self) -> str:
-        """The first item stands for all."""
+        """A list with the first item's sketch."""
         return f"[{self.of.sketch}, ...]"
 
     def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
-        """Return each item."""
+        """Return the value of each item."""
         if not isinstance(given, list):
             place.refuse(self, given, f"write a {self.how_to_write}")
         if len(given) > self.limit:
@@ -76,13 +76,13 @@ class ListForm:
         return tuple(self.of.read(item, place.inside(f"[{number}]")) for number, item in enumerate(given))
 
     def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
-        """Return each item."""
+        """Return the text of each item."""
         return [self.of.written(item, style) for item in value]
 
 
 @dataclass(frozen=True)
 class TupleForm:
-    """As many items as there are forms."""
+    """A list with one item for each form."""
 
     of: tuple[ArgumentForm, ...]
 
@@ -104,20 +104,20 @@ class TupleForm:
         return f"[{', '.join(part.sketch for part in self.of)}]"
 
     def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
-        """Return each item by its form."""
+        """Return each item's value by its form."""
         if not isinstance(given, list) or len(given) != len(self.of):
             place.refuse(self, given, f"write a JSON list {self.sketch}")
         pairs = enumerate(zip(self.of, given, strict=True))
         return tuple(part.read(item, place.inside(f"[{number}]")) for number, (part, item) in pairs)
 
     def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
-        """Return each item by its form."""
+        """Return each item's text by its form."""
         return [part.written(item, style) for part, item in zip(self.of, value, strict=True)]
 
 
 @dataclass(frozen=True)
 class StructureForm:
-    """A struct, or one alternative of a union: members by name, in the order in which `make` takes them."""
+    """A struct, or one alternative of a union: members by name, in the order of `make`'s arguments."""
 
     type_name: str
     make: type[Any]
@@ -136,7 +136,7 @@ class StructureForm:
         return "{" + ", ".join(f'"{name}": {part.sketch}' for name, part in self.members) + "}"
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """Return all members, and no others; what may be null may be left out."""
+        """Return the structure from all members and no others; optional members may be missing."""
         if not isinstance(given, dict):
             place.refuse(self, given, f"write a JSON object {self.sketch}")
         names = [name for name, _ in self.members]
@@ -149,7 +149,7 @@ class StructureForm:
         return self.make(*(part.read(given.get(name), place.inside(f".{name}")) for name, part in self.members))
 
     def written(self, value: Any, style: Style) -> dict[str, Any]:
-        """Return all members."""
+        """Return the members by name."""
         attributes = type(value).__match_args__
         pairs = zip(attributes, self.members, strict=True)
         return {name: part.written(getattr(value, attribute), style) for attribute, (name, part) in pairs}
@@ -157,7 +157,7 @@ class StructureForm:
 
 @dataclass(frozen=True)
 class UnionForm:
-    """One of these structures: `{"Name": {members}}`, or the bare name where it has none."""
+    """One of several structures: `{"Name": {members}}`, or the bare name if it has no members."""
 
     of: tuple[StructureForm, ...]
 
@@ -179,7 +179,7 @@ class UnionForm:
         return " or ".join(_alternative(each) for each in self.of)
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """Return the alternative that is named."""
+        """Return the named alternative."""
         if isinstance(given, str):
             given = {given: {}}
         known = {each.type_name: each for each in self.of}
@@ -189,7 +189,7 @@ class UnionForm:
         return known[name].read(members, place.inside(f".{name}"))
 
     def written(self, value: Any, style: Style) -> Any:
-        """Return the alternative by its name."""
+        """Return the alternative under its name."""
         taken = next(each for each in self.of if each.make is type(value))
         return {taken.type_name: taken.written(value, style)} if taken.members else taken.type_name
 

@@ -1,7 +1,7 @@
-"""The keys of a validator's node, and the proof that they may be registered: what `ogpu-node key prove` prints.
+"""The keys of a validator's node, with the proof that they may be registered: the output of `ogpu-node key prove`.
 
-Invariant: what is given was checked here against the account that registers it and against the chain, so no fee
-is paid for keys that the chain refuses.
+Invariant: returned keys were checked against the registering account and the chain, so no fee is paid for keys that the
+chain refuses.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class NodeKeys:
     proof: KeysProof
 
     def as_json(self) -> str:
-        """As they are handed from the node to the wallet."""
+        """Return the JSON form in which the node hands them to the wallet."""
         return json.dumps(
             {"keys": "0x" + _KEYS.encode(self.keys).hex(), "proof": "0x" + _PROOF.encode(self.proof).hex()}
         )
 
 
 def read_node_keys(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
-    """Those in a file, or those that everybody knows of `//Name` on a chain for development.
+    """Return the keys in a file, or a development chain's public keys of `//Name`.
 
-    WalletError where there are none, or where they prove nothing for `owner` on this chain.
+    Raise WalletError if there are none, or if they prove nothing for `owner` on this chain.
     """
     if text.startswith("//"):
         return _well_known(text, owner, client)

@@ -1,4 +1,4 @@
-"""The form of a change of a parameter: its name and the value that it shall have."""
+"""The form of a parameter's change: its name and its new value."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from runtime.frame.parameter import Parameter, ParameterChange
 from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 
 NEAR = 0.6
-"""How alike a name must be to be offered instead."""
+"""The least similarity of a name that is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredParameter:
-    """A parameter, and how its values are written."""
+    """A parameter, and the form of its values."""
 
     declaration: Parameter[Any]
     form: ArgumentForm
@@ -28,7 +28,7 @@ class ParameterForm:
 
     of: Mapping[str, DeclaredParameter]
     constants: frozenset[str] = frozenset()
-    """The numbers of the chain that no call changes, by name."""
+    """The chain's constants by name, which no call changes."""
 
     type_name = "parameter"
     is_structured = True
@@ -36,7 +36,7 @@ class ParameterForm:
     sketch = '{"Pallet.parameter": value}'
 
     def read(self, given: Any, place: ArgumentPlace) -> ParameterChange:
-        """Return the parameter by its name, and its value in that one's form."""
+        """Return the change of a named parameter, with the value in the parameter's form."""
         if not isinstance(given, dict) or len(given) != 1:
             place.refuse(self, given, f"write {self.sketch}")
         ((name, value),) = given.items()
@@ -45,7 +45,7 @@ class ParameterForm:
         return ParameterChange(known.declaration, known.form.read(value, place.inside(f".{name}")))
 
     def named(self, name: str, place: ArgumentPlace) -> str:
-        """The full name of a parameter, from that or from its part behind the pallet's, if no other ends with it."""
+        """Return the full name of a parameter, from that or from its unambiguous part after the pallet's name."""
         if name in self.of:
             return name
         meant = [full for full in self.of if full.rpartition(".")[2] == name]

@@ -1,4 +1,4 @@
-"""Forms without parts: numbers, amounts, truth, accounts, bytes, text, names of an enumeration."""
+"""Forms without parts: numbers, amounts, booleans, accounts, bytes, text, names of an enumeration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True)
 class PlainForm:
-    """What all of them share: a word is never JSON, and their sketch is the name of the type."""
+    """The base of forms without parts: a word is never JSON, and the sketch is the name of the type."""
 
     type_name: str
 
@@ -27,7 +27,7 @@ class PlainForm:
 
     @property
     def sketch(self) -> str:
-        """The type stands for its value."""
+        """The type's name."""
         return self.type_name
 
 
@@ -43,7 +43,7 @@ class WholeForm(PlainForm):
         return f"0 to {_most(self.size)}"
 
     def read(self, given: Any, place: ArgumentPlace) -> int:
-        """Digits, or a number in JSON."""
+        """Return the number of digits, or of a JSON number."""
         number = _number(given)
         if number is None:
             place.refuse(self, given, "write a whole number in digits")
@@ -56,20 +56,20 @@ class WholeForm(PlainForm):
 
 @dataclass(frozen=True)
 class AmountForm(PlainForm):
-    """Grains."""
+    """An amount of money in grains."""
 
     size: int
 
     how_to_write = f"grains, or 1.5{SYMBOL}"
 
     def read(self, given: Any, place: ArgumentPlace) -> int:
-        """Grains in digits, or an amount with its unit."""
+        """Return grains from digits, or from an amount with its unit."""
         number = _number(given)
         if number is not None:
             return _in_range(self, self.size, number, place)
         amount = _AMOUNT.fullmatch(given) if isinstance(given, str) else None
         if amount is None:
-            # A bare 1.5 is refused: nobody should have to guess whether a number counts grains or oGPU.
+            # A bare 1.5 is refused: it could be grains or oGPU, and a wrong guess would cost money.
             place.refuse(self, given, f"write grains in digits, or an amount with its unit, like 1.5{SYMBOL}")
         try:
             return _in_range(self, self.size, parse_amount(amount.group(1)), place)
@@ -77,7 +77,7 @@ class AmountForm(PlainForm):
             place.refuse(self, given, str(error))
 
     def written(self, value: int, style: Style) -> str:
-        """Digits of grains for programs, which may not hold large numbers exactly; oGPU for people."""
+        """Return digits of grains for programs, whose numbers may be inexact; oGPU for people."""
         if style is Style.PROGRAMS or value > MAX_GRAINS:
             return str(value)
         return f"{format_amount(value)} {SYMBOL}"
@@ -90,7 +90,7 @@ class FlagForm(PlainForm):
     how_to_write = "true or false"
 
     def read(self, given: Any, place: ArgumentPlace) -> bool:
-        """Return a truth value, or its word."""
+        """Return a boolean, or that of its word."""
         truth = _TRUTH.get(given.lower()) if isinstance(given, str) else given
         return truth if isinstance(truth, bool) else place.refuse(self, given, "write true or false")
 
@@ -106,7 +106,7 @@ class AccountForm(PlainForm):
     how_to_write = "an address, 0x and 64 hex digits, a name of the keyring, or one like //Alice"
 
     def read(self, given: Any, place: ArgumentPlace) -> bytes:
-        """Whatever the wallet takes for an account."""
+        """Return the account of any text that the wallet accepts."""
         if not isinstance(given, str):
             place.refuse(self, given, "write an address or a name")
         try:
@@ -121,7 +121,7 @@ class AccountForm(PlainForm):
 
 @dataclass(frozen=True)
 class FixedBytesForm(PlainForm):
-    """Exactly so many bytes."""
+    """Bytes of a fixed length."""
 
     length: int
 
@@ -131,7 +131,7 @@ class FixedBytesForm(PlainForm):
         return f"0x and {2 * self.length} hex digits"
 
     def read(self, given: Any, place: ArgumentPlace) -> bytes:
-        """Hex."""
+        """Return the bytes of hex digits."""
         if not isinstance(given, str) or not given.startswith("0x"):
             place.refuse(self, given, f"write {self.how_to_write}")
         value = _from_hex(self, given, place)
@@ -140,13 +140,13 @@ class FixedBytesForm(PlainForm):
         return value
 
     def written(self, value: bytes, _style: Style) -> str:
-        """Hex."""
+        """Return hex digits."""
         return "0x" + value.hex()
 
 
 @dataclass(frozen=True)
 class BytesForm(PlainForm):
-    """At most so many bytes."""
+    """Bytes up to a limit."""
 
     limit: int
 
@@ -156,7 +156,7 @@ class BytesForm(PlainForm):
         return f"at most {self.limit} bytes: 0x and hex digits, or text"
 
     def read(self, given: Any, place: ArgumentPlace) -> bytes:
-        """Hex, or text in UTF-8."""
+        """Return the bytes of hex digits, or of text in UTF-8."""
         if not isinstance(given, str):
             place.refuse(self, given, "write 0x and hex digits, or text")
         value = _from_hex(self, given, place) if given.startswith("0x") else _utf8(self, given, place)
@@ -165,26 +165,26 @@ class BytesForm(PlainForm):
         return value
 
     def written(self, value: bytes, style: Style) -> str:
-        """Plain text for people, where it is that; else hex."""
+        """Return plain text for people, if the bytes are that; else hex."""
         text = value.decode("utf-8", errors="ignore") if style is Style.PEOPLE else ""
         is_plain = text.isascii() and text.isprintable() and text.encode() == value
-        # `0x...` and `null` would be read as something else.
+        # Text that looks like `0x...` or `null` would be read as something else.
         return text if text and is_plain and not text.startswith("0x") and text != "null" else "0x" + value.hex()
 
 
 @dataclass(frozen=True)
 class TextForm(PlainForm):
-    """Text of at most so many bytes."""
+    """Text up to a limit of bytes."""
 
     limit: int
 
     @property
     def how_to_write(self) -> str:
-        """As it is."""
+        """The limit."""
         return f"text of at most {self.limit} bytes"
 
     def read(self, given: Any, place: ArgumentPlace) -> str:
-        """As it is."""
+        """Return the text."""
         if not isinstance(given, str):
             place.refuse(self, given, "write text")
         length = len(_utf8(self, given, place))
@@ -193,7 +193,7 @@ class TextForm(PlainForm):
         return given
 
     def written(self, value: str, _style: Style) -> str:
-        """As it is."""
+        """Return the text."""
         return value
 
 
@@ -209,7 +209,7 @@ class ChoiceForm(PlainForm):
         return ", ".join(choice.name for choice in self.names)
 
     def read(self, given: Any, place: ArgumentPlace) -> IntEnum:
-        """Return a name, however it is capitalised."""
+        """Return the choice of a name, in capitals or not."""
         known = {choice.name.lower(): choice for choice in self.names}
         choice = known.get(given.lower()) if isinstance(given, str) else None
         return choice if choice is not None else place.refuse(self, given, f"write one of {self.how_to_write}")
@@ -246,5 +246,5 @@ def _utf8(form: ArgumentForm, given: str, place: ArgumentPlace) -> bytes:
     try:
         return given.encode("utf-8")
     except UnicodeEncodeError:
-        # Bytes of a command line that are no UTF-8 arrive as lone surrogates.
+        # Command-line bytes that are no UTF-8 arrive as lone surrogates.
         place.refuse(form, given, "it is not text; write 0x and hex digits")
