@@ -1,4 +1,4 @@
-"""Amounts between people (`1.5` oGPU) and the chain (150000000 grains), exactly: no float comes near money.
+"""Amounts as people write them (`1.5` oGPU) and as the chain counts them (150000000 grains), exactly, without floats.
 
 Parts are written in per cent (`7.25`) and counted in millionths.
 """
@@ -20,9 +20,9 @@ _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
 def parse_amount(text: str) -> int:
-    """Grains of an amount in oGPU: digits, and up to 8 after a point; nothing else (`1.5`, not `1,5`, `.5` or `1e3`).
+    """Return the grains of an amount in oGPU: digits, and up to 8 after a point (not `1,5`, `.5` or `1e3`).
 
-    Raises AmountError, also above the 21,000,000 oGPU that exist.
+    Raise AmountError for other text, and for more than the 21,000,000 oGPU that exist.
     """
     match = _AMOUNT.fullmatch(text)
     if match is None:
@@ -35,14 +35,17 @@ def parse_amount(text: str) -> int:
 
 
 def format_amount(grains: int) -> str:
-    """Return the shortest text that `parse_amount` turns back into `grains`; a minus sign before a negative one."""
+    """Return the shortest text that `parse_amount` reads as `grains`, with a minus sign if it is negative."""
     whole, fraction = divmod(abs(grains), GRAINS_PER_OGPU)
     decimals = f".{fraction:0{DECIMALS}}".rstrip("0").rstrip(".")
     return f"{'-' if grains < 0 else ''}{whole}{decimals}"
 
 
 def parse_percent(text: str) -> int:
-    """Millionths of a part in per cent: digits, and up to 4 after a point; AmountError, also above 100."""
+    """Return the millionths of a part in per cent: digits, and up to 4 after a point.
+
+    Raise AmountError for other text, and for more than 100.
+    """
     match = _PERCENT.fullmatch(text)
     if match is None:
         raise AmountError(f"{text!r} is not a part in per cent: write it like 5 or 7.25, with at most 4 decimals")
@@ -53,7 +56,7 @@ def parse_percent(text: str) -> int:
 
 
 def format_percent(ppm: int) -> str:
-    """Return the shortest text that `parse_percent` turns back into `ppm`, up to 100."""
+    """Return the shortest text that `parse_percent` reads as `ppm`, up to 100."""
     whole, decimals = divmod(ppm, PPM_PER_PERCENT)
     return f"{whole}.{decimals:04}".rstrip("0").rstrip(".")
 
@@ -63,4 +66,4 @@ class Grains(int):
 
 
 class BareGrains(Grains):
-    """An amount in a table whose title names the unit: twelve columns leave no room for it in each line."""
+    """An amount in a table with the unit in its title: twelve columns leave no room for it in each line."""

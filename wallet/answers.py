@@ -1,4 +1,7 @@
-"""Answers of a node as values: ValueError, TypeError, KeyError if they are none, which `RpcConnection.ask` catches."""
+"""A node's answers as values. For other JSON they raise errors that `RpcConnection.ask` catches.
+
+These are ValueError, TypeError and KeyError.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ U32_MAX = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class BlockBody:
-    """What a wallet reads of a block."""
+    """The parts of a block that a wallet reads."""
 
     height: int
     parent: bytes
@@ -22,7 +25,7 @@ class BlockBody:
 
 
 def status_of(value: RpcJson) -> tuple[str, str]:
-    """Name and block hash of a status; the hash is empty for states that have none."""
+    """Return the name and block hash of a status; the hash is empty for a status without one."""
     if isinstance(value, str):
         return value, ""
     name, detail = next(iter(value.items()))
@@ -30,21 +33,21 @@ def status_of(value: RpcJson) -> tuple[str, str]:
 
 
 def bytes_of(text: RpcJson) -> bytes:
-    """Return the bytes of an answer in hex; TypeError or ValueError for any other."""
+    """Return the bytes of a hex answer. Raise TypeError or ValueError for any other."""
     if not isinstance(text, str) or not text.startswith("0x"):
         raise ValueError("not hex")
     return bytes.fromhex(text[2:])
 
 
 def all_bytes_of(texts: RpcJson) -> list[bytes]:
-    """Return the bytes of a list in hex; none of a mapping or a text."""
+    """Return the bytes of a list in hex. Raise TypeError for a mapping or a text."""
     if not isinstance(texts, list):
         raise TypeError("no list")
     return [bytes_of(text) for text in texts]
 
 
 def hash_of(text: RpcJson) -> bytes:
-    """Return an answer that is 32 bytes."""
+    """Return an answer of 32 bytes. Raise ValueError for another length."""
     found = bytes_of(text)
     if len(found) != HASH_BYTES:
         raise ValueError("not a hash")
@@ -52,7 +55,7 @@ def hash_of(text: RpcJson) -> bytes:
 
 
 def whole_of(value: RpcJson, most: int) -> int:
-    """Return an answer that counts something, as a number or in digits."""
+    """Return an answer that is a count, as a number or in digits. Raise ValueError above `most`."""
     number = int(value) if isinstance(value, int | str) else -1
     if not 0 <= number <= most:
         raise ValueError(f"not a number from 0 to {most}")
@@ -60,20 +63,20 @@ def whole_of(value: RpcJson, most: int) -> int:
 
 
 def stored_of(item: StorageItem, raw: RpcJson) -> Any:
-    """What a compiled storage item has under a key, its default where the answer is null."""
+    """Return a compiled storage item's value, or its default if the answer is null."""
     try:
         return item.default if raw is None else item.decode(bytes_of(raw))
-    except StateCorrupted as error:  # our own state would be; here it is only what a node says
+    except StateCorrupted as error:  # that error is about our own state, but here a node's answer is wrong
         raise ValueError(str(error)) from error
 
 
 def block_body_of(answer: RpcJson) -> BlockBody:
-    """Return an answer of `chain_getBlock`."""
+    """Return the block in an answer of `chain_getBlock`."""
     header, extrinsics = answer["block"]["header"], answer["block"]["extrinsics"]
     height = whole_of(int(header["number"], 16), U32_MAX)
     return BlockBody(height, hash_of(header["parentHash"]), tuple(bytes_of(raw) for raw in extrinsics))
 
 
 def hex_of(data: bytes | None) -> str | None:
-    """As a question takes it."""
+    """Return bytes in the form of a request's parameter."""
     return None if data is None else "0x" + data.hex()

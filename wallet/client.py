@@ -1,10 +1,10 @@
-"""A chain as a wallet sees it: typed reads, signed calls, and what became of them.
+"""A chain for a wallet: typed reads, signed calls, and their outcomes.
 
-Everything is derived from the pallets' declarations: a call is built by its pallet, a storage item is read by its
-declaration (`System.account`). Invariants: nothing is signed before the node's genesis hash and versions have been read
-from it, and only for rules (`spec_version`) that this program knows; only `prepare` signs, and only for what is meant
-to be sent: a node is asked for a fee with a signature that cannot be valid. Whatever a node answers is a value, or an
-error of `wallet.rpc`.
+Everything is derived from the pallets' declarations: a pallet builds a call, and a storage item is read by its
+declaration (`System.account`). Invariants: the client signs only after it has read the node's genesis hash and
+versions, and only for rules (`spec_version`) that this program knows. Only `prepare` signs, and only extrinsics that
+are meant to be sent: the request for a fee carries a signature that cannot be valid. A node's answer becomes a value,
+or an error of `wallet.rpc`.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 from wallet.trust import DEFAULT_URL
 
 ERA_BLOCKS = 64
-FIRST_STATUS_SECONDS = 10.0  # a node that took an extrinsic says so at once
+FIRST_STATUS_SECONDS = 10.0  # a node that accepts an extrinsic reports it at once
 NEXT_STATUS_SECONDS = 30.0  # until it is in a block, and then until that is final
 NO_SIGNATURE = b"\x7f" * 64
-"""Valid under no key and for no message: ed25519 wants a scalar below its order, sr25519 a mark in the last byte."""
+"""Valid under no key and for no message: ed25519 requires a scalar below its order, sr25519 a mark in the last byte."""
 PAGE_KEYS = 500
 FINISHED = ("usurped", "dropped", "invalid", "finalityTimeout")
 
 
 class UnknownRulesError(WalletError):
-    """The node runs rules that this program does not know."""
+    """The node's rules are unknown to this program."""
 
 
 class NotIncludedError(WalletError):
-    """An extrinsic was handed in, but will not be in a block."""
+    """An extrinsic was sent, but will not be in a block."""
 
 
 class Payer(Protocol):
-    """Who would sign: a key, or a key file that nobody unlocked."""
+    """The future signer: a key, or a locked key file."""
 
     @property
     def account(self) -> bytes:
@@ -74,12 +74,12 @@ class Payer(Protocol):
 
     @property
     def scheme(self) -> Scheme:
-        """How it signs."""
+        """The signature scheme."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A signed extrinsic that nobody has seen yet; it can be in blocks from `born` to before `dies`."""
+    """A signed extrinsic that was not sent yet; blocks from `born` to before `dies` can hold it."""
 
     extrinsic: bytes
     call: bytes
@@ -88,17 +88,17 @@ class Prepared:
     born: int
     dies: int
     birth: bytes
-    """The block at `born`, which the signature covers: where it is at another height, so are both limits."""
+    """The block at `born`, which the signature covers: if it is at another height, both limits are wrong."""
 
     @property
     def hash(self) -> bytes:
-        """What it is called on the chain."""
+        """The extrinsic's hash, its name on the chain."""
         return blake2_256(self.extrinsic)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An extrinsic in a block: where, what it did, and why it failed if it did."""
+    """An extrinsic in a block: its place, its events, and its error if it failed."""
 
     extrinsic_hash: bytes
     block_hash: bytes
@@ -109,12 +109,12 @@ class Outcome:
 
     @property
     def fee(self) -> int:
-        """Grains that the signer paid, tip included."""
+        """The grains that the signer paid, tip included."""
         return next((event.actual_fee for event in self.events if isinstance(event, TransactionFeePaid)), 0)
 
     @property
     def is_success(self) -> bool:
-        """Whether the call did what it asked for."""
+        """True if the call succeeded."""
         return self.error is None
 
 
@@ -131,7 +131,10 @@ class ChainClient:
 
     @classmethod
     async def connect(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
-        """`RpcConnection.open`, and check that the node's rules are known; NodeUnreachableError, UnknownRulesError."""
+        """Connect, and check that this program knows the node's rules.
+
+        Raise NodeUnreachableError if no node answers, UnknownRulesError if the rules are unknown.
+        """
         rpc = await RpcConnection.open(url, patience)
         try:
             parameters = await rpc.call("ogpu_parameters")
@@ -149,7 +152,7 @@ class ChainClient:
             raise
 
     async def __aenter__(self) -> Self:
-        """Already connected."""
+        """Return the connected client."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -159,7 +162,7 @@ class ChainClient:
     # --- reads
 
     async def finalized(self) -> bytes:
-        """Return the id of the last final block: what balances and payments should be read at."""
+        """Return the id of the last final block, at which balances and payments should be read."""
         return await self.rpc.ask(hash_of, "chain_getFinalizedHead")
 
     async def height(self, at: bytes | None = None) -> int:
@@ -169,18 +172,18 @@ class ChainClient:
         )
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
-        """Return the value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
+        """Return the value of a storage item, or its default: `read(System.account, who)`."""
         known = self.runtime.item(item)
         key = hex_of(storage_key(known, keys))
         return await self.rpc.ask(lambda raw: stored_of(known, raw), "state_getStorage", key, hex_of(at))
 
     async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
-        """What is stored under each of a few keys, as bytes; None where nothing is."""
+        """Return the stored bytes under each of a few keys; None for an empty one."""
         found = await self._values(bytes_of, keys, at)
         return {key: found.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
-        """Return the keys that begin so, ascending, up to the page that goes beyond `most`."""
+        """Return the keys with a prefix, ascending, up to the page that exceeds `most`."""
         found: list[bytes] = []
         async for page in self._pages(prefix, at):
             found += page
@@ -189,7 +192,7 @@ class ChainClient:
         return found
 
     async def tried_at(self) -> bytes:
-        """Return the id of the block over whose state calls are tried: the best one."""
+        """Return the id of the block for dry runs of calls: the best one."""
         return await self.block_id()
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
@@ -203,13 +206,13 @@ class ChainClient:
         return await self.rpc.ask(decoded, "state_call", function, hex_of(data), hex_of(at))
 
     async def nonce(self, account: bytes) -> int:
-        """Return the nonce for the account's next extrinsic, those that wait in the pool counted."""
+        """Return the nonce for the account's next extrinsic, counting those in the pool."""
         return await self.rpc.ask(
             lambda nonce: whole_of(nonce, U32_MAX), "system_accountNextIndex", ss58.encode(account)
         )
 
     async def events(self, block: bytes) -> tuple[EventRecord, ...]:
-        """What happened in a block."""
+        """Return the events of a block."""
         records: tuple[EventRecord, ...] = await self.read(System.event_records, at=block)
         return records
 
@@ -218,27 +221,27 @@ class ChainClient:
         return await self.rpc.ask(hash_of, "chain_getBlockHash", height)
 
     async def final_ids(self, first: int, last: int) -> list[bytes]:
-        """Return the ids of the final blocks from one height to another; the node must have them."""
+        """Return the ids of the final blocks from one height to another. The node must have them."""
         return [await self.block_id(height) for height in range(first, last + 1)]
 
     async def block(self, block: bytes) -> BlockBody:
-        """Return a block that the node must have."""
+        """Return a block. The node must have it."""
         return await self.rpc.ask(block_body_of, "chain_getBlock", hex_of(block))
 
     async def block_if_known(self, block: bytes) -> BlockBody | None:
-        """Return a block, or None where the node has none of that id."""
+        """Return a block; None if the node has none with that id."""
         return await self.rpc.ask(
             lambda answer: None if answer is None else block_body_of(answer), "chain_getBlock", hex_of(block)
         )
 
     async def pending(self) -> list[bytes]:
-        """Return the hashes of what waits in the node's pool."""
+        """Return the hashes of the extrinsics in the node's pool."""
         return [blake2_256(raw) for raw in await self.rpc.ask(all_bytes_of, "author_pendingExtrinsics")]
 
     # --- writes
 
     async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
-        """A signed extrinsic, valid for about `ERA_BLOCKS` blocks from now: from here on it can be sent, by anybody."""
+        """Return a signed extrinsic, valid for about `ERA_BLOCKS` blocks; after this anybody who has it can send it."""
         extra, birth = await self._extra(key.account, nonce, tip)
         (birth_hash,) = await self.final_ids(birth, birth)
         version = self.runtime.version
@@ -255,9 +258,9 @@ class ChainClient:
         return (await self.prepare(call, key, nonce=nonce, tip=tip)).extrinsic
 
     async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:
-        """Grains that the call would cost in fees beside the tip, by the node's own reckoning.
+        """Return the grains of a call's fee without the tip, as the node computes it.
 
-        The node gets an extrinsic of the right length that no chain takes: asking is not sending.
+        The node gets an extrinsic of the right length with an invalid signature, so the request sends nothing.
         """
         extrinsic = await self._unsigned(call, payer, tip)
         return await self.rpc.ask(
@@ -265,12 +268,12 @@ class ChainClient:
         )
 
     async def _unsigned(self, call: Call, payer: Payer, tip: int) -> bytes:
-        """As long as what would be sent, and nothing that a chain takes."""
+        """Return an extrinsic of the final length that no chain accepts."""
         extra, _ = await self._extra(payer.account, None, tip)
         return self._encoded(call, extra, payer, NO_SIGNATURE)
 
     async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int]:
-        """What is signed beside the call, and the height of the block from which on it is valid."""
+        """Return the signed extension, and the height of the block from which on the extrinsic is valid."""
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())
@@ -281,13 +284,13 @@ class ChainClient:
         return encode_signed(self.runtime, call, extra, payer.account, MultiSignature(payer.scheme, signature))
 
     async def submit(self, call: Call, key: Keypair, *, until: str = "finalized", tip: int = 0) -> Outcome:
-        """Sign, hand in, and wait until it is `inBlock` or `finalized`."""
+        """Sign and send a call, and wait until it is `inBlock` or `finalized`."""
         return await self.send(await self.sign(call, key, tip=tip), until=until)
 
     async def send(self, extrinsic: bytes, *, until: str = "finalized") -> Outcome:
-        """Hand a signed extrinsic in and wait; NotIncludedError if it never will be in a block.
+        """Send a signed extrinsic and wait. Raise NotIncludedError if it will never be in a block.
 
-        NodeUnreachableError also for a node that falls silent about it: what became of it is unknown then.
+        Raise NodeUnreachableError also if the node falls silent about it: its fate is then unknown.
         """
         updates = await self.rpc.subscribe(
             "author_submitAndWatchExtrinsic", hex_of(extrinsic), unsubscribe="author_unwatchExtrinsic"
@@ -305,7 +308,7 @@ class ChainClient:
         raise NotIncludedError("the node stopped following the extrinsic")
 
     async def _next_status(self, updates: AsyncIterator[RpcJson], patience: float) -> RpcJson | None:
-        """Return the next status, or None when there will be none."""
+        """Return the next status; None after the last one."""
         try:
             async with asyncio.timeout(patience):
                 return await anext(updates, None)
@@ -313,7 +316,7 @@ class ChainClient:
             raise NodeUnreachableError(f"{self.rpc.url} said nothing of the extrinsic for {patience:.0f} s") from error
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
-        """What an extrinsic did in the block that holds it."""
+        """Return the outcome of an extrinsic in its block."""
         found = await self.block(block)
         with self.rpc.understanding("chain_getBlock"):
             index = [blake2_256(extrinsic) for extrinsic in found.extrinsics].index(extrinsic_hash)
@@ -324,15 +327,15 @@ class ChainClient:
         return Outcome(extrinsic_hash, block, found.height, index, happened, error)
 
     async def finalized_heads(self) -> AsyncIterator[RpcJson]:
-        """Return every final header from now on."""
+        """Return every later final header."""
         return await self.rpc.subscribe("chain_subscribeFinalizedHeads", unsubscribe="chain_unsubscribeFinalizedHeads")
 
     async def best_heads(self) -> AsyncIterator[RpcJson]:
-        """Return every best header from now on."""
+        """Return every later best header."""
         return await self.rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
 
     def unverified(self) -> ChainClient:
-        """Return the same node, taken at its word; that is what this client does."""
+        """Return a client that accepts the node's statements without proof: this one."""
         return self
 
     # --- reads of several values
@@ -366,7 +369,7 @@ class ChainClient:
     async def _values(
         self, decode: Callable[[RpcJson], Any], keys: Sequence[bytes], at: bytes | None
     ) -> dict[bytes, Any]:
-        """What is stored under a few keys; those where nothing is are left out."""
+        """Return the stored values of a few keys, without the empty ones."""
 
         def decoded(answer: RpcJson) -> dict[bytes, Any]:
             changes = {bytes_of(key): raw for key, raw in answer[0]["changes"]}

@@ -1,11 +1,11 @@
-"""Encrypted key files in polkadot.js' JSON format, version 3: they move between this wallet and the browser's.
+"""Encrypted key files in polkadot.js' JSON format, version 3, which this wallet and browser wallets exchange.
 
-    encoded = base64( salt 32 || N, p, r as u32 || nonce 24 || secretbox( pkcs8 ) )       key = scrypt(password)[:32]
+    encoded = base64( salt 32 || N, p, r as u32 || nonce 24 || secretbox( pkcs8 ) )    key = scrypt(password)[:32]
     pkcs8   = header 16 || secret 64 || divider 5 || public key 32
 
-Format: @polkadot/keyring (pair/encode.ts) and @polkadot/util-crypto (scrypt, xsalsa20-poly1305). What always holds: the
-cost parameters are on a list before any memory is taken, the address is checked against the unlocked key, and a wrong
-password and a damaged file give the same message.
+Format: @polkadot/keyring (pair/encode.ts) and @polkadot/util-crypto (scrypt, xsalsa20-poly1305). Invariants: the cost
+parameters are checked against a list before any memory is taken. The address is checked against the unlocked key. A
+wrong password and a damaged file give the same message.
 """
 
 import base64
@@ -66,7 +66,7 @@ class KeyFile:
 
     @property
     def name(self) -> str:
-        """The name that the owner gave it, or nothing."""
+        """The owner's name for it, or an empty text."""
         name = self.meta.get("name")
         return name if isinstance(name, str) else ""
 
@@ -85,7 +85,7 @@ def lock(
 def unlock(file: KeyFile, password: str, *others: str) -> Keypair:
     """Return the key inside, unlocked with the first password that fits.
 
-    Raises CannotUnlockError with one message for a wrong password and for damage.
+    Raise CannotUnlockError, with one message for a wrong password and for damage.
     """
     if not others:
         return _unlock(file, password)
@@ -124,7 +124,7 @@ def dump(file: KeyFile) -> bytes:
 
 
 def load(data: bytes) -> KeyFile:
-    """Read the JSON text of a key file, ours or polkadot.js', without its password. Raises KeyFileError."""
+    """Read a key file's JSON text, ours or polkadot.js', without its password. Raise KeyFileError for other text."""
     if len(data) > MAX_FILE_BYTES:
         raise KeyFileError(f"a key file has at most {MAX_FILE_BYTES:,} bytes")
     try:
@@ -165,7 +165,7 @@ def _other_kind(fields: dict[str, Any]) -> str | None:
 
 
 def _scheme(encoding: dict[str, Any]) -> Scheme:
-    """Return the scheme of an encrypted pkcs8 file; ValueError or KeyError for every other kind of file."""
+    """Return the scheme of an encrypted pkcs8 file. Raise ValueError or KeyError for every other kind of file."""
     kind, name = encoding["content"]
     if kind != "pkcs8" or encoding["type"] != ["scrypt", "xsalsa20-poly1305"] or encoding["version"] != VERSION:
         raise ValueError("another format")
@@ -173,14 +173,14 @@ def _scheme(encoding: dict[str, Any]) -> Scheme:
 
 
 def _stretch(password: str, salt: bytes, cost: ScryptCost) -> bytes:
-    """Return the key that a password stands for; bytes of a terminal that are no UTF-8 count as they are."""
+    """Return the key of a password; bytes from a terminal that are no UTF-8 count unchanged."""
     secret = password.encode(errors="surrogateescape")
     n, p, r = cost
     return hashlib.scrypt(secret, salt=salt, n=n, r=r, p=p, maxmem=_SCRYPT_MEMORY_BYTES, dklen=SecretBox.KEY_SIZE)
 
 
 def _parse_plain(file: KeyFile, plain: bytes) -> Keypair:
-    """Return the key in unlocked bytes, if it is the one that the address promises."""
+    """Return the key in unlocked bytes. Raise CannotUnlockError if it is not the address's key."""
     secret_end = len(_PKCS8_HEADER) + _SECRET_BYTES
     secret, rest = plain[len(_PKCS8_HEADER) : secret_end], plain[secret_end:]
     if not plain.startswith(_PKCS8_HEADER) or rest != _PKCS8_DIVIDER + file.account:
@@ -189,6 +189,7 @@ def _parse_plain(file: KeyFile, plain: bytes) -> Keypair:
         public_key, secret_key = secret_key_from_expanded(file.scheme, secret)
     except ValueError:
         raise CannotUnlockError(_CANNOT_UNLOCK) from None
+    # The secret key may differ from the public key beside it: only this check ties the file to its account.
     if public_key != file.account:
         raise CannotUnlockError(_CANNOT_UNLOCK)
     return Keypair(file.scheme, public_key, secret_key)

@@ -1,4 +1,4 @@
-"""A key that signs: what the parts of the wallet hand around. Its secret shows in no print, log or comparison."""
+"""A signing key. Its secret appears in no print, log or comparison."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -31,9 +31,9 @@ class Keypair:
         return ss58.encode(self.public_key)
 
     def sign(self, message: bytes) -> bytes:
-        """The 64-byte signature of `message` as it is; what an extrinsic or a domain signs is built elsewhere."""
+        """Return the 64-byte signature of exactly `message`; other code builds payloads of extrinsics and domains."""
         return signatures.sign(self.scheme, self.public_key, self.secret_key, message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """No pickling: a secret leaves the process in a key file or not at all."""
+        """Refuse pickling: a secret leaves the process only in a key file."""
         raise TypeError("a key is not pickled; write it to a key file")

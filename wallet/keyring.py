@@ -58,10 +58,10 @@ class Keyring:
     def import_file(
         self, name: str, source: Path, *passwords: str, before_stored: Callable[[KeyFile], None] = lambda _: None
     ) -> KeyFile:
-        """Copy a key file, such as one exported by a browser wallet; it keeps its password.
+        """Copy a key file, such as a browser wallet's export; it keeps its password.
 
-        It is unlocked first: an address that is not its key's, or a damaged copy, is found out now and not when the
-        key is needed. CannotUnlockError.
+        It is unlocked first, so that a wrong address or a damaged copy is found at once, not when the key is needed.
+        Raise CannotUnlockError if that fails.
         """
         try:
             with source.open("rb") as stream:
@@ -74,7 +74,7 @@ class Keyring:
         return file
 
     def get(self, name: str) -> KeyFile:
-        """Return the locked key of a name: enough to know account and scheme."""
+        """Return the locked key of a name, which shows account and scheme."""
         path = self._path(name)
         try:
             return keyfile.load(read_private(path, MAX_FILE_BYTES))
@@ -86,14 +86,14 @@ class Keyring:
         return keyfile.unlock(self.get(name), *passwords)
 
     def remove(self, name: str) -> None:
-        """Delete a key file; without its phrase or another copy the key is gone."""
+        """Delete a key file; without its phrase or another copy the key is lost."""
         try:
             self._path(name).unlink()
         except FileNotFoundError:
             raise self._missing(name) from None
 
     def _missing(self, name: str) -> KeyringError:
-        """What to say of a name that no key has: which names there are, or how to have one."""
+        """Return the error for an unknown name, with the known names or the way to a first key."""
         known = self.names()
         shown = ", ".join(known[:NAMES_SHOWN]) + (", …" if len(known) > NAMES_SHOWN else "")
         next_step = f"there are: {shown}" if known else "`new` makes one, `import` takes one in"

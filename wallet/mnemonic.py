@@ -1,7 +1,7 @@
-"""Recovery phrases: BIP-39 words, and the secret that Substrate wallets make of them.
+"""Recovery phrases: BIP-39 words, and the secret that Substrate wallets derive from them.
 
-Words, checksum and lengths are BIP-39's (https://github.com/bitcoin/bips/blob/master/bip-0039.mediawiki). The step from
-there is Substrate's own: PBKDF2 runs over the entropy, not over the words, and its first 32 bytes are the secret.
+Words, checksum and lengths are BIP-39's (https://github.com/bitcoin/bips/blob/master/bip-0039.mediawiki). The next step
+is Substrate's own: PBKDF2 runs over the entropy, not over the words, and its first 32 bytes are the secret.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ def generate(words: int = 12) -> str:
 def entropy_of(phrase: str) -> bytes:
     """Return the 16 to 32 bytes of the words, in capitals or not.
 
-    PhraseError names an unknown word, or a wrong checksum.
+    Raise PhraseError for an unknown word, which it names, or a wrong checksum.
     """
     if len(phrase) > MAX_PHRASE_CHARACTERS:
         raise PhraseError("the phrase is too long: it has at most 24 words")

@@ -1,7 +1,7 @@
 """Passwords from files.
 
-A password file is a file that only its owner may read, a pipe of one's own, a link to either, or any file below
-`/run/secrets` or `/run/credentials`, where Docker, Kubernetes and systemd put secrets with modes of their choice.
+A password file is a file that only its owner may read, or an own pipe, or a link to either. It may also be any file
+below `/run/secrets` or `/run/credentials`, where Docker, Kubernetes and systemd put secrets with modes of their choice.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MARK = "\ufeff"  # Windows' editors put it before a text
 
 
 def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
-    """Return a file's password, then the same text with a byte order mark and final CR, as older programs took it.
+    """Return a file's password, and then the same text with a byte order mark and final CR, as older programs read it.
 
-    Raises WalletError, with the path.
+    Raise WalletError, with the path, if there is none.
     """
     try:
         raw = _read(path, limit_bytes)
@@ -38,7 +38,7 @@ def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[s
 
 
 def _read(path: Path, limit_bytes: int) -> bytes:
-    """Return the bytes of one opened file; nothing is judged by a second look at its path alone."""
+    """Return the bytes of one opened file; all checks use its descriptor, so a swapped path cannot deceive them."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
@@ -46,7 +46,7 @@ def _read(path: Path, limit_bytes: int) -> bytes:
             check_private(path, found, may_be_pipe=True)
         is_pipe = stat.S_ISFIFO(found.st_mode)
         if is_pipe:
-            # A named pipe has no writer yet. Nothing else may make the program wait.
+            # A named pipe may have no writer yet. No other kind of file may make the program wait.
             select.select([descriptor], [], [])
             os.set_blocking(descriptor, True)
         raw = read_limited(path, file.read(limit_bytes + 1), limit_bytes)
@@ -56,7 +56,7 @@ def _read(path: Path, limit_bytes: int) -> bytes:
 
 
 def _is_secret(path: Path, found: os.stat_result) -> bool:
-    """Return whether an open file lies in a folder for containers' or services' secrets, whose mode protects it."""
+    """Return whether an open file is in a folder for secrets of containers or services, which protect it."""
     place = path.resolve()
     is_there = any(place.is_relative_to(folder) for folder in SECRET_FOLDERS)
     return is_there and os.path.samestat(place.stat(), found)

@@ -1,4 +1,4 @@
-"""Files that only their owner can read, written whole or not at all, and on the disk when a function here returns."""
+"""Files that only their owner can read, written whole or not at all, and on disk when a function here returns."""
 
 import fcntl
 import os
@@ -16,11 +16,11 @@ FOLDER_OWNER_ONLY = 0o700
 
 
 def write_new(path: Path, data: bytes, before_named: Callable[[], None] = lambda: None) -> None:
-    """Create the file `path` with mode 0600; FileExistsError, and nothing changed, if there is one already.
+    """Create the file `path` with mode 0600. Raise FileExistsError, and change nothing, if it exists.
 
-    The bytes are on the disk when this returns. At no time does another user see them or anybody a part of them.
-    `before_named` runs once they are there, and before the file is; if it raises, nothing is left of them.
-    KeyFileError where the file cannot be written.
+    The bytes are on disk when this returns. No other user ever sees them, and no reader sees a part of them.
+    `before_named` runs after they are written and before the file appears. If it raises, nothing is left. Raise
+    KeyFileError if the file cannot be written.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with _told_as_key_file_error(path):
@@ -47,7 +47,7 @@ def _told_as_key_file_error(path: Path) -> Iterator[None]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Give the file `path` these bytes, mode 0600; a crash leaves the old file or the new one."""
+    """Replace the file at `path`, mode 0600; a crash leaves the old file or the new one."""
     make_folder(path.parent)
     draft = path.with_name(f".{path.name}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, OWNER_ONLY)
@@ -60,7 +60,10 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path, limit_bytes: int) -> bytes:
-    """Return the bytes of a plain file of ours that nobody else may read. Raises KeyFileError, or FileNotFoundError."""
+    """Return the bytes of a plain file of this user that no other user can read.
+
+    Raise FileNotFoundError if it is missing, and KeyFileError for any other file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -76,14 +79,14 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
 
 
 def read_limited(path: Path, data: bytes, limit_bytes: int) -> bytes:
-    """`data`, unless it is longer than a file of this kind can be."""
+    """Return `data`. Raise KeyFileError if it is too long for a file of its kind."""
     if len(data) > limit_bytes:
         raise KeyFileError(f"{path} is larger than {limit_bytes:,} bytes: it is another kind of file")
     return data
 
 
 def check_private(path: Path, found: os.stat_result, *, may_be_pipe: bool = False) -> None:
-    """Raise KeyFileError unless an open file is a regular file of ours that nobody else may read."""
+    """Raise KeyFileError unless an open file is a regular file of this user that no other user can read."""
     if not (stat.S_ISREG(found.st_mode) or (may_be_pipe and stat.S_ISFIFO(found.st_mode))):
         raise KeyFileError(f"{path} is not a plain file")
     if found.st_uid != os.geteuid():
@@ -93,16 +96,16 @@ def check_private(path: Path, found: os.stat_result, *, may_be_pipe: bool = Fals
 
 
 def make_folder(folder: Path) -> None:
-    """It and those above it that are missing, mode 0700; `parents=True` would open those above to everybody."""
+    """Create a folder and its missing parents, mode 0700; `parents=True` would open the parents to other users."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_OWNER_ONLY, exist_ok=True)
 
 
 def lock_file(path: Path) -> int:
-    """Open a private file, made if it is missing, for this process alone; BlockingIOError while another one has it.
+    """Open and lock a private file, created if missing. Raise BlockingIOError while another process has the lock.
 
-    Closing the returned descriptor gives the file free.
+    Closing the returned descriptor releases the lock.
     """
     make_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
@@ -120,7 +123,7 @@ def own_opener(path: str, flags: int) -> int:
 
 
 def forbid_core_dumps() -> None:
-    """Disable core dumps, which would hold keys, for this process and its children; nothing undoes it."""
+    """Disable core dumps, which would hold keys, for this process and its children; this cannot be undone."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -136,7 +139,7 @@ def close_folder(folder: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk."""
+    """Sync a folder, so that its file names are on disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

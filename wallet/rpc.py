@@ -1,8 +1,8 @@
 """A JSON-RPC 2.0 connection to a node, over WebSocket.
 
-Invariant: every call ends, with its result, with `RpcError` (the node said no) or with `NodeUnreachableError`
-(the connection is gone, or what came over it makes no sense: `OddAnswerError`); a subscription ends the same ways. One
-task reads; callers wait on futures. `RpcConnection.ask` is the one place where an answer becomes a value.
+Invariants: every call ends with its result, with `RpcError` (the node refused) or with `NodeUnreachableError` (the
+connection broke, or the answer is malformed: `OddAnswerError`). A subscription ends in the same ways. One task reads,
+and callers wait on futures. Only `RpcConnection.ask` turns an answer into a value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CALL_SECONDS = 20.0
 GOODBYE_SECONDS = 1.0
 SUBSCRIPTION_ITEMS = 4096
 TOO_MANY = frozenset({429, 503})
-"""Statuses of HTTP with which a full server turns clients away."""
+"""HTTP statuses with which a full server refuses clients."""
 
 
 class NodeUnreachableError(ConnectionError):
@@ -48,7 +48,7 @@ class NodeRefusesError(NodeUnreachableError):
 
 
 class OddAnswerError(NodeUnreachableError):
-    """What the node answered is no answer to what it was asked: as good as none."""
+    """The node's answer does not fit the request: it counts as no answer."""
 
 
 class RpcError(Exception):
@@ -69,12 +69,12 @@ class RpcConnection:
         """Use `open`."""
         self.url = url
         self.patience = patience
-        """Seconds that a call may take; CALL_SECONDS where it is None."""
+        """Seconds that a call may take; CALL_SECONDS if it is None."""
         self._socket = socket
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[RpcJson]] = {}
         self._queues: dict[str, asyncio.Queue[RpcJson]] = {}
-        self._early: dict[str, list[RpcJson]] = {}  # items that overtook the answer to their subscription
+        self._early: dict[str, list[RpcJson]] = {}  # items that arrived before the answer to their subscription
         self._subscribing = 0
         self._reader = asyncio.create_task(self._read())
 
@@ -82,7 +82,8 @@ class RpcConnection:
     async def open(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
         """Connect, also to an address with `http://`: one port serves both.
 
-        `NodeUnreachableError` names the silent address, here and after `patience` seconds of a call.
+        Raise `NodeUnreachableError`, which names the address, if no node answers. Later calls raise it after `patience`
+        seconds.
         """
         url = socket_url(url)
         try:
@@ -101,29 +102,29 @@ class RpcConnection:
         return cls(url, socket, patience)
 
     async def __aenter__(self) -> Self:
-        """Already open."""
+        """Return the open connection."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the connection."""
         await self.close()
 
     @property
     def is_open(self) -> bool:
-        """False once the connection is gone; a new one is needed then."""
+        """False after the connection ended; a new one is needed then."""
         return not self._reader.done()
 
     async def ask(self, read: Callable[[RpcJson], T], method: str, *params: RpcJson) -> T:
-        """Return the result of `method` as `read` understands it; OddAnswerError where it does not."""
+        """Return the result of `method`, decoded by `read`. Raise OddAnswerError if `read` fails."""
         answer = await self.call(method, *params)
         with self.understanding(method):
             return read(answer)
 
     @contextlib.contextmanager
     def understanding(self, what: str) -> Iterator[None]:
-        """Whatever reading an answer raises is an `OddAnswerError`: the other side chose every byte of it."""
+        """Turn any decoding error inside into `OddAnswerError`: the other side chose every byte of the answer."""
         try:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -132,12 +133,12 @@ class RpcConnection:
             ) from error
 
     async def call(self, method: str, *params: RpcJson) -> RpcJson:
-        """Return the result of `method`, as it came."""
+        """Return the undecoded result of `method`."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
         number, patience = next(self._ids), self.patience or CALL_SECONDS
         future: asyncio.Future[RpcJson] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, even if nobody waits
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved, also without a waiter
         self._waiting[number] = future
         try:
             await self._socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
@@ -151,7 +152,7 @@ class RpcConnection:
             self._waiting.pop(number, None)
 
     async def subscribe(self, method: str, *params: RpcJson, unsubscribe: str) -> AsyncIterator[RpcJson]:
-        """Start a subscription; gives its items until closed (`aclose` ends it at the node too)."""
+        """Start a subscription, and return its items until closed (`aclose` also ends it at the node)."""
         self._subscribing += 1
         try:
             key = str(await self.call(method, *params))
@@ -166,7 +167,7 @@ class RpcConnection:
         return self._items(key, queue, unsubscribe)
 
     async def close(self) -> None:
-        """End the connection; whoever waits gets `NodeUnreachableError`."""
+        """End the connection; waiting callers get `NodeUnreachableError`."""
         await self._socket.close()
         await asyncio.gather(self._reader, return_exceptions=True)
 
@@ -180,7 +181,7 @@ class RpcConnection:
         finally:
             self._queues.pop(key, None)
             if self.is_open:
-                # Nobody waits for the end of it: a node that fell silent would be waited for twice.
+                # A short wait only: a node that fell silent would otherwise cost a second full wait.
                 with contextlib.suppress(NodeUnreachableError, RpcError, TimeoutError):
                     async with asyncio.timeout(GOODBYE_SECONDS):
                         await self.call(unsubscribe, key)
@@ -203,7 +204,7 @@ class RpcConnection:
                 queue.put_nowait(error)
 
     def _take(self, message: RpcJson) -> None:
-        """Hand one message to whom it is for."""
+        """Pass one message to its call or subscription."""
         if "method" in message:
             params = message["params"]
             self._take_item(str(params["subscription"]), params["result"])

@@ -1,8 +1,8 @@
-"""What was signed and may be on its way: on the disk before it is sent, until its fate is known for sure.
+"""Signed extrinsics that may be on their way: on disk before they are sent, until their fate is certain.
 
-Invariants: a note is there before any node sees the extrinsic; one process at a time holds a note, so what another
-process is sending right now is nobody else's to finish. Looking at a note locks it for a moment, and so does taking it:
-processes do either one after another.
+Invariants: a note exists before any node sees the extrinsic. One process at a time holds a note, so no other process
+finishes an extrinsic that one is sending. Reading and taking a note lock the folder for a moment, so processes do
+either one after another.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class SentNotes:
     """The notes of one chain in a folder."""
 
     def __init__(self, folder: Path, genesis_hash: bytes) -> None:
-        """The folder need not be there yet."""
+        """Create it; the folder need not exist."""
         self.folder = folder / genesis_hash.hex()
 
     @contextlib.contextmanager
     def noted(self, prepared: Prepared) -> Iterator[None]:
-        """Write a note, and hold it meanwhile; it stays until `forget`."""
+        """Write a note, and hold it inside the block; it stays until `forget`."""
         path = self.path_of(prepared)
         with contextlib.ExitStack() as holding:
             with self._alone():
@@ -43,7 +43,10 @@ class SentNotes:
             yield
 
     def unsettled(self, account: bytes) -> list[Prepared]:
-        """What this account signed and nobody is sending now, lowest nonce first; WalletError for a damaged note."""
+        """Return this account's noted extrinsics that no process is sending, lowest nonce first.
+
+        Raise WalletError if a note is damaged.
+        """
         found = []
         with self._alone():
             for path in sorted(self.folder.glob("*.json"))[:NOTES_MAX]:
@@ -53,16 +56,16 @@ class SentNotes:
         return sorted(found, key=lambda prepared: prepared.nonce)
 
     def forget(self, prepared: Prepared) -> None:
-        """Its fate is known."""
+        """Delete a note, whose extrinsic's fate is certain."""
         self.path_of(prepared).unlink(missing_ok=True)
 
     def path_of(self, prepared: Prepared) -> Path:
-        """Where its note is."""
+        """Return the path of a note."""
         return self.folder / f"{prepared.hash.hex()}.json"
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Wait until no other process looks at notes or takes one. WalletError if the folder cannot be made."""
+        """Hold the folder's lock for reading and taking notes. Raise WalletError if the folder cannot be created."""
         try:
             make_folder(self.folder)
             descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -77,7 +80,7 @@ class SentNotes:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[bool]:
-    """Return whether this process could take the note for itself; it has it until the block ends."""
+    """Yield whether this process could take the note; it holds it until the block ends."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         try:

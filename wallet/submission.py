@@ -1,9 +1,9 @@
-"""Sending a call once: what is signed is noted first, and a second try finishes the first one instead of repeating it.
+"""Sending a call once: a signed call is noted first, and a second try finishes the first one instead of repeating it.
 
-Invariant: of one call at most one extrinsic of an account is alive. A note goes only when the final chain shows that
-its extrinsic is in a block, or never can be: what a node says meanwhile, `invalid` included, is not taken for that. The
-final chain is as true as the client's reads of it: a `VerifiedClient` has the nonce proved, and looks at the extrinsics
-that headers commit to, down from one that is certified.
+Invariant: at most one extrinsic of an account for a call is alive. A note is deleted only when the final chain shows
+that its extrinsic is in a block, or never can be. A node's other statements, such as `invalid`, do not count. The final
+chain is as reliable as the client's reads: a `VerifiedClient` proves the nonce, and reads the extrinsics of headers
+below a certified one.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ Tell = Callable[[str], None]
 
 
 class UnsettledError(WalletError):
-    """What was signed may be on its way; what became of it is not known."""
+    """A signed extrinsic may be on its way; its fate is not known."""
 
 
 async def send_once(
     client: ChainClient, call: Call, key: Keypair, notes: SentNotes, tell: Tell, *, tip: int = 0
 ) -> Outcome:
-    """Sign a call, note it, send it, wait until it is final; or finish the same call of an earlier try.
+    """Sign a call, note it, send it, and wait until it is final; or finish the same call of an earlier try.
 
-    `tell` hears of an earlier try. UnsettledError where the connection ends before the fate is known, RpcError and
-    NotIncludedError as `ChainClient.send`: after all three the same call again is safe.
+    `tell` receives a message about an earlier try. Raise UnsettledError if the connection ends before the fate is
+    known, and RpcError and NotIncludedError as `ChainClient.send` does. After all three the same call is safe to
+    repeat.
     """
     encoded = client.runtime.call_codec.encode(call)
     for earlier in notes.unsettled(key.account):
@@ -57,14 +58,14 @@ async def send_once(
 async def _finish(
     client: ChainClient, earlier: Prepared, notes: SentNotes, tell: Tell, *, is_wanted: bool
 ) -> Outcome | None:
-    """What became of an earlier try; None where nothing did and nothing can, or where it is another call's."""
+    """Return the outcome of an earlier try; None if it can have none any more, or if it is another call's."""
     name = f"0x{earlier.hash.hex()}"
     final = await client.finalized()
     height = await client.height(final)
     account: AccountInfo = await client.read(System.account, earlier.signer, at=final)
     is_over = account.nonce > earlier.nonce or height >= earlier.dies
     lived = await _lived(client, earlier, height) if is_over else []
-    is_bound = lived[:1] == [earlier.birth]  # eras repeat, and the heights in a note are some node's word
+    is_bound = lived[:1] == [earlier.birth]  # eras repeat, and the heights in a note come from a node
     if not is_wanted:
         if is_bound:
             notes.forget(earlier)
@@ -92,7 +93,7 @@ async def _finish(
 
 
 async def _lived(client: ChainClient, prepared: Prepared, height: int) -> list[bytes]:
-    """Return the final blocks from the one that an extrinsic is bound to up to the last that could hold it."""
+    """Return the final blocks from the extrinsic's birth block to the last that could hold it."""
     if prepared.born > height:
         return []
     return await client.final_ids(prepared.born, min(height, prepared.dies - 1))
@@ -107,7 +108,7 @@ async def block_with(client: ChainClient, blocks: Sequence[bytes], extrinsic: by
 
 
 async def _outcome_of(client: ChainClient, block: bytes, earlier: Prepared, note: Path) -> Outcome:
-    """What an extrinsic of an earlier try did; where its block's events are gone, only that it is there."""
+    """Return the outcome of an earlier try's extrinsic. Raise UnsettledError if its block's events are gone."""
     try:
         return await client.outcome(block, earlier.hash)
     except RpcError as error:
@@ -134,7 +135,7 @@ async def _hand_in(client: ChainClient, prepared: Prepared) -> Outcome:
 
 
 async def _included(client: ChainClient, prepared: Prepared) -> Outcome:
-    """Return the node has it already and tells nobody twice: look at the final chain until it is there."""
+    """Poll the final chain until it holds an extrinsic that the node already has and reports to no second watcher."""
     while True:
         final = await client.finalized()
         height = await client.height(final)
@@ -156,7 +157,7 @@ def _unsettled(prepared: Prepared, error: BaseException) -> UnsettledError:
 
 
 def inner_failure(runtime: Runtime, events: Iterable[Any]) -> str | None:
-    """Why a call inside one that succeeds all the same was not made: Root's, or a batch's; None where none failed."""
+    """Return the failure of a call inside a successful call, Root's or a batch's; None if none failed."""
     for happened in events:
         if isinstance(happened, Sudid) and happened.sudo_result is not None:
             return f"Root was refused: {describe_error(runtime, happened.sudo_result)}"

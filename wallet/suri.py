@@ -1,7 +1,7 @@
 """Secrets as text, in the form that Substrate's tools share: `phrase//hard/soft///password`.
 
-The phrase may be a 0x-prefixed 32-byte seed instead; with no phrase at all the development phrase stands in, so that
-`//Alice` is everybody's Alice. Reference: https://docs.polkadot.com/polkadot-protocol/parachain-basics/accounts/.
+The phrase may be a 0x-prefixed 32-byte seed instead. Without a phrase the development phrase is used, so `//Alice` is
+the same Alice in every tool. Reference: https://docs.polkadot.com/polkadot-protocol/parachain-basics/accounts/.
 """
 
 import re
@@ -28,7 +28,7 @@ _ED25519_HARD = bytes([len("Ed25519HDKD") << 2]) + b"Ed25519HDKD"  # the SCALE t
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """One step of a path: a 32-byte chain code, `hard` if the parent's public key cannot find the child's."""
+    """One step of a path: a 32-byte chain code; `hard` if the parent's public key cannot derive the child's."""
 
     chain_code: bytes
     hard: bool
@@ -44,7 +44,7 @@ class Suri:
 
 
 def keypair_from_suri(text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
-    """Return the key of a secret. Raises SuriError or PhraseError; no message contains any of the secret."""
+    """Return the key of a secret. Raise SuriError or PhraseError, whose messages contain no part of the secret."""
     suri = parse(text)
     keypair = Keypair.from_seed(scheme, _seed(suri))
     for junction in suri.junctions:
@@ -53,7 +53,7 @@ def keypair_from_suri(text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
 
 
 def parse(text: str) -> Suri:
-    """Split a secret into its parts; whether the phrase is a phrase is not looked at here."""
+    """Split a secret into its parts, without checking the phrase."""
     if len(text) > MAX_CHARACTERS:
         raise SuriError(f"the secret is too long: at most {MAX_CHARACTERS} characters")
     match = _FORM.fullmatch(text)
@@ -66,9 +66,9 @@ def parse(text: str) -> Suri:
 
 
 def _junction(hard: bool, name: str) -> Junction:
-    """A number counts as u64, anything else as SCALE text; zero-padded to 32 bytes, or hashed where it is longer.
+    """Return a step: a number is u64, other text is SCALE; zero-padded to 32 bytes, or hashed if it is longer.
 
-    Where public tools make different keys of one step, that step is refused.
+    Raise SuriError for a step of which public tools derive different keys.
     """
     if name.startswith("0x"):
         raise SuriError("tools disagree on what a path step that begins with 0x means")
@@ -83,7 +83,7 @@ def _junction(hard: bool, name: str) -> Junction:
 
 
 def _compact_length(length: int) -> bytes:
-    """SCALE compact of a length below 2^14, which MAX_CHARACTERS keeps it."""
+    """Return the SCALE compact form of a length below 2^14, a bound that MAX_CHARACTERS keeps."""
     return bytes([length << 2]) if length < 64 else (length << 2 | 1).to_bytes(2, "little")
 
 
@@ -101,7 +101,7 @@ def _seed(suri: Suri) -> bytes:
 
 @cache
 def _development_seed() -> bytes:
-    """Return the seed that everybody knows: simulations and tests make thousands of keys of it, and it takes 1 ms."""
+    """Return the public development seed: simulations and tests derive thousands of keys from it, at 1 ms each."""
     return mnemonic.mini_secret(DEV_PHRASE)
 
 

@@ -1,8 +1,8 @@
-"""What the chain would say to calls, without sending them: this program's rules over the state that the node shows.
+"""Dry runs of calls: this program executes the chain's rules over the state that the node returns.
 
-It is the newest final state where the node has to prove it, else that of its best block. What the rules read of it is
-fetched when it is first missed, and then they run again. Always: every value is of one block, and nothing is sent. A
-trial tells what would happen now, and no more: by the time that the calls are in a block others may have come first.
+The state is the newest final one if the node has to prove it, else that of its best block. A missing value is fetched
+when the rules first read it, and then they run again. Invariant: all values are of one block, and nothing is sent. A
+dry run shows the result at present: other extrinsics may come before the calls.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from wallet.refusals.sentences import sentence_of
 
 Found = TypeVar("Found")
 READS_MAX = 2_000
-"""Values that one trial fetches at most, and keys of one list."""
+"""The most values that one trial fetches, and the most keys of one list."""
 LISTED_FIRST = 100
-"""So many keys of a list are fetched at first; more, twice as many each time, only for who reads on."""
+"""Keys in the first page of a list. Each further page has twice as many, because most readers need only the first."""
 ACCOUNT_BYTES = 32
 MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
-"""What more money, or free money, would mend: only then is it told how much there is."""
+"""Errors that more or free money would correct: only with these the refusal names the available amount."""
 
 
 class TrialError(WalletError):
-    """The calls read more of the state than a trial fetches, or something that is no state of this chain."""
+    """The calls read more of the state than a trial fetches, or the node's answer is no state of this chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldChange:
-    """So many grains more, or fewer, that an account holds for a reason, for all its cases together."""
+    """The change, in grains, of an account's holds for one reason, summed over their cases."""
 
     account: bytes
     reason: HoldReason
@@ -50,18 +50,18 @@ class HeldChange:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of calls: how many grains left the signer's free balance, and which of them the chain would refuse."""
+    """The result of a dry run: the grains that left the signer's free balance, and the first refusal."""
 
     amount: int = 0
     refusal: str | None = None
     held: tuple[HeldChange, ...] = ()
-    """What they locked and set free, of the signer and of others, by account and reason."""
+    """The changes in holds, of the signer and of others, by account and reason."""
     returned: int = 0
-    """Grains of the fee that come back, because the last call does less than its weight allows."""
+    """The grains of the fee that are returned because the last call used less than its weight."""
 
 
 class _MissingValueError(Exception):
-    """A value was read that is not here yet."""
+    """A value is read that was not fetched yet."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__(key.hex())
@@ -69,7 +69,7 @@ class _MissingValueError(Exception):
 
 
 class _MissingKeysError(_MissingValueError):
-    """More keys under a prefix were asked for than are here."""
+    """More keys under a prefix are read than were fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ _NOT_LISTED = _Listed([], is_whole=False)
 
 @dataclass(slots=True)
 class _Fetched:
-    """Implements `StateReader` over what was fetched so far."""
+    """A `StateReader` over the values fetched so far."""
 
     values: dict[bytes, bytes | None] = field(default_factory=dict)
     prefixes: dict[bytes, _Listed] = field(default_factory=dict)
@@ -105,13 +105,13 @@ class _Fetched:
 
 
 async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int = 0, tip: int = 0) -> Trial:
-    """Make the calls in order, as the next block would, after fee and tip were taken; the first that fails ends it.
+    """Execute the calls in order, as the next block would after fee and tip; the first failure ends it.
 
-    TrialError if that cannot be told from what the node answers.
+    Raise TrialError if the node's answers do not allow that.
     """
     try:
         return await _attempted(client, calls, signer, fee, tip)
-    # A node that lies may answer anything: a state in which what always holds does not, or values that are none.
+    # A dishonest node can return any bytes: values of the wrong type, or a state that breaks an invariant.
     except (StateCorrupted, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise TrialError(
             f"the state that the node shows makes no sense ({in_words(error)}): ask another node"
@@ -124,8 +124,11 @@ async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, 
 
 
 async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Found]) -> Found:
-    """What `work` finds with this program's rules over the state of a block; TrialError if it reads too much of it."""
-    # The state of block 0 does not name its own hash: the next block writes it down before anything is executed.
+    """Return the result of `work`, with this program's rules over the state of a block.
+
+    Raise TrialError if it reads too many values.
+    """
+    # The state of block 0 does not hold its own hash: the next block stores it before anything is executed.
     state = _Fetched({client.runtime.item(System.block_hash).key(0): client.genesis_hash})
     numbers = tuple(item.prefix for item in client.runtime.parameters.items.values())
     while len(state.values) <= READS_MAX:
@@ -139,7 +142,7 @@ async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Fou
             found = await client.raw_keys(missing.key, at=at, most=most)
             state.prefixes[missing.key] = _Listed(found, is_whole=len(found) <= most)
         except _MissingValueError as missing:
-            # who reads one parameter reads many: fetched one by one they were half of a trial's questions
+            # a reader of one parameter reads many: fetched one by one, they were half of a trial's requests
             keys = numbers if missing.key in numbers else (missing.key,)
             state.values.update(await client.raw(keys, at=at))
     raise TrialError(f"the calls read more than {READS_MAX:,} values")
@@ -178,7 +181,7 @@ def _returned(bound: Bound, call: Call, done: PostDispatch, fee: int) -> int:
 
 
 def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:
-    """What is held now and was not in the state, for every account whose holds were written."""
+    """Return the change in holds of every account that the calls touched."""
     holds, found = bound[Balances].holds, []
     for key, now in list(bound.overlay.changed_values(holds.prefix)):
         sums: dict[HoldReason, int] = {}

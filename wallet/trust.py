@@ -1,4 +1,4 @@
-"""A node's address, and the proofs that a program asks of it. Light: command lines import it first."""
+"""A node's address, and the proofs that a program requires of it. Few imports: command lines import it first."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ WEB_SOCKETS = {"http": "ws", "https": "wss"}
 
 
 def socket_url(address: str) -> str:
-    """Return the WebSocket address of a node for an HTTP or a WebSocket address, or for one without a scheme."""
+    """Return the WebSocket address of a node from an HTTP or WebSocket address, or from one without a scheme."""
     scheme, is_parted, rest = address.partition("://")
     return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{address}"
 
 
 def hash_typed(text: str) -> bytes | None:
-    """Return the 32 bytes that a person means by 64 hexadecimal digits, with or without 0x; None for anything else."""
+    """Return the 32 bytes of 64 hexadecimal digits, with or without 0x; None for any other text."""
     try:
         found = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
@@ -27,10 +27,10 @@ def hash_typed(text: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The folder that knows the chain, a genesis hash that was given beforehand, or the node's word."""
+    """The basis of trust: the folder that knows the chain, a genesis hash from the user, or the node alone."""
 
     folder: Path
     genesis: bytes | None = None
     is_blind: bool = False
     checkpoint: bytes | None = None
-    """The hash of a recent final block that somebody vouches for."""
+    """The hash of a recent final block from a source that the user trusts."""

@@ -1,9 +1,8 @@
-"""A client that believes its node only what it can check: which chain, what its final state says, what a call did.
+"""A client that accepts only proved statements of its node: the chain, the final state, the outcomes of calls.
 
-What always holds, unless the user said `--trust-node`: the chain is the one that the folder met first; whatever is read
-or asked of a runtime API is proved, for the newest final block where no block is named; an outcome is one in a final
-block; a fee and a trial are reckoned here, over the newest final state. On the node's word alone stands what it says of
-blocks that are not final yet.
+Invariants, unless the user passed `--trust-node`: the chain is the one of the folder's first use. Every read and
+runtime API is proved, at the newest final block if none is named. An outcome is one in a final block. A fee and a trial
+are computed here, over the newest final state. Only statements about blocks that are not final yet remain unproved.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from wallet.trust import Trust
 
 VIEWS_KEPT = 16
 LISTS_KEPT = 4
-KEPT_ENTRIES_MAX = 16_384  # of one of them: a longer list is asked for anew
+KEPT_ENTRIES_MAX = 16_384  # of one list; a longer one is requested again
 NONCES_AHEAD_MAX = 4096
-"""How many extrinsics of an account may wait in a pool, by its node: more is a nonce that would never come."""
+"""The most extrinsics of an account that may wait in a pool: a nonce further ahead could never be used."""
 
 Warn = Callable[[str], None]
 
@@ -49,13 +48,14 @@ class VerifiedClient(ChainClient):
     _folder: Path
     _seen: SeenBlock | None = None
     _is_doubted = False
-    """Whether the age of the newest final block was told: once, until there is a young one."""
+    """True after a warning about the newest final block's age, until there is a recent one."""
 
     @classmethod
     async def connect_by(cls, url: str, trust: Trust, tell: Warn, patience: float | None = None) -> Self:
-        """Connect, hold the node to the known chain, and read who certifies it; `tell` takes warnings.
+        """Connect, check the folder's chain, and prove its validators; `tell` receives warnings.
 
-        ChainChangedError: another chain or other rules; NodeRefutedError: no proof of what the genesis hash says.
+        Raise ChainChangedError for another chain or other rules, NodeRefutedError if the node does not prove the
+        genesis.
         """
         client = await cls.connect(url, patience)
         try:
@@ -66,7 +66,7 @@ class VerifiedClient(ChainClient):
         return client
 
     async def begin(self, trust: Trust, tell: Warn) -> None:
-        """What `connect_by` does after connecting."""
+        """Do the part of `connect_by` after the connection."""
         self._views = {}
         self._lists = {}
         self._listing = asyncio.Lock()
@@ -86,7 +86,7 @@ class VerifiedClient(ChainClient):
         pin = Pin(genesis, self.chain, name, is_development, self.runtime.version.spec_version)
         compare(trust.folder, pin)
         url, ask = self.rpc.url, self.rpc.call
-        # A folder keeps to a chain whose genesis state was shown, and to no mere claim.
+        # A folder is tied to a chain only after its genesis state was proved, not to a mere claim.
         try:
             self._proved = await ProvedChain.open(
                 url, ask, self.apis, CONSENSUS[name], self.genesis_hash, trust.folder, tell
@@ -100,7 +100,10 @@ class VerifiedClient(ChainClient):
         await self._check_age(trust, self._proved, is_development=is_development)
 
     async def _check_age(self, trust: Trust, proved: ProvedChain, *, is_development: bool) -> None:
-        """TrustExpiredError if the folder was away for longer than the trusting period; development chains are told."""
+        """Raise TrustExpiredError if the folder was unused for longer than the trusting period.
+
+        On a development chain a warning is enough.
+        """
         self._seen = read_seen(trust.folder, self.genesis_hash)
         if self._seen is not None and is_development and await proved.is_made_anew(self._seen):
             self._tell(
@@ -125,14 +128,14 @@ class VerifiedClient(ChainClient):
             self._tell(problem)
 
     def _renew(self, proved: ProvedChain, view: ProvedView) -> None:
-        """Remember the newest final block that was proved."""
+        """Store the newest final block that was proved."""
         found = seen_of(self.genesis_hash, view.block, proved.root.parameters.slot_ms)
         self._seen = renew(self._folder, self._seen, found, system_clock_ms())
 
     # --- reads
 
     async def finalized(self) -> bytes:
-        """Return the id of the newest final block; an old one is told, and what is read at it is proved."""
+        """Return the id of the newest final block, and warn if it is old; reads at it are proved."""
         if self._proved is None:
             return await super().finalized()
         view = await self._newest(self._proved)
@@ -144,7 +147,7 @@ class VerifiedClient(ChainClient):
 
     @property
     def is_proving(self) -> bool:
-        """Whether what is read is proved; not under `--trust-node`."""
+        """True if reads are proved, which `--trust-node` disables."""
         return self._proved is not None
 
     async def height(self, at: bytes | None = None) -> int:
@@ -153,7 +156,7 @@ class VerifiedClient(ChainClient):
         return await super().height(at) if view is None else view.height
 
     def slots_since(self, at: bytes) -> int | None:
-        """How many slots have passed since a final block that was read, by this clock; None where nothing is proved."""
+        """Return the slots since a final block that was read, by this clock; None without proofs."""
         view = self._views.get(at)
         if view is None or self._proved is None:
             return None
@@ -161,22 +164,22 @@ class VerifiedClient(ChainClient):
         return max(0, (system_clock_ms() + parameters.skew_ms) // parameters.slot_ms - view.block.slot)
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
-        """As `ChainClient.read`, proved; at the newest final block where none is named."""
+        """Return the value as `ChainClient.read` does, proved; at the newest final block if none is named."""
         view = await self._view(at)
         return await (super().read(item, *keys, at=at) if view is None else view.read(item, *keys))
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
-        """As `ChainClient.read_many`, proved."""
+        """Return the values as `ChainClient.read_many` does, proved."""
         view = await self._view(at)
         return await (super().read_many(item, keys, at=at) if view is None else view.read_many(item, keys))
 
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
-        """As `ChainClient.entries`, proved: none is left out."""
+        """Return the entries as `ChainClient.entries` does, proved to be complete."""
         view = await self._view(at)
         if view is None:
             return await super().entries(item, *under, at=at)
         wanted = (view.block_id, item, under)
-        async with self._listing:  # several who want the same list of a block ask for it once
+        async with self._listing:  # concurrent readers of one list of a block request it once
             if wanted in self._lists:
                 return dict(self._lists[wanted])
             found = await view.entries(item, *under)
@@ -187,26 +190,26 @@ class VerifiedClient(ChainClient):
             return found
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
-        """As `ChainClient.query`, answered here over what the node proves."""
+        """Return the answer as `ChainClient.query` does, computed here over proved state."""
         view = await self._view(at)
         return await (super().query(function, *arguments, at=at) if view is None else view.query(function, *arguments))
 
     async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
-        """As `ChainClient.raw`, proved."""
+        """Return the bytes as `ChainClient.raw` does, proved."""
         view = await self._view(at)
         return await (super().raw(keys, at=at) if view is None else view.raw(keys))
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
-        """As `ChainClient.raw_keys`, proved: none is left out."""
+        """Return the keys as `ChainClient.raw_keys` does, proved to be complete."""
         view = await self._view(at)
         return await (super().raw_keys(prefix, at=at, most=most) if view is None else view.raw_keys(prefix, most))
 
     async def tried_at(self) -> bytes:
-        """As `ChainClient.tried_at`; the newest final one, of which the node has to show what it says."""
+        """Return the block for dry runs: the newest final one, whose state the node has to prove."""
         return await (super().tried_at() if self._proved is None else self.finalized())
 
     async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:
-        """As `ChainClient.fee`, reckoned here over what the node proves of the newest final block."""
+        """Return the fee as `ChainClient.fee` does, computed here over the newest final block's proved state."""
         if self._proved is None:
             return await super().fee(call, payer, tip)
         extrinsic = await self._unsigned(call, payer, tip)
@@ -214,7 +217,7 @@ class VerifiedClient(ChainClient):
         return info.partial_fee
 
     async def nonce(self, account: bytes) -> int:
-        """As `ChainClient.nonce`; never one that is used up, nor one that is out of reach."""
+        """Return the nonce as `ChainClient.nonce` does. Raise NodeRefutedError if it is used or out of reach."""
         said = await super().nonce(account)
         if self._proved is not None:
             info: AccountInfo = await self.read(System.account, account)
@@ -224,18 +227,18 @@ class VerifiedClient(ChainClient):
         return said
 
     async def final_ids(self, first: int, last: int) -> list[bytes]:
-        """As `ChainClient.final_ids`, shown by certificate and hashes."""
+        """Return the ids as `ChainClient.final_ids` does, proved by certificate and hashes."""
         return await (super().final_ids(first, last) if self._proved is None else self._proved.ids(first, last))
 
     async def block(self, block: bytes) -> BlockBody:
-        """As `ChainClient.block`: the one that has this id, with all of its extrinsics."""
+        """Return the block as `ChainClient.block` does, proved to have this id and all its extrinsics."""
         if self._proved is None:
             return await super().block(block)
         header, extrinsics = await self._proved.body(block)
         return BlockBody(header.number, header.parent_hash, extrinsics)
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
-        """What an extrinsic did in a final block; NodeRefutedError unless the node shows all of it."""
+        """Return the outcome of an extrinsic in a final block. Raise NodeRefutedError if the node does not prove it."""
         if self._proved is None:
             return await super().outcome(block, extrinsic_hash)
         shown = await self._proved.included(block, extrinsic_hash)
@@ -244,11 +247,11 @@ class VerifiedClient(ChainClient):
         return Outcome(extrinsic_hash, block, shown.number, shown.index, shown.events, error)
 
     def unverified(self) -> ChainClient:
-        """The same node, taken at its word: for blocks that are not final, of which nobody can prove anything."""
+        """Return a client of the same node without proofs, for blocks that are not final and cannot be proved."""
         return ChainClient(self.rpc, self.apis, self.genesis_hash, self.chain)
 
     async def _view(self, at: bytes | None) -> ProvedView | None:
-        """Return the state after a final block, or after the newest one; None where the node is believed."""
+        """Return the state after a final block, or after the newest one; None without proofs."""
         if self._proved is None:
             return None
         if at is None:
