@@ -1,19 +1,19 @@
-"""Courts and audits: a pallet that judges cases of any other, keyed by case.
+"""Courts and audits: a pallet that judges cases of any other pallet, keyed by case.
 
 In reading order:
 
-* `opinions`: what a judge says, and what it commits to before
-* `benches`: who sits, and when a bench has decided
-* `due`: the order in which cases that are due are looked at
-* `money`: the money table: who loses what in each outcome, and who gets it
-* `table_page`: the money table as a page shows it
+* `opinions`: a judge's opinion, and the commitment before it
+* `benches`: the draw of a bench, and its decision
+* `due`: the order in which due cases are handled
+* `money`: the money table: charges and payments in each outcome
+* `table_page`: the money table as Markdown
 * `cases`: the records: a case with its terms and claims, its benches, a judge's seat
-* `handlers`: what a pallet must do to have its cases judged
-* `events`: what Courts tells the world, and why a call of it can fail
-* `numbers`: the numbers of the courts that a chain may change
-* `storage`: storage, who may judge
-* `closing`: how a case ends: its outcome and its money
+* `handlers`: the interface of pallets whose cases are judged
+* `events`: the events and errors of Courts
+* `numbers`: the parameters of the courts
+* `storage`: the storage, and the validators that may judge
+* `closing`: the end of a case: its outcome and its money
 * `hearing`: a case from its opening to its last opinion
 * `courts`: the pallet Courts
-* `courts_api`: what judges, parties and explorers ask about cases and seats
+* `courts_api`: queries of judges, parties and explorers about cases and seats
 """

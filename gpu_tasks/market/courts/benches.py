@@ -1,8 +1,11 @@
-"""Who sits, and when a bench has decided: pure rules over the beacon, weights and opinions.
+"""The draw of a bench, and its decision: pure rules over the beacon, weights and opinions.
 
-Three kinds of bench: a pair audits, a committee of three is the first to judge a dispute, a court is the last. Always:
-a draw depends on the beacon, the case, the bench and who is eligible, never on their order; no bench decides by one
-opinion; a court needs more than two thirds of the votes given, and at least half of all votes given.
+There are three kinds of bench: a pair audits, a committee of three is the first to judge a dispute, a court is the
+last.
+
+Invariants: a draw depends on the beacon, the case, the bench and the eligible validators, never on their order. No
+bench decides by one opinion. A court decides by more than two thirds of the given votes, which are at least half of all
+votes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,18 +17,19 @@ from runtime.cryptography.draw import lottery
 from runtime.cryptography.hashing import blake2_256
 
 AUDIT_DELAYS = (2, 3, 4, 5)
-"""A result revealed at h is audited if the beacon of any of h + these says so: one skipped slot must save no liar."""
+"""A result revealed at h is audited if one of the beacons of h + these orders it. So one skipped slot saves no liar."""
 COURT_MIN = 3
-"""Fewer are no court."""
+"""The least members of a court."""
 AGREEING = 2
-"""So many equal opinions decide a committee."""
+"""The number of equal opinions that decides a committee."""
 TWO_THIRDS, HALF = (2, 3), (1, 2)
-"""Of the votes given in a court: more decide; more, where those do not, keep what was settled."""
+"""Shares of a court's given votes: more than two thirds decide. Without that, more than half keep the settled result.
+"""
 PPM = 1_000_000
 
 
 class BenchKind(IntEnum):
-    """Which bench of a case."""
+    """The kind of a case's bench."""
 
     PAIR = 0
     COMMITTEE = 1
@@ -36,7 +40,7 @@ SIZES = {BenchKind.PAIR: 2, BenchKind.COMMITTEE: 3}
 
 
 def is_audited(values: Sequence[bytes], case: bytes, rate_ppm: int) -> bool:
-    """Whether any of the beacon's four values picks the case, each with a quarter of the rate."""
+    """Return True if one of the beacon's four values orders an audit of the case, each with a quarter of the rate."""
     ticket_max = rate_ppm * 2**256
     return any(_ticket(value, case) * len(AUDIT_DELAYS) * PPM < ticket_max for value in values)
 
@@ -49,11 +53,11 @@ def draw_bench(
     may_sit: Callable[[bytes], bool],
     court_seats: int,
 ) -> list[tuple[bytes, int]]:
-    """The members in the order drawn, each with its votes. Fewer than `SIZES` where there are fewer who may sit.
+    """Return the members in the order drawn, each with its votes: fewer than `SIZES` if too few may sit.
 
-    A court is everybody, voting by weight, if they are no more than its seats; else so many by weight, a vote each.
-    All enter the lottery, and the first who may sit are drawn: as if only these had entered, but that of a hundred
-    validators few are looked at.
+    If at most `court_seats` validators may sit, the court is all of them, voting by weight. Otherwise it is that many,
+    drawn by weight, with one vote each. All validators enter the lottery, and the first eligible ones are drawn. The
+    result is that of a lottery among the eligible ones, but only a few of a hundred validators are looked at.
     """
     order = lottery(seed, b"bench" + case + bytes((kind,)), entrants, len(entrants))
     first = (entrants[place] for place in order if may_sit(entrants[place][0]))
@@ -66,24 +70,24 @@ def draw_bench(
 
 
 def committee_opinion(given: Sequence[Answered | Unanswerable | None]) -> Answered | Unanswerable | None:
-    """What two of up to three judges agree on; None if no two do."""
+    """Return the opinion that two of up to three judges share, or None."""
     spoken = [opinion for opinion in given if opinion is not None]
     return next((opinion for opinion in spoken if spoken.count(opinion) >= AGREEING), None)
 
 
 def joint_opinion(given: Sequence[Answered | Unanswerable | None]) -> Answered | Unanswerable | None:
-    """What more than half of all these judges say, whether or not the others spoke; None if no so many do."""
+    """Return the opinion of more than half of all these judges, silent ones counted, or None."""
     return next((said for said in given if said is not None and 2 * given.count(said) > len(given)), None)
 
 
 def is_beyond_a_third(judges: Collection[bytes], entrants: Iterable[tuple[bytes, int]]) -> bool:
-    """Whether these judges weigh more than a third of all in office: one of them at least is no part of a coalition."""
+    """Return True if these judges weigh more than a third of the active set, so not all belong to one coalition."""
     entrants = list(entrants)
     return 3 * weight_of(judges, entrants) > sum(weight for _, weight in entrants)
 
 
 def weight_of(judges: Iterable[bytes], entrants: Iterable[tuple[bytes, int]]) -> int:
-    """What these weigh of all in office."""
+    """Return the weight of these validators in the active set."""
     weights = dict(entrants)
     return sum(weights.get(judge, 0) for judge in judges)
 
@@ -91,7 +95,10 @@ def weight_of(judges: Iterable[bytes], entrants: Iterable[tuple[bytes, int]]) ->
 def court_opinion(
     votes: Sequence[tuple[Answered | Unanswerable | None, int]], *, more_than: tuple[int, int] = TWO_THIRDS
 ) -> Answered | Unanswerable | None:
-    """What a court decides by the votes of its members, None of whom need have spoken: more than a part must say it."""
+    """Return the decision of a court by the votes of its members, or None.
+
+    It needs more than the part `more_than` of the given votes, which must be at least half of all.
+    """
     given = sum(count for opinion, count in votes if opinion is not None)
     if 2 * given < sum(count for _, count in votes):
         return None
@@ -104,7 +111,10 @@ def court_opinion(
 
 
 def doubted_places(votes: Sequence[tuple[int | None, int]], places: int) -> tuple[int, ...]:
-    """Of the earlier judges, those whose probes a court finds wrong: by the same majority; None did not speak."""
+    """Return the places of earlier judges whose probes a court finds wrong, by the same majority.
+
+    In a vote, None stands for a silent member.
+    """
     given = sum(count for doubted, count in votes if doubted is not None)
     if not given or 2 * given < sum(count for _, count in votes):
         return ()

@@ -1,7 +1,7 @@
 """The records of the courts: a case with its terms, its parties' claims, its benches, and a judge's seat.
 
-Always: what a case costs and whom it may seat is frozen when it opens; a case has each kind of bench once at most; a
-claim that was withheld gets its root by being opened late, once.
+Invariants: the costs and the eligible judges of a case are frozen when it opens. A case has each kind of bench at most
+once. A withheld claim gets its root by one late opening.
 """
 
 from enum import IntEnum
@@ -17,37 +17,37 @@ from runtime.frame.holds import HoldReason
 COURT_SEATS_MAX = 64
 CLAIMS_MAX = 16
 EXCLUDED_MAX = 35
-"""Eight racers, 24 who declined, and three auditors of a batch."""
+"""Eight racers, 24 decliners, and three auditors of a batch."""
 BENCHES_MAX = len(BenchKind)
 EARLIER_JUDGES_MAX = 5
-"""A pair and a committee: a court's doubts have a bit for each."""
+"""A pair and a committee. A court's doubts have a bit for each of them."""
 
 JUDGE_SEAT = HoldReason("JudgeSeat", "What a judge stands for; the case is what it judges.")
 APPEAL_BOND = HoldReason("AppealBond", "What an appeal costs if it is lost; the case is the one appealed.")
 AUDIT_POT = b"modlog/audit".ljust(32, b"\0")
-"""Settlements pay into it; it pays the judges of cases in which nobody was at fault."""
+"""The account that settlements pay into. It pays the judges of cases without a party at fault."""
 
 
 @named("ogpu::CaseKind")
 class CaseKind(IntEnum):
-    """What a case is about."""
+    """The subject of a case."""
 
     DISPUTE = 0
     """Answers differ, or an input was declined."""
     AUDIT = 1
-    """An answer that was believed is looked at again, if the beacon says so."""
+    """An accepted answer is checked, if the beacon orders it."""
 
 
 @named("ogpu::CaseStage")
 class CaseStage(IntEnum):
-    """How far a case is."""
+    """The stage of a case."""
 
     CHANCE = 0
-    """Whether there will be an audit is not known yet."""
+    """The beacon has not decided about an audit yet."""
     PAIR = 1
     COMMITTEE = 2
     APPEALABLE = 3
-    """Decided; who thinks otherwise may appeal."""
+    """The case is decided. A party that disagrees may appeal."""
     COURT = 4
 
 
@@ -60,20 +60,20 @@ STAGE_OF = {
 
 @named("ogpu::ClaimKind")
 class ClaimKind(IntEnum):
-    """What a party has said."""
+    """The kind of a party's claim."""
 
     ANSWERED = 0
     WITHHELD = 1
-    """It committed to an answer and did not open it in time."""
+    """The party committed to an answer and did not open it in time."""
     DECLINED = 2
-    """It said that it could not open the input."""
+    """The party stated that it could not open the input."""
     ABSENT = 3
-    """It said nothing, though it had the time."""
+    """The party made no statement, although it had the time."""
 
 
 @named("ogpu::PartyFault")
 class PartyFault(IntEnum):
-    """What a party turned out to have done."""
+    """The fault of a party."""
 
     LIED = 0
     MISSED = 1
@@ -82,7 +82,7 @@ class PartyFault(IntEnum):
 
 @struct
 class PartyClaim:
-    """One party: what it says, and what it holds for the case with the handler."""
+    """One party: its claim, and the grains that it holds with the handler for the case."""
 
     account: AccountId
     kind: ClaimKind
@@ -92,27 +92,27 @@ class PartyClaim:
 
 @struct
 class CaseTerms:
-    """What a handler says of a case when it opens it; nothing of it changes any more but a late opening."""
+    """A handler's terms of a case at its opening. Only a late opening changes them."""
 
     customer: AccountId
     price: Balance
     customer_bond: Balance
-    """What the customer holds beside the price, for an input that is bad."""
+    """The customer's hold beyond the price, for a bad input."""
     customer_price: Balance
-    """What of the price the customer still holds: none once it is settled."""
+    """The part of the price that the customer still holds: none once it is settled."""
     customer_spare: Balance
-    """What the customer set aside for looking at a result before it is believed: it pays for that before the pot does,
-    if the result is found right."""
+    """The customer's reserve for a check of a result before it is paid. It pays for the check before the pot does, if
+    the result is right."""
     collateral: Balance
-    """What a wrong answer costs, so what a judge must stand for as well."""
+    """The cost of a wrong answer, which a judge must hold too."""
     pot_max: Balance
-    """What the audit pot gives to this case at most."""
+    """The most that the audit pot pays to this case."""
     sealed_at: BlockNumber
-    """Only validators whose keys date from then or earlier can read the input, so only they judge."""
+    """Only validators with keys of this height or earlier can read the input, so only they judge."""
     run_blocks: BlockNumber
-    """How long a computation of it may take: judges get one and a half times as long."""
+    """The most blocks of a computation of the case. Judges get one and a half times as many."""
     excluded: Annotated[tuple[AccountId, ...], Bounded(EXCLUDED_MAX)]
-    """Who may not judge beside customer and parties: earlier judges, decliners, accounts of theirs."""
+    """Accounts that may not judge, besides customer and parties: earlier judges, decliners, their accounts."""
     claims: Annotated[tuple[PartyClaim, ...], Bounded(CLAIMS_MAX)]
 
 
@@ -126,7 +126,7 @@ class DrawnBench:
 
 @struct
 class CaseAppeal:
-    """Who appealed, and the bond it holds."""
+    """An appellant, and its bond."""
 
     appellant: AccountId
     bond: Balance
@@ -134,7 +134,7 @@ class CaseAppeal:
 
 @struct
 class CaseRules:
-    """The parameters that a case goes by: as they were when it opened, whatever becomes of them."""
+    """The parameters of a case, as they were when it opened."""
 
     rate_ppm: U32
     """The chance of an audit."""
@@ -146,39 +146,39 @@ class CaseRules:
 
 @struct
 class CourtCase:
-    """A case as it stands."""
+    """The record of an open case."""
 
     handler: U8
     """The index of the pallet that opened it."""
     kind: CaseKind
     terms: CaseTerms
     fee: Balance
-    """What each judge is paid."""
+    """The fee of each judge."""
     seat: Balance
-    """What each judge holds."""
+    """The hold of each judge."""
     rules: CaseRules
     settled: Hash | None
-    """The root that an audit looks at, or a dispute about what was settled."""
+    """The root under audit, or the settled root that a dispute is about."""
     stage: CaseStage
     recorded_at: BlockNumber
-    """The next draw uses the beacon of two blocks after this one; the chance of an audit that of two to five."""
+    """The next draw uses the beacon of two blocks after this one. The chance of an audit uses those of two to five."""
     round: Round | None = None
     to_commit: U8 = 0
-    """Members of the sitting bench who have not committed."""
+    """Members of the sitting bench that have not committed."""
     to_open: U8 = 0
-    """Members of the sitting bench who have committed and not opened."""
+    """Members of the sitting bench that have committed and not opened."""
     benches: Annotated[tuple[DrawnBench, ...], Bounded(BENCHES_MAX)] = ()
     verdict: Opinion | None = None
-    """What a pair or a committee decided."""
+    """The decision of a pair or a committee."""
     has_court: bool = False
-    """Whether a court of three existed when the verdict was given."""
+    """True if a court of three existed at the verdict."""
     appealable_until: BlockNumber = 0
     appeal: CaseAppeal | None = None
 
 
 @struct
 class JudgeSeat:
-    """One judge of a case, and what it has done so far."""
+    """One judge of a case, and its actions so far."""
 
     bench: U8
     votes: Balance
@@ -189,10 +189,9 @@ class JudgeSeat:
 
 
 def fault_of(claim: PartyClaim, verdict: Opinion | None) -> PartyFault | None:
-    """What a party has done wrong if the case ends with this verdict; None if nothing.
+    """Return the fault of a party if the case ends with this verdict, or None.
 
-    Where nobody's answer was found right, nobody is found wrong: whoever withheld one has missed, and pays as the
-    outcome says.
+    Without a right answer no answer counts as wrong. A withheld one is a miss, which costs what the outcome says.
     """
     if not isinstance(verdict, Answered):
         return None
@@ -200,16 +199,17 @@ def fault_of(claim: PartyClaim, verdict: Opinion | None) -> PartyFault | None:
         return PartyFault.DECLINED
     if claim.kind is ClaimKind.ABSENT:
         return PartyFault.MISSED
-    if claim.root != verdict.root:  # never opened counts as another one, or withholding were the cheap way to lie
+    # An unopened commitment counts as a wrong answer, or else withholding would be the cheap way to lie.
+    if claim.root != verdict.root:
         return PartyFault.LIED
     return PartyFault.MISSED if claim.kind is ClaimKind.WITHHELD else None
 
 
 def fault_in(case: CourtCase, claim: PartyClaim, verdict: Opinion | None) -> PartyFault | None:
-    """What a party has done wrong if this case ends with this verdict; None if nothing.
+    """Return the fault of a party if this case ends with this verdict, or None.
 
-    Who declined an input that the first judges found to be bad is not at fault, though a court found it good: that
-    court may have been shown what they were not.
+    A decline is no fault if the first judges found the input bad, even if a court found it good: the court may have
+    received an input that the others did not.
     """
     fault = fault_of(claim, verdict)
     is_upheld = fault is PartyFault.DECLINED and isinstance(case.verdict, Unanswerable)
@@ -217,17 +217,17 @@ def fault_in(case: CourtCase, claim: PartyClaim, verdict: Opinion | None) -> Par
 
 
 def sitting(case: CourtCase) -> DrawnBench:
-    """The bench that was drawn last."""
+    """Return the bench that was drawn last."""
     return case.benches[-1]
 
 
 def judges_of(case: CourtCase) -> tuple[bytes, ...]:
-    """All who sat or sit, in order of benches and draws."""
+    """Return all judges of the case, in order of benches and draws."""
     return tuple(member for bench in case.benches for member in bench.members)
 
 
 def parties_of(case: CourtCase) -> tuple[bytes, ...]:
-    """Who may not judge."""
+    """Return the accounts that may not judge."""
     terms = case.terms
     appellant = (case.appeal.appellant,) if case.appeal else ()
     return (terms.customer, *terms.excluded, *(claim.account for claim in terms.claims), *judges_of(case), *appellant)

@@ -1,7 +1,7 @@
-"""How a case ends: its outcome, one pass over its money, and everybody free.
+"""The end of a case: its outcome, one pass over its money, and the release of all holds.
 
-Always: a case ends once; what moves is what `money.settle` lists, each grain out of the hold that it names; then no
-judge and no appellant holds anything for the case, it is on no agenda, and its handler hears of it.
+Invariants: a case ends once. Payments are those that `money.settle` lists, each from the hold that it names. Then no
+judge and no appellant holds anything for the case, it is on no schedule, and its handler receives the ruling.
 """
 
 from collections.abc import Sequence
@@ -36,18 +36,18 @@ from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
 EXPELLING_COURT_MIN = 5
-"""So many opinions of a court end a registration."""
+"""The least opinions of a court that end a registration."""
 SPOKEN_PART = 2
-"""Where fewer than one judge in so many says anything, and nothing is decided, silence is no judge's fault.
+"""If fewer than one judge in this many gives an opinion, and nothing is decided, silence is no fault.
 
-Of what a race leaves to judge, a coalition of less than a third of the stake is less than half: it passes neither for
-judges who were heard, where nobody else has the input, nor by its silence for a case without one.
+A coalition with less than a third of the stake is less than half of the judges that a race leaves. So it cannot pass
+for a heard bench when others lack the input, nor fake an unheard case by its silence.
 """
 FINING_PARTS, FINED_PARTS = 2, 3
-"""Silence costs a fee only where so many of so many judges said something: two of a committee, four of a pair and one.
+"""Silence costs a fee only if two thirds of the judges gave an opinion: two of a committee, four of a pair and a
+committee.
 
-More than a third that could not look are no coalition that keeps quiet: three of five have no input that two have.
-"""
+If more than a third could not look, they are no coalition that keeps silent: three of five lack the input."""
 
 _Verdict = Answered | Unanswerable | None
 _Seats = list[tuple[bytes, JudgeSeat]]
@@ -62,11 +62,11 @@ _FAULT_PURSES = {
 def outcome_of(
     case: CourtCase, decided: _Verdict, *, is_heard: bool, is_borne_out: bool = False
 ) -> tuple[CaseOutcome, _Verdict]:
-    """How a case ends in which the court, where it came to one, decided this; and the verdict that stands.
+    """Return the outcome of a case and its final verdict. `decided` is the decision of its court, if it had one.
 
-    `is_heard`: enough of its judges said something, or there were none. `is_borne_out`: most who judged say what was
-    settled. Then it stands where the court does not decide: who has a third of its votes keeps it from deciding, and
-    two of three of a committee would be enough to take a collateral.
+    `is_heard` means that enough judges gave an opinion, or there were none. `is_borne_out` means that most judges
+    confirm the settled result. It then stands if the court does not decide: a third of a court's votes can prevent a
+    decision, and then two of a committee's three could take a collateral.
     """
     in_court, first = case.stage is CaseStage.COURT, case.verdict
     if decided is None and is_borne_out and case.settled is not None and first != Answered(case.settled):
@@ -93,7 +93,7 @@ def outcome_of(
 
 
 def end(courts: CourtsStorage, case_id: bytes, case: CourtCase, decided: _Verdict = None) -> None:
-    """End a case: `decided` is what its court said, if it came to one and that decided."""
+    """End a case. `decided` is the decision of its court, if it had one that decided."""
     seats = _seats(courts, case_id, case)
     outcome, verdict, flows = _reckoned(courts, case, seats, decided)
     _move(courts, case_id, case, flows)
@@ -109,7 +109,7 @@ def end(courts: CourtsStorage, case_id: bytes, case: CourtCase, decided: _Verdic
 def reckoned(
     courts: CourtsStorage, case_id: bytes, case: CourtCase, decided: _Verdict
 ) -> tuple[CaseOutcome, _Verdict, tuple[Flow, ...]]:
-    """How a case ends whose court, if it came to one, decided this, and what moves then; nothing moves yet."""
+    """Return the outcome, verdict and payments of a case with this decision of its court, without making them."""
     return _reckoned(courts, case, _seats(courts, case_id, case), decided)
 
 
@@ -130,7 +130,7 @@ def skip(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
 
 
 def recent_lies(courts: CourtsStorage, account: bytes) -> tuple[int, ...]:
-    """The blocks in which the account was found to have lied, as far as they still count."""
+    """Return the blocks of an account's proven lies that still count."""
     oldest = courts.system.number.get() - courts.conviction_blocks
     return tuple(height for height in courts.convictions[account] if height >= oldest)
 
@@ -147,7 +147,7 @@ def _seats(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> _Seats:
 def _money(courts: CourtsStorage, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
     convicted = _convicted(seats, decided)
     silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None) if _fines(seats) else ()
-    # its last grains stay: an empty pot is opened by no premium of a unit that costs next to nothing
+    # Its last grains stay: an account below the existential deposit could not take the small premium of a cheap unit.
     in_pot = max(0, courts.balances.free_balance(AUDIT_POT) - courts.balances.existential_deposit)
     pot = min(in_pot, case.terms.pot_max)
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = {
@@ -157,7 +157,7 @@ def _money(courts: CourtsStorage, case: CourtCase, seats: _Seats, decided: _Verd
         Purse.CUSTOMER_PRICE: ((case.terms.customer, case.terms.customer_price),),
         Purse.POT: ((AUDIT_POT, pot),),
     }
-    # of a wrong result the customer has nothing: then its spare is still needed, for the next race
+    # If the result was wrong, the customer needs its reserve for the next race.
     if isinstance(verdict, Answered) and verdict.root == case.settled:
         payers[Purse.CUSTOMER_SPARE] = ((case.terms.customer, case.terms.customer_spare),)
     for fault, purse in _FAULT_PURSES.items():
@@ -174,23 +174,24 @@ def _money(courts: CourtsStorage, case: CourtCase, seats: _Seats, decided: _Verd
     if case.appeal:
         is_won = decided is not None and decided != case.verdict
         is_no_fault = is_won and isinstance(case.verdict, Unanswerable)
-        # a bond is charged where the appeal did not change the verdict, and the appellant is due where it did; but an
-        # input that the court has and the first judges had not is nobody's fault that shows: the bond pays the court
+        # The bond is charged if the appeal did not change the verdict, and the appellant is paid if it did. If the
+        # court had an input that the first judges lacked, no fault shows, and the bond pays the court.
         if is_won:
             payees[Payee.APPELLANT] = (case.appeal.appellant,)
         if is_no_fault or (not is_won and (decided is not None or isinstance(verdict, Answered))):
             payers[Purse.BOND] = ((case.appeal.appellant, case.appeal.bond),)
-    # without a court nobody can appeal, and of one of all who were left a coalition may be most, where large stakes are
-    # parties: then a liar pays whole what no coalition of a third can have said by itself
+    # Without a court there is no appeal. A court of all remaining validators may have a majority from one coalition, if
+    # large stakes are parties. Then a liar loses all only by judges with more than a third of the stake.
     is_safe = case.has_court and not _have_all_sat(seats)
     takes_whole = is_safe or is_beyond_a_third(right, courts.entrants())
     return CaseMoney(case.terms.price, case.fee, takes_whole, payers, payees)
 
 
 def _is_borne_out(courts: CourtsStorage, case: CourtCase, seats: _Seats) -> bool:
-    """Whether a court has sat, and most of those who judged say what was settled: by all their weight, a third too.
+    """Return True if a court has sat and most judges confirm the settled result.
 
-    Of a court that was drawn out of many each member is one vote, and more than half of these are enough.
+    A drawn court counts one vote a member. Otherwise all judges count by weight, and need more than a third of the
+    stake.
     """
     if case.settled is None or not _court(seats):
         return False
@@ -207,7 +208,7 @@ def _is_borne_out(courts: CourtsStorage, case: CourtCase, seats: _Seats) -> bool
 
 
 def _have_all_sat(seats: _Seats) -> bool:
-    """Whether the case had a court of all who were left, who vote by their stake."""
+    """Return True if the case had a court of all remaining validators, which vote by stake."""
     return any(seat.votes > 1 for seat in _court(seats))
 
 
@@ -216,17 +217,17 @@ def _court(seats: _Seats) -> list[JudgeSeat]:
 
 
 def _is_heard(seats: _Seats) -> bool:
-    """Whether half of its judges said something."""
+    """Return True if half of its judges gave an opinion."""
     return is_half(_spoken(seats), len(seats))
 
 
 def is_half(spoken: int, judges: int) -> bool:
-    """Whether enough of a case's judges said something that there was something to look at."""
+    """Return True if enough of a case's judges gave an opinion to show that there was an input."""
     return spoken * SPOKEN_PART >= judges
 
 
 def _fines(seats: _Seats) -> bool:
-    """Whether so many of its judges said something that the others could have."""
+    """Return True if so many judges gave an opinion that the silent ones could have."""
     return _spoken(seats) * FINED_PARTS >= len(seats) * FINING_PARTS
 
 
@@ -235,9 +236,9 @@ def _spoken(seats: _Seats) -> int:
 
 
 def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...]:
-    """The earlier judges whom the court found wrong, in their opinion or their probe.
+    """Return the earlier judges that the court found wrong, in their opinion or their probe.
 
-    Not who found no usable input where the court had one: it may have been shown to the court alone.
+    A judge that found no usable input is not convicted if the court had one: the court alone may have received it.
     """
     if decided is None:
         return ()
@@ -255,7 +256,7 @@ def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...
 
 
 def _move(courts: CourtsStorage, case_id: bytes, case: CourtCase, flows: Sequence[Flow]) -> None:
-    """Pay what is due: judges and appellants from their holds here, parties and customer through the handler."""
+    """Make the payments: judges and appellants from their holds here, parties and customer through the handler."""
     handler = courts.handler(case.handler)
     sources: dict[tuple[Purse, bytes], list[Share]] = {}
     for flow in flows:
@@ -274,7 +275,7 @@ def _move(courts: CourtsStorage, case_id: bytes, case: CourtCase, flows: Sequenc
 
 
 def _pay_from_pot(courts: CourtsStorage, shares: Sequence[Share]) -> None:
-    # taken at once: what a first payment left below the existential deposit would burn, and the second one fail
+    # Debited at once: with two debits, the first could leave less than the existential deposit, which would burn.
     courts.balances.debit(AUDIT_POT, sum(share.amount for share in shares))
     for share in shares:
         assert share.payee is not None, "the pot pays judges, and burns nothing"
@@ -282,7 +283,7 @@ def _pay_from_pot(courts: CourtsStorage, shares: Sequence[Share]) -> None:
 
 
 def _dissolve(courts: CourtsStorage, case_id: bytes, case: CourtCase, seats: _Seats, flows: Sequence[Flow]) -> None:
-    """Give back what seats and bonds still hold, and strike the case off."""
+    """Return the rest of seats and bonds, and drop the case."""
     for judge, _ in seats:
         _charged(courts, case_id, judge, flows)
         hold = Hold(JUDGE_SEAT, case_id)
@@ -316,7 +317,7 @@ def _faults(case: CourtCase, verdict: _Verdict) -> tuple[tuple[bytes, PartyFault
 
 
 def _is_expelling(case: CourtCase, seats: _Seats, decided: _Verdict) -> bool:
-    """Whether a court has spoken that is large enough to end a registration."""
+    """Return True if a court decided that is large enough to end a registration."""
     spoken = [seat for seat in _court(seats) if seat.statement is not None]
     return case.stage is CaseStage.COURT and decided is not None and len(spoken) >= EXPELLING_COURT_MIN
 
@@ -324,7 +325,7 @@ def _is_expelling(case: CourtCase, seats: _Seats, decided: _Verdict) -> bool:
 def _remember(
     courts: CourtsStorage, faults: tuple[tuple[bytes, PartyFault], ...], *, is_final: bool
 ) -> tuple[bytes, ...]:
-    """Note who lied; the parties whose third time this is, if the court that said so is large enough."""
+    """Record the liars. Return those whose third lie this is, if the court is large enough."""
     expelled = []
     for account, fault in faults:
         if fault is not PartyFault.LIED:

@@ -1,11 +1,11 @@
-"""Courts: judges for any case of any pallet, and audits of what was believed.
+"""The pallet Courts: judges for any case of any pallet, and audits of accepted results.
 
-A handler (see `handlers`) opens a case with its terms; the beacon draws judges among the validators in office; they
-commit, then open; a verdict waits for appeals; a court has the last word. This module is the pallet: calls, hook, and
-the verbs that handlers use.
+A handler (see `handlers`) opens a case with its terms. The beacon draws judges from the active set. They commit, then
+open. A verdict waits for appeals, and a court decides last. This module has the calls, the hook, and the methods for
+handlers.
 
-Always: a case is keyed by an id of its handler's and is open once; its parameters are frozen when it opens; the hook is
-bounded by work; a case pays from what it holds itself, and nothing is held for one that is over.
+Invariants: a case is keyed by an id of its handler and is open once. Its parameters are frozen when it opens. The work
+of the hook is bounded. A case pays only from its own holds, and nothing is held for a case that is over.
 """
 
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
@@ -32,15 +32,15 @@ from runtime.frame.weights import work
 
 HEIGHT_BUDGET = work(microseconds=8_000)
 FINAL_BUDGET = work(microseconds=8_000)
-"""For seeing which cases are due."""
+"""The weight for finding due cases."""
 CASES_BUDGET = work(microseconds=48_000)
-"""For looking at them, the dearest first."""
+"""The weight for handling them, highest price first."""
 DUE_WEIGHT = work(reads=1, writes=1, microseconds=12)
-"""A case that is due from now on."""
+"""The weight of noting a due case."""
 
 
 class Courts(CourtsStorage, index=14):
-    """Judges of cases, keyed by case, for every pallet that has some."""
+    """Judges of cases, keyed by case, for every pallet."""
 
     events = (
         ev.CaseOpened, ev.BenchDrawn, ev.OpinionCommitted, ev.OpinionOpened, ev.CaseDecided, ev.CaseAppealed,
@@ -49,70 +49,71 @@ class Courts(CourtsStorage, index=14):
     errors = (ev.UnknownCase, ev.NotSeated, ev.OutOfTurn, ev.SaidAlready, ev.OpensNothing, ev.NotAppealable)
     hold_reasons = (JUDGE_SEAT, APPEAL_BOND)
 
-    # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
+    # ----------------------------------------------------- duty calls: signed by the provider key, free if they succeed
 
     @call(index=0, weight=WEIGHTS["Courts.commit_opinion"])
     def commit_opinion(self, origin: Signed, case_id: Hash, commitment: Hash) -> PostDispatch:
-        """Commit to an opinion as a judge of the bench that sits (opinions.opinion_commitment)."""
+        """Commit to an opinion as a judge of the sitting bench (`opinions.opinion_commitment`). Free if it succeeds."""
         hearing.commit(self, case_id, self.open_case(case_id), self.devices.operator(origin.account), commitment)
         return FREE
 
     @call(index=1, weight=WEIGHTS["Courts.open_opinion"])
     def open_opinion(self, origin: Signed, case_id: Hash, statement: Statement, salt: Hash) -> PostDispatch:
-        """Open what was committed to: the opinion, and the probe at the place that the seat was given."""
+        """Open your committed opinion, with the probe at your seat's place. Free if it succeeds."""
         judge = self.devices.operator(origin.account)
         hearing.open_opinion(self, case_id, self.open_case(case_id), judge, statement, salt)
         return FREE
 
     @call(index=2, weight=WEIGHTS["Courts.appeal"])
     def appeal(self, origin: Signed, case_id: Hash) -> None:
-        """Put a bond against a verdict: a court decides. Won, it returns with twice the price; lost, it pays the court.
+        """Appeal a verdict with a bond: a court decides.
 
-        The stash signs, or its provider key; the bond is the stash's. The case's customer appeals for itself, whoever
-        may call its account a provider key.
+        A won appeal returns the bond with twice the price, a lost one pays the court. The signer is the stash or its
+        provider key, and the stash holds the bond. The case's customer appeals for itself, even if a stash names its
+        account as provider key.
         """
         found, who = self.open_case(case_id), origin.account
         appellant = who if who == found.terms.customer else self.devices.operator(who)
         hearing.appeal(self, case_id, found, appellant)
 
-    # ----------------------------------------------------------------------------------------------- verbs for handlers
+    # --------------------------------------------------------------------------------------------- methods for handlers
 
     def open(
         self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, settled: bytes | None = None
     ) -> None:
-        """Bring a dispute: a committee of three is drawn. `settled`: what stands, where that is what it is about."""
+        """Open a dispute: a committee of three is drawn. `settled` is the settled root, if the dispute is about one."""
         hearing.begin(self, case, self._new(handler, CaseStage.COMMITTEE, terms, promised, settled))
 
     def confirm(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, given: bytes) -> None:
-        """Have a lone answer looked at by an audit's pair before it is believed."""
+        """Have a lone answer checked by an audit's pair before it is paid."""
         hearing.begin(self, case, self._new(handler, CaseStage.PAIR, terms, promised, given))
 
     def watch(self, handler: int, case: bytes, terms: CaseTerms, promised: PromisedNumbers, settled: bytes) -> None:
-        """Have an answer that was believed audited, if the beacon of one of the next blocks says so."""
+        """Have an accepted answer audited, if the beacon of one of the next blocks orders it."""
         hearing.begin(self, case, self._new(handler, CaseStage.CHANCE, terms, promised, settled))
 
     def open_late(self, case: bytes, party: bytes, root: bytes) -> None:
-        """Note what a party committed to and did not open in time; OutOfTurn if it may not any more."""
+        """Record a party's late opening. Raise OutOfTurn if it is too late."""
         hearing.open_late(self, case, self.open_case(case), party, root)
 
     def open_case(self, case: bytes) -> CourtCase:
-        """A case that is not over; UnknownCase if there is none."""
+        """Return a case that is not over. Raise UnknownCase if there is none."""
         return known(self.cases[case], ev.UnknownCase)
 
     def promise(self, price: int) -> PromisedNumbers:
-        """What a handler may promise now of a case of this price."""
+        """Return the numbers that a handler may promise now for a case of this price."""
         return PromisedNumbers(self.fee_of(price), self.audit_rate_ppm)
 
     def fee_of(self, price: int) -> int:
-        """What a judge of a case of this price is paid, now."""
+        """Return the current fee of a judge of a case of this price."""
         return judge_fee(price, self.judge_fee_ppm, self.judge_fee_min)
 
     def collateral_of(self, price: int) -> int:
-        """What who answers for this price must stand for, now."""
+        """Return the current collateral of an answer at this price."""
         return case_collateral(price, self.audit_rate_ppm, self.fee_of(price))
 
     def premium_of(self, price: int) -> int:
-        """What a settlement of this price pays into the audit pot, now."""
+        """Return the current premium of a settlement at this price."""
         return audit_premium(self.audit_rate_ppm, self.fee_of(price))
 
     def pay_premium(self, payer: bytes, amount: int) -> None:
@@ -123,9 +124,9 @@ class Courts(CourtsStorage, index=14):
     # ------------------------------------------------------------------------------------------------------------ hook
 
     def on_initialize(self) -> Weight:
-        """See which cases are due, by height and by finality; then look at them, who is about most first.
+        """Find the due cases, by height and by finality. Then handle them, highest price first.
 
-        Where an era turns and many stand for election, cases wait a block.
+        At an era's turn with many candidates, cases may wait a block.
         """
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final, cases = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CASES_BUDGET))
@@ -133,7 +134,7 @@ class Courts(CourtsStorage, index=14):
             self.due[due_case(self.prices[case_id], case_id)] = True
         for case_id in self.final_agenda.take(self.beacon.final_height(), final, DUE_WEIGHT):
             self.due[due_case(self.prices[case_id], case_id)] = True
-        # in line by their heights, cases about dust kept every other waiting: 68 blocks for 2 oGPU a block
+        # Ordered by height, cheap cases delayed all others: 68 blocks at a cost of 2 oGPU a block.
         for due in self.due.keys():  # noqa: SIM118 - a storage item, not a dictionary
             if cases.is_spent:
                 break

@@ -1,4 +1,4 @@
-"""`CourtsApi`: what judges, parties and explorers ask about cases and seats, whoever brought the case."""
+"""`CourtsApi`: queries of judges, parties and explorers about cases and seats, for any handler."""
 
 from typing import Annotated
 
@@ -13,12 +13,12 @@ from runtime.pallets.system import System
 
 JUDGES_MAX = EARLIER_JUDGES_MAX + COURT_SEATS_MAX
 SEATS_SHOWN_MAX = 1_024
-"""Each holds free grains of its judge's, so that nobody has many; the first by ascending case are shown."""
+"""The most seats in one answer, by ascending case. Each holds free grains of its judge, so few judges have many."""
 
 
 @struct
 class CaseStatus:
-    """A case that is open, and what the clocks of its bench say now. Heights are 0 where a clock does not run."""
+    """An open case with the clocks of its bench. Heights are 0 where a clock does not run."""
 
     case: CourtCase
     commits_until: BlockNumber
@@ -28,7 +28,7 @@ class CaseStatus:
 
 @struct
 class SeatStatus:
-    """A seat that a judge has, with the case that it is in."""
+    """A judge's seat, with its case."""
 
     id: Hash
     seat: JudgeSeat
@@ -40,13 +40,13 @@ class CourtsApi(RuntimeApi, version=1):
 
     @query
     def case(self, case_id: Hash) -> CaseStatus | None:
-        """A case, while it is open."""
+        """Return a case while it is open, or None."""
         found = self.bound[Courts].cases[case_id]
         return None if found is None else self._status(found)
 
     @query
     def seats(self, stash: AccountId) -> Annotated[tuple[SeatStatus, ...], Bounded(SEATS_SHOWN_MAX)]:
-        """The cases that a validator judges, or has judged and that are not over; by ascending case."""
+        """Return the open cases that a validator judges or has judged, by ascending case."""
         courts, found = self.bound[Courts], []
         for case_id, seat in sorted(courts.seats.under(stash))[:SEATS_SHOWN_MAX]:
             case = courts.cases[case_id]
@@ -56,14 +56,14 @@ class CourtsApi(RuntimeApi, version=1):
 
     @query
     def judges(self, case_id: Hash) -> Annotated[tuple[tuple[AccountId, JudgeSeat], ...], Bounded(JUDGES_MAX)]:
-        """Who sits or sat in a case, in order of benches and draws, with what each has said."""
+        """Return all judges of a case with their seats, in order of benches and draws."""
         courts = self.bound[Courts]
         found = courts.cases[case_id]
         named = ((judge, courts.seats[judge, case_id]) for judge in judges_of(found)) if found is not None else ()
         return tuple((judge, seat) for judge, seat in named if seat is not None)
 
     def _status(self, case: CourtCase) -> CaseStatus:
-        """As the next block will see it, if it refers to no newer final block."""
+        """Return the case as the next block finds it, if that block refers to no newer final block."""
         if case.round is None:
             return CaseStatus(case, 0, 0, 0)
         windows, height = self.bound[Courts].windows(case), self.bound[System].number.get() + 1

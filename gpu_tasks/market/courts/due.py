@@ -1,6 +1,6 @@
-"""The order in which cases that are due are looked at: the dearest first.
+"""The order in which due cases are handled: highest price first.
 
-Always: to keep a case waiting takes cases of its price; however many there are about next to nothing, they do not.
+Invariant: only cases of at least the same price can delay a case, however many cheap ones there are.
 """
 
 from typing import Annotated
@@ -11,15 +11,15 @@ _PRICE_BYTES = 16
 _PRICE_MAX = (1 << 8 * _PRICE_BYTES) - 1
 
 DueCase = Annotated[bytes, Fixed(_PRICE_BYTES + 32)]
-"""What is left of the highest price, big-endian, before the case: in a storage that does not hash it, the order of keys
-is that of falling prices."""
+"""The highest price less the case's price, big-endian, followed by the case. In a storage item with unhashed keys, keys
+sort by falling price."""
 
 
 def due_case(price: int, case_id: bytes) -> bytes:
-    """The key of a case about so much."""
+    """Return the key of a case of this price."""
     return (_PRICE_MAX - price).to_bytes(_PRICE_BYTES, "big") + case_id
 
 
 def case_of(due: bytes) -> bytes:
-    """The case of a key."""
+    """Return the case in a key."""
     return due[_PRICE_BYTES:]

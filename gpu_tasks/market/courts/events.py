@@ -1,4 +1,4 @@
-"""What the courts tell the world: their events, and why a call can fail."""
+"""The events and errors of the pallet Courts."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class CaseOpened:
-    """A case waits for its judges; `handler` is the index of the pallet that brought it."""
+    """A case was opened and waits for its judges. `handler` is the index of the pallet that opened it."""
 
     case: Hash
     handler: U8
@@ -21,7 +21,7 @@ class CaseOpened:
 
 @event
 class BenchDrawn:
-    """Judges were drawn; each holds `seat` for the case from here."""
+    """Judges were drawn. Each holds `seat` for the case from here on."""
 
     case: Hash
     bench: U8
@@ -31,7 +31,7 @@ class BenchDrawn:
 
 @event
 class OpinionCommitted:
-    """A judge knows what it will say."""
+    """A judge committed to its opinion."""
 
     case: Hash
     judge: AccountId
@@ -39,7 +39,7 @@ class OpinionCommitted:
 
 @event
 class OpinionOpened:
-    """A judge said it."""
+    """A judge opened its opinion."""
 
     case: Hash
     judge: AccountId
@@ -48,7 +48,7 @@ class OpinionOpened:
 
 @event
 class CaseDecided:
-    """A verdict that stands if nobody appeals up to a block; 0: there is no court to appeal to."""
+    """A verdict was reached. It is final unless appealed until a block. 0 means that there is no court to appeal to."""
 
     case: Hash
     verdict: Opinion
@@ -57,7 +57,7 @@ class CaseDecided:
 
 @event
 class CaseAppealed:
-    """Somebody puts a bond against a verdict: a court is drawn."""
+    """A party appealed a verdict with a bond. A court will be drawn."""
 
     case: Hash
     appellant: AccountId
@@ -66,14 +66,14 @@ class CaseAppealed:
 
 @event
 class CourtCalled:
-    """A case goes before the court by itself: nothing was decided, or somebody is found to lie for the third time."""
+    """A case went before the court without appeal: nothing was decided, or an account lied for the third time."""
 
     case: Hash
 
 
 @event
 class CaseEnded:
-    """A case is over; its money has moved as the table of its outcome says."""
+    """A case ended, and its money moved by the table of its outcome."""
 
     case: Hash
     outcome: CaseOutcome
@@ -95,20 +95,20 @@ class UnknownCase(DispatchError):
 
 
 class NotSeated(DispatchError):
-    """The signer is no judge of the bench that sits."""
+    """The signer is no judge of the sitting bench."""
 
 
 class OutOfTurn(DispatchError):
-    """The window for this is not open."""
+    """The window for this call is not open."""
 
 
 class SaidAlready(DispatchError):
-    """The judge has done this."""
+    """The judge has already done this."""
 
 
 class OpensNothing(DispatchError):
-    """This is not what the judge committed to."""
+    """The statement and the salt do not open the judge's commitment."""
 
 
 class NotAppealable(DispatchError):
-    """The case has no verdict that can be appealed, or no longer."""
+    """The case has no verdict that can be appealed, or the window is over."""

@@ -1,9 +1,9 @@
-"""The registry of handlers: what a pallet must do to have its cases judged, and how the courts find it.
+"""The registry of handlers: the interface of pallets whose cases the courts judge.
 
-A handler is a pallet of the runtime that has these three methods; its cases carry its index, so a new one registers by
-being in the chain's list, and the courts, which stand before it there, name none. It opens a case with `Courts.open` or
-`Courts.watch`, whose id is 32 bytes of its own (a unit, a task, one leaf of a batch), with the fee and the chance of an
-audit that it promised when it took the work in (`Courts.promise`), and hears of it once, at the end.
+A handler is a pallet of the runtime with the three methods below. Its cases carry its index, so membership in the
+chain's list is its registration. The courts come earlier in that list and name no handler. A handler opens a case with
+`Courts.open` or `Courts.watch`. The case's id is 32 bytes of its own (a unit, a task, one leaf of a batch). Fee and
+audit rate are those that it promised when it took the work (`Courts.promise`). It receives the ruling once, at the end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,16 +20,16 @@ from runtime.pallets.staking.slashing import Share
 
 @dataclass(frozen=True, slots=True)
 class CaseRuling:
-    """How a case ended. Its money has moved by then."""
+    """The end of a case, after its payments."""
 
     outcome: CaseOutcome
     verdict: Answered | Unanswerable | None
     faults: tuple[tuple[bytes, PartyFault], ...] = ()
-    """Which parties did wrong."""
+    """The parties at fault, each with its fault."""
     expelled: tuple[bytes, ...] = ()
-    """Parties whose third lie within the window a court of five or more has found: their registration ends."""
+    """Parties whose third recent lie a court of five or more found. Their registration ends."""
     expelled_until: BlockNumber = 0
-    """For as long as these lies count: who registered anew in the next block would have lost nothing."""
+    """The block until which these lies count. An earlier new registration would make the expulsion worthless."""
 
 
 @runtime_checkable
@@ -39,17 +39,17 @@ class CaseHandler(Protocol):
     index: ClassVar[int]
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of what a party holds for the case: as much as its claim says, at most."""
+        """Pay the shares out of a party's hold for the case, at most the amount in its claim."""
 
     def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of the customer's bond and price, which the terms named."""
+        """Pay the shares out of the customer's bond and price, as the terms name them."""
 
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
-        """The case is over: free what is left of it, and do what follows."""
+        """Release the rest of the case's holds, and act on the ruling."""
 
 
 def handler_at(index: int, pallets: Iterable[Pallet]) -> CaseHandler:
-    """The handler with this index among the pallets of an execution."""
+    """Return the handler with this index among the pallets of an execution."""
     found = next((pallet for pallet in pallets if pallet.index == index), None)
     assert isinstance(found, CaseHandler), "cases are opened by pallets that can carry out what comes of them"
     return found

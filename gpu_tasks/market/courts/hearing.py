@@ -1,7 +1,7 @@
 """A case from its opening to its last opinion: draws, commits, openings, verdicts, appeals.
 
-Always: no opinion is opened before all commits are closed and that is final; a judge holds its seat's money from the
-draw; a bench that does not decide is followed by the next one, once, and a court by none.
+Invariants: no opinion is opened before all commits are closed and the close is final. A judge holds its seat's money
+from the draw on. An undecided bench is followed by the next one, once, and a court by none.
 """
 
 from dataclasses import replace
@@ -61,29 +61,30 @@ from runtime.frame.weights import work
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
 
 LOOK_WEIGHT = work(reads=20, writes=10, microseconds=50)
-"""A case called, and nothing in it but a window that begins or ends."""
+"""The weight of a case's step that only begins or ends a window."""
 SKIP_WEIGHT = work(reads=40, writes=40, microseconds=150)
-"""The chance of an audit, taken: most often it ends the case, and its handler sets the parties free."""
+"""The weight of the chance of an audit. Most often it ends the case, and the handler releases the parties."""
 FEW_WEIGHT = work(reads=230, writes=100, microseconds=300)
-"""A pair or a committee drawn, or read."""
+"""The weight of drawing or reading a pair or a committee."""
 COURT_WEIGHT = work(reads=700, writes=600, microseconds=1_700)
-"""The same of a court."""
+"""The weight of drawing or reading a court."""
 END_WEIGHT = work(reads=200, writes=100, microseconds=2_000)
-"""Judges and parties paid, charged and set free, beside reading the bench."""
+"""The weight of paying, charging and releasing judges and parties, without reading the bench."""
 SEAT_LOOK_WEIGHT = work(reads=6, microseconds=9)
-"""One in office, and whether it may sit: mostly the first few may; where hardly anybody can pay for a seat, all 128 are
-looked at."""
+"""The weight of checking that one validator may sit. Usually the first few may. If few can pay for a seat, all 128 are
+checked."""
 LOOKS_MAX = 2 * VALIDATORS_MAX
-"""In one step: for a bench that cannot be drawn, and whether there is a court."""
+"""The most checks in one step: for a bench that cannot be drawn, and for the existence of a court."""
 
 _BENCH_OF = {stage: bench for bench, stage in STAGE_OF.items()}
 _Verdict = Answered | Unanswerable
 
 
 def begin(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
-    """Take a new case in: its first bench, or the chance of one, is drawn once the beacon is final."""
+    """Open a case. Its first bench, or the chance of one, is drawn once the beacon is final."""
     assert case_id not in courts.cases, "a case has an id of its own"
-    courts.handler(case.handler)  # there is one, or the case could never be carried out
+    # Raises if there is no such handler: no ruling of the case could be carried out.
+    courts.handler(case.handler)
     courts.prices[case_id] = case.terms.price
     if case.stage is CaseStage.CHANCE:
         _await_chance(courts, case_id, case)
@@ -93,7 +94,7 @@ def begin(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
 
 
 def step(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Weight:
-    """Do what is due in a case; what that weighed, with all at whom it looked."""
+    """Do what is due in a case. Return the weight, with all checked validators."""
     before = courts.tally.looks
     weight = _step(courts, case_id, case)
     if case.stage is not CaseStage.CHANCE and case_id not in courts.cases:
@@ -124,7 +125,7 @@ def _step(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Weight:
 
 
 def commit(courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes, commitment: bytes) -> None:
-    """A judge of the sitting bench commits."""
+    """Record a commitment of a judge of the sitting bench."""
     seat, current = _acting(courts, case_id, case, judge)
     height = courts.system.number.get()
     ensure(seat.commitment is None, SaidAlready)
@@ -139,7 +140,7 @@ def commit(courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes,
 def open_opinion(
     courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes, said: Statement, salt: bytes
 ) -> None:
-    """A judge of the sitting bench opens what it committed to; after the last one the bench is read."""
+    """Record the opinion of a judge of the sitting bench. After the last one the bench is read."""
     seat, current = _acting(courts, case_id, case, judge)
     ensure(seat.statement is None, SaidAlready)
     ensure(seat.commitment is not None, OutOfTurn)
@@ -150,15 +151,16 @@ def open_opinion(
     courts.emit(OpinionOpened(case_id, judge, said))
     courts.cases[case_id] = replace(case, round=current, to_open=case.to_open - 1)
     if case.to_open == 1:
-        # read by the hook of the next block: a call that ends a case would cost many times what it was charged
+        # The next block's hook reads the bench: a call that ends a case would weigh many times its charge.
         courts.agenda.put(courts.system.number.get() + 1, case_id)
 
 
 def appeal(courts: CourtsStorage, case_id: bytes, case: CourtCase, appellant: bytes) -> None:
-    """Put a bond against a verdict: the court is paid for, whatever it finds."""
+    """Appeal a verdict with a bond, which pays the court for any decision."""
     height = courts.system.number.get()
     ensure(case.stage is CaseStage.APPEALABLE and height <= case.appealable_until, NotAppealable)
-    against = replace(case, appeal=CaseAppeal(appellant, 0))  # who appeals judges no more
+    # The appellant may not judge its own appeal.
+    against = replace(case, appeal=CaseAppeal(appellant, 0))
     seats = courts.count_left(against, case.rules.court_seats)
     ensure(seats >= COURT_MIN, NotAppealable)
     bond = appeal_bond(case, appellant, seats)
@@ -168,10 +170,10 @@ def appeal(courts: CourtsStorage, case_id: bytes, case: CourtCase, appellant: by
 
 
 def appeal_bond(case: CourtCase, appellant: bytes, seats: int) -> int:
-    """What an appeal holds that brings a court of so many.
+    """Return the bond of an appeal to a court of `seats`.
 
-    Who stands to lose collateral by the verdict stands with that, and once the price; but where it is less than the
-    price and the fees of all judges, as for dust, with what is missing: else a grain would seat a court for nothing.
+    An appellant with collateral at stake adds the price once. If its collateral is less than the fees of all judges, as
+    for cheap work, it adds the missing fees too. Otherwise a grain would seat a court for nothing.
     """
     fees = case.fee * (len(judges_of(case)) + seats)
     for claim in case.terms.claims:
@@ -181,7 +183,7 @@ def appeal_bond(case: CourtCase, appellant: bytes, seats: int) -> int:
 
 
 def open_late(courts: CourtsStorage, case_id: bytes, case: CourtCase, party: bytes, root: bytes) -> None:
-    """A party opens what it withheld: worth nothing to it but that a right answer makes it a miss and no lie."""
+    """Record the late opening of a withheld answer. A right one then counts as a miss and not as a lie."""
     withheld = [
         claim
         for claim in case.terms.claims
@@ -200,14 +202,14 @@ def _end_if_over(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Weig
 
 
 def _bench_weight(stage: CaseStage) -> Weight:
-    """Of drawing a bench, or of reading it and what follows at once."""
+    """Return the weight of drawing a bench, or of reading it with the consequences."""
     return COURT_WEIGHT if stage is CaseStage.COURT else FEW_WEIGHT
 
 
 def _acting(courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes) -> tuple[JudgeSeat, Round]:
-    """The account's seat on the bench that sits, and the bench's round as this block finds it.
+    """Return the account's seat on the sitting bench, and the bench's round as this block finds it.
 
-    By the clock, whether or not the hook has come to the case: behind dearer ones it may be late for many blocks.
+    The clock decides, not the hook, which may reach the case many blocks late, behind more valuable ones.
     """
     seat = known(courts.seats[judge, case_id], NotSeated)
     ensure(bool(case.benches) and seat.bench == sitting(case).kind, NotSeated)
@@ -216,7 +218,7 @@ def _acting(courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes
 
 
 def _record(courts: CourtsStorage, case_id: bytes, case: CourtCase, stage: CaseStage) -> None:
-    """Have the bench of a stage drawn by a beacon that nobody knows yet."""
+    """Schedule the draw of a stage's bench by a beacon that is still unknown."""
     height = courts.system.number.get()
     courts.cases[case_id] = replace(case, stage=stage, recorded_at=height, round=None)
     courts.agenda.drop(case_id)
@@ -230,10 +232,11 @@ def _await_chance(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Non
 
 
 def _take_chance(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
-    """Open the audit, if any of the four values says so."""
+    """Open the audit if one of the four values orders it."""
     values = [courts.beacon.value_at(case.recorded_at + delay) for delay in AUDIT_DELAYS]
     there = [value for value in values if value is not None]
-    if len(there) < len(values):  # finality stood still for longer than the beacon remembers
+    # Finality halted for longer than the beacon remembers.
+    if len(there) < len(values):
         _await_chance(courts, case_id, case)
     elif is_audited(there, case_id, case.rules.rate_ppm):
         courts.emit(CaseOpened(case_id, case.handler, case.kind))
@@ -267,25 +270,27 @@ def _draw(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
 
 
 def _least(case: CourtCase, kind: BenchKind) -> int:
-    """How many there must be for a bench of this kind."""
+    """Return the least members of a bench of this kind."""
     if kind is BenchKind.COURT:
         return COURT_MIN
     is_retrial = kind is BenchKind.COMMITTEE and case.kind is CaseKind.AUDIT
-    return 1 if is_retrial else AGREEING  # fewer than three join the pair
+    # Fewer than three join the pair of the audit, and decide with it.
+    return 1 if is_retrial else AGREEING
 
 
 def _undrawn(courts: CourtsStorage, case_id: bytes, case: CourtCase, kind: BenchKind) -> None:
-    """Too few are left for a bench."""
+    """End a case with too few validators for a bench, or decide it by the pair alone."""
     if kind is BenchKind.COMMITTEE and case.benches:
         agreed = joint_opinion(_said_by_all(courts, case_id, case))
-        if agreed is not None:  # the pair of an audit alone: both found the same, and not what was settled
+        # The pair of an audit alone: both agree, and contradict the settled result.
+        if agreed is not None:
             _decide(courts, case_id, case, agreed)
             return
     closing.end(courts, case_id, case)
 
 
 def _read(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
-    """The bench has spoken, as far as it will."""
+    """Read the opinions of the bench, which has opened all that it will."""
     case = replace(case, round=None, to_commit=0, to_open=0)
     votes = _opinions(courts, case_id, case)
     if case.stage is CaseStage.COURT:
@@ -303,9 +308,10 @@ def _read(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
 
 
 def _read_committee(courts: CourtsStorage, case_id: bytes, case: CourtCase, agreed: _Verdict | None) -> None:
-    """What two of a committee agree on stands, and what they do not is the court's."""
+    """Act on a committee's opinions: two equal ones decide, or else a court is called."""
     if case.kind is CaseKind.AUDIT and not case.has_court:
-        # nobody can appeal from three of whom two are a coalition's: the pair before them counts as they do
+        # Without a court there is no appeal from a committee in which a coalition has two of three, so the pair before
+        # it counts too.
         agreed = joint_opinion(_said_by_all(courts, case_id, case))
     if agreed is not None:
         _decide(courts, case_id, case, agreed)
@@ -316,10 +322,10 @@ def _read_committee(courts: CourtsStorage, case_id: bytes, case: CourtCase, agre
 
 
 def _is_for_a_court(case: CourtCase, said: list[_Verdict | None]) -> bool:
-    """Whether what a committee does not decide is a court's: whether there was anything to look at is not.
+    """Return True if an undecided case is for a court. The existence of an input is not.
 
-    Of an audit half of its judges had the input; of a dispute a party has answered. Else a court might be the first
-    that is shown the input, and nobody who is at fault pays it.
+    In an audit half of the judges must have had the input, in a dispute a party must have answered. Otherwise the court
+    could be the first to receive the input, at the cost of parties without fault.
     """
     if case.kind is CaseKind.AUDIT:
         return closing.is_half(len(said) - said.count(None), len(said))
@@ -327,7 +333,7 @@ def _is_for_a_court(case: CourtCase, said: list[_Verdict | None]) -> bool:
 
 
 def _opinions(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> list[tuple[_Verdict | None, int]]:
-    """What each judge of the last bench said, with its votes."""
+    """Return the opinion of each judge of the last bench, with its votes."""
     found = []
     for judge in sitting(case).members:
         seat = courts.seats[judge, case_id]
@@ -337,13 +343,13 @@ def _opinions(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> list[tu
 
 
 def _said_by_all(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> list[_Verdict | None]:
-    """What each judge of the case said, of whichever bench."""
+    """Return the opinion of each judge of the case, on any bench."""
     seats = [courts.seats[judge, case_id] for judge in judges_of(case)]
     return [seat.statement.opinion if seat and seat.statement else None for seat in seats]
 
 
 def _decide(courts: CourtsStorage, case_id: bytes, case: CourtCase, verdict: _Verdict) -> None:
-    """A pair or a committee has found a verdict: it waits for an appeal, if there is a court (`case.has_court`)."""
+    """Record the verdict of a pair or a committee. It waits for an appeal, if there is a court (`case.has_court`)."""
     case = replace(case, verdict=verdict)
     until = courts.system.number.get() + case.rules.appeal_blocks if case.has_court else 0
     courts.emit(CaseDecided(case_id, verdict, until))
@@ -358,7 +364,7 @@ def _decide(courts: CourtsStorage, case_id: bytes, case: CourtCase, verdict: _Ve
 
 
 def _is_third_lie(courts: CourtsStorage, case: CourtCase) -> bool:
-    """Whether the verdict is the third against somebody within the time for which a lie counts."""
+    """Return True if the verdict is the third recent one that calls the same account a liar."""
     return any(
         fault_of(claim, case.verdict) is PartyFault.LIED
         and len(closing.recent_lies(courts, claim.account)) >= CONVICTIONS_MAX
@@ -372,7 +378,7 @@ def _call_court(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
 
 
 def _go_on(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
-    """Write a case whose bench goes on, and have it looked at when its round can next change by itself."""
+    """Store a case whose bench continues, and schedule its next change that needs no call."""
     assert case.round is not None, "a bench that sits has a round"
     courts.cases[case_id] = case
     deadline, awaited = rounds.next_change(case.round, courts.windows(case))

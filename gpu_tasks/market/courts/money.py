@@ -1,10 +1,10 @@
-"""The money table of the courts, as data: who loses what in each outcome of a case, and who gets it.
+"""The money table of the courts, as data: charges and payments in each outcome of a case.
 
-`TABLE` is read by the pallet, by the tests and by the page `docs/courts.md`, whose tables are made of it.
+The pallet, the tests and the page `docs/courts.md` read `TABLE`.
 
-Always: what is paid comes out of what was charged, grain by grain, and what nobody is due burns or stays with its
-owner, so every sum is conserved; nobody pays more than it holds for the case; the customer gets at most the price once,
-however many lied; nobody is rewarded for reporting; only the court takes a judge's seat.
+Invariants: every payment comes out of a charge, grain by grain. The rest burns or stays with its owner, so all sums are
+conserved. No account pays more than it holds for the case. The customer gets at most the price, once, for any number of
+liars. Reporting is not rewarded. Only a court takes a judge's seat.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from runtime.encoding.codec import named
 
 
 class Purse(Enum):
-    """Who can be charged in a case, and from what."""
+    """The accounts that a case can charge, with the charged holds."""
 
     BOND = "the appellant, its bond"
     CONVICTED = "a judge whom the court found wrong"
@@ -31,7 +31,7 @@ class Purse(Enum):
 
 
 class Payee(Enum):
-    """Who can be paid in a case."""
+    """The recipients of a case's payments."""
 
     JUDGES = "each judge with the opinion that the case ends with"
     APPELLANT = "the appellant"
@@ -39,7 +39,7 @@ class Payee(Enum):
 
 
 class Sum(Enum):
-    """How much: each is computed in `_amount`."""
+    """The sums of the table. `_amount` computes each."""
 
     FEE = "`judge_fee`"
     PRICE = "price"
@@ -54,7 +54,7 @@ class Sum(Enum):
 
 
 class Remainder(Enum):
-    """What becomes of a charge that nobody is due."""
+    """The use of a charge's unpaid part."""
 
     BURNS = "burns"
     STAYS = "stays"
@@ -62,7 +62,7 @@ class Remainder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What every payer of a kind puts in, and what becomes of the part that pays nobody."""
+    """The charge of every payer of a kind, and the use of its unpaid part."""
 
     purse: Purse
     amount: Sum
@@ -71,7 +71,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What every payee of a kind is owed, and which charges pay it, in this order."""
+    """The amount due to every payee of a kind, and the charges that pay it, in this order."""
 
     payee: Payee
     amount: Sum
@@ -80,7 +80,7 @@ class Due:
 
 @named("ogpu::CaseOutcome")
 class CaseOutcome(IntEnum):
-    """How a case can end."""
+    """The outcomes of a case."""
 
     DECIDED = 0
     COURT_DECIDED = 1
@@ -98,7 +98,7 @@ class CaseOutcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
-    """One outcome: charges and dues. Dues are served in their order."""
+    """One outcome: its charges, and its dues in the order of payment."""
 
     says: str
     charges: tuple[Charge, ...]
@@ -189,37 +189,37 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
     ),
     CaseOutcome.NOT_AUDITED: OutcomeRow("The beacon asked for no audit", (), ()),
 }
-"""Who is not named in a row pays nothing; seats and bonds that it does not name return. The bond of a
-won appeal is charged where it put away "the input is bad": nobody's fault shows then, and somebody pays the court."""
+"""Accounts that a row does not name pay nothing. Seats and bonds that it does not name return. The bond of a won appeal
+is charged if the first verdict was "the input is bad": no fault shows then, and the court must be paid."""
 
 MISS_PRICE_PERCENT = 25
 SMALL_SET_PRICE_PERCENT = 25
 FIRST_JUDGES = 5
-"""A pair and a committee: whom a lie that nobody appeals against can cause."""
+"""A pair and a committee: the judges that a lie without an appeal causes."""
 COURT_FEES = 36
-"""A seat pays so many fees, of a committee and a court of 33, beside twice the price."""
+"""A seat holds this many fees, for a committee and a court of 33, beside twice the price."""
 SEAT_FEES = 40
-"""A seat holds so many fees at least: twice the price is at most four of them where a fee is half of it."""
+"""A seat holds at least this many fees. Twice the price is at most four fees where a fee is half of the price."""
 PPM = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class CaseMoney:
-    """What a case has to move when it ends: its price and fee, who pays and can pay how much, who is due."""
+    """The money of a case that ends: its price and fee, the payers with their holds, and the payees."""
 
     price: int
     fee: int
     takes_whole: bool
-    """Whether a lie costs its whole collateral: a court of three exists, to which one could have appealed and in which
-    not all sat who were left, or the verdict is that of more than a third of the stake in office."""
+    """True if a lie costs the whole collateral. Either a court of three exists, to which the liar could have appealed
+    and which is not all remaining validators. Or the verdict has more than a third of the active set's stake."""
     payers: dict[Purse, tuple[tuple[bytes, int], ...]] = field(default_factory=dict)
-    """Accounts with what each holds for the case; of a kind that is not charged in the outcome, nothing is taken."""
+    """Accounts with their holds for the case. Kinds that the outcome does not charge pay nothing."""
     payees: dict[Payee, tuple[bytes, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Grains that move: out of what `source` holds in a purse of a kind, to `payee`, or burned for None."""
+    """Grains that leave the hold of `source` in a purse, to `payee`, or burned for None."""
 
     purse: Purse
     source: bytes
@@ -228,7 +228,7 @@ class Flow:
 
 
 def settle(outcome: CaseOutcome, money: CaseMoney) -> tuple[Flow, ...]:
-    """Everything that moves when a case ends so. What is not listed stays with its owner."""
+    """Return all payments of a case that ends with this outcome. Any other money stays with its owner."""
     row = TABLE[outcome]
     left = {charge.purse: _charged(charge, money) for charge in row.charges}
     flows: list[Flow] = []
@@ -242,25 +242,26 @@ def settle(outcome: CaseOutcome, money: CaseMoney) -> tuple[Flow, ...]:
 
 
 def judge_fee(price: int, share_ppm: int, least: int) -> int:
-    """What a judge is paid: `share_ppm` of the price, at least `least`."""
+    """Return the fee of a judge: `share_ppm` of the price, at least `least`."""
     return max(price * share_ppm // PPM, least)
 
 
 def case_collateral(price: int, rate_ppm: int, fee: int) -> int:
-    """What who answers stands for: price / q, so that lying does not pay at the chance q of being found out.
+    """Return the collateral of an answer: price / q, so that a lie does not pay at the chance q of being found.
 
-    Who is found out keeps what it was paid, so a lie gains the price and loses q times this. At least the price and the
-    fees of five judges: who lies about a unit that costs next to nothing pays its own judges, and no coalition draws
-    fees from the audit pot for the price of dust.
+    A found liar keeps its pay, so a lie gains the price and loses q times the collateral. It is at least the price and
+    five fees. So a liar about a cheap unit pays its own judges, and no coalition draws fees from the audit pot by cheap
+    units.
     """
     found, of = chance_found(rate_ppm)
     return max(-(-price * of // found), price + FIRST_JUDGES * fee)
 
 
 def chance_found(rate_ppm: int) -> tuple[int, int]:
-    """The chance that a result is audited, as a fraction: 1 - (1 - rate / 4)^4, for each of four beacons may ask.
+    """Return the chance that a result is audited, as a fraction: 1 - (1 - rate / 4)^4, for four beacons.
 
-    Each asks with a quarter of the rate, whatever the others do (`benches.is_audited`): a little less than the rate.
+    Each beacon orders an audit independently with a quarter of the rate (`benches.is_audited`). The sum is a little
+    less than the rate.
     """
     draws = len(AUDIT_DELAYS)
     of = (draws * PPM) ** draws
@@ -268,15 +269,15 @@ def chance_found(rate_ppm: int) -> tuple[int, int]:
 
 
 def seat_hold(collateral: int, fee: int, price: int = 0) -> int:
-    """What a judge holds from its draw until the case ends: what an appeal that shows it wrong may cost, at least.
+    """Return a judge's hold from its draw to the end of the case: at least the cost of an appeal that refutes it.
 
-    `price` is what the customer is due, which of a task is up to the greatest price, however low the fee is.
+    `price` is the amount due to the customer. For a task it is up to the greatest price, however low the fee is.
     """
     return max(collateral, SEAT_FEES * fee, COURT_FEES * fee + 2 * price)
 
 
 def audit_premium(rate_ppm: int, fee: int) -> int:
-    """What every settlement pays into the audit pot: the audit rate of two fees, rounded up."""
+    """Return the amount that every settlement pays into the audit pot: the audit rate of two fees, rounded up."""
     return -(-2 * fee * rate_ppm // PPM)
 
 
@@ -289,7 +290,7 @@ def _charged(charge: Charge, money: CaseMoney) -> list[tuple[bytes, int]]:
 def _serve(
     payee: bytes, amount: int | None, sources: Iterable[Purse], left: dict[Purse, list[tuple[bytes, int]]]
 ) -> list[Flow]:
-    """Pay one payee from the sources in order, as far as they go."""
+    """Pay one payee from the sources in order, as far as they last."""
     assert amount is not None, "what is due has a size"
     flows = []
     for purse in sources:
@@ -304,7 +305,7 @@ def _serve(
 
 
 def _amount(wanted: Sum, money: CaseMoney, payers: int = 1) -> int | None:
-    """The grains of a sum for each of so many payers; None: all that there is."""
+    """Return the grains of a sum for each of `payers` payers, or None for the whole hold."""
     fees = money.fee * len(money.payees.get(Payee.JUDGES, ()))
     if wanted is Sum.LIE:
         limit = money.price + fees + _percent(money.price, SMALL_SET_PRICE_PERCENT)
@@ -314,7 +315,8 @@ def _amount(wanted: Sum, money: CaseMoney, payers: int = 1) -> int | None:
         Sum.PRICE: money.price,
         Sum.TWICE_PRICE: 2 * money.price,
         Sum.ALL: None,
-        # a miss and a decline cause no court: what an input that is shown to one would cost who could not have it
+        # A miss and a decline cause no court, so they pay for five judges at most: an input shown only to the court
+        # would otherwise ruin the honest decliner.
         Sum.MISS: _percent(money.price, MISS_PRICE_PERCENT) + -(-min(fees, FIRST_JUDGES * money.fee) // max(payers, 1)),
         Sum.FEES: fees,
     }
@@ -322,5 +324,5 @@ def _amount(wanted: Sum, money: CaseMoney, payers: int = 1) -> int | None:
 
 
 def _percent(amount: int, percent: int) -> int:
-    """Of an amount, rounded up."""
+    """Return `percent` of an amount, rounded up."""
     return -(-amount * percent // 100)

@@ -1,7 +1,7 @@
-"""The numbers of Courts that a chain may change, each with its bounds and its reason.
+"""The parameters of Courts, each with its bounds and its reason.
 
-Always: a case goes by what `rules` gave it when it opened, and by nothing here from then on; what its judges are paid
-and the chance of an audit are those that its handler promised when it took the work in.
+Invariant: a case follows the `rules` of its opening. Its fee and audit rate are those that its handler promised when it
+took the work.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter
 
 WINDOW_BLOCKS_MAX = 7_200
-"""No window of a case is longer."""
+"""The longest window of a case, in blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromisedNumbers:
-    """What a handler promised of a case when it took the work in that the case is about."""
+    """The numbers that a handler promised for a case when it took the work."""
 
     fee: int
-    """What each judge is paid."""
+    """The fee of each judge."""
     rate_ppm: int
     """The chance of an audit."""
 
@@ -62,7 +62,7 @@ class CourtNumbers(Pallet):
     )  # fmt: skip
 
     def rules(self, rate_ppm: int) -> CaseRules:
-        """What a case that opens now goes by, beside the chance of an audit that was promised."""
+        """Return the rules of a case that opens now, with the promised audit rate."""
         return CaseRules(
             rate_ppm=rate_ppm,
             court_seats=self.court_seats,

@@ -1,9 +1,9 @@
-"""What a judge says of a case, and what it commits to before anybody says anything.
+"""A judge's opinion of a case, and the commitment before it.
 
-An opinion is the root that the judge's own computation gave, or that the case cannot be answered. With it goes a probe:
-a hash over judge, case, the input's salt and the integers of the computation at a place that the draw named for this
-seat, since a root that is public could be copied by a judge who computed nothing. Each handler's workload says what is
-hashed; the chain keeps it, and the court says which of the earlier judges' probes are wrong.
+An opinion is the root of the judge's own computation, or the statement that the case cannot be answered. It comes with
+a probe, because a judge that computed nothing could copy a public root. The probe is a hash over judge, case, the
+input's salt and the integers of the computation at a place that the draw named for this seat. Each handler's workload
+defines the hashed values. The chain stores the probe, and a court states which probes of earlier judges are wrong.
 """
 
 from typing import Annotated
@@ -23,7 +23,7 @@ class Answered:
 
 @variant(1)
 class Unanswerable:
-    """There is no right answer: the input cannot be opened by all who must, or is not what was committed to."""
+    """There is no right answer: some readers cannot open the input, or it does not match its commitment."""
 
 
 Opinion = Annotated[Answered | Unanswerable, Tagged("ogpu::Opinion")]
@@ -31,12 +31,12 @@ Opinion = Annotated[Answered | Unanswerable, Tagged("ogpu::Opinion")]
 
 @struct
 class Statement:
-    """All that a judge opens."""
+    """All values that a judge opens."""
 
     opinion: Opinion
     probe: Hash
     doubted: U8 = 0
-    """Of a court: one bit for each earlier judge of the case, in order, whose probe is wrong."""
+    """A court's doubts: a bit for each earlier judge of the case, in order, set if its probe is wrong."""
 
 
 @struct
@@ -52,17 +52,17 @@ _OPINION = codec(_OpinionBody)
 
 
 def opinion_commitment(genesis: bytes, case: bytes, bench: int, judge: bytes, said: Statement, salt: bytes) -> bytes:
-    """The 32 bytes that `judge` (its stash) commits to on bench number `bench` of a case; `salt` is its own chance."""
-    # bound to the judge: whoever copies a commitment cannot open it
+    """Return the 32 bytes that `judge` (its stash) commits on a bench. `salt` is its own random value."""
+    # The judge is part of the body, so a copied commitment cannot be opened.
     body = _OPINION.encode(_OpinionBody(case, bench, judge, said, salt))
     return blake2_256(domain(b"opinion", genesis, body))
 
 
 def probe_of(case: bytes, judge: bytes, salt: bytes, trace: bytes) -> bytes:
-    """The probe of a judge: `salt` lies in the input, `trace` is the hash of the computation at the seat's place."""
+    """Return the probe of a judge. `trace` is the hash of the computation at the seat's place."""
     return blake2_256(b"ogpu/probe-of" + case + judge + salt + trace)
 
 
 def probe_place(seed: bytes, case: bytes, judge: bytes) -> bytes:
-    """32 bytes that say where a seat's probe is taken; the workload maps them to a place of the computation."""
+    """Return 32 bytes that name the place of a seat's probe. The workload maps them to a place of the computation."""
     return blake2_256(b"ogpu/probe" + seed + case + judge)

@@ -1,7 +1,7 @@
-"""The storage of Courts: records, who may judge, and which block looks at which case.
+"""The storage of Courts: records, the validators that may judge, and the schedules of cases.
 
-Always: every case is on an agenda or due, so each ends by itself; a case that is over is neither; `seats` has exactly
-the judges of open cases, each holding what its seat says.
+Invariants: every open case is scheduled or due, so each ends by itself. A case that is over is neither. `seats` has
+exactly the judges of open cases, each with the hold of its seat.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 
 CONVICTIONS_MAX = 2
-"""So many are remembered: the next one is the third."""
+"""The number of remembered lies. The next one is the third."""
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 
 Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
@@ -36,13 +36,13 @@ Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
 
 @dataclass(slots=True)
 class SeatTally:
-    """Counts looks."""
+    """The count of checked validators."""
 
     looks: int = 0
 
 
 class CourtsStorage(CourtNumbers):
-    """Cases, seats and agendas."""
+    """Cases, seats and schedules."""
 
     system: System
     balances: Balances
@@ -68,30 +68,31 @@ class CourtsStorage(CourtNumbers):
 
     @cached_property
     def tally(self) -> SeatTally:
-        """How many in office this block has looked at, whether they may sit."""
+        """The number of validators that this block has checked for a seat."""
         return SeatTally()
 
     def handler(self, index: int) -> CaseHandler:
-        """The pallet that opened a case."""
+        """Return the pallet that opened a case."""
         return handler_at(index, self.context.members.values())
 
     def windows(self, case: CourtCase) -> Windows:
-        """How long the case's judges have: nobody closes before all have committed or the commit window is over."""
+        """Return the windows of a case's judges. Commits close when all have committed, or the window is over."""
         commit_window = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
         return Windows(commit_window=commit_window, close=commit_window, reveal=case.rules.open_blocks)
 
     def entrants(self) -> list[tuple[bytes, int]]:
-        """The validators in office, with their weights: of these judges are drawn."""
+        """Return the active set with its weights, from which judges are drawn."""
         return in_office(self.devices)
 
     def may_sit(self, case: CourtCase) -> Callable[[bytes], bool]:
-        """Who of them may judge: without offence, a reader of the input, no party, able to stand for its seat.
+        """Return a predicate: the validator is a candidate, can read the input, is no party, and can pay for its seat.
 
-        Who leaves after the beacon is known (by spending what a seat takes) brings nobody else in but by its absence,
-        and who comes in then is drawn only where it would have been drawn anyway: the draw is a lottery.
+        A validator that drops out after the beacon is known (by spending its grains) only makes room. Its replacement
+        follows it in the lottery anyway.
         """
         parties = dict.fromkeys(parties_of(case))
-        parties[self.devices.operator(case.terms.customer)] = None  # a stash may act with its provider key
+        # A stash may act with its provider key.
+        parties[self.devices.operator(case.terms.customer)] = None
         needed = case.seat + self.balances.existential_deposit
 
         def may(stash: bytes) -> bool:
@@ -101,16 +102,16 @@ class CourtsStorage(CourtNumbers):
         return may
 
     def count_left(self, case: CourtCase, most: int) -> int:
-        """How many are left who may judge, counted up to `most`."""
+        """Return the number of validators that may judge, counted up to `most`."""
         may = self.may_sit(case)
         return sum(1 for _ in islice((stash for stash, _ in self.entrants() if may(stash)), most))
 
     def has_court(self, case: CourtCase) -> bool:
-        """Whether enough are left for a court."""
+        """Return True if enough validators are left for a court."""
         return self.count_left(case, COURT_MIN) == COURT_MIN
 
     def once_final(self, case_id: bytes, height: int) -> None:
-        """Look at the case in the first block whose `final_ref` covers `height`."""
+        """Schedule the case for the first block whose `final_ref` covers `height`."""
         self.final_agenda.put(height, case_id)
 
     def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:

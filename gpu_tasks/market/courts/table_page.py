@@ -1,4 +1,4 @@
-"""The money table as a page shows it: Markdown, made of `money.TABLE` and nothing else."""
+"""The money table as a Markdown page, made of `money.TABLE` alone."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from gpu_tasks.market.courts.money import TABLE, Charge, Due, OutcomeRow, Payee,
 
 
 def outcomes_page() -> str:
-    """One row for each outcome: who loses what, who gets what of it, and what becomes of the rest."""
+    """Return one row for each outcome: the charges, the payments, and the use of the rest."""
     lines = ["| outcome | who loses what | who gets what, and from whom, in this order |", "|---|---|---|"]
     for outcome, row in TABLE.items():
         lines.append(f"| `{outcome.name}`: {row.says} | {_charges(row)} | {_dues(row)} |")
@@ -14,7 +14,7 @@ def outcomes_page() -> str:
 
 
 def words_page() -> str:
-    """What the short words of the table stand for."""
+    """Return the meanings of the table's short words."""
     lines = ["| word | who, and of what |", "|---|---|"]
     lines += [f"| {word_of(purse)} | {purse.value} |" for purse in Purse]
     lines += [f"| {word_of(payee)} | {payee.value} |" for payee in Payee if payee is not Payee.CUSTOMER]
@@ -43,5 +43,5 @@ def _due(due: Due, charged: list[Purse]) -> str:
 
 
 def word_of(name: Enum) -> str:
-    """A name of the table as a page says it."""
+    """Return a name of the table as the page shows it."""
     return name.name.lower().replace("_", " ")  # deterministic: ASCII names of our own

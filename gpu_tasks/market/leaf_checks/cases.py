@@ -1,8 +1,9 @@
-"""What a check brings before the courts, and what comes of it: LeafChecks as a handler of cases.
+"""The cases of a check: LeafChecks as a handler of the courts.
 
-A doubt is a dispute about one leaf: who answered says the claim that it has shown, the doubter another one, and
-judges compute that leaf. What an auditor passed with is watched as a result is: judges compute the same proof. Always:
-a check has one case at a time; each party pays out of what it holds itself.
+A doubt is a dispute about one leaf. The answerers claim the shown leaf, the doubter another one, and judges compute it.
+An auditor's pass is watched like a result: judges compute the same proof.
+
+Invariants: a check has one case at a time. Each party pays only from its own hold.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ from runtime.pallets.staking.slashing import Share
 
 
 def doubt(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, said: LeafDoubt, held: int) -> None:
-    """A leaf goes before the courts; the doubter holds so much for it."""
+    """Open a case about a leaf. The doubter holds `held` grains for it."""
     terms = check.terms
     claims = [_claim(each.account, said.shown.claim, each.held) for each in terms.answerers]
     claims.append(_claim(said.doubter, said.found, held))
@@ -40,16 +41,16 @@ def doubt(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, said: 
     case = _new_case(room, unit, replace(check, stage=LeafStage.DOUBTED, doubt=said))
     room.emit(LeafDoubted(unit, case, said))
     about = _terms(check, terms.price, terms.collateral, terms.judge_fee, tuple(claims))
-    # where judges find no usable input nobody has lied: a customer that brought them there pays them, and the pot gives
-    # no more than a check may bring it, or whoever seals such inputs would empty it
+    # If judges find no usable input, no party has lied. The customer that called them pays then, and the pot pays at
+    # most the fee of the check. Otherwise customers with such inputs could empty the pot.
     bond = held if said.doubter == terms.customer else 0
     about = replace(about, customer_price=bond, pot_max=terms.fee)
-    # what was shown is what was settled: a third of the stake that keeps the court from deciding must not undo it
+    # The shown leaf is the settled one: a third of a court's votes that prevents a decision must not undo it.
     room.courts.open(handler, case, about, PromisedNumbers(terms.judge_fee, terms.rate_ppm), said.shown.claim)
 
 
 def watch(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, auditor: bytes, proof: bytes) -> None:
-    """What an auditor passed with may be looked at, as a result that was settled."""
+    """Let an auditor's pass be audited like a settled result."""
     terms, seat = check.terms, seat_of(check.terms)
     case = _new_case(room, unit, replace(check, stage=LeafStage.PROVING, proof=proof))
     about = _terms(check, terms.fee, seat, terms.fee, (_claim(auditor, proof, seat),))
@@ -57,7 +58,7 @@ def watch(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, audito
 
 
 def charge_party(room: LeafStorage, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
-    """Pay the shares out of an auditor's seat, a customer's bond, or what who answered holds for the batch."""
+    """Pay the shares out of an auditor's seat, a customer's bond, or an answerer's hold for the batch."""
     unit, check = room.of_case(case)
     if party == check.auditor:
         room.lock.pay_out(party, Hold(LEAF_SEAT, unit), shares)
@@ -68,13 +69,13 @@ def charge_party(room: LeafStorage, case: bytes, party: bytes, shares: Sequence[
 
 
 def charge_customer(room: LeafStorage, case: bytes, shares: Sequence[Share]) -> None:
-    """Pay the shares out of the bond of a customer that had judges look at an input which they cannot use."""
+    """Pay the shares out of the bond of a customer whose input the judges could not use."""
     unit, check = room.of_case(case)
     room.lock.pay_out(check.terms.customer, Hold(LEAF_BOND, unit), shares)
 
 
 def carry_out(room: LeafStorage, case: bytes, ruling: CaseRuling) -> None:
-    """A case is over: who answered wrongly ends the check; whose word did not stand is followed by the next auditor."""
+    """Carry out a ruling: a wrong answer ends the check, and the next auditor follows a refuted one."""
     unit, check = room.of_case(case)
     del room.unit_of_case[case]
     ending.drop_duties(room, unit, check)
@@ -101,13 +102,13 @@ def carry_out(room: LeafStorage, case: bytes, ruling: CaseRuling) -> None:
 
 
 def conclude(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """Nobody doubts the batch any more."""
+    """End a check that no party doubts any more."""
     outcome = CheckOutcome.UNLOOKED if check.auditor is None else CheckOutcome.PASSED
     ending.end(room, unit, check, outcome, earner=check.auditor)
 
 
 def _follow(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """The auditor's word does not stand: it is free of what was not taken, and the next one is drawn by the hook."""
+    """Release a refuted auditor with its remaining hold. The hook draws the next one."""
     assert check.auditor is not None, "its word was judged"
     ending.release_auditor(room, unit, check.auditor)
     to_draw = replace(check, stage=LeafStage.CHECKING, auditor=None, proof=None, doubt=None, deadline=room.height)
@@ -115,12 +116,12 @@ def _follow(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
 
 
 def _open_up(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """The auditor is through: its seat stays until the customer has had its time."""
+    """Open the window of the customer's disputes. The auditor's seat stays until its end."""
     room.put(unit, replace(check, stage=LeafStage.OPEN, deadline=room.height + check.windows.dispute))
 
 
 def _new_case(room: LeafStorage, unit: bytes, check: LeafCheck) -> bytes:
-    """Note the next case of a check, which no block looks at meanwhile; its parties see to it that it ends well."""
+    """Record the next case of a check. No block steps the check meanwhile, and its parties may appeal."""
     case = check_case(unit, check.cases)
     room.unit_of_case[case] = unit
     auditor = () if check.auditor is None else (check.auditor,)
@@ -136,7 +137,7 @@ def _claim(who: bytes, root: bytes, held: int) -> PartyClaim:
 
 
 def _terms(check: LeafCheck, price: int, collateral: int, fee: int, claims: tuple[PartyClaim, ...]) -> CaseTerms:
-    """Of a batch that is paid for, nothing of its customer's is held for a case any more but what it doubts with."""
+    """Return the terms of a case about a paid batch: of its customer, only a bond of doubt is still held."""
     terms = check.terms
     return CaseTerms(
         customer=terms.customer,
@@ -148,7 +149,7 @@ def _terms(check: LeafCheck, price: int, collateral: int, fee: int, claims: tupl
         pot_max=FIRST_JUDGES * fee,
         sealed_at=terms.sealed_at,
         run_blocks=terms.run_blocks,
-        # earlier auditors too: their word did not stand, or they were silent, which costs a fee if a later one is right
+        # Earlier auditors are excluded too: they were refuted, or silent, which costs a fee if a later one is right.
         excluded=(*terms.excluded, *check.drawn),
         claims=claims,
     )

@@ -1,7 +1,7 @@
-"""The records of checks: what a check is about, how far it is, which leaves were shown, who audits.
+"""The records of checks: the terms of a check, its stage, the shown leaves, the auditors.
 
-Always: what a check costs and how long its windows are is frozen when it opens; it has one auditor at a time, each
-once, and one case before the courts at a time.
+Invariants: costs and windows of a check are frozen when it opens. It has one auditor at a time, each at most once, and
+one case before the courts at a time.
 """
 
 from enum import IntEnum
@@ -19,59 +19,59 @@ LEAF_FEE = HoldReason("LeafFee", "What a customer set aside for the auditor of i
 LEAF_BOND = HoldReason("LeafBond", "What a customer stands for that calls a leaf of its batch wrong; the case is it.")
 ANSWERERS_MAX = 8
 AUDITORS_MAX = 3
-"""So many are drawn one after the other; where none of them says anything, the check counts as passed."""
+"""The most auditors, one after another. If all of them are silent, the batch counts as passed."""
 CALLED_MAX = 8
-"""Who may be asked to audit is drawn with the leaves: so many, of whom some may lack what a seat takes by then."""
+"""The number of possible auditors drawn with the leaves. Some of them may lack the grains for a seat by then."""
 
 
 @named("ogpu::LeafStage")
 class LeafStage(IntEnum):
-    """How far a check is."""
+    """The stage of a check."""
 
     AWAITED = 0
-    """Which leaves are looked at is not known yet."""
+    """The leaves are not drawn yet."""
     SHOWING = 1
-    """Who answered shows the paths of the leaves that are drawn."""
+    """An answerer must show the paths of the drawn leaves."""
     CHECKING = 2
     """An auditor computes these leaves."""
     PROVING = 3
-    """The auditor passed; the courts may look at what it passed with."""
+    """The auditor passed. The courts may audit its proof."""
     DOUBTED = 4
     """The courts judge a leaf."""
     OPEN = 5
-    """Nobody doubts any more but the customer, who may dispute a leaf."""
+    """Only the customer may still dispute a leaf."""
 
 
 @named("ogpu::LeafDuty")
 class LeafDuty(IntEnum):
-    """What somebody has to do for a check, the dearest to leave undone first."""
+    """A duty in a check, the costliest to omit first."""
 
     NONE = 0
     SHOW = 1
-    """Show the own leaves, or lose all that is held for the batch. In records of before, any of these."""
+    """Show the own leaves, or lose the whole hold for the batch. In old records, any of these duties."""
     STAND = 2
-    """Appeal, if a verdict about what it said calls it a liar."""
+    """Appeal if a verdict calls the own statement a lie."""
     AUDIT = 3
-    """Compute what was shown, or lose a fee."""
+    """Compute the shown leaves, or lose a fee."""
 
 
 @named("ogpu::CheckOutcome")
 class CheckOutcome(IntEnum):
-    """How a check can end."""
+    """The outcome of a check."""
 
     PASSED = 0
     """An auditor computed the leaves, and they are right."""
     UNLOOKED = 1
-    """No auditor said anything that stands: the settlement does."""
+    """No auditor gave a valid answer, so the settlement remains."""
     REFUTED = 2
     """A leaf was found wrong."""
     WITHHELD = 3
-    """Nobody showed the leaves."""
+    """No answerer showed the leaves."""
 
 
 @struct
 class Answerer:
-    """Who answered with the root that was settled: it stands for that, and any of them may show the leaves."""
+    """A racer that answered with the settled root. It is liable for the root, and any answerer may show the leaves."""
 
     account: AccountId
     held: Balance
@@ -79,26 +79,26 @@ class Answerer:
 
 @struct
 class CheckTerms:
-    """What a handler says of a check when it opens it."""
+    """A handler's terms of a check at its opening."""
 
     handler: U8
-    """The index of the pallet whose batch it is."""
+    """The index of the pallet with the batch."""
     customer: AccountId
     output_root: Hash
     requests: U32
     allowed: U64
-    """The tokens that the price is for, as tokens that are written."""
+    """The work that the price pays for, in output tokens."""
     input_share: U32
     price: Balance
-    """What was paid for the batch."""
+    """The price paid for the batch."""
     collateral: Balance
-    """What who answered stood for when it was drawn."""
+    """The collateral of an answerer when it was drawn."""
     fee: Balance
-    """What an auditor is paid; so much is held of the customer for the check."""
+    """The fee of an auditor. The customer holds this amount for the check."""
     judge_fee: Balance
-    """What each judge of a leaf is paid."""
+    """The fee of each judge of a leaf."""
     rate_ppm: U32
-    """The chance that the courts look at what an auditor passed with."""
+    """The chance that the courts audit an auditor's pass."""
     sealed_at: BlockNumber
     run_blocks: BlockNumber
     excluded: Annotated[tuple[AccountId, ...], Bounded(EXCLUDED_MAX)]
@@ -107,7 +107,7 @@ class CheckTerms:
 
 @struct
 class CheckWindows:
-    """The windows of a check, as the parameters were when it opened."""
+    """The windows of a check, by the parameters at its opening."""
 
     show: BlockNumber
     check: BlockNumber
@@ -116,7 +116,7 @@ class CheckWindows:
 
 @struct
 class ShownLeaf:
-    """A drawn leaf: its place, and what was shown of it (sum_tree.path_claim)."""
+    """A drawn leaf: its place, and the claim shown for it (`sum_tree.path_claim`)."""
 
     index: U32
     claim: Hash
@@ -124,7 +124,7 @@ class ShownLeaf:
 
 @struct
 class LeafDoubt:
-    """A leaf that somebody calls wrong: what was shown of it, and what the doubter found (sum_tree.leaf_claim)."""
+    """A disputed leaf: the shown claim, and the doubter's claim (`sum_tree.leaf_claim`)."""
 
     doubter: AccountId
     shown: ShownLeaf
@@ -133,40 +133,40 @@ class LeafDoubt:
 
 @struct
 class LeafCheck:
-    """A check as it stands."""
+    """The record of an open check."""
 
     terms: CheckTerms
     windows: CheckWindows
     recorded_at: BlockNumber
-    """Points and auditors are drawn by the beacon of two blocks after this one."""
+    """The beacon of two blocks after this one draws points and auditors."""
     stage: LeafStage = LeafStage.AWAITED
     seed: Hash | None = None
     deadline: BlockNumber = 0
-    """The last block of the window that is open; 0 while none is."""
+    """The last block of the open window, or 0 without one."""
     called: Annotated[tuple[AccountId, ...], Bounded(CALLED_MAX)] = ()
-    """Who is asked to audit, in this order, unless it has not what a seat takes: drawn with the leaves."""
+    """Possible auditors, drawn with the leaves, in the order in which they are asked."""
     shown: Annotated[tuple[ShownLeaf, ...], Bounded(CHECKED_MAX)] = ()
     """Each drawn leaf once, in the order drawn."""
     drawn: Annotated[tuple[AccountId, ...], Bounded(AUDITORS_MAX)] = ()
-    """Every auditor so far."""
+    """All auditors so far."""
     silent: Annotated[tuple[AccountId, ...], Bounded(AUDITORS_MAX)] = ()
-    """Those who said nothing: each holds a fee until the check ends."""
+    """Silent auditors. Each holds a fee until the check ends."""
     auditor: AccountId | None = None
-    """Whose word is awaited, or stands."""
+    """The current auditor, or the one whose answer is valid."""
     proof: Hash | None = None
-    """What the auditor passed with."""
+    """The proof of the auditor's pass."""
     doubt: LeafDoubt | None = None
     case: Hash | None = None
-    """What the courts look at now."""
+    """The current case before the courts."""
     cases: U8 = 0
-    """How many cases there were."""
+    """The number of cases so far."""
 
 
 def check_case(unit: bytes, number: int) -> bytes:
-    """The id of a check's case number `number`, counted from 0."""
+    """Return the id of a check's case number `number`, counted from 0."""
     return blake2_256(b"ogpu/leaf-case" + unit + number.to_bytes(4, "little"))
 
 
 def is_shown(check: LeafCheck, index: int) -> bool:
-    """Whether the leaf was drawn: who passed has said that it is right."""
+    """Return True if the leaf was drawn, so an auditor that passed has confirmed it."""
     return any(leaf.index == index for leaf in check.shown)

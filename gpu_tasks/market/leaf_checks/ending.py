@@ -1,7 +1,7 @@
-"""How a check ends: its money, everybody free, and its handler told.
+"""The end of a check: its money, the release of all holds, and the ruling for its handler.
 
-Always: a check ends once; then nobody holds anything for it, nobody has a duty of it, and it is on no agenda: it was
-taken from one to be looked at, or is before the courts.
+Invariants: a check ends once. Then no account holds anything for it or has a duty in it. It is on no schedule, because
+a step took it from there or the courts have it.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
 NO_ROOT = bytes(32)
-"""What a refuted result is said to have been instead: the right root nobody knows, and it is not this."""
+"""The root that a refuted result is said to have been: the right one is unknown, and this is not it."""
 
 Faults = tuple[tuple[bytes, PartyFault], ...]
 
@@ -32,12 +32,12 @@ def end(
     earner: bytes | None = None,
     faults: Faults = (),
 ) -> None:
-    """End a check: `earner` looked and was right; `faults` are those of who answered."""
+    """End a check. `earner` is an auditor that was right, and `faults` are those of the answerers."""
     terms = check.terms
-    # an auditor's fee that nobody earned is for audits
+    # An unearned fee of an auditor pays for audits.
     room.lock.pay_out(terms.customer, Hold(LEAF_FEE, unit), (Share(earner or AUDIT_POT, terms.fee),))
     for who in check.silent:
-        # who was silent could have looked if another one did: else nobody may have had the input
+        # A silent auditor could have looked if another one did. Otherwise the input may have been missing.
         _free(room, who, unit, burned=terms.fee if earner is not None else 0)
     if check.auditor is not None:
         _free(room, check.auditor, unit)
@@ -51,7 +51,7 @@ def end(
 
 
 def withhold(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """Nobody showed the leaves: all who answered lose what they hold, as who withholds a wrong answer."""
+    """End a check without shown leaves: all answerers lose their holds, as if they withheld a wrong answer."""
     terms, handler = check.terms, room.handler(check)
     held = [(each.account, each.held) for each in terms.answerers]
     for who, shares in withheld_shares(terms.price, terms.customer, held):
@@ -61,27 +61,27 @@ def withhold(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
 
 
 def release_auditor(room: LeafStorage, unit: bytes, auditor: bytes, *, but: int = 0) -> None:
-    """Give an auditor back what it holds, `but` so much."""
+    """Return an auditor's hold, except `but` grains."""
     hold = Hold(LEAF_SEAT, unit)
     room.lock.unlock(auditor, hold, room.lock.locked(auditor, hold) - but)
 
 
 def drop_duties(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """Nobody has anything to do for the check."""
+    """Drop all duties of the check."""
     auditor = () if check.auditor is None else (check.auditor,)
     for who in (*(each.account for each in check.terms.answerers), *auditor):
         del room.duties[who, unit]
 
 
 def _ruling(outcome: CheckOutcome, faults: Faults) -> CaseRuling:
-    """What the handler of the batch is told, as of an audit."""
+    """Return the ruling for the batch's handler, in the form of an audit's."""
     if outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD):
         return CaseRuling(CaseOutcome.AUDIT_WRONG, Answered(NO_ROOT), faults)
     return CaseRuling(CaseOutcome.NOT_AUDITED, None)
 
 
 def _free(room: LeafStorage, who: bytes, unit: bytes, *, burned: int = 0) -> None:
-    """What an auditor still holds returns, but for what burns."""
+    """Return an auditor's hold, except the burned part."""
     hold = Hold(LEAF_SEAT, unit)
     held = room.lock.locked(who, hold)
     lost = min(burned, held)

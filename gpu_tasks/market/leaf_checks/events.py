@@ -1,4 +1,4 @@
-"""What LeafChecks tells the world, and why a call of it can fail."""
+"""The events and errors of the pallet LeafChecks."""
 
 from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafDoubt
@@ -9,7 +9,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class LeavesDrawn:
-    """It is known which leaves of a batch are looked at; who answered shows them up to a block."""
+    """The leaves of a batch were drawn. An answerer must show them until a block."""
 
     unit: UnitId
     leaves: U8
@@ -28,7 +28,7 @@ class LeavesShown:
 
 @event
 class AuditorDrawn:
-    """Who computes the drawn leaves, up to a block; it holds its seat."""
+    """An auditor was drawn. It holds its seat and must compute the drawn leaves until a block."""
 
     unit: UnitId
     auditor: AccountId
@@ -38,7 +38,7 @@ class AuditorDrawn:
 
 @event
 class AuditorSilent:
-    """An auditor said nothing in time."""
+    """An auditor was silent in its window."""
 
     unit: UnitId
     auditor: AccountId
@@ -55,7 +55,7 @@ class LeavesPassed:
 
 @event
 class LeafDoubted:
-    """The auditor, or the customer, calls a leaf wrong: the courts find out."""
+    """The auditor or the customer disputed a leaf. The courts will decide."""
 
     unit: UnitId
     case: Hash
@@ -64,7 +64,7 @@ class LeafDoubted:
 
 @event
 class LeafCheckEnded:
-    """A check is over; `earner` was paid for having looked."""
+    """A check ended. `earner` was paid for its audit."""
 
     unit: UnitId
     outcome: CheckOutcome
@@ -76,7 +76,7 @@ class UnknownCheck(DispatchError):
 
 
 class NotAnswerer(DispatchError):
-    """The signer is none of those who answered with the result that is checked."""
+    """The signer did not answer with the checked result."""
 
 
 class NotAuditor(DispatchError):
@@ -88,12 +88,12 @@ class NotBatchCustomer(DispatchError):
 
 
 class CheckWindowClosed(DispatchError):
-    """It is not the time for this."""
+    """The window for this call is not open."""
 
 
 class WrongLeaves(DispatchError):
-    """These are not the leaves that were drawn, or not of the result that is checked."""
+    """These are not the drawn leaves, or they belong to another result."""
 
 
 class NothingDoubted(DispatchError):
-    """The leaf was not drawn, or what was found is what was shown."""
+    """The leaf was not drawn, or the found claim equals the shown one."""

@@ -1,6 +1,6 @@
-"""What a check costs, what who takes part in it stands for, and what moves when it ends, as rules over numbers.
+"""The cost of a check, the holds of its parties, and its payments, as pure functions.
 
-Always: what is paid comes out of what was held for it, grain by grain; a customer gets the price back once at most.
+Invariants: every payment comes out of a hold for it, grain by grain. A customer gets the price back at most once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,24 +11,24 @@ from runtime.pallets.staking.slashing import Share
 
 
 def check_fee(price: int, requests: int, least: int) -> int:
-    """What the auditor of a batch is paid: of the price the part of the requests that are drawn, at least `least`."""
+    """Return the fee of a batch's auditor: the drawn part of the price, at least `least`."""
     return max(price * leaves_to_check(requests) // requests, least)
 
 
 def auditor_seat(collateral: int, fee: int) -> int:
-    """What an auditor holds from its draw until the check ends: no less than who computed, and what a judge would."""
+    """Return an auditor's hold from its draw to the end of the check: at least the answerers' collateral."""
     return seat_hold(collateral, fee)
 
 
 def dispute_bond(judge_fee: int) -> int:
-    """What a customer stands for that calls a leaf wrong: the judges whom it brings, if the leaf is right."""
+    """Return the bond of a customer's dispute: the fees of the judges that it calls."""
     return FIRST_JUDGES * judge_fee
 
 
 def withheld_shares(
     price: int, customer: bytes, held: Sequence[tuple[bytes, int]]
 ) -> Iterator[tuple[bytes, tuple[Share, ...]]]:
-    """Who answered and showed nothing loses all that it holds: the price to the customer, the rest burned."""
+    """Yield the shares of answerers that showed nothing: the price for the customer, the rest burned."""
     due = price
     for who, amount in held:
         back = min(due, amount)

@@ -1,4 +1,4 @@
-"""`LeafChecksApi`: what providers, auditors and customers ask about checks of batches by their leaves."""
+"""`LeafChecksApi`: queries of providers, auditors and customers about checks of batches."""
 
 from typing import Annotated
 
@@ -9,14 +9,14 @@ from runtime.encoding.types import AccountId, Hash
 from runtime.frame.api import RuntimeApi, query
 
 CHECKS_SHOWN_MAX = 1_024
-"""Each holds a collateral or a seat of who has the duty."""
+"""The most duties in one answer. Each holds a collateral or a seat."""
 KEYS_READ_MAX = 4_800
-"""Of duties and their checks together: a node proves no call that reads more than 5,000 keys."""
+"""The most reads of duties and their checks together: a node proves no call that reads more than 5,000 keys."""
 
 
 @struct
 class CheckStatus:
-    """A check that is not over, with the batch that it is of."""
+    """An open check with its batch."""
 
     unit: Hash
     check: LeafCheck
@@ -27,14 +27,15 @@ class LeafChecksApi(RuntimeApi, version=1):
 
     @query
     def check(self, unit: Hash) -> LeafCheck | None:
-        """The check of a batch, while it goes on."""
+        """Return the check of a batch while it is open, or None."""
         return self.bound[LeafChecks].checks[unit]
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[CheckStatus, ...], Bounded(CHECKS_SHOWN_MAX)]:
-        """What a stash has to do for checks: first who shows leaves, then who was called a liar, then who audits.
+        """Return a stash's duties in checks: to show leaves, then to appeal, then to audit.
 
-        Of each kind the earliest deadline first: however much dust there is to audit, what costs most is seen.
+        Duties of a kind come with the earliest deadline first, so the costliest ones are shown, however many cheap
+        audits there are.
         """
         room = self.bound[LeafChecks]
         listed = sorted((duty, unit) for unit, duty in room.duties.under(stash))
@@ -45,7 +46,7 @@ class LeafChecksApi(RuntimeApi, version=1):
 
     @query
     def check_of_case(self, case_id: Hash) -> CheckStatus | None:
-        """The check that a case before the courts is about; None for another case."""
+        """Return the check that a case is about, or None for another case."""
         room = self.bound[LeafChecks]
         unit = room.unit_of_case[case_id]
         check = None if unit is None else room.checks[unit]

@@ -1,7 +1,7 @@
 """A check from the settlement of its batch to its end: leaves drawn, shown, computed by an auditor, disputed.
 
-Always: nobody knows which leaves are looked at before the batch is settled; who answered shows them, or loses; one
-auditor after the other is drawn until one says something that stands, and then the customer may doubt for a while.
+Invariants: the drawn leaves are unknown before the batch is settled. An answerer shows them, or all answerers lose.
+Auditors are drawn one after another until one gives a valid answer. Then the customer has a window to dispute.
 """
 
 from collections.abc import Sequence
@@ -42,14 +42,14 @@ from runtime.frame.pallet import ensure
 
 
 def begin(room: LeafStorage, unit: bytes, terms: CheckTerms) -> None:
-    """A batch is settled: its leaves are drawn by a beacon that nobody knows yet."""
+    """Open the check of a settled batch. A beacon that is still unknown draws its leaves."""
     assert unit not in room.checks, "a batch is settled once"
     room.checks[unit] = LeafCheck(terms, room.windows_for(terms.run_blocks), recorded_at=room.height)
     room.final_agenda.put(room.height + BEACON_DELAY, unit)
 
 
 def step(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
-    """Do what is due; at how many in office it took a look."""
+    """Do what is due, and return the number of checked validators."""
     if check.stage is LeafStage.AWAITED:
         return _draw(room, unit, check)
     if check.stage is LeafStage.SHOWING and check.shown:
@@ -67,9 +67,9 @@ def step(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
 
 
 def begin_window(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """Which leaves are drawn is final, as this block knows: half a window is left to show them at least.
+    """Begin the window to show leaves, now that their draw is final: at least half a window is left.
 
-    Daemons act by final blocks: who stopped finality would have all of them lose.
+    Daemons act on final blocks, so an attacker that stops finality could make all answerers lose.
     """
     room.put(unit, replace(check, deadline=max(check.deadline, room.height + check.windows.show // 2)))
 
@@ -77,7 +77,7 @@ def begin_window(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
 def show(
     room: LeafStorage, unit: bytes, check: LeafCheck, who: bytes, totals: Totals, paths: Sequence[LeafPath]
 ) -> None:
-    """One of those who answered shows the leaf of each point; an auditor is drawn by the hook of the next block."""
+    """Show the leaf of each point as one of the answerers. The next block's hook asks an auditor."""
     terms = check.terms
     ensure(any(each.account == who for each in terms.answerers), NotAnswerer)
     is_open = room.height <= check.deadline or room.awaits_finality(unit)
@@ -98,7 +98,7 @@ def show(
 
 
 def pass_leaves(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, who: bytes, proof: bytes) -> None:
-    """The auditor found all of them right."""
+    """Record the auditor's pass."""
     _ensure_audits(room, check, who)
     del room.duties[who, unit]
     room.emit(LeavesPassed(unit, who, proof))
@@ -106,7 +106,7 @@ def pass_leaves(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, 
 
 
 def doubt(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, who: bytes, index: int, found: bytes) -> None:
-    """The auditor found another leaf than the one that was shown."""
+    """Record the auditor's doubt about a leaf."""
     _ensure_audits(room, check, who)
     shown = next((leaf for leaf in check.shown if leaf.index == index), None)
     ensure(shown is not None and shown.claim != found, NothingDoubted)
@@ -125,7 +125,7 @@ def dispute(
     path: LeafPath,
     found: bytes,
 ) -> None:
-    """The customer calls any leaf wrong, with a bond that pays the judges if it is right."""
+    """Record the customer's dispute of any leaf, with a bond that pays the judges if the leaf is right."""
     terms = check.terms
     ensure(who == terms.customer, NotBatchCustomer)
     ensure(check.stage is LeafStage.OPEN and room.height <= check.deadline, CheckWindowClosed)
@@ -138,7 +138,7 @@ def dispute(
 
 
 def _draw(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
-    """The beacon says which leaves are looked at, and by whom; or finality stood still for longer than it remembers."""
+    """Draw the leaves and the possible auditors, or record the check again if the beacon no longer remembers."""
     seed = room.beacon.value_at(check.recorded_at + BEACON_DELAY)
     if seed is None:
         room.checks[unit] = replace(check, recorded_at=room.height)
@@ -155,7 +155,7 @@ def _draw(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
 
 
 def _ask(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
-    """Ask the next auditor; where there is none any more, it is the customer's turn."""
+    """Ask the next auditor. If there is none, open the customer's window."""
     auditor = room.next_auditor(check) if len(check.drawn) < AUDITORS_MAX else None
     height, windows = room.height, check.windows
     if auditor is None:
@@ -170,7 +170,7 @@ def _ask(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
 
 
 def _without_silent(room: LeafStorage, unit: bytes, check: LeafCheck) -> LeafCheck:
-    """The auditor said nothing, if there is one: of its seat a fee stays, for what others make of the check."""
+    """Return the check without its silent auditor, if there is one. A fee of its seat stays held."""
     if check.auditor is None:
         return check
     ending.release_auditor(room, unit, check.auditor, but=check.terms.fee)
@@ -180,6 +180,6 @@ def _without_silent(room: LeafStorage, unit: bytes, check: LeafCheck) -> LeafChe
 
 
 def _ensure_audits(room: LeafStorage, check: LeafCheck, who: bytes) -> None:
-    """NotAuditor or CheckWindowClosed unless the account's stash audits now."""
+    """Raise NotAuditor or CheckWindowClosed unless the account's stash audits now."""
     ensure(check.auditor is not None and who == check.auditor, NotAuditor)
     ensure(check.stage is LeafStage.CHECKING and room.height <= check.deadline, CheckWindowClosed)

@@ -1,8 +1,10 @@
-"""What an auditor commits to when it passes: a hash that only who has computed the drawn leaves can make.
+"""The proof of an auditor's pass: a hash that requires the computation of the drawn leaves.
 
-A path shows a leaf's node and not its digest, so the digests are known to nobody who has not computed the outcomes with
-the salt of the sealed input. Always: it is bound to auditor and unit, so there is nothing to copy; it says of every
-drawn leaf that it is what was shown, so who passes a leaf that is another one has made no right proof.
+A path shows a leaf's node and not its digest. Only a party that has computed the outcomes, with the salt of the sealed
+input, knows the digests.
+
+Invariants: the proof binds auditor and unit, so there is nothing to copy. It states that every drawn leaf equals the
+shown one, so the pass of a different leaf has no right proof.
 """
 
 from collections.abc import Sequence
@@ -30,9 +32,9 @@ _PROOF = codec(_ProofBody)
 def leaves_proof(
     genesis: bytes, unit: bytes, auditor: bytes, salt: bytes, digests: Sequence[bytes], *, is_shown: bool = True
 ) -> bytes:
-    """The proof of who computed these digests, in the order in which the leaves were shown; `auditor` is its stash.
+    """Return the proof of computed digests, in the order of the shown leaves. `auditor` is a stash.
 
-    `is_shown`: whether each is the leaf that was shown. Who passes says so; who looks at its proof finds it or not.
+    `is_shown` states whether each digest fits the shown leaf. A pass claims True, and judges compute it.
     """
     body = _PROOF.encode(_ProofBody(unit, auditor, salt, is_shown, tuple(digests)))
     return blake2_256(domain(b"leaves", genesis, body))

@@ -1,7 +1,7 @@
-"""The storage of LeafChecks: records, which block looks at which check, and who may audit.
+"""The storage of LeafChecks: records, schedules, and the validators that may audit.
 
-Always: a check waits for a block, for a height to be final, or for the courts, so each ends by itself; what an account
-has to do now lies under its stash.
+Invariants: a check waits for a block, for a final height, or for the courts, so each ends by itself. The duties of an
+account are stored under its stash.
 """
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
@@ -26,13 +26,13 @@ _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 _LABEL = b"leaf-auditor"
 
 
-# The numbers of LeafChecks that a chain may change, each with its bounds and its reason.
+# The parameters of LeafChecks, each with its bounds and its reason.
 #
-# Always: a check goes by what `windows_for` gave it when it opened; whether a batch is checked was settled by its post.
+# Invariant: a check follows the `windows_for` of its opening. The post of a batch decides if it is checked.
 CHECK_WINDOW_MAX = 7_200
-"""No window of a check is longer."""
+"""The longest window of a check, in blocks."""
 BATCH_MIN = 2
-"""Fewer requests are no batch."""
+"""The least requests of a batch."""
 
 
 class LeafNumbers(Pallet):
@@ -56,11 +56,11 @@ class LeafNumbers(Pallet):
     )  # fmt: skip
 
     def is_checked(self, requests: int) -> bool:
-        """Whether batches of so many requests are checked by leaves, if there are judges enough."""
+        """Return True if batches of this size are checked by leaves, given enough judges."""
         return bool(self.check_from) and requests >= max(BATCH_MIN, self.check_from)
 
     def windows_for(self, run_blocks: int) -> CheckWindows:
-        """The windows of a check that opens now."""
+        """Return the windows of a check that opens now."""
         return CheckWindows(
             show=self.show_blocks,
             check=max(self.check_blocks, run_blocks * 3 // 2),
@@ -69,7 +69,7 @@ class LeafNumbers(Pallet):
 
 
 class LeafStorage(LeafNumbers):
-    """Checks, duties and agendas."""
+    """Checks, duties and schedules."""
 
     system: System
     balances: Balances
@@ -90,30 +90,30 @@ class LeafStorage(LeafNumbers):
 
     @property
     def height(self) -> int:
-        """Of this block."""
+        """The number of this block."""
         return self.system.number.get()
 
     def handler(self, check: LeafCheck) -> CaseHandler:
-        """The pallet whose batch it is."""
+        """Return the pallet with the batch."""
         return handler_at(check.terms.handler, self.context.members.values())
 
     def open_check(self, unit: bytes) -> LeafCheck:
-        """A check that is not over; UnknownCheck if there is none."""
+        """Return a check that is not over. Raise UnknownCheck if there is none."""
         return known(self.checks[unit], UnknownCheck)
 
     def of_case(self, case: bytes) -> tuple[bytes, LeafCheck]:
-        """The batch and the check of a case that is before the courts."""
+        """Return the batch and the check of a case that is before the courts."""
         unit = self.unit_of_case[case]
         check = self.checks[unit] if unit is not None else None
         assert unit is not None and check is not None, "a check is there until its case is over"  # noqa: PT018
         return unit, check
 
     def awaits_finality(self, unit: bytes) -> bool:
-        """Whether what it waits for is not final, as far as this block knows: a beacon, or which leaves are drawn."""
+        """Return True if the awaited height is not final yet: of a beacon, or of the drawn leaves."""
         return bool(self.final_agenda.places[unit])
 
     def put(self, unit: bytes, check: LeafCheck) -> None:
-        """Write a check, and have it looked at in the block after its window."""
+        """Store a check, and schedule its step for the block after its window."""
         self.checks[unit] = check
         if check.deadline:
             self.agenda.put(check.deadline + 1, unit)
@@ -121,10 +121,10 @@ class LeafStorage(LeafNumbers):
             self.agenda.drop(unit)
 
     def call_auditors(self, unit: bytes, terms: CheckTerms, seed: bytes) -> tuple[tuple[bytes, ...], int]:
-        """Who may be asked to audit, drawn by stake among those in office; and at how many it took a look.
+        """Return possible auditors, drawn by stake from the active set, and the number of checked validators.
 
-        Drawn with the leaves, before anybody shows them: else who answered would wait until the set in office has
-        changed for one whose first auditor is its friend.
+        They are drawn with the leaves, before any are shown. Otherwise an answerer could wait for an active set in
+        which the first auditor is its friend.
         """
         entrants = in_office(self.devices)
         outside = dict.fromkeys(self._outside(terms))
@@ -140,13 +140,13 @@ class LeafStorage(LeafNumbers):
         return tuple(called), looks
 
     def next_auditor(self, check: LeafCheck) -> bytes | None:
-        """Who audits next: of those who are called the first that was not asked yet, and has what a seat takes."""
+        """Return the next auditor: the first called one that was not asked yet and can pay for a seat."""
         sealed_at, needed = check.terms.sealed_at, seat_of(check.terms) + self.balances.existential_deposit
         left = (stash for stash in check.called if stash not in check.drawn)
         return next((stash for stash in left if self._can_audit(stash, sealed_at, needed)), None)
 
     def _outside(self, terms: CheckTerms) -> tuple[bytes, ...]:
-        """Who may not audit: who has to do with the batch."""
+        """Return the accounts that may not audit, because they have a part in the batch."""
         own = (terms.customer, self.devices.operator(terms.customer))
         return (*own, *terms.excluded, *(each.account for each in terms.answerers))
 
@@ -159,5 +159,5 @@ class LeafStorage(LeafNumbers):
 
 
 def seat_of(terms: CheckTerms) -> int:
-    """What an auditor of a check holds."""
+    """Return an auditor's hold for a check."""
     return auditor_seat(terms.collateral, terms.fee)

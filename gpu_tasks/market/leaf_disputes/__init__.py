@@ -2,10 +2,10 @@
 
 In reading order:
 
-* `disputes`: the records: the sides, what each has shown, and the leaf that they differ in
-* `events`: what LeafDisputes tells the world, and why a call of it can fail
-* `storage`: storage, which block looks at which dispute, what a handler must do
-* `comparing`: from what sides show to the leaf that they differ in
+* `disputes`: the records: the sides, their shown nodes, and the disputed leaf
+* `events`: the events and errors of LeafDisputes
+* `storage`: the storage, the schedule of disputes, and the interface of handlers
+* `comparing`: from the shown nodes to the disputed leaf
 * `leaf_disputes`: the pallet LeafDisputes
-* `leaf_disputes_api`: what racers and customers ask about disputes of batches
+* `leaf_disputes_api`: queries of racers and customers about disputes of batches
 """

@@ -1,13 +1,13 @@
-"""From two roots to one leaf: what sides show, which of it differs first, and who is left.
+"""From two roots to one leaf: the shown nodes, the first difference, and the remaining sides.
 
     SUBTREES ─all have shown, or lost─> LEAVES ─> JUDGED ─> one root is left, or none: over
                                            ^         └─ several are: the next leaf in which they differ
                                            └─────────────┘ in another subtree
 
-Always: what a side shows combines, sums and all, to what it has committed to; so while roots differ there is a first
-subtree, and in it a first leaf, in which they do. Who shows nothing in time is out; nobody is before what was asked for
-has been final for half a window: who reads final blocks alone would lose to who reads others, where finality stands
-still.
+Invariants: the nodes that a side shows combine, with their sums, to its commitment. So sides with different roots have
+a first different subtree, and in it a first different leaf. A side that shows nothing in time is out. No side is out
+before the request has been final for half a window: if finality halts, a provider that reads only final blocks would
+lose.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ from runtime.frame.pallet import ensure
 
 
 def begin(room: DisputeStorage, handler: int, unit: bytes, requests: int, sides: tuple[Side, ...]) -> None:
-    """Roots differ: each side shows its tree, from the top where that has more than one subtree."""
+    """Open a dispute: each side shows its tree, from the top if there is more than one subtree."""
     assert unit not in room.disputes, "a batch has one dispute at a time"
     assert len(sides) > 1, "sides differ"
     opened = LeafDispute(handler, requests, sides, room.show_blocks, DisputeStage.SUBTREES)
@@ -51,7 +51,7 @@ def begin(room: DisputeStorage, handler: int, unit: bytes, requests: int, sides:
 def show(
     room: DisputeStorage, unit: bytes, dispute: LeafDispute, who: bytes, totals: Totals, nodes: Sequence[TreeNode]
 ) -> None:
-    """One of a side shows the nodes that are asked for; when all sides have, the hook of the next block compares."""
+    """Show the requested nodes as one of a side. When all sides have, the next block's hook compares."""
     side = side_of(dispute, who)
     ensure(side is not None, NotASide)
     assert side is not None, "looked at above"
@@ -73,12 +73,12 @@ def show(
 
 
 def begin_window(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
-    """What is asked for is final, as this block knows: half a window is left for it at least."""
+    """Begin the window of a final request: at least half a window is left."""
     room.put(unit, replace(dispute, deadline=max(dispute.deadline, room.height + dispute.window // 2)))
 
 
 def step(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
-    """A window is over: who has not shown is out, and what the others have shown is compared. Or a leaf was judged."""
+    """End a window: silent sides are out, and the shown nodes are compared. Or act on a judged leaf."""
     assert room.height > dispute.deadline, "a dispute is looked at when its window is over"
     if dispute.found is not None:
         _go_on(room, unit, _without_wrong(room, unit, dispute, dispute.found))
@@ -96,16 +96,16 @@ def step(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
 
 
 def narrow(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> None:
-    """The courts have found what is right of the leaf: the next look goes on with whose trees say so.
+    """Record the right claim of the judged leaf. The next step continues with the sides that have it.
 
-    Not in the hook of the courts, who charge the end of a case and not what eight trees take.
+    The courts' hook does not compare: its charge for the end of a case does not cover eight trees.
     """
     assert dispute.stage is DisputeStage.JUDGED, "a leaf was judged"
     room.put(unit, replace(dispute, found=claim, deadline=room.height))
 
 
 def close(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
-    """Nothing of the dispute stays; it is on no agenda: it was taken from one to be looked at, or is judged."""
+    """Drop all records of a dispute. It is on no schedule, because a step or the courts have it."""
     _drop_duties(room, unit, dispute.sides)
     for listed in (room.subtrees, room.leaves):
         for root in [root for root, _ in listed.under(unit)]:
@@ -130,14 +130,14 @@ def _go_on(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
         if at is not None:
             _judge(room, unit, dispute, at)
             return
-    # what was shown of another subtree says nothing of this one
+    # the shown leaves belong to another subtree, and say nothing about this one
     subtree = _first_difference(_lists(room.subtrees, unit, dispute.sides))
     assert subtree is not None, "trees with the same nodes have the same root"
     _ask(room, unit, dispute, subtree)
 
 
 def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int | None) -> None:
-    """Ask every side for the leaves of a subtree, or for the subtrees."""
+    """Request the leaves of a subtree from every side, or the subtrees."""
     until = room.height + dispute.window
     sides = tuple(replace(side, has_shown=False) for side in dispute.sides)
     stage = DisputeStage.SUBTREES if subtree is None else DisputeStage.LEAVES
@@ -157,14 +157,14 @@ def _judge(room: DisputeStorage, unit: bytes, dispute: LeafDispute, at: int) -> 
 
 
 def _asked(dispute: LeafDispute) -> int:
-    """How many nodes a side is to show."""
+    """Return the number of requested nodes."""
     if dispute.stage is DisputeStage.SUBTREES:
         return subtree_count(dispute.requests)
     return leaves_below(dispute.requests, dispute.subtree)
 
 
 def _above(room: DisputeStorage, unit: bytes, dispute: LeafDispute, root: bytes, totals: Totals) -> TreeNode:
-    """The node that what is shown must combine to."""
+    """Return the node to which the shown nodes must combine."""
     if dispute.stage is DisputeStage.LEAVES and subtree_count(dispute.requests) > 1:
         return room.subtrees[unit, root][dispute.subtree]
     return TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
@@ -175,7 +175,7 @@ def _lists(listed: NodeLists, unit: bytes, sides: Iterable[Side]) -> list[ShownN
 
 
 def _first_difference(lists: Sequence[Sequence[TreeNode]]) -> int | None:
-    """The first place where not all lists say the same."""
+    """Return the first index at which not all lists are equal."""
     return next((at for at, nodes in enumerate(zip(*lists, strict=True)) if len(dict.fromkeys(nodes)) > 1), None)
 
 

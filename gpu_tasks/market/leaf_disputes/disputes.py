@@ -1,7 +1,7 @@
-"""The records of disputes about batches: the sides, what each has shown, and the leaf that they differ in.
+"""The records of disputes about batches: the sides, their shown nodes, and the disputed leaf.
 
-Always: the sides of a dispute have roots of their own, two at least while it goes on; a side that has shown nothing in
-time is none any more.
+Invariants: the sides of an open dispute have different roots, and are at least two. A side that shows nothing in time
+is removed.
 """
 
 from enum import IntEnum
@@ -12,14 +12,14 @@ from runtime.encoding.codec import U8, U32, Bounded, named, struct
 from runtime.encoding.types import AccountId, BlockNumber, Hash
 
 SIDES_MAX = 8
-"""A root for each racer, if no two agree."""
+"""One root for each racer, if no two agree."""
 
 ShownNodes = Annotated[tuple[TreeNode, ...], Bounded(SUBTREE_LEAVES)]
 
 
 @named("ogpu::DisputeStage")
 class DisputeStage(IntEnum):
-    """How far a dispute is."""
+    """The stage of a dispute."""
 
     SUBTREES = 0
     """Each side shows the nodes above 64 leaves each."""
@@ -31,40 +31,40 @@ class DisputeStage(IntEnum):
 
 @struct
 class Side:
-    """A root, and who answered with it: any of them shows its tree."""
+    """A root with the accounts that answered with it. Any of them shows its tree."""
 
     root: Hash
     accounts: Annotated[tuple[AccountId, ...], Bounded(SIDES_MAX)]
     has_shown: bool = False
-    """Whether it has shown what is asked for now."""
+    """True if the side has shown the requested nodes."""
 
 
 @struct
 class LeafDispute:
-    """A dispute as it stands."""
+    """The record of an open dispute."""
 
     handler: U8
-    """The index of the pallet whose batch it is."""
+    """The index of the pallet with the batch."""
     requests: U32
     sides: Annotated[tuple[Side, ...], Bounded(SIDES_MAX)]
     window: BlockNumber
-    """How long sides have to show what is asked for: as it was when the dispute began."""
+    """The blocks in which sides must show requested nodes, as they were when the dispute began."""
     stage: DisputeStage
     deadline: BlockNumber = 0
-    """The last block of the window that is open, or later where what is asked for is final late; 0 while none is."""
+    """The last block of the open window, later if the request is final late, or 0 without a window."""
     subtree: U32 = 0
-    """Of which leaves are shown."""
+    """The subtree whose leaves are requested."""
     leaf: U32 = 0
-    """Which one is judged."""
+    """The judged leaf."""
     found: Hash | None = None
-    """What the courts found of it, up to the next look."""
+    """The claim that the courts found right, until the next step."""
 
 
 def roots_of(dispute: LeafDispute) -> tuple[bytes, ...]:
-    """The roots that somebody still stands for."""
+    """Return the roots of the remaining sides."""
     return tuple(side.root for side in dispute.sides)
 
 
 def side_of(dispute: LeafDispute, account: bytes) -> Side | None:
-    """The side on which an account is."""
+    """Return the side of an account, or None."""
     return next((side for side in dispute.sides if account in side.accounts), None)

@@ -1,4 +1,4 @@
-"""What LeafDisputes tells the world, and why a call of it can fail."""
+"""The events and errors of the pallet LeafDisputes."""
 
 from gpu_tasks.market.ids import UnitId
 from runtime.encoding.codec import U32
@@ -8,9 +8,9 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class NodesAsked:
-    """Each side shows nodes of its tree: the leaves of a subtree, or first the subtrees.
+    """Each side was asked for nodes of its tree: the leaves of a subtree, or first the subtrees.
 
-    Up to a block, or later where this one is final late.
+    The window ends at a block, or later if this block is final late.
     """
 
     unit: UnitId
@@ -20,7 +20,7 @@ class NodesAsked:
 
 @event
 class NodesShown:
-    """One side has shown what was asked for."""
+    """A side showed the requested nodes."""
 
     unit: UnitId
     provider: AccountId
@@ -29,7 +29,7 @@ class NodesShown:
 
 @event
 class TreeWithheld:
-    """Nobody showed the tree of a root in time: who answered with it loses what it holds for the batch."""
+    """The tree of a root was not shown in time. Its answerers lose their holds for the batch."""
 
     unit: UnitId
     root: Hash
@@ -37,23 +37,23 @@ class TreeWithheld:
 
 @event
 class LeafDisputed:
-    """The first leaf in which the sides differ goes before the courts."""
+    """The first leaf in which the sides differ went before the courts."""
 
     unit: UnitId
     leaf: U32
 
 
 class UnknownDispute(DispatchError):
-    """Nobody disputes this batch, or not any more."""
+    """There is no open dispute about this batch."""
 
 
 class NotASide(DispatchError):
-    """The stash has not answered for this batch, or its answer counts no more."""
+    """The stash has not answered for this batch, or its answer no longer counts."""
 
 
 class NothingAsked(DispatchError):
-    """The side has shown what was asked for, its time is over, or the courts judge a leaf."""
+    """The side has shown the requested nodes, its window is over, or the courts judge a leaf."""
 
 
 class WrongNodes(DispatchError):
-    """These are not the nodes of the side's root: their number, their sums or their hashes are others."""
+    """These are not the nodes of the side's root: their number, sums or hashes differ."""

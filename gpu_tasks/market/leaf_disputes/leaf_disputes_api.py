@@ -1,4 +1,4 @@
-"""`LeafDisputesApi`: what racers and customers ask about batches whose racers differ."""
+"""`LeafDisputesApi`: queries of racers and customers about batches whose racers differ."""
 
 from typing import Annotated
 
@@ -9,12 +9,12 @@ from runtime.encoding.types import AccountId, Hash
 from runtime.frame.api import RuntimeApi, query
 
 DISPUTES_SHOWN_MAX = 1_024
-"""Each holds a collateral of who has the duty; the first by ascending unit are shown."""
+"""The most disputes in one answer, by ascending unit. Each holds a collateral of the side with the duty."""
 
 
 @struct
 class DisputeStatus:
-    """A dispute that is not over, with the batch that it is about."""
+    """An open dispute with its batch."""
 
     unit: Hash
     dispute: LeafDispute
@@ -25,12 +25,12 @@ class LeafDisputesApi(RuntimeApi, version=1):
 
     @query
     def dispute(self, unit: Hash) -> LeafDispute | None:
-        """The dispute about a batch, while it goes on; `leaf` is what its judges compute while it is JUDGED."""
+        """Return the dispute about a batch while it is open, or None. Its `leaf` is judged while it is JUDGED."""
         return self.bound[LeafDisputes].disputes[unit]
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[DisputeStatus, ...], Bounded(DISPUTES_SHOWN_MAX)]:
-        """The disputes in which somebody, or another of its side, shows nodes now; by ascending unit."""
+        """Return the disputes in which a stash or another of its side must show nodes now, by ascending unit."""
         room = self.bound[LeafDisputes]
         listed = sorted(unit for unit, _ in room.duties.under(stash))[:DISPUTES_SHOWN_MAX]
         named = ((unit, room.disputes[unit]) for unit in listed)

@@ -1,7 +1,6 @@
-"""The storage of LeafDisputes: records, which block looks at which dispute, and what a handler must do.
+"""The storage of LeafDisputes: records, the schedule of disputes, and the interface of handlers.
 
-Always: a dispute waits for a block, or for the courts, so each ends by itself; what is stored of trees is dropped with
-it.
+Invariants: a dispute waits for a block or for the courts, so each ends by itself. Its shown nodes are dropped with it.
 """
 
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ from runtime.pallets.system import System
 
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 NodeLists = StorageDoubleMap[UnitId, Hash, ShownNodes]
-"""What sides have shown, by batch and root."""
+"""The shown nodes of the sides, by batch and root."""
 
 
 DISPUTE_WINDOW_MAX = 7_200
-"""No window of a dispute is longer."""
+"""The longest window of a dispute, in blocks."""
 
 
 class DisputeNumbers(Pallet):
@@ -36,22 +35,22 @@ class DisputeNumbers(Pallet):
 
 @runtime_checkable
 class DisputeHandler(Protocol):
-    """A pallet whose batches are disputed. It is told in the hook of LeafDisputes, of each dispute until it ends."""
+    """A pallet whose batches are disputed. The hook of LeafDisputes calls it for each dispute until that ends."""
 
     index: ClassVar[int]
 
     def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
-        """Have the courts judge one leaf: each root with what it claims of that."""
+        """Have the courts judge one leaf: each root with its claim about the leaf."""
 
     def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
-        """Nobody showed the trees of these roots: who answered with them loses what it holds for the batch."""
+        """Punish the answerers with these roots, whose trees no account showed: they lose their holds for the batch."""
 
     def agree(self, unit: bytes, root: bytes | None) -> None:
-        """The dispute is over: one root is left, or none."""
+        """Settle with the one remaining root, or requeue the batch if there is none."""
 
 
 class DisputeStorage(DisputeNumbers):
-    """Disputes, what was shown in them, duties and the agenda."""
+    """Disputes, their shown nodes, duties and the schedule."""
 
     system: System
     beacon: Beacon
@@ -75,26 +74,26 @@ class DisputeStorage(DisputeNumbers):
 
     @property
     def height(self) -> int:
-        """Of this block."""
+        """The number of this block."""
         return self.system.number.get()
 
     def handler(self, dispute: LeafDispute) -> DisputeHandler:
-        """The pallet whose batch it is."""
+        """Return the pallet with the batch."""
         pallets = self.context.members.values()
         found = next((pallet for pallet in pallets if pallet.index == dispute.handler), None)
         assert isinstance(found, DisputeHandler), "disputes are opened by pallets that can carry out what comes of them"
         return found
 
     def awaits_finality(self, unit: bytes) -> bool:
-        """Whether what is asked for is not final, as far as this block knows."""
+        """Return True if this block does not yet know the request as final."""
         return bool(self.final_agenda.places[unit])
 
     def open_dispute(self, unit: bytes) -> LeafDispute:
-        """A dispute that is not over; UnknownDispute if there is none."""
+        """Return a dispute that is not over. Raise UnknownDispute if there is none."""
         return known(self.disputes[unit], UnknownDispute)
 
     def put(self, unit: bytes, dispute: LeafDispute) -> None:
-        """Write a dispute, and have it looked at in the block after its window."""
+        """Store a dispute, and schedule its step for the block after its window."""
         self.disputes[unit] = dispute
         if dispute.deadline:
             self.agenda.put(dispute.deadline + 1, unit)
