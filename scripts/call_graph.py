@@ -1,6 +1,6 @@
 """Finds functions that can call themselves, directly or through others, over several files.
 
-Calls are matched by name: a function of the same file or one that it imports with `from ... import`, a method through
+Calls are matched by name: a function of the same file or one imported with `from ... import`, or a method through
 `self`, `cls` or the class's name. Calls through other objects are not followed.
 """
 
@@ -13,7 +13,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class _Node:
-    """A function: where it stands, and the functions it calls."""
+    """A function, its place, and the indices of the functions that it calls."""
 
     tree_index: int
     definition: Function
@@ -24,9 +24,9 @@ class _Node:
 def recursive_functions(
     trees: list[ast.Module], is_excused: Callable[[int, Function], bool]
 ) -> Iterator[tuple[int, Function, str]]:
-    """Index of the tree, the function and a description, for each function that can reach itself.
+    """Yield the tree's index, the function and a description, for each function that can reach itself.
 
-    An excused function ends every way that leads into it, so one excuse answers for a whole cycle.
+    An excused function ends every path into it, so one excuse covers a whole cycle.
     """
     nodes = _call_graph(trees)
     for node in nodes:
@@ -39,7 +39,7 @@ def recursive_functions(
 
 
 def _path_back(nodes: list[_Node], start: int) -> list[int]:
-    """The shortest way from a function back to itself; empty when there is none."""
+    """Return the shortest path from a function back to itself, or an empty list."""
     came_from: dict[int, int] = {}
     frontier = [start]
     while frontier:
@@ -78,13 +78,13 @@ def _call_graph(trees: list[ast.Module]) -> list[_Node]:
 
 
 def _called(call: ast.Call, caller: _Node, local: dict[tuple[int, str], int]) -> int | None:
-    """The function of the same file that a call goes to, as far as its text tells."""
+    """Return the function of the same file that a call names, or None if its text does not tell."""
     tree_index = caller.tree_index
     enclosing = [caller.name, *_prefixes(caller.name)]
     functions = [scope for scope in enclosing if (tree_index, scope) in local]
     owner = next((scope for scope in enclosing if scope not in functions), "")
     match call.func:
-        case ast.Name(id=name):  # names of a class body are not seen from its methods
+        case ast.Name(id=name):  # names of a class body are not visible in its methods
             candidates = [*(f"{scope}.{name}" for scope in functions), name]
         case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
             candidates = [f"{owner}.{name}"]
@@ -96,14 +96,14 @@ def _called(call: ast.Call, caller: _Node, local: dict[tuple[int, str], int]) ->
 
 
 def _prefixes(qualified: str) -> Iterator[str]:
-    """a.b.c -> a.b, a."""
+    """Yield a.b and a for a.b.c."""
     while "." in qualified:
         qualified = qualified.rpartition(".")[0]
         yield qualified
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
-    """Every function of a file with its qualified name."""
+    """Yield every function of a file with its qualified name."""
     pending: list[tuple[str, ast.AST]] = [("", tree)]
     while pending:
         prefix, parent = pending.pop()
@@ -118,7 +118,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
 
 
 def _own_calls(function: Function) -> Iterator[ast.Call]:
-    """The calls in a function's body, functions inside it left out."""
+    """Yield the calls in a function's body, without those of inner functions."""
     pending: list[ast.AST] = list(function.body)
     while pending:
         node = pending.pop()
@@ -129,7 +129,7 @@ def _own_calls(function: Function) -> Iterator[ast.Call]:
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """Name in this file -> name in the file it comes from."""
+    """Return the original name of each name that the file imports."""
     return {
         alias.asname or alias.name: alias.name
         for node in ast.walk(tree)

@@ -1,10 +1,10 @@
-"""Finds, in the pure packages, what can make two honest nodes compute different results from the same block.
+"""Finds code in the pure packages that can make two honest nodes compute different results from the same block.
 
-Run as `python -m scripts.check_determinism FOLDER...`; exits with 1 when something is found. A line that is right all
-the same says so where it stands: `# deterministic: <reason>` (for recursion on the `def` line of one function of the
-cycle). Workloads may use floating point where they show it exact, so the rules for floats do not apply below a folder
-called `workloads`.
-The rules look at syntax only: they catch slips, they do not prove anything. Replays under other interpreters do that.
+Run as `python -m scripts.check_determinism FOLDER...`. It exits with 1 after any finding. A line can carry an excuse:
+`# deterministic: <reason>` (for recursion on the `def` line of one function of the cycle). Workloads may use floating
+point that they prove exact, so the rules for floats do not apply below a folder called `workloads`.
+
+The rules look at syntax only: they catch slips, and prove nothing. Replays under other interpreters test the rest.
 """
 
 import ast
@@ -60,22 +60,22 @@ class Source:
 
     @classmethod
     def read(cls, path: Path) -> "Source":
-        """Parse the file; a file that does not parse raises SyntaxError."""
+        """Parse the file. Raise SyntaxError if it does not parse."""
         text = path.read_text(encoding="utf-8")
         return cls(path, text.splitlines(), ast.parse(text, str(path)))
 
     @property
     def may_use_floats(self) -> bool:
-        """Whether the rules for floating point are left out here."""
+        """True if the rules for floating point do not apply."""
         return "workloads" in self.path.parts
 
     def is_excused(self, node: ast.AST) -> bool:
-        """Whether the line of the node carries a reason."""
+        """Return whether the node's line carries a reason."""
         return bool(EXCUSE.search(self.lines[getattr(node, "lineno", 1) - 1]))
 
 
 def findings(sources: list[Source]) -> Iterator[tuple[Source, Finding]]:
-    """All that is found and not excused, file by file, then recursion over all files together."""
+    """Yield all findings without an excuse, file by file, then recursion over all files."""
     for source in sources:
         for finding in _in_file(source):
             if not source.is_excused(finding[0]):
@@ -124,14 +124,14 @@ def _calls(node: ast.AST) -> Iterator[Finding]:
 
 
 def _takes_function(call: ast.Call, argument: ast.expr) -> bool:
-    """Whether the argument is used as a key or mapped function (a value called `id` is not)."""
+    """Return whether the argument is used as a key or mapped function. A value called `id` is not."""
     by_key = any(keyword.arg == "key" and keyword.value is argument for keyword in call.keywords)
     mapped = isinstance(call.func, ast.Name) and call.func.id in ("map", "filter") and call.args[0] is argument
     return by_key or mapped
 
 
 def _chance_of_the_process(tree: ast.Module) -> Iterator[Finding]:
-    """Uses of the module `random` but for the class of generators, which may be the type of an argument."""
+    """Yield uses of the module `random`, except for the class of generators as a type."""
     names = [
         alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     ]
@@ -159,7 +159,7 @@ def _handlers(node: ast.AST) -> Iterator[Finding]:
 
 
 def _raises_again(handler: ast.ExceptHandler) -> bool:
-    """Whether the handler only cleans up: what it caught goes on."""
+    """Return whether the handler only cleans up and raises again."""
     last = handler.body[-1]
     return isinstance(last, ast.Raise) and last.exc is None
 
@@ -201,7 +201,7 @@ def _floats(node: ast.AST) -> Iterator[Finding]:
 
 
 def main(folders: list[str]) -> int:
-    """Check the folders and print what is found, one line each."""
+    """Check the folders, and print one line for each finding."""
     paths = sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
     sources = [Source.read(path) for path in paths]
     found = list(findings(sources))

@@ -50,7 +50,7 @@ PARTS = (
 
 @dataclass
 class Night:
-    """What became of each part."""
+    """The outcome of each part."""
 
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Night:
     not_chosen: list[str] = field(default_factory=list)
 
     def summary(self, seed: int, seconds: float) -> str:
-        """The last line."""
+        """Return the last line."""
         lines = [f"ran {' '.join(self.passed + self.failed) or 'nothing'} with SEED={seed} in {seconds / 60:.0f} min"]
         if self.failed:
             lines.append(f"failed: {' '.join(self.failed)}")

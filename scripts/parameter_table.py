@@ -1,6 +1,6 @@
 """The tables of docs/parameters.md, written from the declarations: `python -m scripts.parameter_table [--write]`.
 
-What a chain's state says is another thing: `ogpu-wallet parameters`.
+A running chain's values may differ: `ogpu-wallet parameters` shows them.
 """
 
 import argparse
@@ -16,12 +16,12 @@ TABLE = re.compile(r"<!-- (?P<name>\w+) -->\n(?P<body>.*?)<!-- end -->", re.DOTA
 
 
 def tables() -> dict[str, str]:
-    """Each table by its name."""
+    """Return each table by name."""
     return {"parameters": _parameters(), "relations": _relations()}
 
 
 def written(text: str) -> str:
-    """A document with its tables as the code has them."""
+    """Return a document with the tables of the code."""
     fresh = tables()
     return TABLE.sub(lambda match: f"<!-- {match['name']} -->\n{fresh[match['name']]}<!-- end -->", text)
 

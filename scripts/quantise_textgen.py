@@ -1,11 +1,11 @@
-"""Turn a checkpoint of `train_textgen.py` into the integer model file, and say what that costs.
+r"""Turn a checkpoint of `train_textgen.py` into the integer model file, and measure the loss.
 
-Post-training: the float model runs over some training windows, every activation gets the scale
-that loses least there (mean square), every row of weights its own. Needs PyTorch; the result
-does not. Prints the model id and bits per byte of both models on the same held-out windows.
+Quantisation is post-training: the float model runs over some training windows. Every activation gets the scale with the
+least mean square error there, and so does every row of weights. The script needs PyTorch, and its result does not. It
+prints the model id, and the bits per byte of both models on the same held-out windows.
 
     python -m scripts.quantise_textgen --source /usr/lib/python3.12 \
-        --checkpoint out/textgen/checkpoint.pt --model out/textgen/model.bin
+      --checkpoint out/textgen/checkpoint.pt --model out/textgen/model.bin
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOGITS_PER_NAT = 1024
 
 
 def best_scale(values: Tensor, levels: int) -> float:
-    """Value of one level such that rounding to +-`levels` loses least, by trial of `CLIPS`."""
+    """Return the value of one level that minimises the error of rounding to +-`levels`, over `CLIPS`."""
     values = values.flatten().float()
     values = values[:: max(1, values.numel() // 400_000)]
     top = float(values.abs().max()) + 1e-9
@@ -56,21 +56,21 @@ def best_scale(values: Tensor, levels: int) -> float:
 
 
 def rows(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """int8 weights and the float64 scale of each row."""
+    """Return int8 weights, and the float64 scale of each row."""
     scales = np.array([best_scale(row, WEIGHT_MAX) for row in weight])
     levels = np.rint(weight.double().numpy() / scales[:, None])
     return np.clip(levels, -WEIGHT_MAX, WEIGHT_MAX).astype(np.int8), scales
 
 
 def fractions(values: np.ndarray | float) -> np.ndarray:
-    """Multipliers in units of 2**-24."""
+    """Return multipliers in units of 2**-24."""
     units = np.rint(np.atleast_1d(values) * ONE)
     clipped: np.ndarray = np.clip(units, 0, (1 << 31) - 1).astype(np.int32)
     return clipped
 
 
 class Calibrator:
-    """Runs the float model block by block over `tokens` and quantises what it sees."""
+    """Runs the float model block by block over `tokens`, and quantises each block."""
 
     def __init__(self, model: Gpt, tokens: Tensor) -> None:
         self.model, self.shape = model, model.shape
@@ -78,7 +78,7 @@ class Calibrator:
         self.unit = self._residual_unit()
 
     def _residual_unit(self) -> int:
-        """Levels per 1.0 of the residual stream: a power of two that leaves room for 8 times more."""
+        """Return the levels per 1.0 of the residual stream: a power of two with room for 8 times more."""
         top, x = 0.0, self.stream
         for block in self.model.blocks:
             x = block(x)
@@ -88,7 +88,7 @@ class Calibrator:
         return 1 << int(math.log2(unit))
 
     def normed(self) -> tuple[Tensor, int, float]:
-        """The normed stream, the integer gain, and the value of one level."""
+        """Return the normed stream, the integer gain, and the value of one level."""
         x = norm(self.stream)
         root = math.sqrt(self.shape.width)
         gain = round(root / best_scale(x, ACTIVATION_MAX))
@@ -126,7 +126,7 @@ class Calibrator:
         )
 
     def mlp_first_half(self, block: Block) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, float]:
-        """Gain, `up` with multipliers, GELU table and its scale; advances through the MLP."""
+        """Return gain, `up` with multipliers, GELU table and its scale. Advance through the MLP."""
         x, gain, x_scale = self.normed()
         up, up_rows = rows(block.up.weight)
         before = block.up(x)
@@ -141,7 +141,7 @@ class Calibrator:
 
 
 def quantise(model: Gpt, tokens: Tensor) -> Model:
-    """The integer model; `tokens` int64[windows, context] are what scales are chosen on."""
+    """Return the integer model. The scales are chosen on `tokens`, int64[windows, context]."""
     s = model.shape
     run = Calibrator(model, tokens)
     layers = tuple(run.layer(block) for block in model.blocks)
@@ -160,7 +160,7 @@ def quantise(model: Gpt, tokens: Tensor) -> Model:
 
 
 def compare(model: Gpt, integer: Model, tokens: np.ndarray, count: int) -> dict[str, float]:
-    """Bits per byte of both models, and how often they agree on the likeliest byte."""
+    """Return the bits per byte of both models, and how often their likeliest bytes agree."""
     context = model.shape.context
     loaded = transformer.load(TorchBackend(), integer)
     starts = np.arange(0, len(tokens) - context, context)

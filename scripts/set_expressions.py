@@ -1,9 +1,8 @@
 """Finds uses of sets whose result depends on the order of iteration, which differs between processes.
 
-A set is recognised by how it is written (display, comprehension, `set()`, set arithmetic) or by the annotation or
-assignment of the name it goes by. Names are matched within one function, attributes within one file. What gives the
-same result in any order is allowed: `in`, `len`, `sorted`, `sum`, `any`, `all`, set arithmetic, `min` and `max`
-without a key.
+A set is recognised by its form (display, comprehension, `set()`, set arithmetic), or by the annotation or assignment of
+its name. Names are matched within one function, attributes within one file. Uses with the same result in any order are
+allowed: `in`, `len`, `sorted`, `sum`, `any`, `all`, set arithmetic, `min` and `max` without a key.
 """
 
 import ast
@@ -17,7 +16,7 @@ ORDERED = frozenset(["list", "tuple", "iter", "enumerate", "zip", "map", "filter
 
 
 def unordered_uses(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Each place of the file where the order of a set gets into a result."""
+    """Yield each place of the file where a set's order affects a result."""
     attributes = _set_attributes(tree)
     for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, Scope) and node is not tree)]:
         known = _SetNames(scope, attributes)
@@ -48,7 +47,7 @@ def _uses(node: ast.AST, known: "_SetNames") -> Iterator[tuple[ast.AST, str]]:
 
 
 def _iterated_arguments(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call that it goes through in order."""
+    """Return the arguments that a call iterates in order."""
     match call.func:
         case ast.Name(id=name) if name in ORDERED:
             return list(call.args)
@@ -61,14 +60,14 @@ def _iterated_arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def _order_free_arguments(node: ast.AST) -> list[ast.expr]:
-    """Generators and the like that are consumed by something that does not mind the order."""
+    """Return the arguments, generators for example, of a call whose result does not depend on their order."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ORDER_FREE:
         return [] if any(keyword.arg == "key" and node.func.id != "sorted" for keyword in node.keywords) else node.args
     return []
 
 
 class _SetNames:
-    """Which expressions are sets, as far as one scope tells."""
+    """The expressions of one scope that are sets, as far as its text tells."""
 
     def __init__(self, scope: Scope, attributes: frozenset[str]) -> None:
         self._attributes = attributes
@@ -88,7 +87,7 @@ class _SetNames:
                     self._names.add(name)
 
     def is_set(self, node: ast.expr) -> bool:
-        """Whether the expression is written as a set or goes by the name of one."""
+        """Return whether the expression is a set by its form or its name."""
         match node:
             case ast.Set() | ast.SetComp():
                 return True
@@ -127,7 +126,7 @@ def _is_set_annotation(annotation: ast.expr | None) -> bool:
 
 
 def _set_attributes(tree: ast.Module) -> frozenset[str]:
-    """Names of attributes that the file annotates as sets."""
+    """Return the names of attributes that the file annotates as sets."""
     names = set()
     for node in ast.walk(tree):
         match node:
@@ -146,7 +145,7 @@ def _set_attributes(tree: ast.Module) -> frozenset[str]:
 
 
 def _own_nodes(scope: Scope) -> Iterator[ast.AST]:
-    """The nodes of a scope, functions inside it left out (they are scopes of their own)."""
+    """Yield the nodes of a scope, without inner functions, which are separate scopes."""
     pending = list(ast.iter_child_nodes(scope))
     while pending:
         node = pending.pop()

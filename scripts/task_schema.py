@@ -12,12 +12,12 @@ PAGES = {kind: DOCS / f"{NAMES.get(kind, kind.lower())}.schema.json" for kind in
 
 
 def text(kind: str) -> str:
-    """The schema of a kind as it stands in its file."""
+    """Return the content of a kind's schema file."""
     return json.dumps(task_schema(kind), indent=2) + "\n"
 
 
 def main() -> int:
-    """0 if the files are what the declarations say, or were made so."""
+    """Check or write the files. Return 0 if they match the declarations."""
     if "--write" in sys.argv[1:]:
         for kind, page in PAGES.items():
             page.write_text(text(kind), encoding="utf-8")

@@ -1,10 +1,10 @@
 """Train the float model behind the workload `textgen-int8` on CPython's own library.
 
-A byte-level GPT without biases: learned positions, RMS norm without gain, GELU. Every window
-starts with the boundary token, so a completion may start anywhere in a text. The schedule runs on
-elapsed time, not steps, because the speed of a shared machine is unknown beforehand; so a second
-run gives a model of like quality, never the same bits. What is published, and what has a model id,
-are the integers that `quantise_textgen.py` makes from a checkpoint of this script.
+The model is a byte-level GPT without biases: learned positions, RMS norm without gain, GELU. Every window starts with
+the boundary token, so a completion may start anywhere in a text. The schedule depends on elapsed time, not steps,
+because the speed of a shared machine is unknown. So a second run gives a model of similar quality, never the same bits.
+The published model, with a model id, consists of the integers that `quantise_textgen.py` makes from a checkpoint of
+this script.
 
     python -m scripts.train_textgen --source /usr/lib/python3.12 --out out/textgen --minutes 60
 """
@@ -33,7 +33,7 @@ SKIPPED_FOLDERS = frozenset({"site-packages", "encodings", "__pycache__"})
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the model; `width` must divide by `heads`."""
+    """Sizes of the model. `heads` must divide `width`."""
 
     width: int = 256
     layers: int = 4
@@ -43,9 +43,9 @@ class Shape:
 
 
 def read_corpus(source: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of the training and of the held-out files, a boundary after each file.
+    """Return the tokens of the training and of the held-out files, with a boundary after each file.
 
-    The side is drawn by the hash of a file's content, so copies of one file are on one side.
+    The hash of a file's content decides its side, so copies of one file are on one side.
     """
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     seen: set[bytes] = set()
@@ -63,7 +63,7 @@ def read_corpus(source: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def norm(x: Tensor) -> Tensor:
-    """RMS norm over the last axis, without gain."""
+    """Return the RMS norm over the last axis, without gain."""
     return functional.rms_norm(x, (x.shape[-1],), eps=1e-6)
 
 
@@ -81,7 +81,7 @@ class Block(nn.Module):
         nn.init.zeros_(self.down.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float[batch, length, width] to the same."""
+        """Map float[batch, length, width] to the same shape."""
         batch, length, width = x.shape
         split = (batch, length, 3, self.heads, width // self.heads)
         q, k, v = self.qkv(norm(x)).view(split).permute(2, 0, 3, 1, 4)
@@ -91,7 +91,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Tokens int64[batch, length] -> logits float[batch, length, VOCABULARY]."""
+    """Maps tokens int64[batch, length] to logits float[batch, length, VOCABULARY]."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Gpt(nn.Module):
         nn.init.zeros_(self.head.weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """See the class."""
+        """Return the logits."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
@@ -113,7 +113,7 @@ class Gpt(nn.Module):
 
 
 def windows(tokens: np.ndarray, starts: np.ndarray, context: int) -> tuple[Tensor, Tensor]:
-    """Inputs and targets int64[len(starts), context]; an input begins with the boundary."""
+    """Return inputs and targets int64[len(starts), context]. An input begins with the boundary."""
     targets = tokens[starts[:, None] + np.arange(context)].astype(np.int64)
     inputs = np.roll(targets, 1, axis=1)
     inputs[:, 0] = BOUNDARY
@@ -121,7 +121,7 @@ def windows(tokens: np.ndarray, starts: np.ndarray, context: int) -> tuple[Tenso
 
 
 def bits_per_byte(model: Gpt, tokens: np.ndarray, most: int) -> float:
-    """Mean over the first `most` windows, which do not overlap (short contexts included)."""
+    """Return the mean over the first `most` windows, which do not overlap. Early tokens have short contexts."""
     context = model.shape.context
     starts = np.arange(0, len(tokens) - context, context)[:most]
     total = 0.0
@@ -134,12 +134,12 @@ def bits_per_byte(model: Gpt, tokens: np.ndarray, most: int) -> float:
 
 
 def rate(progress: float) -> float:
-    """Share of the top learning rate at `progress` in [0, 1]: warm up, hold, fall to nothing."""
+    """Return the share of the top learning rate at `progress` in [0, 1]: warm up, hold, fall to almost nothing."""
     return min(1.0, progress / 0.01 + 0.05) * min(1.0, (1.0 - progress) / 0.5 + 0.01)
 
 
 def optimisers(model: Gpt) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the blocks, AdamW for embeddings and head."""
+    """Return Muon for the matrices inside the blocks, and AdamW for embeddings and head."""
     matrices = list(model.blocks.parameters())
     others = [model.tokens.weight, model.positions.weight, model.head.weight]
     muon = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.02, momentum=0.95)
@@ -192,7 +192,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def report(out: Path, model: Gpt, held_out: np.ndarray, step: int, minutes: float, most: int = 128) -> None:
-    """Save a checkpoint and say how good it is on the held-out files."""
+    """Save a checkpoint, and print its quality on the held-out files."""
     bits = bits_per_byte(model, held_out, most)
     state = {"step": step, "minutes": minutes, "held_out_bits_per_byte": bits}
     save(out / "checkpoint.pt", model, state)

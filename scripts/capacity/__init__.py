@@ -1,4 +1,4 @@
-"""One machine as many devices before roll calls: the real pallets, a machine that computes so much a slot and no more.
+"""One machine as many devices at roll calls: the real pallets, and a machine with a fixed rate of operations.
 
 In reading order:
 

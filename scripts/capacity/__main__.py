@@ -1,4 +1,4 @@
-"""What fake devices on one machine may claim together: a line for each number; exits 1 above 1.2 times the machine."""
+"""The total claims of fake devices on one machine: a line for each number; exits 1 above 1.2 times the machine."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ OUT = Path("out/capacity.json")
 
 
 def main() -> None:
-    """Two kinds of work for each number: the least of a class each, and a fair part of what the machine can do."""
+    """Play two kinds of work for each number: the least of a class, and a fair share of the machine's power."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--devices", type=int, nargs="*", default=COUNTS)
     found: list[Outcome] = []

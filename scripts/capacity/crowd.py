@@ -1,8 +1,8 @@
-"""One machine that owners of many fake devices share, taken through one roll call of the real pallets.
+"""One machine that owners of many fake devices share, in one roll call of the real pallets.
 
-The machine computes a number of operations a slot, from the slot in which the seed's block may first be known to it. It
-computes whole chains for as many devices as it can by the first block that counts; for the rest it commits to
-nothing real, and shows rows of that. Inspectors are honest: they object to what was not computed.
+The machine computes a number of operations per slot, from the first slot in which it may know the seed's block. It
+computes whole chains for as many devices as possible until the first block that counts. For the rest it commits to
+invented rows, and shows them. Inspectors are honest: they object to uncomputed rows.
 """
 
 from dataclasses import dataclass
@@ -28,42 +28,42 @@ from simulation.pallets.devices import ROOT, shown_rows
 
 PERIOD = 100
 RATE_MIN = 10
-"""Of a CPU, in thousand millions of operations a slot."""
+"""The least rate of a CPU, in billions of operations per slot."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the devices of one machine hold after a roll call."""
+    """The devices of one machine after a roll call."""
 
     devices: int
     owners: int
     proven: int
-    """Of all together, in thousand millions of operations a slot."""
+    """The total proven rate, in billions of operations per slot."""
     working: int
-    """Devices that may take work."""
+    """Devices that may work."""
     claimed: int
-    """What these claim together: the least of their class each."""
+    """The total rate that these devices claim: each the least of its class."""
     machine: int
-    """What the machine computes."""
+    """The machine's rate."""
     bonds_lost: int
     """In grains."""
 
 
 @dataclass(frozen=True)
 class Fake:
-    """A device that is a name."""
+    """A device without hardware."""
 
     owner: Keys
     uuid_hash: bytes
 
     @property
     def device(self) -> bytes:
-        """Its identifier."""
+        """Its id."""
         return device_id(self.owner.stash, self.uuid_hash)
 
 
 def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
-    """After one roll call, of `devices` on a machine of `machine` thousand million operations a slot."""
+    """Return the outcome of one roll call, for `devices` on a machine of `machine` billion operations per slot."""
     owners = [Keys(f"owner {number}") for number in range(-(-devices // DEVICES_PER_PROVIDER_MAX))]
     fakes = [
         Fake(owners[number // DEVICES_PER_PROVIDER_MAX], blake2_256(b"fake" + number.to_bytes(4, "little")))
@@ -83,12 +83,12 @@ def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
 
 
 def _computed(machine: int, shape: WorkShape) -> int:
-    """How many whole chains the machine makes from the slot before the seed's to the first commit that counts."""
+    """Return the number of whole chains that the machine computes until the first commit that counts."""
     return machine * times.UNIT * (times.COMMITS_FROM + 1) // operations(shape)
 
 
 def _settled(chain: MarketChain, owners: list[Keys], fakes: list[Fake], shape: WorkShape) -> None:
-    """Owners bond and register, devices register and enrol; then the next roll call begins."""
+    """Bond and register the owners, register and enrol the devices, and start the next roll call."""
     for one in owners:
         chain.block(
             signed(one.stash, TrustStake.bond(value=BOND)),
@@ -110,7 +110,7 @@ def _newest(chain: MarketChain) -> RollCall:
 
 
 def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
-    """All commit in the first block that counts, and show rows; then the inspectors are drawn."""
+    """Let all commit in the first block that counts and show rows. Then draw the inspectors."""
     now = _newest(chain)
     chain.blocks_to(now.at + times.COMMITS_FROM - 1)
     chain.block(*(signed(one.owner.stash, Capacity.commit(device=one.device, root=ROOT)) for one in fakes))
@@ -123,7 +123,7 @@ def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
 
 
 def _inspected(chain: MarketChain, now: RollCall, liars: list[Fake]) -> None:
-    """Honest inspectors object to what was not computed; then what stands is what is left."""
+    """Let honest inspectors object to uncomputed rows, and end the inspection."""
     pallet = chain.now()[Capacity]
     steps = [
         signed(inspector, Capacity.object(device=one.device))
@@ -135,13 +135,13 @@ def _inspected(chain: MarketChain, now: RollCall, liars: list[Fake]) -> None:
 
 
 def _withdrawn(chain: MarketChain, fakes: list[Fake]) -> int:
-    """All leave; the bonds that they lost, in grains."""
+    """Withdraw all devices, and return the lost bonds in grains."""
     chain.block(*(signed(one.owner.stash, Capacity.withdraw(device=one.device)) for one in fakes))
     return sum(lost.amount for lost in chain.happened(RollCallBondLost))
 
 
 def shape_of(rate: int) -> WorkShape:
-    """The smallest work that proves a rate in the first block that counts."""
+    """Return the smallest work that proves a rate in the first block that counts."""
     wanted, size = rate * times.UNIT * times.COMMITS_FROM, SIZE_MIN
     while wanted > operations(WorkShape(size, ROWS_MIN, ROUNDS_MAX)):
         size *= 2

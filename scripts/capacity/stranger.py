@@ -1,8 +1,8 @@
-"""What one stranger may cost by the calls of roll calls before anything is proven: time and bytes, for which fee.
+"""The cost of one stranger's roll-call calls before any proof: time and bytes, and the fee for them.
 
     python -m scripts.capacity.stranger
 
-Times are processor time on this machine, the least of several medians; fees are those of a chain that is not full.
+Times are CPU time on this machine, the least of several medians. Fees are those of a chain without congestion.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from simulation.chains.market_chain import MarketChain, named_keys, signed
 from simulation.pallets.devices import ROOT, shown_rows
 
 VALIDATORS = 128
-"""As many in office as there may be: inspectors are drawn among them."""
+"""The largest active set, from which inspectors are drawn."""
 SIGNED_BYTES = 110
-"""Of an extrinsic beside its call: length, signer, signature, era, nonce, tip."""
+"""The bytes of an extrinsic beside its call: length, signer, signature, era, nonce, tip."""
 ROUNDS_TIMED = 64
-"""Of a chain that inspectors compute again; the others take as long each."""
+"""The timed rounds of an inspected chain. Further rounds take equally long."""
 REPEATS, MEDIANS = 40, 5
 
 
 @dataclass(frozen=True)
 class StrangersCall:
-    """One way to call, and what comes of it."""
+    """One way to make a call."""
 
     says: str
     account: bytes
@@ -58,11 +58,11 @@ class StrangersCall:
 
 
 class UndoneError(Exception):
-    """Nothing of it stays."""
+    """Raised to undo a call after its measurement."""
 
 
 def main() -> None:
-    """A line for each way, and one for what inspectors compute."""
+    """Print a line for each call, and one for an inspection."""
     chain = MarketChain(
         named_keys(VALIDATORS),
         constants={"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD},
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def _to_rows(chain: MarketChain, enrol: Call, owner: bytes, device: bytes) -> None:
-    """The device enrols, is called, commits to what nobody computed, and its rows are drawn."""
+    """Enrol the device, start a roll call, commit to uncomputed rows, and draw the rows."""
     chain.block(signed(owner, enrol))
     while chain.now()[Capacity].current.get() is None:
         chain.block()
@@ -112,7 +112,7 @@ def _to_rows(chain: MarketChain, enrol: Call, owner: bytes, device: bytes) -> No
 
 
 def _tell(chain: MarketChain, tried: StrangersCall) -> None:
-    """Decode and dispatch it over and over; nothing of it stays."""
+    """Decode and dispatch the call repeatedly, undo each, and print the cost."""
     raw, answers = chain.runtime.call_codec.encode(tried.call), set[str]()
 
     def once(bound: Bound) -> None:
@@ -153,7 +153,7 @@ def _least_median(work: Callable[[], None]) -> float:
 
 
 def _tell_inspection() -> None:
-    """What one inspector computes for one device of the largest work: the matrix once, then round by round."""
+    """Print the time of an inspector for one device with the largest work: the matrix once, then each round."""
 
     def taken(rounds: int, rows: int) -> float:
         challenge = ChainChallenge(bytes(32), ChainShape(SIZE_MAX, ROWS_MAX, rounds))

@@ -1,10 +1,10 @@
 """`make conformance`: the exact workloads give the same hashes on every backend and Python of this machine.
 
-Backends: plain Python integers (`train-int8`, its small shapes, and `render-tile`), the integer reference, NumPy, each
-under Python 3.11 and 3.12; PyTorch on the CPU and on a CUDA device, under this Python, where they are at hand. What is
-not is said to be skipped, in the line of figures and in out/conformance.json; `--need torch-cuda:0` makes that a
-failure. A backend with one bit wrong, which is always among them, must be told from the others. Exit 1 on a difference,
-and where a Python version is missing.
+The backends are plain Python integers (`train-int8`, its small shapes, and `render-tile`), the integer reference and
+NumPy, each under Python 3.11 and 3.12. PyTorch runs on the CPU and on a CUDA device, under this Python, if available.
+Skipped backends are named in the line of figures and in out/conformance.json. With `--need torch-cuda:0`, a skip is a
+failure. A backend with one wrong bit is always included, and must be detected. Exit 1 on a difference, or if a Python
+version is missing.
 """
 
 import argparse
@@ -31,13 +31,13 @@ from simulation.runs import ended
 TRUTH = "reference"
 EVERYWHERE = (TRUTH, "numpy", PLAIN)
 HERE = ("torch-cpu", "torch-cuda:0", PLANTED)
-"""Backends that only this Python is asked for: PyTorch is of its environment, and what is planted is planted once."""
+"""Backends that run under this Python only: PyTorch belongs to its environment, and one planted backend is enough."""
 OUT = Path("out/conformance.json")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a backend under a Python said."""
+    """The answer of a backend under a Python."""
 
     python: str
     backend: str
@@ -48,12 +48,12 @@ class Answer:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The answer's name for people."""
         return f"{self.backend} under Python {self.python}"
 
 
 def main() -> int:
-    """Ask all, compare, write, sum up."""
+    """Query all backends, compare, write, and summarise."""
     needed, started = _needed(), time.monotonic()
     pythons = interpreters("conformance", ("numpy",))
     answers = [
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def asked(python: Path, backend: str) -> Answer:
-    """What a backend says, in a process of its own."""
+    """Return the answer of a backend, in its own process."""
     print(f"== {backend}, {python}", flush=True)
     command = [str(python), "-m", "scripts.conformance.answers", backend]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -84,7 +84,7 @@ def asked(python: Path, backend: str) -> Answer:
 
 
 def judged(answers: list[Answer], needed: frozenset[str]) -> list[str]:
-    """What is wrong; nothing where all is as it must be."""
+    """Return the problems."""
     truth = _truth(answers)
     problems = [f"{answer.name} {answer.failed}" for answer in answers if answer.failed]
     problems += [f"{name} is needed, and was not compared" for name in sorted(needed - _compared(answers))]
@@ -103,7 +103,7 @@ def judged(answers: list[Answer], needed: frozenset[str]) -> list[str]:
 
 
 def published() -> dict[str, str]:
-    """The vectors by the names that answers have."""
+    """Return the published vectors, by the names in the answers."""
     text = OPERATIONS | {"MODEL_ID": MODEL_ID, "COMPLETIONS": COMPLETIONS}
     return {
         **{f"train-int8 vector {name}": digest for name, digest in HASHES.items()},
@@ -114,7 +114,7 @@ def published() -> dict[str, str]:
 
 
 def content(answers: list[Answer], problems: list[str], seconds: int) -> dict[str, object]:
-    """What out/conformance.json holds: each backend with its versions, the hashes once."""
+    """Return the content of out/conformance.json: each backend with its versions, and the hashes once."""
     truth = _truth(answers)
     told = [
         {
@@ -137,7 +137,7 @@ def content(answers: list[Answer], problems: list[str], seconds: int) -> dict[st
 
 
 def line(answers: list[Answer], failed: int, seconds: int) -> str:
-    """The figures, whatever came out."""
+    """Return the line of figures."""
     truth = _truth(answers)
     pythons = list(dict.fromkeys(answer.python for answer in answers))
     backends = list(dict.fromkeys(answer.backend for answer in answers if answer.backend in _compared(answers)))
@@ -159,7 +159,7 @@ def line(answers: list[Answer], failed: int, seconds: int) -> str:
 
 
 def _truth(answers: list[Answer]) -> dict[str, str]:
-    """What the reference says, under the first Python."""
+    """Return the reference's hashes under the first Python."""
     return next((answer.hashes for answer in answers if answer.backend == TRUTH), {})
 
 
@@ -169,7 +169,7 @@ def _unseen(answers: list[Answer]) -> list[str]:
 
 
 def _workloads(backend: str) -> set[str]:
-    """Which there are on a backend, by the first word of its name."""
+    """Return the workloads of a backend, by the first word of its name."""
     return {form.name for form in FORMS if backend.partition("-")[0] in form.backends}
 
 
@@ -178,7 +178,7 @@ def _of(workloads: set[str], hashes: dict[str, str]) -> dict[str, str]:
 
 
 def _compared(answers: list[Answer]) -> set[str]:
-    """The backends that said something, the planted one apart."""
+    """Return the backends with an answer, without the planted one."""
     return {answer.backend for answer in answers if answer.hashes and answer.backend != PLANTED}
 
 

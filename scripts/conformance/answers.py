@@ -1,10 +1,10 @@
-"""What one backend under one Python gives, in hashes by name, as JSON on standard output.
+"""The hashes of one backend under one Python, by name, as JSON on standard output.
 
     python -m scripts.conformance.answers [numpy|reference|plain|planted|torch-cpu|torch-cuda:0]
 
-The lines with `vector` are those to put into the `conformance.py` of a workload (and `request.py` of `textgen-int8`,
-`service.py` of `matmul-hash`) when its operations or its model have changed on purpose. `plain` computes `train-int8`
-and `render-tile` in plain Python integers, as far as those go; `planted` is wrong in one bit (`planted.py`).
+The lines with `vector` belong into the `conformance.py` of a workload (and `request.py` of `textgen-int8`, `service.py`
+of `matmul-hash`) after an intended change of its operations or its model. `plain` computes `train-int8` and
+`render-tile` in plain Python integers, where these are fast enough. `planted` is wrong in one bit (`planted.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Backend = TypeVar("Backend")
 
 
 def plain_tile_states(request: bytes) -> Iterator[bytes]:
-    """The states at all boundaries of the run that a request asks for."""
+    """Yield the states at all boundaries of a requested run."""
     asked, digest = decode_request(request), blake2b(request, digest_size=32).digest()
     rows, done = b"", 0
     yield digest + bytes(4)
@@ -53,7 +53,7 @@ def _row(asked: AskedTile, row: int) -> bytes:
 
 
 class Skipped(Exception):
-    """This machine lacks what the backend needs; the text says what."""
+    """This machine lacks a requirement of the backend. The text names it."""
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def answers(backend: str) -> Hashes:
-    """Everything that a backend computes; Skipped where it cannot be had here, LookupError for no backend at all."""
+    """Return all hashes of a backend. Raise Skipped if it is unavailable here, LookupError if it does not exist."""
     if backend == PLAIN:
         return plain_answers()
     if backend.startswith("torch-") and importlib.util.find_spec("torch") is None:
@@ -80,7 +80,7 @@ def answers(backend: str) -> Hashes:
 
 
 def plain_answers() -> Hashes:
-    """Roots and last states of the runs that plain integers compute in seconds; loads no NumPy."""
+    """Return roots and last states of the runs that plain integers compute in seconds, without NumPy."""
     found: Hashes = {}
     for name, asked in cases.plain_training().items():
         digests = [state_hash(state) for state in plain_states(asked)]
@@ -91,13 +91,13 @@ def plain_answers() -> Hashes:
 
 
 def milestone_states(segments: int) -> list[int]:
-    """The i of s(i) at each milestone but the last."""
+    """Return the i of s(i) at each milestone but the last."""
     milestones = min(cases.MILESTONES, segments)
     return [leg_segments(segments, number, milestones).start for number in range(1, milestones)]
 
 
 def _training(backend: str) -> Hashes:
-    """Vectors; of each run its root, its last state, its output, and the roots of runs that go on from a milestone."""
+    """Return the vectors, and for each run its root, last state, output and the roots of its resumed runs."""
     from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic  # noqa: PLC0415  # what follows loads NumPy:
     from gpu_tasks.workloads.train_int8.backends import arithmetic  # noqa: PLC0415  # `plain` needs none
     from gpu_tasks.workloads.train_int8.conformance import all_hashes  # noqa: PLC0415
@@ -114,7 +114,7 @@ def _training(backend: str) -> Hashes:
 
 
 def _tiles(backend: str) -> Hashes:
-    """Vectors, and of each tile what there is of a run."""
+    """Return the vectors, and for each tile the hashes of its run."""
     from gpu_tasks.workloads.render_tile.backends import backend_named  # noqa: PLC0415
     from gpu_tasks.workloads.render_tile.conformance import all_hashes  # noqa: PLC0415
     from gpu_tasks.workloads.render_tile.service import TileRendering  # noqa: PLC0415
@@ -128,7 +128,7 @@ def _tiles(backend: str) -> Hashes:
 
 
 def _runs(name: str, fresh: Callable[[], Workload], request: bytes) -> Hashes:
-    """Of a run its root, its last state, its output, and the roots of runs that go on from a milestone."""
+    """Return a run's root, last state and output, and the roots of runs resumed at its milestones."""
     whole = list(states(stepwise(fresh()).begin(request)))
     digests = [state_hash(state) for state in whole]
     found = _of_a_run(name, digests) | {f"{name} output": _hash(fresh().run(request))}
@@ -141,7 +141,7 @@ def _runs(name: str, fresh: Callable[[], Workload], request: bytes) -> Hashes:
 
 
 def _texts(backend: str) -> Hashes:
-    """Vectors, and completions, each of which its check must accept."""
+    """Return the vectors, and the completions, each of which its verification must accept."""
     from gpu_tasks.workloads.textgen_int8 import conformance  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.backends import arithmetic  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.decoding import generate, verify_output  # noqa: PLC0415
@@ -164,7 +164,7 @@ def _texts(backend: str) -> Hashes:
 
 
 def _chains(backend: str) -> Hashes:
-    """The vector, and the outputs; nothing on a backend that `matmul-hash` does not have."""
+    """Return the vector and the outputs, or nothing if `matmul-hash` lacks the backend."""
     from gpu_tasks.workloads.matmul_hash.request import REQUEST  # noqa: PLC0415
     from gpu_tasks.workloads.matmul_hash.service import BACKENDS, VECTORS, MatmulHash  # noqa: PLC0415
     from scripts.conformance.planted import planted_chain  # noqa: PLC0415
@@ -179,7 +179,7 @@ def _chains(backend: str) -> Hashes:
 
 
 def _had(opened: Callable[[], Backend]) -> Backend:
-    """The arithmetic; Skipped where its library or its device is not there."""
+    """Return the arithmetic. Raise Skipped if its library or its device is missing."""
     try:
         return opened()
     except ImportError as error:
@@ -195,7 +195,7 @@ def _of_a_run(name: str, digests: list[bytes]) -> Hashes:
 
 
 def _libraries(backend: str) -> dict[str, str]:
-    """The versions of what computed."""
+    """Return the versions of the libraries that computed."""
     names = () if backend == PLAIN else ("numpy", "torch") if backend.startswith("torch-") else ("numpy",)
     return {name: version(name) for name in names}
 

@@ -1,6 +1,6 @@
-"""What is computed on every backend: seeds and shapes of each workload, with the edges of what may be asked.
+"""The inputs for every backend: seeds and shapes of each workload, with the limits of valid requests.
 
-Always: the same on every machine; no case takes the reference more than a second or two.
+Invariant: they are the same on every machine. No case takes the reference more than a second or two.
 """
 
 from hashlib import shake_256
@@ -14,11 +14,11 @@ from gpu_tasks.workloads.textgen_int8.request import TEMPERATURE_MAX, Completion
 from gpu_tasks.workloads.train_int8.request import RATE_ONE, TrainingRequest
 
 BATCHES = (1, 2, 7, 16, 256)
-"""Texts that are decoded side by side."""
+"""Numbers of texts that are decoded together."""
 CHUNKS = (1, 2, 7, 64)
-"""Positions that are read at once."""
+"""Numbers of positions that are read at once."""
 MILESTONES = 4
-"""A run goes on from each of them but the last, which is its end; one of fewer segments from every state."""
+"""A run resumes at each milestone but the last, which is its end. A run of fewer segments resumes at every state."""
 SEEDS = (bytes(32), b"\x5a" * 32, b"\xff" * 32)
 WORDS = (b"def ", b"return ", b"self", b".", b"(", b")\n", b"    ", b"\xff\x00", b"if ", b"else:\n")
 SHAPES = {
@@ -29,7 +29,7 @@ SHAPES = {
     "wide": {"context": 16, "width": 16, "hidden": 96, "layers": 1, "batch": 512, "steps": 6, "segment": 2},
 }
 PLAIN_SHAPES = ("least", "tiny")
-"""What plain Python integers compute in seconds."""
+"""Shapes that plain Python integers compute in seconds."""
 
 _ROOM = """
 picture 20 14; samples 4; bounces 8; camera 0.3 0.1 -1.9 0 0 0 0.8; sky #000000 #000000 0
@@ -48,17 +48,17 @@ sphere 0 0 0 499.999 matte #fefefe
 """
 _LEAST = "picture 3 2; samples 1; bounces 1; camera 0 0 -3 0 0.1 0 1; sphere 0 0 0 1 checked #ffffff #804020"
 SCENES = {"least": (_LEAST, 1), "room": (_ROOM, 3), "part": (_PART, 2), "far": (_FAR, 1)}
-"""A text, and the rows of a segment."""
+"""A scene's text, and the rows of a segment."""
 
 
 def text_of(seed: bytes) -> bytes:
-    """Words in an order drawn from the seed, and some of all bytes."""
+    """Return words in an order drawn from the seed, and some arbitrary bytes."""
     raw = shake_256(b"conformance/text" + seed).digest(1_000)
     return b"".join(WORDS[byte % len(WORDS)] for byte in raw) + raw[:500]
 
 
 def training() -> dict[str, TrainingRequest]:
-    """Every shape with every seed."""
+    """Return every shape with every seed."""
     return {
         f"{shape} {seed[0]:02x}": TrainingRequest(
             **{"rate": RATE_ONE // (1 + number), **SHAPES[shape]}, seed=seed, text=text_of(seed)
@@ -68,12 +68,12 @@ def training() -> dict[str, TrainingRequest]:
 
 
 def plain_training() -> dict[str, TrainingRequest]:
-    """Those that are small enough for plain integers."""
+    """Return the requests that are small enough for plain integers."""
     return {name: asked for name, asked in training().items() if name.split()[0] in PLAIN_SHAPES}
 
 
 def completions() -> dict[str, CompletionRequest]:
-    """The shortest, the longest prompt, and some between."""
+    """Return the shortest and the longest prompt, and some in between."""
     context = context_length()
     return {
         "nothing": CompletionRequest(b"", 1, 0, bytes(32)),
@@ -85,7 +85,7 @@ def completions() -> dict[str, CompletionRequest]:
 
 
 def crowd() -> list[CompletionRequest]:
-    """As many texts as the largest batch has: prompts, ends and draws of all kinds beside each other."""
+    """Return as many texts as the largest batch: prompts, ends and draws of all kinds together."""
     raw = shake_256(b"conformance/batch").digest(4 * BATCHES[-1])
     told = (raw[start : start + 4] for start in range(0, len(raw), 4))
     return [
@@ -95,12 +95,12 @@ def crowd() -> list[CompletionRequest]:
 
 
 def read_texts() -> list[bytes]:
-    """Two of a length that no chunk divides, the boundary before it counted."""
+    """Return two texts of a length that no chunk divides, including the boundary token before them."""
     return [text_of(seed)[: CHUNKS[-1] + 2] for seed in SEEDS[:2]]
 
 
 def chains() -> dict[str, ChainRequest]:
-    """The least, the most rounds, odd sizes, and the largest matrices."""
+    """Return the smallest request, the most rounds, odd sizes, and the largest matrices."""
     return {
         "least": ChainRequest(0, 1, 1),
         "long": ChainRequest(1, 5, ROUNDS_MAX),
@@ -111,7 +111,7 @@ def chains() -> dict[str, ChainRequest]:
 
 
 def tiles() -> dict[str, bytes]:
-    """Scenes small and large, near and far, each with every seed; and one with as many objects as there may be."""
+    """Return scenes small and large, near and far, each with every seed, and one with the most objects."""
     scenes = {**SCENES, "crowd": (_crowd(), 2)}
     return {
         f"{name} {seed[0]:02x}": TILE_REQUEST.encode(

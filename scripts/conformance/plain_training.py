@@ -1,7 +1,7 @@
-"""`train-int8` in plain Python integers, number by number: nothing here can overflow, or round unseen.
+"""`train-int8` in plain Python integers, number by number, so that nothing can overflow or round unnoticed.
 
-Written from `docs/workloads/train-int8.md`. Always: it shares with the workload what a request is, and no computation;
-it needs no NumPy.
+Written from `docs/workloads/train-int8.md`. Invariant: it shares the form of requests with the workload, and no
+computation. It needs no NumPy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _DOMAIN = b"ogpu/train-int8/1/"
 
 
 def powers_of_e() -> list[int]:
-    """e**(-i / 256) in units of 2**-24, of 4,096 entries the last 0."""
+    """Return e**(-i / 256) in units of 2**-24, for 4,096 entries, the last 0."""
     found, value = list[int](), 2**60
     for _ in range(4_095):
         found.append(rounded(value, 36))
@@ -26,7 +26,7 @@ def powers_of_e() -> list[int]:
 
 
 def rounded(value: int, bits: int) -> int:
-    """A division by 2**bits, halves up."""
+    """Return value / 2**bits, rounded with halves up."""
     return (value + ((1 << bits) >> 1)) // (1 << bits)
 
 
@@ -34,7 +34,7 @@ POWERS = powers_of_e()
 
 
 def plain_states(asked: TrainingRequest) -> Iterator[bytes]:
-    """The states at all boundaries, as bytes."""
+    """Yield the states at all boundaries, as bytes."""
     weights = first_weights(asked)
     momenta = [[[0] * len(row) for row in matrix] for matrix in weights]
     ends = drawable(len(asked.text), asked.context)
@@ -49,7 +49,7 @@ def plain_states(asked: TrainingRequest) -> Iterator[bytes]:
 
 
 def first_weights(asked: TrainingRequest) -> list[Matrix]:
-    """Evenly drawn, with a variance of 1 for vectors and of 2 over the inputs for a hidden layer; guesses at 0."""
+    """Return uniform weights, with variance 1 for vectors, 2 / inputs for hidden layers, and 0 for the output layer."""
     found = []
     for index, (rows, columns) in enumerate(matrices(asked)[:-1]):
         most = isqrt(3 * 2**48) if index == 0 else isqrt(3 * 2 * 2**48 // rows)
@@ -62,7 +62,7 @@ def first_weights(asked: TrainingRequest) -> list[Matrix]:
 
 
 def drawable(length: int, context: int) -> list[int]:
-    """Where windows end that touch no block that is held out."""
+    """Return the ends of windows that touch no held-out block."""
 
     def is_held_out(place: int) -> bool:
         return place // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1
@@ -71,13 +71,13 @@ def drawable(length: int, context: int) -> list[int]:
 
 
 def drawn(purpose: bytes, seed: bytes, number: int, count: int, width: int) -> list[int]:
-    """So many numbers of so many bytes, little-endian."""
+    """Return `count` numbers of `width` bytes, little-endian."""
     raw = shake_256(_DOMAIN + purpose + seed + number.to_bytes(4, "little")).digest(count * width)
     return [int.from_bytes(raw[start : start + width], "little") for start in range(0, len(raw), width)]
 
 
 def encoded(asked: TrainingRequest, done: int, weights: Sequence[Matrix], momenta: Sequence[Matrix]) -> bytes:
-    """A state as bytes."""
+    """Return a state as bytes."""
     numbers = [number for matrix in (*weights, *momenta) for row in matrix for number in row]
     digest = blake2b(REQUEST.encode(asked), digest_size=32).digest()
     return b"".join(
@@ -86,7 +86,7 @@ def encoded(asked: TrainingRequest, done: int, weights: Sequence[Matrix], moment
 
 
 def clamped(value: int, low: int, high: int) -> int:
-    """Within [low, high]."""
+    """Return the value limited to [low, high]."""
     return min(max(value, low), high)
 
 
@@ -110,7 +110,7 @@ def plain_step(weights: list[Matrix], momenta: list[Matrix], windows: list[bytes
 
 
 def add_gradients(gradients: list[Matrix], vectors: Matrix, layers: list[Matrix], window: bytes) -> None:
-    """Of one window."""
+    """Add the gradients of one window."""
     inputs = [[number for byte in window[:-1] for number in vectors[byte]] + [32]]
     for matrix in layers[:-1]:
         inputs.append([clamped(rounded(value, 12), 0, 127) for value in times(inputs[-1], matrix)] + [32])
@@ -130,12 +130,12 @@ def add_gradients(gradients: list[Matrix], vectors: Matrix, layers: list[Matrix]
 
 
 def times(row: list[int], matrix: Matrix) -> list[int]:
-    """A row times a matrix."""
+    """Return a row times a matrix."""
     return [sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*matrix, strict=True)]
 
 
 def errors_of(logits: list[int], came: int) -> list[int]:
-    """Shares in units of 2**-15, less 1 for the byte that came."""
+    """Return softmax shares in units of 2**-15, less 1 for the actual byte."""
     below = [clamped(rounded(max(logits) - logit, 9), 0, 4095) for logit in logits]
     powers = [POWERS[entry] for entry in below]
     total = sum(powers)

@@ -1,6 +1,6 @@
-"""Backends that are wrong in one bit, on purpose: a comparison that lets them pass compares nothing.
+"""Backends that are wrong in one bit on purpose: a comparison that passes them is worthless.
 
-Always: nothing opens one by the name of a real backend, and no program but `make conformance` knows them.
+Invariant: no name of a real backend opens one, and only `make conformance` uses them.
 """
 
 from dataclasses import replace
@@ -20,11 +20,12 @@ from gpu_tasks.workloads.train_int8.training_step import WEIGHT_LIMIT
 
 PLANTED = "planted"
 WRONG_AT = 4
-"""Of the matrices of weights that are written, counted from 1: within the first two steps of any run."""
+"""The index of the changed weight matrix among the written ones, counted from 1: within the first two steps of any run.
+"""
 
 
 class PlantedTraining(FloatArithmetic):
-    """One bit of one weight of one step is flipped."""
+    """Flips one bit of one weight in one step."""
 
     name = PLANTED
 
@@ -32,7 +33,7 @@ class PlantedTraining(FloatArithmetic):
         self._written = 0
 
     def clamp(self, values: Tensor, low: int, high: int) -> Tensor:
-        """Weights alone are held within their limit."""
+        """Clamp, and flip the bit. Only weights are clamped to WEIGHT_LIMIT."""
         held = np.array(super().clamp(values, low, high))
         if high == WEIGHT_LIMIT:
             self._written += 1
@@ -42,7 +43,7 @@ class PlantedTraining(FloatArithmetic):
 
 
 class PlantedText(NumpyBackend):
-    """Of the first product that is computed, one bit of one sum is flipped."""
+    """Flips one bit of one sum in the first computed product."""
 
     name = PLANTED
 
@@ -50,7 +51,7 @@ class PlantedText(NumpyBackend):
         self._is_planted = False
 
     def product(self, left: Array, right: Array) -> Array:
-        """As it should be, but for that one."""
+        """Return the right product, except for that bit."""
         sums = np.array(super().product(left, right))
         if not self._is_planted:
             sums.reshape(-1)[0] ^= 1
@@ -59,17 +60,17 @@ class PlantedText(NumpyBackend):
 
 
 def planted_chain(drawn: bytes, size: int, rounds: int) -> bytes:
-    """One bit of D is flipped."""
+    """Compute the chain with one bit of D flipped."""
     return numpy_chain(drawn[:-4] + bytes([drawn[-4] ^ 1]) + drawn[-3:], size, rounds)
 
 
 class PlantedTiles(VectorBackend):
-    """One bit of the seed of a scene's chance is flipped."""
+    """Flips one bit of a scene's seed."""
 
     def __init__(self) -> None:
         super().__init__(NumpyArrays())
         self.name = PLANTED
 
     def tracer(self, scene: RenderScene) -> VectorTracer:
-        """Of the scene with another seed."""
+        """Return the tracer of the scene with another seed."""
         return super().tracer(replace(scene, seed=scene.seed ^ 1))

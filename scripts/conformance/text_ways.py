@@ -1,4 +1,4 @@
-"""Texts alone and side by side, read at once and in chunks: one hash for each way, by what `verdict` calls it."""
+"""Texts alone and in batches, read at once and in chunks: one hash for each way, by its name in `verdict`."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -16,7 +16,7 @@ ALONE = ""
 
 
 def crowd_hashes(model: Loaded) -> dict[str, str]:
-    """Of the outputs of a crowd: each text alone, and as they come and go in batches of each size."""
+    """Return the hashes of a crowd's outputs: each text alone, and in changing batches of each size."""
     asked = cases.crowd()
     found = {ALONE: _hash(generate(model, each) for each in asked)}
     for size in cases.BATCHES:
@@ -26,7 +26,7 @@ def crowd_hashes(model: Loaded) -> dict[str, str]:
 
 
 def logits_hashes(model: Loaded) -> dict[str, str]:
-    """Of all logits of two texts: read in one pass, and in chunks of each size."""
+    """Return the hashes of all logits of two texts: read in one pass, and in chunks of each size."""
     texts = np.concatenate([input_tokens(text) for text in cases.read_texts()])
     length = texts.shape[1]
 
@@ -39,5 +39,5 @@ def logits_hashes(model: Loaded) -> dict[str, str]:
 
 
 def _hash(parts: Iterable[bytes]) -> str:
-    """Of all, with their lengths."""
+    """Return the hash of all parts with their lengths."""
     return blake2b(b"".join(len(part).to_bytes(4, "little") + part for part in parts), digest_size=32).hexdigest()

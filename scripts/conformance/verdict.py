@@ -1,6 +1,6 @@
-"""What must be equal: every hash on every backend, published vectors, a result whatever the way to it.
+"""The equalities between hashes: on every backend, with published vectors, and over all ways to a result.
 
-Always: a backend that says less than the reference does not pass for equal; one that is wrong on purpose must not.
+Invariant: a backend with fewer hashes than the reference fails. A planted backend must fail.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ RESUMED = ", on from milestone "
 BATCHED = ", texts side by side: "
 CHUNKED = ", positions at once: "
 WAYS = (RESUMED, BATCHED, CHUNKED)
-"""What stands in the name of a result between that of the undisturbed one and the way to come to the same."""
+"""The separators in a result's name between the undisturbed name and the way to the same result."""
 ROOT = " trace root"
 
 
 def differences(truth: Hashes, found: Hashes, *, is_part: bool = False) -> list[str]:
-    """The names whose hashes are not those of the reference; a part may lack some, and has some."""
+    """Return the names with other hashes than the reference. A part may lack some, but not all."""
     wrong = [name for name, digest in found.items() if truth.get(name) != digest]
     missing = [] if is_part else [name for name in truth if name not in found]
     return sorted({*wrong, *missing}) or ([] if found else ["nothing was computed"])
 
 
 def other_ways(found: Hashes) -> list[str]:
-    """The results that are others than the undisturbed ones, for the way that was taken to them."""
+    """Return the results that differ from the undisturbed ones."""
     return [
         name
         for name, digest in found.items()
@@ -33,12 +33,12 @@ def other_ways(found: Hashes) -> list[str]:
 
 
 def unpublished(published: Hashes, found: Hashes) -> list[str]:
-    """The vectors that are not the published ones."""
+    """Return the vectors that differ from the published ones."""
     return [name for name, digest in published.items() if found.get(name) != digest]
 
 
 def unseen(truth: Hashes, planted: Hashes) -> list[str]:
-    """What a backend that is wrong in one bit has right: a root of a run, or everything of a workload."""
+    """Return the undetected parts of a planted backend: roots of runs, or whole workloads."""
     wrong = set(differences(truth, planted))
     workloads = {name.split()[0] for name in truth}
     blind = [f"everything of {workload}" for workload in workloads if not any(n.startswith(workload) for n in wrong)]
@@ -46,6 +46,6 @@ def unseen(truth: Hashes, planted: Hashes) -> list[str]:
 
 
 def together(truth: Hashes) -> str:
-    """All hashes in one, to compare machines by."""
+    """Return one hash over all hashes, to compare machines."""
     lines = "\n".join(f"{name} {digest}" for name, digest in sorted(truth.items()))
     return blake2b(lines.encode(), digest_size=16).hexdigest()

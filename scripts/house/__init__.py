@@ -1,8 +1,8 @@
-"""The house in figures: lines, files, circles of imports, class names; and its pictures.
+"""The codebase in figures: lines, files, import cycles, class names; and its diagrams.
 
 In reading order:
 
-* `tree`: the sources of a checkout as syntax trees, and the names in them; nothing of them is run
-* `imports`: who imports whom, and which files stand in a circle
-* `picture`: the pictures of ARCHITECTURE.md, drawn from the imports
+* `tree`: the sources of a checkout as syntax trees, and the names in them, without running any code
+* `imports`: the import graph, and its cycles
+* `picture`: the diagrams of ARCHITECTURE.md, drawn from the imports
 """

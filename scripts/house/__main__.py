@@ -1,7 +1,6 @@
-"""`python -m scripts.house [ROOT] [--against ROOT]`: the house in figures, of one checkout or of two side by side.
+"""`python -m scripts.house [ROOT] [--against ROOT]`: the codebase in figures, of one checkout or of two side by side.
 
-Writes out/house.json. Exits with 1 when files stand in a circle or a class name of the first checkout means two
-things.
+It writes out/house.json, and exits with 1 if the first checkout has an import cycle or a class name with two meanings.
 """
 
 import argparse
@@ -55,7 +54,7 @@ def figures(root: Path) -> Figures:
 
 
 def sizes_of(root: Path) -> dict[bool, list[int]]:
-    """Return the lines of each Python file of a checkout, tools included: of those outside `tests/` under True."""
+    """Return the lines of each Python file of a checkout, tools included: under True those outside `tests/`."""
     sizes: dict[bool, list[int]] = {True: [], False: []}
     for path in root.glob("[a-z]*/**/*.py"):
         folder = path.relative_to(root).parts[0]
@@ -65,7 +64,7 @@ def sizes_of(root: Path) -> dict[bool, list[int]]:
 
 
 def problems(found: Figures) -> list[str]:
-    """What is out of order."""
+    """Return the problems."""
     wrong = []
     if found["circles"]:
         wrong.append(f"circles of {found['circles']} files")

@@ -1,4 +1,4 @@
-"""Who imports whom, imports for the type checker included, and which files stand in a circle."""
+"""The import graph, including imports for the type checker, and its cycles."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ Graph = dict[str, set[str]]
 
 
 def import_graph(modules: Mapping[str, Module]) -> Graph:
-    """For each module the modules of the house that it imports."""
+    """Return for each module the project's modules that it imports."""
     return {name: _imported(module, modules) - {name} for name, module in modules.items()}
 
 
@@ -26,7 +26,7 @@ def _imported(module: Module, modules: Mapping[str, Module]) -> set[str]:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """The groups of modules that reach each other, the largest first."""
+    """Return the groups of modules that reach each other, the largest first."""
     reached = {name: _reachable(graph, name) for name in graph}
     groups = []
     seen: set[str] = set()
@@ -40,7 +40,7 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def _reachable(graph: Graph, start: str) -> set[str]:
-    """What a module imports directly or through others; itself only if it stands in a circle."""
+    """Return the modules that a module imports directly or indirectly. It includes itself only in a cycle."""
     reached: set[str] = set()
     waiting = list(graph[start])
     while waiting:
@@ -52,7 +52,7 @@ def _reachable(graph: Graph, start: str) -> set[str]:
 
 
 def arrows_between(graph: Graph, rooms: Iterable[str]) -> set[tuple[str, str]]:
-    """The imports between rooms, each a package or module: a file belongs to the longest name that covers it."""
+    """Return the imports between rooms (packages or modules). A file belongs to the longest matching name."""
     names = sorted(rooms, key=len, reverse=True)
 
     def room_of(module: str) -> str | None:
@@ -68,7 +68,7 @@ def arrows_between(graph: Graph, rooms: Iterable[str]) -> set[tuple[str, str]]:
 
 
 def without_shortcuts(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The arrows that no way over other rooms stands for (the transitive reduction of a graph without circles)."""
+    """Return the arrows without a longer path between their ends: the transitive reduction of an acyclic graph."""
     graph: Graph = {}
     for upper, lower in arrows:
         graph.setdefault(upper, set()).add(lower)

@@ -1,7 +1,7 @@
-"""The pictures of ARCHITECTURE.md, drawn from the imports: `python -m scripts.house.picture [--write]`.
+"""The diagrams of ARCHITECTURE.md, drawn from the imports: `python -m scripts.house.picture [--write]`.
 
-An arrow from A to B: A imports B. An arrow is left out where others lead there too, so a picture shows the fewest
-arrows that say the same; what a room imports, directly or through others, is what its arrows reach.
+An arrow from A to B means that A imports B. An arrow is left out if a longer path leads there, so a diagram has the
+fewest arrows with the same meaning. A room imports, directly or indirectly, all rooms that its arrows reach.
 """
 
 import argparse
@@ -15,14 +15,14 @@ from scripts.house.tree import Module, read_modules
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "ARCHITECTURE.md"
 SPLIT = {"gpu_tasks": ("batches", "client", "data", "market", "provider", "traces", "workloads")}
-"""Packages of which the picture of the whole shows the parts."""
+"""Packages that the whole diagram shows in parts."""
 HOUSES = ("runtime", "node", "gpu_tasks.market", "gpu_tasks.provider", "devnet")
-"""Packages whose rooms have a picture of their own."""
+"""Packages with a diagram of their rooms."""
 PICTURE = re.compile(r"```mermaid\n%% (?P<name>[\w.]+)\n(?P<body>.*?)```", re.DOTALL)
 
 
 def pictures(modules: Mapping[str, Module]) -> dict[str, str]:
-    """Each picture of a tree by its name: `house`, and the packages of `HOUSES`."""
+    """Return each diagram by name: `house`, and the packages of `HOUSES`."""
     graph = import_graph(modules)
     tops = sorted({name.split(".")[0] for name in modules})
     rooms = [name for top in tops for name in ([f"{top}.{part}" for part in SPLIT[top]] if top in SPLIT else [top])]
@@ -30,7 +30,7 @@ def pictures(modules: Mapping[str, Module]) -> dict[str, str]:
 
 
 def drawn(graph: Graph, rooms: Iterable[str]) -> str:
-    """Mermaid text: who stands above comes first."""
+    """Return Mermaid text, importers first."""
     arrows = without_shortcuts(arrows_between(graph, rooms))
     order = _from_the_top(arrows)
     lines = ["flowchart TD"]
@@ -42,20 +42,20 @@ def drawn(graph: Graph, rooms: Iterable[str]) -> str:
 
 
 def written(text: str) -> str:
-    """A document with its pictures drawn anew."""
+    """Return a document with its diagrams redrawn."""
     fresh = pictures(read_modules(ROOT))
     return PICTURE.sub(lambda match: f"```mermaid\n%% {match['name']}\n{fresh[match['name']]}```", text)
 
 
 def _rooms(package: str, modules: Mapping[str, object]) -> list[str]:
-    """The folders of a package."""
+    """Return the folders of a package."""
     depth = package.count(".") + 2
     inner = [name for name in modules if name.startswith(f"{package}.") and name.count(".") >= depth]
     return sorted({".".join(name.split(".")[:depth]) for name in inner})
 
 
 def _from_the_top(arrows: set[tuple[str, str]]) -> list[str]:
-    """The rooms, each before those that it imports."""
+    """Return the rooms, each before those that it imports."""
     rooms = sorted({room for arrow in arrows for room in arrow})
     floors: dict[str, int] = dict.fromkeys(rooms, 0)
     for _ in rooms:
@@ -65,7 +65,7 @@ def _from_the_top(arrows: set[tuple[str, str]]) -> list[str]:
 
 
 def main() -> None:
-    """Print the pictures, or write them into the document."""
+    """Print the diagrams, or write them into the document."""
     parser = argparse.ArgumentParser(prog="python -m scripts.house.picture", description=__doc__)
     parser.add_argument("--write", action="store_true", help="into ARCHITECTURE.md")
     if parser.parse_args().write:

@@ -1,9 +1,9 @@
-"""Bugs planted on purpose, each of which a quick test must find.
+"""Bugs planted on purpose. A quick test must find each.
 
 In reading order:
 
 * `planted`: the list of mutants, as data: a file of `bugs/` for each room
-* `trial`: the tests that are meant to kill a mutant, run against it
-* `operators`: those operators, run in an environment of their own
-* `campaign`: all of them, over as many processes as asked for
+* `trial`: a mutant's tests, run against it
+* `operators`: Cosmic Ray's operators, run in their own environment
+* `campaign`: all mutants, over the given number of processes
 """

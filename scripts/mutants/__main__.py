@@ -1,8 +1,8 @@
 """`python -m scripts.mutants [--only NAME] [--random N]`: plant bugs in copies of the tree; tests must find each.
 
-Without `--random`, the bugs are those of `bugs/`. Writes out/mutants.json. Exits with 1 when a listed mutant survives,
-does not apply or does not run, or when a named test fails without any. Drawn mutants that survive are shown alone: they
-may be equivalent to the code.
+Without `--random`, the bugs are those of `bugs/`. It writes out/mutants.json. It exits with 1 if a listed mutant
+survives, does not apply or does not run, or if a named test fails without any bug. Drawn mutants that survive are only
+shown, because they may be equivalent to the code.
 """
 
 import argparse
@@ -31,21 +31,20 @@ GOOD = {Verdict.KILLED, Verdict.HUNG}
 PURE = ["runtime", "consensus", "genesis", "gpu_tasks/batches", "gpu_tasks/traces", "gpu_tasks/market"]
 
 
-# Mutants drawn by a seed: Cosmic Ray's operators change the files of some rooms.
-#
-# A drawn mutant's tests are the file that mirrors its module, then others that import it. A survivor may be equivalent
-# to the code: somebody has to look.
+# Mutants drawn by a seed: Cosmic Ray's operators change the files of some rooms. A drawn mutant's tests are the file
+# that mirrors its module, then others that import it. A survivor may be equivalent to the code, so a person has to
+# look.
 PYTHON = Path(".venv-mutants/bin/python")
 OPERATORS = Path(__file__).parent / "operators.py"
 TESTS_MAX = 6
-"""Test files of one mutant: a trial is short."""
+"""The most test files of one mutant, so that a trial is short."""
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
 def draw(root: Path, rooms: list[str], count: int, seed: int, since: str = "") -> list[Mutant]:
     """Draw mutants of the rooms, folders of the tree at `root`.
 
-    With `since`, a commit, only lines that changed after it are planted in.  Raises `MutantError`.
+    With `since`, a commit, only lines that changed after it are candidates. Raise MutantError if there are none.
     """
     lines = {file: changed_lines(root, file, since) if since else None for file in _modules(root, rooms)}
     changed = {file: found for file, found in lines.items() if found is None or found}
@@ -65,7 +64,7 @@ def draw(root: Path, rooms: list[str], count: int, seed: int, since: str = "") -
 
 
 def changed_lines(root: Path, file: str, since: str) -> list[int]:
-    """Return the numbers of the lines of a file that changed after a commit.  Raises `MutantError`."""
+    """Return the numbers of a file's lines that changed after a commit. Raise MutantError if git fails."""
     asked = ["git", "diff", "--unified=0", since, "--", file]
     try:
         diff = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=True).stdout
@@ -106,7 +105,7 @@ def _mutant(root: Path, place: dict[str, str], tests: tuple[str, ...]) -> Mutant
 def main() -> int:
     """Read the list, try it, report."""
     arguments = _arguments()
-    # A supervisor's way of stopping this must remove the copies as Ctrl-C does.
+    # SIGTERM from a supervisor must remove the copies, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
     try:
@@ -137,7 +136,7 @@ def main() -> int:
 
 
 def _mutants(arguments: argparse.Namespace) -> list[Mutant]:
-    """The listed mutants, or some that are drawn."""
+    """Return the listed mutants, or some drawn ones."""
     if not arguments.random:
         return choose(read_list(), arguments.only)
     print(f"mutants: drawn with seed {arguments.seed}", file=sys.stderr)
@@ -157,7 +156,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _unsound(campaign: Campaign, mutants: list[Mutant]) -> list[str]:
-    """Whether the named tests pass without any bug: if not, they show nothing."""
+    """Return failures of the named tests without any bug. Such tests prove nothing."""
     print("mutants: first the named tests on the tree as it is", file=sys.stderr)
     failed = campaign.check_sound(test for mutant in mutants for test in mutant.tests)
     return [

@@ -1,6 +1,6 @@
-"""A campaign: first the tests without any bug, then each mutant in turn, over copies that are used again and again.
+"""A campaign: first the tests without any bug, then each mutant in turn, over reused copies of the tree.
 
-Always: nothing outlives it, Ctrl-C included.
+Invariant: no process or copy outlives it, even after Ctrl-C.
 """
 
 import shutil
@@ -17,15 +17,14 @@ from scripts.mutants.planted import Mutant, MutantError
 from scripts.mutants.trial import LIMIT_SECONDS, TrialOutcome, Trials, Verdict
 
 SOUND_SECONDS = 600.0
-"""What all the named tests together may take on the tree as it is."""
+"""The time limit of all named tests together on the unchanged tree."""
 Item = TypeVar("Item")
 
 
-# Copies of the tree to plant bugs in: the files that git knows or would take, with what is not committed yet.
-#
-# Always: the working tree is never written to; copies are gone when their folder is closed.
+# Copies of the tree for the bugs: the files that git tracks or would add, with uncommitted changes. Invariant: the
+# working tree is never written, and the copies are removed with their folder.
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy what belongs to the project; times are kept, so that compiled files stay valid."""
+    """Copy the project's files. Times are kept, so that compiled files stay valid."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=source, capture_output=True, text=True, check=True).stdout.split("\0")
     for name in filter(None, names):
@@ -36,7 +35,7 @@ def copy_tree(source: Path, target: Path) -> None:
 
 @contextmanager
 def planted_in(root: Path, mutant: Mutant) -> Iterator[None]:
-    """A copy with one bug in it. MutantError if it does not apply."""
+    """Plant one bug in a copy during the block. Raise MutantError if it does not apply."""
     path = root / mutant.file
     sound = path.read_text(encoding="utf-8")
     try:
@@ -48,16 +47,16 @@ def planted_in(root: Path, mutant: Mutant) -> Iterator[None]:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-    # Python trusts a compiled file of the same second and size: it would go on running the text before.
+    # Python trusts a compiled file of the same second and size, and would run the text before.
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
         compiled.unlink()
 
 
 class Campaign:
-    """Copies of a tree, each worked on by one thread at a time."""
+    """Copies of a tree, each used by one thread at a time."""
 
     def __init__(self, copies: list[Path]) -> None:
-        """See `open_campaign`."""
+        """Take the copies; use `open_campaign`."""
         self._trials = Trials()
         self._processes = len(copies)
         self._free: SimpleQueue[Path] = SimpleQueue()
@@ -65,14 +64,14 @@ class Campaign:
             self._free.put(copy)
 
     def check_sound(self, tests: Iterable[str]) -> list[TrialOutcome]:
-        """Run tests on the tree as it is, a share in each copy; what did not pass."""
+        """Run tests on the unchanged tree, a share in each copy. Return the outcomes that did not pass."""
         named = sorted({*tests})
         shares = [share for share in (named[first :: self._processes] for first in range(self._processes)) if share]
         trials = self._over(shares, lambda copy, share: self._trials.run(copy, share, SOUND_SECONDS, compiles=True))
         return [trial for trial in trials if trial.verdict is not Verdict.SURVIVED]
 
     def try_all(self, mutants: list[Mutant], on_end: Callable[[Mutant, TrialOutcome], None]) -> list[TrialOutcome]:
-        """What became of each mutant, in their order; `on_end` is told as they end."""
+        """Return the outcome of each mutant, in their order. Call `on_end` as each ends."""
 
         def attempt(copy: Path, mutant: Mutant) -> TrialOutcome:
             trial = self._attempt(copy, mutant)
@@ -89,7 +88,7 @@ class Campaign:
             return TrialOutcome(Verdict.INAPPLICABLE, output=str(error))
 
     def _over(self, items: list[Item], work: Callable[[Path, Item], TrialOutcome]) -> list[TrialOutcome]:
-        """Work on items with a free copy each."""
+        """Work on each item with a free copy."""
 
         def lend(item: Item) -> TrialOutcome:
             copy = self._free.get()
@@ -109,7 +108,7 @@ class Campaign:
 
 @contextmanager
 def open_campaign(source: Path, processes: int) -> Iterator[Campaign]:
-    """So many copies of a tree, removed in the end."""
+    """Yield a campaign over `processes` copies of a tree, which are removed at the end."""
     with TemporaryDirectory(prefix="ogpu-mutants-", ignore_cleanup_errors=True) as folder:
         copies = [Path(folder) / str(number) for number in range(processes)]
         for copy in copies:

@@ -1,8 +1,9 @@
-"""Change Python as Cosmic Ray's operators do; runs in an environment of its own (`.venv-mutants`).
+"""Change Python as Cosmic Ray's operators do; runs in its own environment (`.venv-mutants`).
 
-Reads JSON from standard input, `{"files": {file: lines or null}, "count": N, "seed": S}`, and writes a list of
-`{"file", "line", "operator", "text"}`: N places on these lines (null: any), drawn by the seed, each with the whole text
-of its changed file. An operator is drawn first, then one of its places: else comparisons would crowd out all others.
+It reads JSON from standard input, `{"files": {file: lines or null}, "count": N, "seed": S}`, and writes a list of
+`{"file", "line", "operator", "text"}`. These are N places on the given lines (null: any), drawn by the seed, each with
+the whole text of its changed file. An operator is drawn first, then one of its places. Otherwise comparisons would
+outnumber all others.
 """
 
 import json
@@ -25,7 +26,7 @@ OPERATORS = (
     "ReplaceTrueWithFalse", "ReplaceUnaryOperator_Delete_Not", "ZeroIterationForLoop",
 )  # fmt: skip
 Place = tuple[str, str, int, int]
-"""File, operator, occurrence of it in the file, line."""
+"""File, operator, index of its occurrence in the file, line."""
 
 
 def main() -> None:

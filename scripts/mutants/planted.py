@@ -1,9 +1,8 @@
 """The list of mutants: data in `bugs/`, a file for each room.
 
-A mutant is a table under its name: `file`, the exact text to `find` there, the bug to `plant` in its place, the `harm`
-that somebody would suffer, and the `tests` (files or node ids) that must fail. Equivalent mutants are not listed.
-
-Always: a mutant whose text does not occur exactly once is an error, never left out: the code moved on unseen.
+A mutant is a table under its name: `file`, the exact text to `find`, the bug to `plant` instead, the `harm` to users,
+and the `tests` (files or node ids) that must fail. Equivalent mutants are not listed. Invariant: a mutant whose text
+does not occur exactly once is an error and never skipped, because the code has changed under it.
 """
 
 import tomllib
@@ -17,7 +16,7 @@ TEXTS = ("file", "find", "plant", "harm")
 
 
 class MutantError(Exception):
-    """A mutant that cannot be planted, or a list that says nothing clear: somebody must look at it."""
+    """A mutant cannot be planted, or the list is invalid."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Mutant:
     tests: tuple[str, ...]
 
     def applied(self, text: str) -> str:
-        """The file's text with the bug in it. MutantError."""
+        """Return the file's text with the bug. Raise MutantError if its text does not occur exactly once."""
         count = text.count(self.find)
         if count != 1:
             raise MutantError(
@@ -43,7 +42,7 @@ class Mutant:
 
 
 def read_list(folder: Path = LIST) -> list[Mutant]:
-    """Every mutant of every room, in the order of the files. MutantError."""
+    """Return every mutant of every room, in the order of the files. Raise MutantError if a file is invalid."""
     mutants = [mutant for path in sorted(folder.glob("*.toml")) for mutant in _read_room(path)]
     names = [mutant.name for mutant in mutants]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -53,7 +52,7 @@ def read_list(folder: Path = LIST) -> list[Mutant]:
 
 
 def choose(mutants: list[Mutant], wanted: list[str]) -> list[Mutant]:
-    """Those named, by their own name or by their room's; all of them where nothing is named. MutantError."""
+    """Return the mutants with these names or rooms, or all without names. Raise MutantError for an unknown name."""
     unknown = [name for name in wanted if not any(name in {mutant.name, mutant.room} for mutant in mutants)]
     if unknown:
         raise MutantError(f"no mutant and no room is called {', '.join(unknown)}")
@@ -61,7 +60,7 @@ def choose(mutants: list[Mutant], wanted: list[str]) -> list[Mutant]:
 
 
 def require_applicable(mutants: list[Mutant], root: Path) -> None:
-    """See that each can be planted in this tree, before time is spent on any. MutantError names all that cannot."""
+    """Raise MutantError with all mutants that cannot be planted in this tree."""
     problems = []
     for mutant in mutants:
         try:

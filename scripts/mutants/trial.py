@@ -1,6 +1,6 @@
-"""A trial: the tests that are meant to find a bug, run in a copy of the tree that has it.
+"""A trial: a mutant's tests, run in a copy of the tree with the bug.
 
-Always: a trial ends within its limit, with everything that it started.
+Invariant: a trial ends within its limit, with all processes that it started.
 """
 
 import os
@@ -17,14 +17,14 @@ from pathlib import Path
 from threading import Lock
 
 LIMIT_SECONDS = 60.0
-"""What the tests of one mutant may take: they are quick ones, so whatever takes longer hangs."""
+"""The time limit of one mutant's tests. They are quick, so a longer run hangs."""
 PASSED, FAILED = 0, 1  # exit codes of pytest
 KILLER = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 OPTIONS = ("-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
 
 
 class Verdict(StrEnum):
-    """What became of a mutant."""
+    """The outcome of a mutant."""
 
     KILLED = "killed"
     HUNG = "killed by time-out"
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """How a run of tests ended: `killer` is the test that failed first, `output` the end of what was printed."""
+    """The end of a test run: `killer` is the first failed test, `output` the end of the printed text."""
 
     verdict: Verdict
     seconds: float = 0.0
@@ -45,10 +45,10 @@ class TrialOutcome:
 
 
 class Trials:
-    """Runs trials, from any number of threads, until told to stop."""
+    """Runs trials, from any number of threads, until stopped."""
 
     def __init__(self) -> None:
-        """Nothing runs."""
+        """Begin without a trial."""
         self._running: set[subprocess.Popen[str]] = set()
         self._is_over = False
         self._lock = Lock()
@@ -56,7 +56,7 @@ class Trials:
     def run(
         self, root: Path, tests: Iterable[str], limit_seconds: float = LIMIT_SECONDS, *, compiles: bool
     ) -> TrialOutcome:
-        """Run tests in a copy. `compiles` leaves compiled files there, which must not be done of a planted bug."""
+        """Run tests in a copy. `compiles` leaves compiled files there, which is wrong for a planted bug."""
         started = time.monotonic()
         with self._lock:
             if self._is_over:
@@ -76,8 +76,8 @@ class Trials:
         return _judge(process.returncode, output, time.monotonic() - started)
 
     def stop(self) -> None:
-        """End what runs; nothing begins any more."""
-        # With the lock: what is being started at this moment would else outlive this.
+        """Stop the running trials, and start no more."""
+        # Under the lock, because a trial that starts at this moment would survive otherwise.
         with self._lock:
             self._is_over = True
             for process in [*self._running]:
@@ -90,9 +90,9 @@ def _start(root: Path, tests: Iterable[str], *, compiles: bool) -> subprocess.Po
         **os.environ,
         "PYTHONPATH": str(root),
         "PYTHONDONTWRITEBYTECODE": "" if compiles else "1",
-        "HYPOTHESIS_PROFILE": "ci",  # the same examples each time: a kill by luck is none
+        "HYPOTHESIS_PROFILE": "ci",  # the same examples each time: a kill by luck does not count
     }
-    # A session of its own: nodes and workers that a test started end with it.
+    # A separate session, so that nodes and workers of a test end with it.
     return subprocess.Popen(
         command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
@@ -104,11 +104,11 @@ def _judge(code: int, output: str, seconds: float) -> TrialOutcome:
     killer = found[1] if found else ""
     if code == PASSED:
         return TrialOutcome(Verdict.SURVIVED, seconds)
-    # Whatever else pytest ends with (no such test, a file that cannot be imported) shows nothing about the tests.
+    # Other exit codes of pytest (no such test, a file that cannot be imported) prove nothing about the tests.
     verdict = Verdict.KILLED if code == FAILED and killer else Verdict.BROKEN
     return TrialOutcome(verdict, seconds, killer, output[-2_000:])
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    with suppress(ProcessLookupError):  # all of it ended by itself
+    with suppress(ProcessLookupError):  # all of it had ended
         os.killpg(process.pid, signal.SIGKILL)

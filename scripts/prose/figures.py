@@ -1,7 +1,7 @@
-"""Measures of clarity, and the bars that the gate keeps.
+"""Measures of clarity, and the bars of the merge gate.
 
-A headless clause stands for a noun ("who is silent", "what was found", "of which"). The patterns are heuristics: they
-compare texts, and prove nothing about one sentence.
+A headless clause takes the place of a noun, with a relative pronoun and no antecedent. The patterns are heuristics:
+they compare texts, and prove nothing about one sentence.
 """
 
 import re
