@@ -1,9 +1,10 @@
-"""`make bench`: every benchmark, each in a process of its own; out/bench.json, and at the end one line of figures.
+"""`make bench`: every benchmark in a process of its own. Writes out/bench.json and prints a line of figures.
 
-`python -m benchmarks NAME` runs one in this process; with `--json` its figures are one line for programs.
+`python -m benchmarks NAME` runs one benchmark in this process. With `--json` it prints its figures as one line for
+programs. The exit status is 1 if a ratio misses its bar.
 
-Exit status 1 if a bar fails. Bars are ratios of times taken in one run, because times alone say as much about the
-machine and its other programs as about this code.
+Bars are ratios of times taken in one run. A time alone depends as much on the machine and its other programs as on this
+code.
 """
 
 import argparse
@@ -29,13 +30,15 @@ BARS = {
     ("textgen", "generate_to_verify"): 1.5,
     ("text_batches", "batch_over_one_by_one"): 1.5,
 }
-"""The least that a ratio may be: (benchmark, figure). Those of the parts lie below what is measured, so that noise does
-not fail them; that of `sync` is the design's."""
+"""The lowest permitted ratio by (benchmark, figure).
+
+The bars of parts lie below the measured ratios, so that noise does not fail them. The bar of `sync` is the design's.
+"""
 OUT = Path("out/bench.json")
 
 
 def main() -> int:
-    """Run all, write, compare, sum up; or run one, and show its figures."""
+    """Run one benchmark and print its figures, or run all, write the report and print a summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="?", help=f"only this: {', '.join(BENCHMARKS)}, or traffic")
     parser.add_argument("--json", action="store_true", help="with a name: its figures as one line for programs")
@@ -57,7 +60,7 @@ def main() -> int:
 
 
 def run(name: str) -> Figures:
-    """One benchmark in a fresh process, so that none finds the memory or the threads of another."""
+    """Run one benchmark in a fresh process, without the memory and threads of earlier ones."""
     print(f"== {name}", flush=True)
     command = [sys.executable, "-m", "benchmarks", name, "--json"]
     answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, env=one_thread())
@@ -67,17 +70,17 @@ def run(name: str) -> Figures:
 
 
 def shown(figures: Figures) -> str:
-    """A line for each figure."""
+    """Return one line for each figure."""
     return "\n".join(f"{name:<44}{value:>14,.2f}" for name, value in figures.items())
 
 
 def one_thread() -> dict[str, str]:
-    """The environment, with BLAS on one thread as everywhere in this project."""
+    """Return the environment with BLAS limited to one thread, as everywhere in this project."""
     return {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def line(found: dict[str, Figures], seconds: int) -> str:
-    """The figures that decide."""
+    """Return the most important figures as one line."""
     step, net, text, votes = found["transfers"], found["devnet"], found["textgen"], found["consensus"]
     sync, end, batch = found["sync"], found["end_to_end"], found["text_batches"]
     stages = ", ".join(

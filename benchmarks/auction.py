@@ -1,9 +1,9 @@
-"""CPU of awarding a task: selection among 64 and 128 revealed bids, for one slot and for gangs.
+"""CPU time of awarding a task: selection among 64 and 128 revealed bids, for one slot and for gangs.
 
-Run: python -m benchmarks auction          about 3 seconds
+    Run: python -m benchmarks auction          about 3 seconds
 
-Bids have different prices, promises, collateral and records, so every score has all three parts; four providers have
-two devices each. The chain awards a task once, in a hook; whoever checks an award does the same.
+Bids differ in price, promised time, collateral and record, so every score has all three parts. Four providers have two
+devices each. The chain awards a task once, in a hook. A client that checks an award computes the same.
 """
 
 import time
@@ -24,7 +24,7 @@ SEED = blake2_256(b"beacon")
 
 
 def measure() -> Figures:
-    """Microseconds of a selection, the lowest of several rounds."""
+    """Return the microseconds of a selection, the lowest of several rounds."""
     return {
         "one_slot_64_us": _microseconds(64, 1, is_homogeneous=False),
         "one_slot_128_us": _microseconds(BIDS_MAX, 1, is_homogeneous=False),
@@ -47,7 +47,7 @@ def _microseconds(count: int, slots: int, *, is_homogeneous: bool) -> float:
 
 
 def _bid(number: int) -> Bid:
-    """Any numbers, the same in each run."""
+    """Return a bid with pseudorandom terms, the same in each run."""
     drawn = blake2_256(b"bid" + number.to_bytes(2, "little"))
     price, blocks, collateral, settled = (int.from_bytes(drawn[at : at + 4], "little") for at in (0, 4, 8, 12))
     return Bid(

@@ -1,10 +1,10 @@
-"""How much longer `ogpu-wallet balance` takes with proof than with `--trust-node`, by the clock, against a real node.
+"""The extra wall time of `ogpu-wallet balance` with proof over `--trust-node`, against a real node.
 
-Run: python -m benchmarks.balance          about a minute, on a machine with nothing else to do
+    Run: python -m benchmarks.balance          about a minute, on a machine with nothing else to do
 
-Pairs of whole programs, from their start to their end: one proves, one believes, each first in every other pair, so
-that what a neighbour costs falls on both. What is compared is the difference within a pair. Writes out/balance.json;
-exit status 1 if the median or the 90th percentile of the differences is above the bar.
+Each pair runs two whole programs, one with proof and one without, from start to exit. The order alternates, so that
+other programs on the machine slow both alike. The benchmark compares the differences within pairs. Writes
+out/balance.json. The exit status is 1 if the median or the 90th percentile of the differences is above the bar.
 """
 
 import os
@@ -27,7 +27,7 @@ from simulation.runs import ended
 
 PAIRS = 20
 EXTRA_MS_MAX = 300.0
-"""What a proof may add to the command, in the middle and in nine of ten pairs."""
+"""The longest time that a proof may add to the command, as the median and as the 90th percentile of the differences."""
 READY_SECONDS = 60.0
 MILLISECONDS = 1e3
 OUT = Path("out/balance.json")
@@ -38,7 +38,7 @@ Pair = tuple[float, float]
 
 
 def main() -> int:
-    """Measure, write, compare, sum up."""
+    """Measure, write the report and print a summary."""
     pairs = measured()
     found = figures(pairs)
     failures = missed(found)
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def measured() -> list[Pair]:
-    """A development node, a keyring that has met its chain, and the pairs."""
+    """Return the times of all pairs, with a development node and a keyring that already stores the chain's identity."""
     with tempfile.TemporaryDirectory() as name, ending_on_signals():
         folder, port = Path(name), one_free_port()
         spec = write_spec(load_spec("dev"), folder)
@@ -55,13 +55,13 @@ def measured() -> list[Pair]:
             wait_for_line(process, "final #1 ")
             until(lambda: answers(port), READY_SECONDS)
             words = ["--url", f"ws://127.0.0.1:{port}", "--keyring", str(folder / "keys"), "--json"]
-            balance_ms(words)  # the first use of a keyring, and of the files that Python reads, is another thing
+            balance_ms(words)  # the first use of a keyring and of Python's files takes longer than later ones
             balance_ms([*words, TRUSTING])
             return [pair_of(words, is_proved_first=bool(number % 2)) for number in range(PAIRS)]
 
 
 def pair_of(words: Sequence[str], *, is_proved_first: bool) -> Pair:
-    """One pair."""
+    """Return the times of one pair."""
     if is_proved_first:
         proved = balance_ms(words)
         return proved, balance_ms([*words, TRUSTING])
@@ -70,7 +70,7 @@ def pair_of(words: Sequence[str], *, is_proved_first: bool) -> Pair:
 
 
 def balance_ms(words: Sequence[str]) -> float:
-    """Milliseconds of one program from its start to its end; CalledProcessError if it fails."""
+    """Return the milliseconds of one program from start to exit. Raise CalledProcessError if it fails."""
     command = [sys.executable, "-m", "cli.wallet.program", *words, "balance", "//Alice"]
     begun = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(source_path() or {})})
@@ -78,7 +78,7 @@ def balance_ms(words: Sequence[str]) -> float:
 
 
 def figures(pairs: Sequence[Pair]) -> Figures:
-    """Medians of both, median and 90th percentile of what the proof adds, and its median ratio."""
+    """Return both medians, the median and 90th percentile of the proof's extra time, and the median ratio."""
     proved, trusting = zip(*pairs, strict=True)
     extra = [with_proof - without for with_proof, without in pairs]
     found = {
@@ -93,12 +93,12 @@ def figures(pairs: Sequence[Pair]) -> Figures:
 
 
 def ninetieth(values: Sequence[float]) -> float:
-    """The least value that nine of ten are not above."""
+    """Return the 90th percentile by the nearest-rank method."""
     return sorted(values)[-(-len(values) * 9 // 10) - 1]
 
 
 def missed(found: Figures) -> list[str]:
-    """The bars that figures miss, in words."""
+    """Return one sentence for each missed bar."""
     return [
         f"{name} is {found[name]}, the bar is {EXTRA_MS_MAX:.0f}"
         for name in ("extra_median_ms", "extra_p90_ms")
@@ -107,7 +107,7 @@ def missed(found: Figures) -> list[str]:
 
 
 def line(found: Figures) -> str:
-    """All of it in one line."""
+    """Return all figures as one line."""
     return (
         f"balance: with proof {found['proved_median_ms']:.0f} ms, without {found['trusting_median_ms']:.0f}; the proof "
         f"adds {found['extra_median_ms']:.0f} ms (p90 {found['extra_p90_ms']:.0f}, at most {EXTRA_MS_MAX:.0f}), "

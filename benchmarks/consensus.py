@@ -1,9 +1,9 @@
 """CPU time of the pure consensus machine, per poll and per block, in a simulated network of four validators.
 
-Run: python -m benchmarks consensus          about 10 seconds
+    Run: python -m benchmarks consensus          about 10 seconds
 
-Five minutes of a calm network with real signatures. Only `Machine.step` counts, not the simulator around it; every
-figure is of one node. Block bytes, state and network are not in it.
+The scenario is five minutes of a calm network with real signatures. The benchmark times only `Machine.step`, without
+the simulator around it. Every figure is per node. Block bytes, state and network are not included.
 """
 
 import time
@@ -23,14 +23,14 @@ SCENARIO = SimulatedScenario("calm", VALIDATORS, clock_offset_max_ms=0, real_sig
 
 
 class Meter:
-    """CPU seconds inside of functions that it wraps."""
+    """The CPU seconds and calls of the functions that this meter wraps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.calls = 0
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, metered."""
+        """Return the same function, metered."""
 
         def metered(*arguments: Any) -> Any:
             start = time.process_time()
@@ -43,7 +43,7 @@ class Meter:
 
 
 def measure() -> Figures:
-    """One run with a seed that never changes: the same messages and decisions every time."""
+    """Run the scenario once with a fixed seed, so that each run has the same messages and decisions."""
     world = make_world(SCENARIO, seed=1)
     steps = Meter()
     checks = Meter()

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.containers`: what walls cost beside a bare process; out/container-cost.json.
+"""`python -m benchmarks.containers`: the cost of sandboxes beside a bare process. Writes out/container-cost.json.
 
-Of bubblewrap and of Docker: start, end, removal, CPU beside the program's own, memory while it runs, and how much
-slower a program is within. Needs root, Docker and busybox; an engine of its own in a temporary folder, without a
-network.
+For bubblewrap and Docker it measures the times of start, end and removal, the CPU time beside the program's own, the
+memory of a running container, and the program's slowdown. Needs root, Docker and busybox. It starts a container engine
+of its own in a temporary folder, without a network.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MANY = 5
 
 
 def main() -> int:
-    """Measure and write."""
+    """Measure everything and write the report."""
     parser = argparse.ArgumentParser("benchmarks.containers", description="What a container costs.")
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
@@ -75,7 +75,7 @@ def _bare(rounds: int) -> float:
 
 
 def _walled(rounds: int) -> dict[str, Any]:
-    """The walls of workers around the same programs; nothing where this machine has none."""
+    """Return the costs of a worker's sandbox around the same programs. Without a sandbox, return the reason."""
     try:
         walls = find_sandbox()
     except NoSandboxError as error:
@@ -122,7 +122,7 @@ async def _contained(
     engine = await open_engine(folder / kind.value, ContainerPolicy(any_archive=True), address, kind)
     try:
         spec = ContainerSpec("bench", MadeImage(busybox_files()).archive(), ("true",), limits=LIMITS)
-        await _round(engine, spec)  # brings the image
+        await _round(engine, spec)  # pulls the image, which later rounds find in the engine
         own, others = time.process_time(), engine_cpu()
         times = [await _round(engine, spec) for _ in range(rounds)]
         own, others = time.process_time() - own, engine_cpu() - others
@@ -158,7 +158,10 @@ async def _round(engine: ContainerEngine, spec: ContainerSpec) -> dict[str, floa
 
 
 async def _slower(address: str, folder: Path) -> dict[str, float]:
-    """Seconds in a container over seconds outside of it, the best of three each, measured in turns."""
+    """Return each script's slowdown: its seconds in a container over its seconds outside.
+
+    Both are the best of three alternating runs.
+    """
     engine = await open_engine(folder / "slower", ContainerPolicy(any_archive=True), address, WorkspaceKind.MEMORY)
     try:
         spec = ContainerSpec("bench", MadeImage(busybox_files()).archive(), ("sleep", "300"), limits=LIMITS)
@@ -190,7 +193,7 @@ async def _timed(act: Callable[[], Any]) -> float:
 
 @contextlib.contextmanager
 def _engine_apart() -> Iterator[Callable[[], float]]:
-    """The engine and all that it starts, containers apart, in a control group that counts their CPU (version 1)."""
+    """Move the engine's processes, without containers, to a control group (version 1) that counts their CPU time."""
     usage = ENGINE_GROUP / "cpuacct.usage"
     with contextlib.suppress(OSError):
         ENGINE_GROUP.mkdir(exist_ok=True)
@@ -210,7 +213,7 @@ def _pids() -> list[int]:
 
 
 def _resident() -> int:
-    """Memory of the engine's programs: shared pages count in parts."""
+    """Return the bytes of memory of the engine's processes. A shared page counts in proportion."""
     total = 0
     for pid in _pids():
         with contextlib.suppress(OSError):
@@ -219,13 +222,13 @@ def _resident() -> int:
 
 
 def _proportional(pid: int) -> int:
-    """Bytes of a process; shared pages count in parts."""
+    """Return the bytes of memory of a process. A shared page counts in proportion (Linux: Pss)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1_024 for line in lines if line.startswith("Pss:"))
 
 
 def _middle(seconds: list[float]) -> float:
-    """Milliseconds."""
+    """Return the median in milliseconds."""
     return round(statistics.median(seconds) * 1_000, 1)
 
 

@@ -1,9 +1,10 @@
-"""CPU that the hooks of both markets take in a block with 10, 1,000 and 4,000 open tasks, and as many open units.
+"""CPU time of both markets' hooks in a block with 10, 1,000 and 4,000 open tasks and as many open units.
 
-Run: python -m benchmarks crowds          about a minute
+    Run: python -m benchmarks crowds          about a minute
 
-`idle`: nothing is due, the mean of the blocks. `due`: the time of all tasks ends in one block, and they end a few in
-each; the worst block. `of_10` is 4,000 over 10: flat is one.
+`idle` is the mean over blocks in which nothing is due. `due` is the worst block after the bidding time of all tasks
+ends in one block: the hook closes a few of them in each block. `of_10` is the figure of 4,000 over the figure of 10. A
+constant cost gives 1.
 """
 
 import gc
@@ -32,7 +33,7 @@ ORDER = TaskOrder(
 
 
 def crowd_chain() -> MarketChain:
-    """Both markets, and a task that takes bids for long."""
+    """Return a chain with both markets and one task that takes bids for 50,000 blocks."""
     numbers = {"TrainingMarket.commit_blocks": 50_000}
     chain = MarketChain(named_keys(4), [], numbers, check=lambda _bound, _issued: None)
     chain.blocks(2)
@@ -41,7 +42,7 @@ def crowd_chain() -> MarketChain:
 
 
 def add_tasks(chain: MarketChain, count: int, deadline: int) -> list[bytes]:
-    """So many open tasks without bids, whose time for them ends at a height."""
+    """Add `count` open tasks without bids, whose bidding time ends at block `deadline`."""
     bound = chain.now()
     market = bound[TrainingMarket]
     model = _first(market)
@@ -55,7 +56,7 @@ def add_tasks(chain: MarketChain, count: int, deadline: int) -> list[bytes]:
 
 
 def add_units(chain: MarketChain, count: int) -> None:
-    """So many open units that sleep: a few posts in each block, and the blocks that look for racers in vain."""
+    """Add `count` open units that sleep: post them in several blocks, then run 12 blocks in which no racer is found."""
     posts = [InferenceMarket.post(service=0, units=(terms(CHEAP, 1),) * size) for size in _sizes(count)]
     for first in range(0, len(posts), 3):
         chain.block(*(signed(CUSTOMER.stash, post) for post in posts[first : first + 3]))
@@ -78,7 +79,7 @@ MILLISECONDS = 1e3
 
 
 def measure() -> Figures:
-    """Milliseconds of both hooks together, for each crowd."""
+    """Return the milliseconds of both hooks together, for each crowd."""
     figures: Figures = {}
     for count in CROWDS:
         idle, due = _taken(count)
@@ -94,7 +95,7 @@ def _taken(count: int) -> tuple[float, float]:
     add_tasks(chain, count, deadline)
     with timed(TrainingMarket, InferenceMarket) as taken:
         chain.blocks(deadline - chain.height)
-        idle = mean(taken) * 2 * MILLISECONDS  # two hooks in each block
+        idle = mean(taken) * 2 * MILLISECONDS  # each block has two hooks
         taken.clear()
         chain.blocks(DUE_BLOCKS)
     both = [first + second for first, second in zip(taken[::2], taken[1::2], strict=True)]
@@ -110,7 +111,7 @@ def timed(*markets: Any) -> Iterator[list[float]]:
     def hook(market: Any) -> Weight:
         next(
             market.overlay.reader.keys(b"\xff" * 64), None
-        )  # a state in memory sorts its keys once, and no database does
+        )  # a state in memory sorts its keys at the first listing, which a database never does
         started = time.process_time()
         weight: Weight = hooks[type(market)](market)
         taken.append(time.process_time() - started)
@@ -119,7 +120,7 @@ def timed(*markets: Any) -> Iterator[list[float]]:
     for market in hooks:
         market.on_initialize = hook
     gc.collect()
-    gc.disable()  # all that the crowd is made of lies in this process: on a node it lies on the disk
+    gc.disable()  # the whole crowd lies in this process's memory, and on a node it lies on disk
     try:
         yield taken
     finally:

@@ -1,10 +1,10 @@
 """A live devnet of four validators with providers: latency from slot to accepted and final, CPU and memory by process.
 
-Run: python -m benchmarks devnet          about a minute
+    Run: python -m benchmarks devnet          about a minute
 
-Two phases, at rest and under a load of transfers of six senders. CPU is what /proc says of the first node's processes
-over the phase, divided by the blocks that became final in it. All nodes share the machine, and latency is wall time:
-it says what this machine did while the benchmark ran, and is no bar.
+It has two phases: at rest, and under a load of transfers from six senders. CPU is the time in /proc of the first node's
+processes over a phase, divided by the blocks finalised in that phase. All nodes share the machine, and latency is wall
+time. Latency therefore depends on the machine and has no bar.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ ROLES = {"node.cli": "node", "node.rpc": "rpc", "verify_worker": "signature_work
 
 
 def measure() -> Figures:
-    """Start, wait until it is calm, measure both phases, stop."""
+    """Start the network, wait until it is calm, measure both phases and stop it."""
     with tempfile.TemporaryDirectory() as folder:
         net = layout.create(Path(folder) / "net", VALIDATORS, providers=True, any_ports=True)
         print("a devnet of four validators with providers starts", file=sys.stderr)
@@ -59,7 +59,7 @@ async def _measure(net: Devnet) -> Figures:
 
 
 async def _phase(net: Devnet, name: str) -> Figures:
-    """Latencies of all nodes, and what one node's processes use meanwhile."""
+    """Return the latencies of all nodes, and the CPU time of one node's processes in the same phase."""
     before, since, polled = _processes(net), await _final(net), await _polls(net)
     heard = await listen(net, CONSENSUS["devnet"].slot_ms, PHASE_SECONDS)
     after, blocks, polls = _processes(net), await _final(net) - since, await _polls(net) - polled
@@ -80,7 +80,7 @@ def _latencies(heard: Latencies, name: str) -> Figures:
 
 
 def _processes(net: Devnet) -> dict[str, Usage]:
-    """The first node, its children, and its provider, by role."""
+    """Return the usage of the first node, its child processes and its provider, by role."""
     first = net.members[0]
     node = _pid(network.node_process(net, first))
     provider = _pid(network.provider_process(net, first))
@@ -104,7 +104,7 @@ async def _final(net: Devnet) -> int:
 
 
 async def _polls(net: Devnet) -> int:
-    """How many polls the first node has begun since its start."""
+    """Return the number of polls that the first node has begun since its start."""
     async with await RpcConnection.open(net.members[0].rpc_url) as rpc:
         polls = await rpc.call("ogpu_inspect", "polls")
         return int(max(poll["request"] for poll in polls)) + 1

@@ -1,10 +1,10 @@
-"""Transfers end to end through one node: JSON-RPC batches over HTTP, until a client knows that all are final.
+"""Transfers end to end through one node: from JSON-RPC batches over HTTP until a client sees all of them final.
 
-Run: python -m benchmarks end_to_end          about half a minute
+    Run: python -m benchmarks end_to_end          about half a minute
 
-A development node with RPC process and signature worker, 500 senders, 8 connections with one batch of 500 transfers
-under way each. Wall time, with the client on the same machine; medians of three runs, each on a fresh chain. `make
-peers` runs the same beside another node.
+A development node has an RPC process and a signature worker. 500 senders use 8 connections, each with one batch of 500
+transfers in flight. Figures are wall times with the client on the same machine, and medians of three runs, each on a
+fresh chain. `make peers` runs the same beside another node.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ ROUNDS = 3
 
 
 def measure() -> Figures:
-    """Sign once, run thrice."""
+    """Sign the transfers once, and send them three times."""
     node = ThisNode(SHAPE.senders)
     with tempfile.TemporaryDirectory() as folder:
         hands = bodies(SHAPE, node.submit_method, node.sign(list(SHAPE.all_transfers()), Path(folder)))

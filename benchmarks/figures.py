@@ -1,7 +1,7 @@
-"""The form of every benchmark: a module whose `measure()` gives figures by name.
+"""The form of every benchmark: a module whose `measure()` returns figures by name.
 
-A name ends with its unit. CPU is user and system time, which other programs on the machine disturb least; what is
-compared is always measured in one run. `machine()` says what figures were taken on.
+A name ends with its unit. CPU is user and system time, the figure that other programs on the machine disturb least.
+Compared figures always come from one run. `machine()` describes the machine that took the figures.
 """
 
 import os
@@ -16,20 +16,20 @@ Figures = dict[str, float]
 
 
 class Stopwatch:
-    """CPU seconds of this process, over and over: each `split` is the time since the one before."""
+    """A stopwatch of this process's CPU time. Each `split` returns the seconds since the previous one."""
 
     def __init__(self) -> None:
         self._last = time.process_time()
 
     def split(self) -> float:
-        """CPU seconds since the last split."""
+        """Return the CPU seconds since the last split."""
         now = time.process_time()
         spent, self._last = now - self._last, now
         return spent
 
 
 def median_figures(rounds: Sequence[Figures]) -> Figures:
-    """The median of every figure over several rounds."""
+    """Return the median of every figure over several rounds."""
     return {name: round(statistics.median(figures[name] for figures in rounds), 2) for name in rounds[0]}
 
 
@@ -37,7 +37,7 @@ VERSIONS = ("PyNaCl", "numpy", "plyvel", "trio", "libp2p")
 
 
 def machine() -> dict[str, object]:
-    """The machine, the versions, and how busy it is now: the load counts other programs, too."""
+    """Return the machine, the versions and the current load, which includes other programs."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
     return {

@@ -1,4 +1,4 @@
-"""The development chain with further accounts that have money, which comes out of the reserve."""
+"""The development chain with more funded accounts. Their funds come out of the reserve."""
 
 from collections.abc import Iterable
 from copy import deepcopy
@@ -11,7 +11,7 @@ from runtime.pallets.pots import RESERVE
 
 
 def funded(accounts: Iterable[bytes], grains: int) -> ChainSpec:
-    """The preset `dev`, in which each of these accounts, all new, begins with so many grains."""
+    """Return the preset `dev` in which each of these new accounts has `grains` grains."""
     spec = load_spec("dev")
     patch = deepcopy(spec.patch or {})
     given = [[ss58(account), grains] for account in accounts]

@@ -35,10 +35,10 @@ FIRST_SLOT = 1_700_000_000
 
 
 class Ledger:
-    """The chain; `verifier` judges the signatures of imported blocks and may be replaced."""
+    """The chain and its accounts. `verifier` checks the signatures of imported blocks and may be replaced."""
 
     def __init__(self, folder: Path, rng: random.Random, accounts: int = ACCOUNTS, senders: int = SENDERS) -> None:
-        """In an empty folder; the accounts include the senders."""
+        """Create the chain in an empty folder. The accounts include the senders."""
         self._rng = rng
         self._keys = [signatures.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(senders)]
         others = [rng.randbytes(32) for _ in range(accounts - senders)]
@@ -56,12 +56,12 @@ class Ledger:
         self.validator = ValidatorKeys(self.chain.genesis, self.chain.epochs, [key], [vrf])
 
     def open(self, folder: Path) -> Chain:
-        """The chain over a database in this folder: its genesis, where the database is new."""
+        """Open the chain over the folder's database. A new database receives the genesis."""
         return open_chain(
             Storage(folder / "db", free_bytes_floor=0),
             self.spec,
             self._state,
-            lambda *claim: self.verifier.verify(*claim),  # noqa: PLW0108 - the verifier is replaced
+            lambda *claim: self.verifier.verify(*claim),  # noqa: PLW0108  # the verifier is replaced
         )
 
     @property
@@ -73,20 +73,20 @@ class Ledger:
 
     @property
     def slot_ms(self) -> int:
-        """When the slot begins, as Unix time."""
+        """The start of the slot in Unix milliseconds."""
         return self.slot * self.chain.parameters.slot_ms
 
     def next_slot_ms(self) -> int:
-        """Go to the next slot; when it begins."""
+        """Go to the next slot. Return its start in Unix milliseconds."""
         self.slot += 1
         return self.slot_ms
 
     def transfers(self, count: int) -> list[bytes]:
-        """Signed transfers of that many senders to accounts drawn by chance."""
+        """Return signed transfers of `count` senders to randomly drawn accounts."""
         return [self._transfer(sender) for sender in self._rng.sample(range(len(self._keys)), count)]
 
     def finalise(self, facts: BlockFacts) -> Certificate:
-        """Make a block final with the certificate that its validator's vote makes."""
+        """Finalise a block with the certificate from its validator's vote."""
         epoch = self.chain.epochs(0)
         if epoch is None:
             raise RuntimeError("the first epoch is always determined")

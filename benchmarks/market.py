@@ -1,10 +1,11 @@
-"""CPU that the market's hook takes in a block, when many devices offer many services and units cannot be matched.
+"""CPU time of the market's hook in a block, with many devices, many services and units that cannot be matched.
 
-Run: python -m benchmarks market          about 15 seconds
+    Run: python -m benchmarks market          about 15 seconds
 
-The chain: its economic pallets alone, over a dictionary; the hook is timed by itself, in every block of a run. `dear`:
-every device asks more than the units pay, and each service has one unit. `posted`: 640 units, one racer each, are
-posted as fast as the market admits them, and drawn. Names say services x offers of each; `max` is the worst block.
+The chain has only its economic pallets, over a dictionary. The benchmark times the hook alone in every block of a run.
+In `dear`, every device asks more than the units pay, and each service has one unit. In `posted`, 640 units with one
+racer each are posted as fast as the market admits them, and drawn. Names have the form services x offers of each
+service. `max` is the worst block.
 """
 
 import statistics
@@ -43,7 +44,7 @@ POSTS, UNITS_PER_POST = 20, 32
 
 
 def measure() -> Figures:
-    """Every market of both kinds."""
+    """Return the figures of every market of both kinds."""
     figures: Figures = {}
     for services, offers in DEAR_MARKETS:
         market = OfferedMarket(services, offers, ask=DEAR)
@@ -55,10 +56,10 @@ def measure() -> Figures:
 
 
 class OfferedMarket(MarketChain):
-    """A chain whose blocks are hooks alone, with now and then posts of one customer's."""
+    """A chain whose blocks hold only hooks, and sometimes posts of one customer."""
 
     def __init__(self, services: int, offers: int, ask: int) -> None:
-        """Make block 0, and the blocks until units may be drawn."""
+        """Make block 0, and the blocks before the market can draw units."""
         self.services, self.offers, self.ask = services, offers, ask
         self.devices = -(-services // SERVICES_PER_DEVICE) * offers
         owners = [Keys(f"owner {number}") for number in range(-(-self.devices // DEVICES_PER_PROVIDER_MAX))]
@@ -67,7 +68,7 @@ class OfferedMarket(MarketChain):
         self.blocks(3)
 
     def figures(self, name: str, posts: list[tuple[int, int]]) -> Figures:
-        """Milliseconds of the hook in the blocks after posts, each of so many units of a service."""
+        """Return the hook's milliseconds in the blocks after posts. Each post is (service, units)."""
         self.waiting = posts
         self.block(self._post)
         with timed(InferenceMarket) as taken:
@@ -77,7 +78,7 @@ class OfferedMarket(MarketChain):
         return {f"{name}_mean_ms": statistics.mean(spent), f"{name}_max_ms": max(spent)}
 
     def _post(self, bound: Bound) -> None:
-        """Post what there was no room for before, as far as the market admits it in this block."""
+        """Post as many of the waiting units as the market admits in this block."""
         unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1_000)
         while self.waiting:
             service, count = self.waiting[0]
@@ -88,7 +89,7 @@ class OfferedMarket(MarketChain):
             del self.waiting[0]
 
     def config(self) -> dict[str, dict[str, Any]]:
-        """Return block 0: owners whose devices offer all their services."""
+        """Return block 0's configuration: owners whose devices offer all their services."""
         devices = list(_devices(self.validators, self.devices))
         rich = [*(owner.stash for owner in self.validators), CUSTOMER.stash, RESERVE]
         return {

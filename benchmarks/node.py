@@ -1,4 +1,4 @@
-"""A real `ogpu-node` as a process of a benchmark, and what its processes are."""
+"""A real `ogpu-node` as a process of a benchmark, and the roles of its child processes."""
 
 import asyncio
 import time
@@ -16,11 +16,14 @@ from genesis.spec import ChainSpec, to_json
 ROLES = {"node.rpc": "rpc", "verify_worker": "verify"}
 READY_SECONDS = 120.0
 LOOK_SECONDS = 0.025
-"""How late a node can be found ready or final: small beside the seconds that are measured, and cheap for the node."""
+"""The interval between looks for a ready or final node.
+
+It is small beside the measured seconds, and cheap for the node.
+"""
 
 
 def write_spec(spec: ChainSpec, folder: Path) -> Path:
-    """The specification as a file that `--chain` takes."""
+    """Write the specification as a file for `--chain`, and return its path."""
     path = folder / "spec.json"
     path.write_text(to_json(spec), encoding="utf-8")
     return path
@@ -28,7 +31,7 @@ def write_spec(spec: ChainSpec, folder: Path) -> Path:
 
 @contextmanager
 def node(label: str, spec: Path, folder: Path, *words: str) -> Iterator[Process]:
-    """A node with its files and its log in a folder, without metrics, gone after the `with`."""
+    """Run a node with its files and log in a folder, without metrics. Stop it at the end of the `with`."""
     words = ("--chain", str(spec), "--base-path", str(folder), "--listen-host", "127.0.0.1", "--port", "0", *words)
     process = Process(label, processes.NODE, (*words, "--no-prometheus"), folder)
     processes.start(process)
@@ -39,7 +42,7 @@ def node(label: str, spec: Path, folder: Path, *words: str) -> Iterator[Process]
 
 
 def pids_by_role(process: Process) -> dict[str, int]:
-    """The node's processes: `node`, `rpc`, and `verify`, or `verify2` and so on where there are several."""
+    """Return the node's processes: `node`, `rpc`, and `verify`, with `verify2` and so on for further ones."""
     pid = processes.running(process)
     if pid is None:
         raise DevnetError(f"{process.label} ended; its log ends:\n{tail(process.log)}")
@@ -53,7 +56,10 @@ def pids_by_role(process: Process) -> dict[str, int]:
 
 
 def wait_for_line(process: Process, part: str, seconds: float = READY_SECONDS) -> str:
-    """The first line of its log that holds `part`, as soon as it is there."""
+    """Return the first line of the log that contains `part`, as soon as it appears.
+
+    Raise DevnetError if the node ends, or after `seconds` seconds.
+    """
     end = time.monotonic() + seconds
     with process.log.open(encoding="utf-8") as log:
         rest = ""
@@ -68,13 +74,13 @@ def wait_for_line(process: Process, part: str, seconds: float = READY_SECONDS) -
 
 
 def until(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait for it.  Raises `TimeoutError`."""
+    """Wait for the condition. Raise TimeoutError after `seconds` seconds."""
     if not processes.until(condition, seconds, LOOK_SECONDS):
         raise TimeoutError(f"not ready after {seconds:.0f} s")
 
 
 async def every_look() -> AsyncIterator[None]:
-    """Once now, then once each `LOOK_SECONDS`."""
+    """Yield at once, then every `LOOK_SECONDS` seconds."""
     while True:
         yield
         await asyncio.sleep(LOOK_SECONDS)

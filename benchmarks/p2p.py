@@ -1,7 +1,8 @@
 """CPU time of the peer-to-peer transport between two processes on loopback: questions and answers, floods, blocks.
 
-Run: python -m benchmarks p2p            about 15 seconds
-CPU is user and system time of one process, `here` of the one that asks or sends, `there` of the other one.
+    Run: python -m benchmarks p2p            about 15 seconds
+
+CPU is user and system time of one process: `here` for the asking or sending process, `there` for the other one.
 """
 
 import os
@@ -24,13 +25,13 @@ MESSAGE_BYTES = 200
 
 
 def transport(number: int) -> Libp2pTransport:
-    """A node of the measured network."""
+    """Return a node of the measured network."""
     config = TransportConfig(genesis=bytes(32), devnet=True, rates=UNLIMITED)
     return Libp2pTransport(config, identity_from_seed(bytes([number]) * 32), lambda *_: True, random.Random(number))
 
 
 async def answer(port: int) -> None:
-    """The other process: answers every question, takes everything else in."""
+    """Run the other process: answer every question, and receive everything else."""
     node = transport(1)  # its id is the higher one, so the other side dials at once
     async with trio.open_nursery() as nursery:
         await node.start(nursery)
@@ -43,7 +44,7 @@ async def answer(port: int) -> None:
 
 
 def measure() -> Figures:
-    """Two processes, which find each other through a pipe."""
+    """Run two processes, which find each other through a pipe."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -56,7 +57,7 @@ def measure() -> Figures:
 
 
 async def ask(address: str) -> Figures:
-    """All measurements, one after the other."""
+    """Make all measurements one after the other."""
     node = transport(2)
     async with trio.open_nursery() as nursery:
         await node.start(nursery)
@@ -77,7 +78,7 @@ async def ask(address: str) -> Figures:
 
 
 async def pairs(node: Libp2pTransport, name: str, in_flight: int, rounds: int) -> Figures:
-    """Questions and answers, `in_flight` at once, each round when the last is complete."""
+    """Measure questions and answers, `in_flight` at once. A round starts when the previous one is complete."""
     peer, payload = node.peers()[0].peer, bytes(MESSAGE_BYTES)
     theirs = await cpu_of(node, peer)
     ours, latencies = cpu_seconds(), []
@@ -99,7 +100,7 @@ async def pairs(node: Libp2pTransport, name: str, in_flight: int, rounds: int) -
 
 
 async def trickle(node: Libp2pTransport) -> None:
-    """Gossip of 10,000 small messages a second."""
+    """Send 10,000 small messages a second."""
     peer, payload = node.peers()[0].peer, bytes(MESSAGE_BYTES)
     while True:
         for _ in range(50):
@@ -108,7 +109,7 @@ async def trickle(node: Libp2pTransport) -> None:
 
 
 async def flood(node: Libp2pTransport, kind: FrameKind, size: int, count: int) -> Figures:
-    """Many messages one way, as fast as they go."""
+    """Send many messages one way, as fast as the transport takes them."""
     peer, payload = node.peers()[0].peer, bytes(size)
     theirs = await cpu_of(node, peer)
     ours, began, sent = cpu_seconds(), time.perf_counter(), 0
@@ -128,8 +129,8 @@ async def flood(node: Libp2pTransport, kind: FrameKind, size: int, count: int) -
 
 
 async def cpu_of(node: Libp2pTransport, peer: str) -> float:
-    """CPU seconds of the other process, once it has dealt with everything before."""
-    while not node.send(peer, FrameKind.GET_CERTS, b""):  # noqa: ASYNC110 - a full queue drains by itself
+    """Return the CPU seconds of the other process, after it has handled all earlier messages."""
+    while not node.send(peer, FrameKind.GET_CERTS, b""):  # noqa: ASYNC110  # a full queue drains by itself
         await trio.sleep(0.01)
     while (message := await node.inbound.receive()).kind is not FrameKind.CERT:
         pass
@@ -137,11 +138,11 @@ async def cpu_of(node: Libp2pTransport, peer: str) -> float:
 
 
 def cpu_seconds() -> float:
-    """User and system time of this process."""
+    """Return the user and system time of this process in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 def cpu_since(start: float) -> float:
-    """Microseconds of CPU since `start`."""
+    """Return the microseconds of CPU time since `start`."""
     return round((cpu_seconds() - start) * 1e6, 1)

@@ -19,12 +19,12 @@ SECONDS_EACH = 0.3
 
 
 def measure() -> Figures:
-    """The mean of each operation."""
+    """Return the mean microseconds of each operation."""
     return {f"{name}_us": mean_us(operation) for name, operation in operations().items()}
 
 
 def operations() -> dict[str, Callable[[], object]]:
-    """What is measured."""
+    """Return the measured operations by name."""
     found: dict[str, Callable[[], object]] = {}
     for scheme in Scheme:
         name = scheme.name.lower()
@@ -49,7 +49,7 @@ def operations() -> dict[str, Callable[[], object]]:
 
 
 def mean_us(operation: Callable[[], object]) -> float:
-    """Run for a fraction of a second; the mean."""
+    """Run an operation for a fraction of a second. Return the mean in microseconds."""
     rounds, start = 0, time.process_time()
     while (elapsed := time.process_time() - start) < SECONDS_EACH:
         for _ in range(100):

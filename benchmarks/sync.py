@@ -1,14 +1,18 @@
-"""A new node syncs full blocks from another one: both real processes, the new one with an empty database.
+"""A new node with an empty database syncs full blocks from another node. Both are real processes.
 
-Run: python -m benchmarks sync          about a minute
+    Run: python -m benchmarks sync          about a minute
 
-The chain: blocks of 2,000 transfers among 100,000 accounts, signed by their validator, each naming the one before it as
-final.  One node serves it; a new one connects, fetches, decodes, verifies, executes, finalises and writes it, in the
-order in which it likes to.  Times are those of its own log, from the first block to the last final one: wall time,
-because it may use two cores.  The signature limit is what libsodium verifies on one core of the same signatures,
-before and after each run (`reference`); `verifier_us` is what the chain's own verifier takes for one.  Medians of
-several runs, each with a new node.  `cpu_of_limit` is the share that the busiest of its processes would allow if it
-never waited: where `of_limit` is far below it, the node waited, or the machine was busy with others.
+The chain has blocks of 2,000 transfers among 100,000 accounts, signed by their validator. Each block names its parent
+as final. One node serves the chain. A new node connects, fetches, decodes, verifies, executes, finalises and writes it,
+in an order of its own choice.
+
+Times come from the new node's log, from the first block to the last final one. They are wall time, because the node may
+use two cores. The signature limit is libsodium's rate on one core for the same signatures, measured before and after
+each run (`reference`). `verifier_us` is the time of one signature in the chain's own verifier. Figures are medians of
+several runs, each with a new node.
+
+`cpu_of_limit` is the share that the busiest of the node's processes would reach without waiting. If `of_limit` is far
+below it, the node waited, or other programs used the machine.
 """
 
 import random
@@ -49,9 +53,10 @@ FIRST_EPOCH = 0
 
 
 def fill(ledger: Ledger, blocks: int, transfers: int) -> list[Claim]:
-    """Add so many blocks of so many transfers; each is final before the next one, which names it so.
+    """Add `blocks` blocks of `transfers` transfers. Each is final before the next one, which names it as final.
 
-    Gives the signatures of all transfers; they were made a moment ago, and are for the importer to verify.
+    Return the signatures of all transfers. The signatures are not checked here, because this process has just made them
+    and the importing node verifies them.
     """
     claims: list[Claim] = []
     final: CertifiedRef | None = None
@@ -88,7 +93,7 @@ def _digest(ledger: Ledger, final: CertifiedRef | None) -> Digest:
 
 
 class Verified(NamedTuple):
-    """What one signature takes a core that does nothing else, in seconds: libsodium's, and the chain's verifier."""
+    """The seconds of one signature on an otherwise idle core: libsodium's and the chain verifier's."""
 
     wall: float
     cpu: float
@@ -96,7 +101,7 @@ class Verified(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One new node: transfers a second, the signatures beside it, CPU by role for each transfer, memory."""
+    """The figures of one new node: transfers per second, signature times, CPU per transfer by role, and memory."""
 
     per_second: float
     signature: Verified
@@ -105,7 +110,7 @@ class Run(NamedTuple):
 
 
 def measure() -> Figures:
-    """Make the chain, serve it, let nodes sync it."""
+    """Make the chain, serve it, and let new nodes sync it."""
     with tempfile.TemporaryDirectory() as name, ending_on_signals():
         folder = Path(name)
         spec, claims = _serve_from(folder / "server", folder)
@@ -116,7 +121,10 @@ def measure() -> Figures:
 
 
 def _serve_from(base: Path, folder: Path) -> tuple[Path, list[Claim]]:
-    """A node's database with the chain in it; the specification's file, and signatures of the last blocks."""
+    """Create a node's database with the chain.
+
+    Return the specification's file and the signatures of the last blocks.
+    """
     paths = Paths(base, "dev")
     paths.chain.mkdir(parents=True)
     ledger = Ledger(paths.chain, random.Random(1))
@@ -126,7 +134,7 @@ def _serve_from(base: Path, folder: Path) -> tuple[Path, list[Claim]]:
 
 
 def _run(spec: Path, folder: Path, address: str, claims: list[Claim]) -> Run:
-    """One new node, from its start to the last block's finality."""
+    """Run one new node from its start to the last block's finality."""
     before = _verified(claims)
     with node("new", spec, folder, "--no-rpc", "--bootnodes", address) as process:
         first = wait_for_line(process, "imported #1 ")
@@ -144,7 +152,7 @@ def _run(spec: Path, folder: Path, address: str, claims: list[Claim]) -> Run:
 
 
 def _verified(claims: list[Claim]) -> Verified:
-    """Verify them, one after the other."""
+    """Verify the signatures one after the other, with both libraries."""
     wall, cpu = time.perf_counter(), time.process_time()
     reference.verify_all(claims)
     wall, middle = time.perf_counter() - wall, time.process_time()
@@ -155,8 +163,8 @@ def _verified(claims: list[Claim]) -> Verified:
 
 
 def _time_of(line: str) -> datetime:
-    """When a line of a node's log was written, to the millisecond."""
-    return datetime.strptime(line[:LOG_TIME_LENGTH], LOG_TIME)  # noqa: DTZ007 - two lines of one log
+    """Return the time of a log line, to the millisecond."""
+    return datetime.strptime(line[:LOG_TIME_LENGTH], LOG_TIME)  # noqa: DTZ007  # two lines of one log
 
 
 def _figures(runs: list[Run]) -> Figures:

@@ -1,9 +1,11 @@
-"""What a unit of many requests saves: `textgen-int8` over the same requests, cut into batches of each size.
+"""The gain of units with many requests: `textgen-int8` over the same requests, cut into batches of each size.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks text_batches    about 30 seconds; BACKEND=torch-cpu chooses another one
+    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks text_batches    about 30 seconds; BACKEND=torch-cpu chooses another
+    backend
 
-Lengths and temperatures are mixed, as customers mix them: texts end at other times, and lanes are filled anew. A batch
-of one is a request alone. Process time, but wall time on a GPU; medians of rounds in turns.
+Lengths and temperatures are mixed, as from real customers. Texts end at different times, and their lanes are filled
+again. A batch of one is a request alone. Times are process time, or wall time on a GPU. Figures are medians of
+alternating rounds.
 """
 
 import os
@@ -23,7 +25,7 @@ TEXT = b"import os\n\n\ndef main(argv):\n    for name in argv:\n        print(na
 
 
 def measure() -> Figures:
-    """Tokens a second by the requests of a batch; and that of the largest over that of one by one."""
+    """Return the tokens per second by batch size, and the largest batch's rate over that of single requests."""
     backend = os.environ.get("BACKEND", "numpy")
     workload = open_workload("textgen-int8", backend)
     clock = time.perf_counter if "cuda" in backend else time.process_time
@@ -35,7 +37,7 @@ def measure() -> Figures:
 
 
 def rate(workload: Workload, clock: Callable[[], float], asked: list[bytes], size: int) -> float:
-    """Tokens a second, the requests cut into batches of a size."""
+    """Return the tokens per second of the requests, cut into batches of `size`."""
     began, tokens = clock(), 0
     for start in range(0, len(asked), size):
         tokens += sum(len(output or b"") for _, output in workload.run_many(asked[start : start + size]))
@@ -43,7 +45,7 @@ def rate(workload: Workload, clock: Callable[[], float], asked: list[bytes], siz
 
 
 def mixed_requests(count: int) -> list[bytes]:
-    """Prompts of up to 64 bytes, 8 to 40 tokens, one in four of them greedy."""
+    """Return requests with prompts of up to 64 bytes and 8 to 40 tokens. One in four is greedy."""
     draw = random.Random(SEED)
     return [
         encode_request(

@@ -1,9 +1,10 @@
-"""CPU time of `textgen-int8`: decoding, prefill, and what a check costs against the work it checks.
+"""CPU time of `textgen-int8`: decoding, prefill, and the cost of a check relative to the checked work.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks textgen          about 5 seconds; BACKEND=torch-cpu chooses another one
+    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks textgen          about 5 seconds; BACKEND=torch-cpu chooses another
+    backend
 
-More BLAS threads burn CPU time in waiting and gain nothing at this size. Process time counts all threads, so it says
-what a shared machine really pays; on a GPU, whose work it does not count, wall time is taken instead.
+More BLAS threads waste CPU time in waiting, without any gain at this size. Process time counts all threads, so it shows
+the cost on a shared machine. On a GPU, whose work process time omits, the benchmark uses wall time.
 """
 
 import os
@@ -19,7 +20,7 @@ ROUNDS = 9
 
 
 def measure() -> Figures:
-    """Medians of `ROUNDS`; greedy, so that no text ends early by chance."""
+    """Return the medians of `ROUNDS`. Requests are greedy, so that no text ends early by chance."""
     backend = os.environ.get("BACKEND", "numpy")
     workload = open_workload("textgen-int8", backend)
     clock = time.perf_counter if "cuda" in backend else time.process_time
@@ -41,12 +42,12 @@ def measure() -> Figures:
 
 
 def request(tokens: int) -> bytes:
-    """Greedy continuation of `PROMPT`."""
+    """Return a request for a greedy continuation of `PROMPT`."""
     return encode_request(CompletionRequest(PROMPT, tokens, 0, bytes(32)))
 
 
 def median_of(clock: Callable[[], float], work: Callable[[], object]) -> float:
-    """Median seconds of `ROUNDS` runs."""
+    """Return the median seconds of `ROUNDS` runs."""
     seconds = []
     for _ in range(ROUNDS):
         start = clock()

@@ -1,11 +1,11 @@
-"""What agreement costs: messages, bytes and signature checks of each node for a block, with 4, 16 and 128 validators.
+"""The traffic of consensus: messages, bytes and signature checks per node and block, with 4, 16 and 128 validators.
 
-Run: python -m benchmarks traffic            about four minutes, nearly all of it for 128
+    Run: python -m benchmarks traffic            about four minutes, nearly all of it for 128
 
-A calm network of the simulator in which everybody is connected to everybody, with the delays of a wide area: once with
-one set, once with sets that change, as the chain's do, every `EPOCH_BLOCKS`; then a handoff is weighed too. Counted is
-what consensus says, as encoded on the wire, each copy to each peer; blocks and the frames around messages are not. The
-first seconds, in which peers tell each other whom they reach, are counted apart.
+The simulator runs a calm, fully connected network with wide-area delays. One run has a fixed validator set. In the
+other, the set changes every `EPOCH_BLOCKS` blocks, as on the chain, and a handoff's size is measured too. The benchmark
+counts consensus messages as encoded on the wire, each copy to each peer. It omits blocks and message frames. It counts
+the first seconds, in which peers exchange their connections, separately.
 """
 
 from collections import Counter
@@ -27,27 +27,27 @@ SETTLING_SECONDS = 5
 COUNTED_SECONDS = 10
 EPOCH_BLOCKS = 6
 SPARE_SHARE = 8
-"""One candidate without a seat for so many with one."""
+"""The number of seated candidates for each candidate without a seat."""
 
 
 class CheckMeter:
-    """Counts signature checks."""
+    """A counter of signature checks."""
 
     def __init__(self, verify: Callable[[bytes, bytes, bytes], bool]) -> None:
         self._verify = verify
         self.checks = 0
 
     def __call__(self, key: bytes, payload: bytes, signature: bytes) -> bool:
-        """Check one."""
+        """Check one signature."""
         self.checks += 1
         return self._verify(key, payload, signature)
 
 
 class Meter:
-    """Counts what a world sends."""
+    """A counter of a world's messages."""
 
     def __init__(self, world: World[SimulatedNode]) -> None:
-        """From now on."""
+        """Count from now on."""
         self._send = world.send
         self._last: tuple[Packet, int] | None = None
         self.messages: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Meter:
         if isinstance(packet, Message):
             kind = type(packet).__name__
             self.messages[kind] += 1
-            # What is broadcast is one object: encoded once, as in a node.
+            # A broadcast packet is one object, so it is encoded once, as in a node.
             if self._last is None or self._last[0] is not packet:
                 self._last = packet, len(MESSAGE.encode(packet))
             self.bytes[kind] += self._last[1]
@@ -66,7 +66,7 @@ class Meter:
 
 
 def measure() -> Figures:
-    """Every size, each with a seed that never changes."""
+    """Return the figures of every size, each with a fixed seed."""
     figures: Figures = {}
     for size in SIZES:
         figures |= of_one_set(size, COUNTED_SECONDS)
@@ -75,7 +75,7 @@ def measure() -> Figures:
 
 
 def of_one_set(size: int, seconds: int) -> Figures:
-    """One network whose validators sit for ever."""
+    """Return the figures of one network with a fixed validator set."""
     scenario = SimulatedScenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0)
     _, starting, meter, checks, blocks = _counted(scenario, seconds)
     shares = size * blocks
@@ -93,7 +93,7 @@ def of_one_set(size: int, seconds: int) -> Figures:
 
 
 def of_changing_sets(size: int, seconds: int) -> Figures:
-    """One network whose set changes every few blocks; and the handoff from the first set to the second."""
+    """Return the figures of one network whose set changes every few blocks, and of its first handoff."""
     spares = max(1, size // SPARE_SHARE)
     scenario = SimulatedScenario(
         "sets", size, delay_ms=WAN, clock_offset_max_ms=0, change=SetChange.CUT, spares=spares, unequal=True,
@@ -113,7 +113,10 @@ def of_changing_sets(size: int, seconds: int) -> Figures:
 
 
 def _counted(scenario: SimulatedScenario, seconds: int) -> tuple[World[SimulatedNode], Meter, Meter, int, int]:
-    """A network, what it sent from its start and since it settled, and its checks and final blocks since then."""
+    """Run a network.
+
+    Return its counters from the start and since it settled, and its checks and final blocks since then.
+    """
     world = make_world(scenario, seed=1)
     world.verify = checks = CheckMeter(world.verify)
     for node in world.nodes:
@@ -127,7 +130,7 @@ def _counted(scenario: SimulatedScenario, seconds: int) -> tuple[World[Simulated
 
 
 def _first_handoff(world: World[SimulatedNode]) -> Handoff:
-    """As somebody serves it who was there."""
+    """Return the first handoff, as served by a node that took part in it."""
     answers: list[Packet] = []
     setattr(world, World.send.__name__, lambda _sender, _receiver, packet: answers.append(packet))
     asked, answering = world.nodes[:2]

@@ -1,9 +1,9 @@
-"""CPU time of `train-int8` at its ordinary size: a step, a whole run, and the check of one segment of it.
+"""CPU time of `train-int8` at its usual size: a step, a whole run, and the check of one segment.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks training      some 10 seconds; BACKEND=torch-cpu chooses another one
+    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks training      about 10 seconds; BACKEND=torch-cpu chooses another
+    backend
 
-The text is a part of Python's own library. On a GPU, whose work process time does not count, wall time is taken
-instead.
+The text is a part of Python's own library. On a GPU, whose work process time omits, the benchmark uses wall time.
 """
 
 import email
@@ -27,12 +27,12 @@ from gpu_tasks.workloads.train_int8.run import TrainingRun
 Result = TypeVar("Result")
 STEPS, TEXT_BYTES = 1_000, 150_000
 CHECKED = (0, 10, 25, 40, 49)
-"""Segments of the 50 that a run of 1,000 steps has."""
+"""Checked segments, of the 50 in a run of 1,000 steps."""
 REFERENCE_STEPS = 20
 
 
 def measure() -> Figures:
-    """One run, the median check of its segments, and some steps of the reference."""
+    """Return the figures of one run, the median check of its segments, and some steps of the reference."""
     backend = os.environ.get("BACKEND", "numpy")
     clock = time.perf_counter if "cuda" in backend else time.process_time
     asked = decode_request(TrainingForm().encode(text(), STEPS, {}, bytes(32)))
@@ -60,18 +60,18 @@ def measure() -> Figures:
 
 
 def text() -> str:
-    """Modules of Python's library, one after the other."""
+    """Return the source of modules of Python's library, one after the other."""
     files = sorted(Path(email.__file__).parent.rglob("*.py"))
     return b"".join(file.read_bytes() for file in files)[:TEXT_BYTES].decode(errors="ignore")
 
 
 def checked(run: SegmentedRun, index: int, state: bytes, after: bytes) -> None:
-    """As a court does it."""
+    """Check a segment as a court does."""
     if not segment_is_right(run, index, state, after):
         raise RuntimeError(f"segment {index} is wrong")
 
 
 def timed(clock: Callable[[], float], work: Callable[[], Result]) -> tuple[Result, float]:
-    """What came of the work, and its seconds."""
+    """Return the result of the work, and its seconds."""
     start = clock()
     return work(), clock() - start

@@ -1,17 +1,17 @@
 """CPU time of a transfer on its way through a node, stage by stage: pool, block, execution, root, disk.
 
-Run: python -m benchmarks transfers          about 30 seconds
+    Run: python -m benchmarks transfers          about 30 seconds
 
-Blocks of 2,000 transfers of as many senders among 100,000 accounts, each block through the node's own parts: admitted
-to the pool (signatures in a worker process), built, imported, made final in a real LevelDB with sync. The stages are
-the same block again, step by step. Medians of the blocks; every figure is per transfer. The signature limit is what
-verifying the same signatures alone allows by libsodium (`reference`), beside `verify_us` of the chain's own verifier.
+Blocks have 2,000 transfers, each from a different sender among 100,000 accounts. Each block passes through the node's
+own parts: admission to the pool (signatures in a worker process), building, import, and finality in a real LevelDB with
+sync. The stages measure the same block step by step. Figures are medians over the blocks, per transfer. The signature
+limit is libsodium's rate for the same signatures alone (`reference`), beside `verify_us` of the chain's own verifier.
+
 A block is imported from its bytes three times:
-
-* `fresh`: by a second chain with a database of its own, no signature known, and made final there: what a node that
-  syncs does in one thread (`benchmarks.sync` measures a real one);
-* `at_hand`: by the chain that has just built it, no signature known: its accounts and trie lie in caches;
-* `warm`: the same, all signatures known from the pool.
+* `fresh`: by a second chain with its own database and no known signature, including finality. A syncing node does the
+  same in one thread (`benchmarks.sync` measures a real one).
+* `at_hand`: by the chain that has just built it, with no known signature. Its accounts and trie are in caches.
+* `warm`: by the same chain, with all signatures known from the pool.
 """
 
 import random
@@ -48,32 +48,32 @@ MICROSECONDS = 1e6
 
 
 class StillClock(Clock):
-    """Stands at the slot of the block in work, so that however slow the machine is, a block has its time."""
+    """A clock fixed at the current block's slot, so that a block never runs out of time on a slow machine."""
 
     at_ms = 0
 
     def now_ms(self) -> int:
-        """Where it stands."""
+        """Return the fixed time."""
         return self.at_ms
 
 
 class ListingRelay(Relay):
-    """Lists what was admitted: there are no peers to tell."""
+    """A relay that lists admitted extrinsics instead of sending them, because there are no peers."""
 
     def __init__(self, admitted: list[bytes]) -> None:
         self._admitted = admitted
 
     def has_passed_on(self, extrinsic_hash: bytes) -> bool:
-        """Every extrinsic of the benchmark is new."""
+        """Return False, because every extrinsic of the benchmark is new."""
         return False
 
     def pass_on(self, extrinsic_hash: bytes, raw: bytes, source: str | None) -> None:
-        """It is in the pool."""
+        """Note the admission of an extrinsic to the pool."""
         self._admitted.append(extrinsic_hash)
 
 
 def measure() -> Figures:
-    """Everything, in one process and its worker."""
+    """Measure everything in one process and its worker."""
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder), random.Random(1))
         fresh = ledger.open(Path(folder) / "fresh")
@@ -103,7 +103,7 @@ async def _measure(ledger: Ledger, fresh: Chain) -> Figures:
             clock=clock,
             inherents=lambda _: (),
         )
-        while not (pids := children()):  # noqa: ASYNC110 - another process comes up
+        while not (pids := children()):  # noqa: ASYNC110  # the worker process is still starting
             await trio.sleep(0.01)
         before = cpu_seconds_of(pids[0])
         for _ in range(BLOCKS):
@@ -117,7 +117,7 @@ async def _measure(ledger: Ledger, fresh: Chain) -> Figures:
 
 
 def shares(figures: Figures) -> Figures:
-    """Import rates, also as shares of the rate at which libsodium verifies the signatures on one core."""
+    """Return import rates, also as shares of libsodium's rate for the signatures on one core."""
     limit = figures["libsodium_us"]
     found: Figures = {"libsodium_limit_per_second": round(MICROSECONDS / limit)}
     for kind in ("fresh", "at_hand", "warm"):
@@ -130,14 +130,14 @@ def shares(figures: Figures) -> Figures:
 async def _one_block(
     ledger: Ledger, fresh: Chain, pool: TransactionPool, author: Author, admitted: list[bytes]
 ) -> Figures:
-    """One block from transfers to disk."""
+    """Take one block from transfers to disk."""
     raws = ledger.transfers(TRANSFERS)
     spent: Figures = {}
     watch = Stopwatch()
     with trio.fail_after(ADMISSION_SECONDS_MAX):
         for raw in raws:
             pool.offer(raw, "peer", blake2_256(raw))
-        while len(admitted) < TRANSFERS:  # noqa: ASYNC110 - the worker answers batch after batch
+        while len(admitted) < TRANSFERS:  # noqa: ASYNC110  # the worker answers batch after batch
             await trio.sleep(0.01)
     spent["admission_in_node_us"] = watch.split()
     admitted.clear()
@@ -160,7 +160,7 @@ async def _one_block(
 
 
 def _stages(ledger: Ledger, parent: ExecutedBlock, made: ExecutedBlock) -> Figures:
-    """CPU seconds of each step of an import, apart from each other."""
+    """Return the CPU seconds of each step of an import, measured separately."""
     runtime, header, raws = ledger.chain.runtime, without_seal(made.header), made.extrinsics
     claims: list[Claim] = []
 
@@ -193,7 +193,7 @@ def _stages(ledger: Ledger, parent: ExecutedBlock, made: ExecutedBlock) -> Figur
 
 
 def _apply(execution: BlockExecution, extrinsics: list[Extrinsic], verify: object) -> None:
-    """Inherents first, as in every block."""
+    """Apply a block's extrinsics in order. Inherents come first and have no authorization."""
     for extrinsic in extrinsics:
         if extrinsic.authorization is None:
             execution.apply_inherent(extrinsic)
@@ -202,7 +202,7 @@ def _apply(execution: BlockExecution, extrinsics: list[Extrinsic], verify: objec
 
 
 def _import_fresh(ledger: Ledger, fresh: Chain, made: ExecutedBlock, certificate: Certificate) -> float:
-    """CPU seconds from a block's bytes to its finality, in a database of its own, when no signature is known."""
+    """Return the CPU seconds from a block's bytes to finality, in a separate database, with no known signature."""
     received = BLOCK.encode(Block(made.header, made.extrinsics))
     ledger.verifier = Verifier()
     watch = Stopwatch()
@@ -212,7 +212,7 @@ def _import_fresh(ledger: Ledger, fresh: Chain, made: ExecutedBlock, certificate
 
 
 def _imports(ledger: Ledger, made: ExecutedBlock) -> Figures:
-    """CPU seconds from the bytes of a block that was built here to its state, signatures unknown and known."""
+    """Return the CPU seconds from a locally built block's bytes to its state, with signatures unknown and known."""
     received = BLOCK.encode(Block(made.header, made.extrinsics))
     ledger.verifier = Verifier()
     watch = Stopwatch()

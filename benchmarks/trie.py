@@ -1,4 +1,4 @@
-"""CPU time of the state trie on accounts as System.Account keeps them: build, update, prove, verify, for each key.
+"""CPU time of the state trie on accounts in the form of System.Account: build, update, prove and verify, per key.
 
 Run: python -m benchmarks trie          about 10 seconds
 """
@@ -19,7 +19,7 @@ PROOFS = 1_000
 
 
 def measure() -> Figures:
-    """One trie, updated several times."""
+    """Build one trie and update it several times."""
     rng = random.Random(1)
     keys = [PREFIX + blake2_128_concat(rng.randbytes(32)) for _ in range(ACCOUNTS)]
     contents = {key: rng.randbytes(ACCOUNT_INFO_BYTES) for key in keys}
@@ -35,7 +35,7 @@ def measure() -> Figures:
 
 
 def proofs(trie: Trie, keys: list[bytes]) -> Figures:
-    """One proof for each key."""
+    """Make and verify one proof for each key."""
     watch = Stopwatch()
     made = [trie.prove([key]) for key in keys]
     proving = each(watch, len(keys))
@@ -45,10 +45,10 @@ def proofs(trie: Trie, keys: list[bytes]) -> Figures:
 
 
 def each(watch: Stopwatch, count: int) -> float:
-    """Microseconds for each of so many since the last split."""
+    """Return the microseconds since the last split, divided by `count`."""
     return round(watch.split() / count * 1e6, 2)
 
 
 def peak_mib() -> float:
-    """The most memory that this process had."""
+    """Return the peak memory of this process in MiB."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -1,9 +1,16 @@
-"""`make gpu`: a GPU of this machine, as the provider's daemon uses it; exit 1 if it is not what the documents say.
+"""`make gpu`: tests of a GPU of this machine, used as the provider's daemon uses it, against the documents.
 
-Needs an NVIDIA GPU with its driver, and PyTorch with CUDA in the environment; without them it says so and exits 2. It
-changes no setting of the card. What it shows: NVML's readings idle and at work; completions of the CUDA worker equal to
-NumPy's, bit for bit; products at the limit of float32 exact; the worker's limits, and what is said when a GPU fails;
-tokens a second and energy beside NumPy and PyTorch on the CPU. Writes out/gpu.json.
+The exit status is 1 if a test fails. It needs an NVIDIA GPU with its driver, and PyTorch with CUDA in the environment.
+Without them it prints the reason and exits with 2. It changes no setting of the card.
+
+It measures and tests:
+* NVML's readings idle and at work.
+* Completions of the CUDA worker, which must equal NumPy's bit for bit.
+* Products at the limit of float32, which must be exact.
+* The worker's limits, and the error messages when a GPU fails.
+* Tokens per second and energy, beside NumPy and PyTorch on the CPU.
+
+Writes out/gpu.json.
 """
 
 import argparse
@@ -36,21 +43,20 @@ OUT = Path("out/gpu.json")
 CPU_BACKENDS = ("numpy", "torch-cpu")
 NO_GPU = 2
 VISIBLE = f"{CUDA}:0"
-"""The GPU to prove is the only one that CUDA sees, here as in a worker."""
+"""The only GPU that CUDA sees in this process, as in a worker."""
 Report = dict[str, object]
 
 
-# Decoding of several texts at once on a device: tokens a second by batch size, and equal tokens.
-#
-# Each text is decoded greedily behind a prompt of its own; the clock runs from the first step behind the prompts to the
-# logits of the last one on the CPU.
+# Decoding of several texts at once on a device: tokens per second by batch size, and equality of tokens. Each text has
+# a prompt of its own and is decoded greedily. The clock runs from the first step after the prompts until the last
+# step's logits are on the CPU.
 BATCHES = (1, 8, 32, 128, 512)
 PROMPT, STEPS = 32, 32
 SEED = 2027
 
 
 def batched(backends: Sequence[str], batches: Sequence[int] = BATCHES) -> tuple[dict[str, Figures], list[str]]:
-    """Of each backend its rates by batch; and where tokens differ from the first backend's, as sentences."""
+    """Return each backend's rates by batch, and one sentence for each batch with other tokens than the first's."""
     models = {backend: load(arithmetic(backend), decode_model(model_file())) for backend in backends}
     rates: dict[str, Figures] = {backend: {} for backend in backends}
     wrong = []
@@ -67,7 +73,7 @@ def batched(backends: Sequence[str], batches: Sequence[int] = BATCHES) -> tuple[
 
 
 def _decoded(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
-    """The texts, and the seconds of their steps, at the second try: the first warms up."""
+    """Return the texts and the seconds of their steps, from the second run, because the first warms up."""
     _steps(model, prompts)
     return _steps(model, prompts)
 
@@ -83,7 +89,7 @@ def _steps(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
 
 
 def main() -> int:
-    """Find the GPU, prove, write, sum up."""
+    """Find the GPU, run all tests, write the report and print a summary."""
     options = _parse()
     hardware, reason = _gpu(options.device)
     if hardware is None:
@@ -94,7 +100,7 @@ def main() -> int:
 
 
 async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report, list[str], str]:
-    """Everything, one after the other, since each would disturb the other's readings."""
+    """Run all tests one after the other, because each would disturb another's readings."""
     _tell("telemetry at rest")
     rest, took = serving.idle(hardware, seconds)
     idle_watts, idle_mib = round(rest.energy_mj / 1000 / took, 1), rest.memory_peak_bytes // MIB
@@ -113,7 +119,7 @@ async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report
     failures += wrong + verdict.wrong_limits(cuda.limits)
     failures += verdict.wrong_telemetry(hardware, idle_watts, cuda.figures["watts"], memory)
     _tell("arithmetic")
-    found, wrong = _arithmetic()  # in this thread, which has loaded PyTorch: its profiler works in no other
+    found, wrong = _arithmetic()  # in this thread, because PyTorch's profiler works only in the thread that loaded it
     failures += wrong
     _tell("batches")
     rates, wrong = batched(("numpy", VISIBLE))
@@ -133,7 +139,7 @@ async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report
 
 
 def _arithmetic() -> tuple[Report, list[str]]:
-    """In this process, last: it takes memory of the device that is not the worker's."""
+    """Test the arithmetic in this process. Run it last, because it takes device memory outside of the worker."""
     from benchmarks.gpu.launches import launches, with_tf32  # noqa: PLC0415  # PyTorch
 
     use = arithmetic(VISIBLE)
@@ -146,7 +152,7 @@ def _arithmetic() -> tuple[Report, list[str]]:
 
 
 def _described(hardware: Hardware, idle_watts: float, idle_mib: int) -> Report:
-    """What NVML says, and how long the daemon waits for it."""
+    """Return NVML's description of the GPU, and the daemon's waiting times for NVML."""
     with tempfile.TemporaryDirectory() as folder:
         finding = serving.median_milliseconds(lambda: find_hardware(Path(folder)), 3)
     reading = serving.median_milliseconds(lambda: serving.idle(hardware, 0), 5)
@@ -164,14 +170,14 @@ def _described(hardware: Hardware, idle_watts: float, idle_mib: int) -> Report:
 
 
 def _gpu(number: int) -> tuple[Hardware | None, str]:
-    """The GPU to prove, or why there is none."""
-    with tempfile.TemporaryDirectory() as folder:  # a CPU's identifier, which is of no use here, would be kept in it
+    """Return the GPU to test, or the reason why there is none."""
+    with tempfile.TemporaryDirectory() as folder:  # find_hardware stores a CPU identifier there, useless here
         found = {device.index: device for device in find_hardware(Path(folder))}
     if number not in found:
         return None, why_no_gpu() or f"NVML has no number {number}"
     if importlib.util.find_spec("torch") is None:
         return None, "PyTorch is not installed, and CUDA is used through it"
-    # CUDA counts GPUs in an order of its own, and looks at this when it is first used.
+    # CUDA numbers GPUs in an order of its own. It reads this variable only once, at its first use.
     os.environ["CUDA_VISIBLE_DEVICES"] = found[number].uuid
     import torch  # noqa: PLC0415  # optional
 

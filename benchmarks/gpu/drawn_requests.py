@@ -1,6 +1,6 @@
-"""Requests to `textgen-int8`, drawn from a seed: every length of prompt and completion, every temperature, any bytes.
+"""Requests to `textgen-int8`, drawn from a seed: all lengths of prompt and completion, all temperatures, any bytes.
 
-Always: each fits the model's context, and the same seed draws the same requests on every machine.
+Invariant: each request fits the model's context, and a seed draws the same requests on every machine.
 """
 
 import random
@@ -18,17 +18,17 @@ _EDGE_TEMPERATURES = (0, 1, 500, 800, 1000, TEMPERATURE_MAX)
 
 
 def drawn_requests(seed: int, count: int) -> list[bytes]:
-    """The edges of all lengths, then `count` random ones."""
+    """Return requests at the edges of all lengths, then `count` random ones."""
     return [encode_request(request) for request in (*_edges(), *_random(random.Random(seed), count))]
 
 
 def greedy(tokens: int) -> bytes:
-    """Continue `PROMPT`; at temperature 0 no text ends early by chance."""
+    """Return a request to continue `PROMPT`. At temperature 0 no text ends early by chance."""
     return encode_request(CompletionRequest(PROMPT, tokens, 0, bytes(32)))
 
 
 def _edges() -> Iterator[CompletionRequest]:
-    """No prompt, the longest prompt, the longest completion, the highest temperature."""
+    """Yield no prompt, the longest prompt, the longest completion and the highest temperature."""
     context = context_length()
     yield CompletionRequest(b"", 1, 0, bytes(32))
     yield CompletionRequest(b"", context, TEMPERATURE_MAX, b"\xff" * 32)

@@ -1,8 +1,8 @@
-"""Whether a backend's arithmetic is exact where floats come closest to their limit, in every shape that a model has.
+"""Tests that a backend's arithmetic is exact where floats come closest to their limit, in every shape of a model.
 
-Each case takes the greatest sums that the format of the model lets happen, just below 2**24, and operands with as many
-bits as there can be. It is compared with int64, number for number, so that a matrix unit which rounds an operand, or
-keeps a sum in fewer bits, or adds in an order that overflows in between, is seen.
+Each case has the largest sums that the model's format permits, just below 2**24, and operands with the most bits. The
+product is compared with int64 number by number. The test finds a matrix unit that rounds an operand, keeps a sum in
+fewer bits, or overflows because of its order of additions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,14 +23,14 @@ from gpu_tasks.workloads.textgen_int8.transformer import Loaded, empty_cache, fo
 
 EXACT_BELOW = 1 << 24
 ROWS = (1, 2, 7, 16, 33, 128, 256)
-"""Lengths of a prefill; 1 is decoding, for which libraries have kernels of their own."""
+"""Lengths of a prefill. Length 1 is decoding, for which libraries have separate kernels."""
 BATCHES = (1, 2, 7, 32)
 SEED = 2026
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`left[..., m, k] @ right[..., n, k].T`, whose sums of absolute products stay below `EXACT_BELOW`."""
+    """A product `left[..., m, k] @ right[..., n, k].T`. Its sums of absolute products stay below `EXACT_BELOW`."""
 
     label: str
     left: Ints
@@ -38,15 +38,15 @@ class Product:
 
 
 def products() -> Iterator[Product]:
-    """All cases: every kind of operand in every number of rows, from a fixed seed."""
+    """Yield all cases: every kind of operand with every number of rows, from a fixed seed."""
     chance = np.random.default_rng(SEED)
     for rows in ROWS:
         for inner, outer in ((256, 768), (256, 256), (256, VOCABULARY), (WIDTH_MAX, 256), (HIDDEN_MAX, 1024)):
             signs = chance.choice([-1, 1], (rows, inner))
             left = ACTIVATION_MAX * signs
-            left[0, 0] -= signs[0, 0]  # an odd sum, so that a lost last bit shows
+            left[0, 0] -= signs[0, 0]  # an odd sum, so that the loss of the last bit is visible
             weights = WEIGHT_MAX * chance.choice([-1, 1], (outer, inner))
-            weights[0], weights[1] = WEIGHT_MAX * signs[0], -WEIGHT_MAX * signs[0]  # nothing cancels: the greatest sums
+            weights[0], weights[1] = WEIGHT_MAX * signs[0], -WEIGHT_MAX * signs[0]  # no terms cancel: the largest sums
             yield Product(f"weights {rows}x{inner}x{outer}", left, weights)
             left = chance.integers(-ACTIVATION_MAX, ACTIVATION_MAX + 1, (rows, inner))
             right = chance.integers(-WEIGHT_MAX, WEIGHT_MAX + 1, (outer, inner))
@@ -57,7 +57,7 @@ def products() -> Iterator[Product]:
 
 
 def _scores(chance: np.random.Generator, rows: int, context: int) -> Product:
-    """Queries by keys, at the largest depth of a head that there can be; all of one sign in the first row."""
+    """Return a product of queries and keys at a head's largest depth. In the first row all terms have one sign."""
     query = ACTIVATION_MAX * chance.choice([-1, 1], (2, 4, rows, WIDTH_MAX))
     key = ACTIVATION_MAX * chance.choice([-1, 1], (2, 4, context, WIDTH_MAX))
     key[..., 0, :] = query[..., 0, :]
@@ -65,7 +65,10 @@ def _scores(chance: np.random.Generator, rows: int, context: int) -> Product:
 
 
 def _mixed(chance: np.random.Generator, rows: int, context: int) -> Product:
-    """Shares by values: operands of 14 bits that sum to about 2**14, odd ones, so that a lost last bit shows."""
+    """Return a product of shares and values.
+
+    The odd 14-bit shares sum to about 2**14, so a lost last bit is visible.
+    """
     raw = chance.integers(0, 1 << PROBABILITY_BITS, (2, 4, rows, context)) ** 3
     shares = (raw << PROBABILITY_BITS) // raw.sum(axis=-1, keepdims=True).clip(1) | 1
     values = ACTIVATION_MAX * chance.choice([-1, 1], (2, 4, 64, context))
@@ -74,7 +77,7 @@ def _mixed(chance: np.random.Generator, rows: int, context: int) -> Product:
 
 
 def wrong_products(use: Arithmetic) -> Iterator[str]:
-    """The cases in which the backend's product is not the one of integers."""
+    """Return the labels of the cases in which the backend's product differs from the integer product."""
     return (case.label for case in products() if not np.array_equal(_product(use, case), _integers(case)))
 
 
@@ -83,13 +86,16 @@ def _product(use: Arithmetic, case: Product) -> Ints:
 
 
 def _integers(case: Product) -> Ints:
-    """In float64, whose 53 bits hold every such sum, since integer matrices of this size take NumPy minutes."""
+    """Return the product computed in float64, whose 53 bits hold every such sum.
+
+    NumPy's integer product takes minutes.
+    """
     exact: Ints = np.matmul(case.left.astype(np.float64), case.right.swapaxes(-1, -2).astype(np.float64))
     return exact.astype(np.int64)
 
 
 def wrong_batches(use: Arithmetic, against: Arithmetic, batches: Sequence[int] = BATCHES) -> list[str]:
-    """The batches whose logits differ between two backends, or from the same texts decoded token by token."""
+    """Return the batches whose logits differ between two backends, or between prefill and decoding token by token."""
     model = decode_model(model_file())
     ours, theirs = load(use, model), load(against, model)
     chance = np.random.default_rng(SEED)
@@ -105,7 +111,7 @@ def wrong_batches(use: Arithmetic, against: Arithmetic, batches: Sequence[int] =
 
 
 def _decoded(model: Loaded, texts: Ints) -> Ints:
-    """Logits of all positions, one token after the other."""
+    """Return the logits of all positions, computed one token after the other."""
     cache = empty_cache(model, len(texts))
     steps = [forward(model, texts[:, place : place + 1], cache) for place in range(texts.shape[1])]
     return np.concatenate(steps, axis=1)

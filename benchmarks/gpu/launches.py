@@ -1,4 +1,4 @@
-"""Where the time of a token goes on a GPU: how many kernels it starts, how long they compute, how long it takes."""
+"""The time of a token on a GPU: the number of its kernels, their time, and the wall time."""
 
 import time
 
@@ -20,7 +20,7 @@ Profiler = torch.profiler.profile
 
 
 def launches(backend: str) -> Figures:
-    """Per token, after a warm-up of as many: kernels, microseconds that they compute, microseconds on the clock."""
+    """Return per token the kernels, their microseconds and the wall microseconds, after a warm-up."""
     model = load(arithmetic(backend), decode_model(model_file()))
     _decode(model, empty_cache(model))
     wall = _decode(model, empty_cache(model))
@@ -36,7 +36,7 @@ def launches(backend: str) -> Figures:
 
 
 def _decode(model: Loaded, cache: Cache) -> float:
-    """Seconds of `TOKENS` tokens; each ends with its logits on the CPU, so nothing is left under way."""
+    """Return the seconds of `TOKENS` tokens. Each ends with its logits on the CPU, so no work is left on the device."""
     began = time.perf_counter()
     for _ in range(TOKENS):
         forward(model, _TOKEN, cache)
@@ -44,7 +44,10 @@ def _decode(model: Loaded, cache: Cache) -> float:
 
 
 def with_tf32(backend: str) -> tuple[bool, bool]:
-    """Whether TF32, switched on by some library after us, changes products here; and whether the vectors see it."""
+    """Return whether TF32 changes products here, and whether the conformance vectors detect it.
+
+    A library loaded after this package can switch TF32 on.
+    """
     use = arithmetic(backend)
     torch.set_float32_matmul_precision("high")
     changed = bool(list(wrong_products(use)))

@@ -1,6 +1,6 @@
-"""A device as the daemon uses it: its own bench, worker process, limits and meter; completions compared, work timed.
+"""A device used as the daemon uses it, with bench, worker process and limits: comparison of completions, and timing.
 
-Speed is wall time, since a GPU's work is no CPU time. Each figure is a median, or a sum over some seconds.
+Speed is wall time, because a GPU's work takes no CPU time. Each figure is a median, or a sum over some seconds.
 """
 
 import statistics
@@ -24,24 +24,24 @@ SHORT, LONG = 48, 200
 ROUNDS = 5
 WORKER = "execution.worker"
 REFERENCE_EVERY = 10
-"""The int64 reference is slow."""
+"""One request in this number is also computed by the int64 reference, which is slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a backend gave for its worker's time, and what the kernel let it have."""
+    """A backend's figures, and the limits that the kernel enforces on its worker."""
 
     figures: Figures
     limits: Mapping[str, str]
 
 
 def form() -> WorkloadForm:
-    """What every step here computes."""
+    """Return the workload that every step here computes."""
     return form_named(WORKLOAD)
 
 
 def bench_of(hardware: Hardware, backend: str) -> Bench:
-    """As the daemon makes it for a device of the chain."""
+    """Return a bench like the daemon's for a device of the chain."""
     return Bench(hardware, workers_with(backend))
 
 
@@ -51,12 +51,12 @@ async def completed(bench: Bench, request: bytes) -> tuple[Execution, Reading]:
 
 
 def worker_pids() -> list[int]:
-    """The worker processes that this process has started and that live."""
+    """Return the living worker processes that this process has started."""
     return [pid for pid in children() if WORKER in command_of(pid)]
 
 
 def idle(hardware: Hardware, seconds: float) -> tuple[Reading, float]:
-    """What the daemon's meter reads while nothing is asked for, and over how many seconds."""
+    """Return the reading of the daemon's meter without any request, and the seconds that it covers."""
     meter, began = meter_for(hardware), time.monotonic()
     meter.begin()
     time.sleep(seconds)
@@ -64,7 +64,7 @@ def idle(hardware: Hardware, seconds: float) -> tuple[Reading, float]:
 
 
 async def wrong_completions(bench: Bench, requests: Sequence[bytes]) -> tuple[list[str], int]:
-    """Where the device's worker differs from NumPy's here, as sentences; and how many tokens were compared."""
+    """Return one sentence for each difference of the worker from NumPy, and the number of compared tokens."""
     numpy, reference, wrong, tokens = open_workload(WORKLOAD), open_workload(WORKLOAD, "reference"), [], 0
     for number, request in enumerate(requests):
         expected = numpy.run(request)
@@ -87,7 +87,7 @@ async def wrong_completions(bench: Bench, requests: Sequence[bytes]) -> tuple[li
 
 
 async def speed(hardware: Hardware, backend: str, seconds: float, idle_watts: float) -> Served:
-    """Start, decoding, checking, and what a long load takes; in a worker of its own."""
+    """Return the start time, the rates of decoding and checking, and the consumption under load, in a fresh worker."""
     bench = bench_of(hardware, backend)
     try:
         began = time.monotonic()
@@ -117,7 +117,7 @@ async def speed(hardware: Hardware, backend: str, seconds: float, idle_watts: fl
 
 
 async def under_load(bench: Bench, seconds: float, idle_watts: float) -> Figures:
-    """One request after the other for some seconds: what the daemon's own meter reads of them, summed up."""
+    """Send one request after the other for some seconds. Return the sums of the daemon's meter readings."""
     began, tokens, energy, cpu, peak, resident = time.monotonic(), 0, 0, 0, 0, 0
     while time.monotonic() - began < seconds:
         execution, reading = await completed(bench, greedy(LONG))
@@ -137,7 +137,7 @@ async def under_load(bench: Bench, seconds: float, idle_watts: float) -> Figures
 
 
 def limits_of(pid: int) -> dict[str, str]:
-    """What the kernel enforces on a process, by Linux's names, and how much of it is used."""
+    """Return the kernel's limits on a process and its usage of them, under Linux's names."""
     limits = Path(f"/proc/{pid}/limits").read_text(encoding="ascii").splitlines()
     soft = {line[:26].strip(): line[26:].split()[0] for line in limits[1:]}
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -162,7 +162,7 @@ def _spoiled(output: bytes) -> bytes:
 
 
 def median_milliseconds(work: Callable[[], object], rounds: int) -> float:
-    """Median wall time of some runs."""
+    """Return the median wall time of some runs, in milliseconds."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()

@@ -1,4 +1,7 @@
-"""A worker of the package that may have next to nothing of its GPU's memory, so that no neighbour suffers."""
+"""A worker of this package that may use almost none of its GPU's memory.
+
+Filling the memory would harm other programs.
+"""
 
 import torch
 

@@ -1,6 +1,6 @@
-"""What goes wrong on machines with GPUs, done on purpose: each must end in a sentence, and the next request must work.
+"""Deliberate failures of machines with GPUs. Each must end in one clear error, and the next request must succeed.
 
-A worker that is killed at work, a GPU that does not exist, a GPU that is hidden, one whose memory is full.
+The failures are a worker killed at work, a missing GPU, a hidden GPU, an unknown identifier and full memory.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ SEEN = "import torch; print(*(torch.cuda.get_device_properties(i).uuid for i in 
 
 
 async def killed(hardware: Hardware, backend: str) -> tuple[str, list[str]]:
-    """Kill a worker at work: what the daemon is told, and what is wrong about it."""
+    """Kill a worker at work. Return the daemon's error, and the findings against it."""
     bench = bench_of(hardware, backend)
     before = _memory_mib(hardware)
     try:
         right = (await completed(bench, greedy(LONG)))[0].output
         (pid,) = worker_pids()
-        os.kill(pid, signal.SIGSTOP)  # so that it is surely at work when it is killed
+        os.kill(pid, signal.SIGSTOP)  # a stopped worker is certainly still at work when the kill arrives
         asked = asyncio.create_task(completed(bench, greedy(LONG)))
         await asyncio.sleep(0.2)
         os.kill(pid, signal.SIGKILL)
@@ -47,7 +47,7 @@ async def killed(hardware: Hardware, backend: str) -> tuple[str, list[str]]:
 
 
 async def refused(backend: str, environment: dict[str, str], command: Sequence[str] = ()) -> tuple[str, list[str]]:
-    """Start a worker that cannot start: what the daemon is told, and what is wrong about it."""
+    """Start a worker that cannot start. Return the daemon's error, and the findings against it."""
     limits = limits_for(backend)
     worker = WorkerExecutor(command or worker_command(WORKLOAD, backend, limits), limits, environment)
     try:
@@ -60,7 +60,7 @@ async def refused(backend: str, environment: dict[str, str], command: Sequence[s
 
 
 async def all_troubles(hardware: Hardware) -> tuple[dict[str, str], list[str]]:
-    """Each trouble of a CUDA device, what was said of it, and what is wrong."""
+    """Cause each failure of a CUDA device. Return the errors and all findings."""
     mine = {"CUDA_VISIBLE_DEVICES": hardware.uuid}
     limits = limits_for(CUDA)
     starved = worker_command(WORKLOAD, f"{CUDA}:0", limits)
@@ -80,14 +80,14 @@ async def all_troubles(hardware: Hardware) -> tuple[dict[str, str], list[str]]:
 
 
 def seen_by_a_worker(hardware: Hardware) -> list[str]:
-    """The identifiers of the GPUs that CUDA shows to a process started for this one."""
+    """Return the identifiers of the GPUs that CUDA shows to a process with this device's environment."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": hardware.uuid}
     done = subprocess.run([sys.executable, "-c", SEEN], capture_output=True, text=True, check=True, env=environment)
     return [f"GPU-{uuid}" for uuid in done.stdout.split()]
 
 
 async def _failure(work: "asyncio.Task[object]") -> tuple[str, list[str]]:
-    """What the failure says."""
+    """Return the text of the failure, and a finding if there was none."""
     try:
         await work
     except ExecutionError as error:
@@ -96,7 +96,7 @@ async def _failure(work: "asyncio.Task[object]") -> tuple[str, list[str]]:
 
 
 def _memory_left(hardware: Hardware, before: int) -> int:
-    """How much more of the device is taken than before, once the driver had time to tidy up."""
+    """Return the growth of the used device memory in MiB, after giving the driver time to free it."""
     until = time.monotonic() + MEMORY_RETURNS_SECONDS
     while (left := _memory_mib(hardware) - before) > MEMORY_SLACK_MIB and time.monotonic() < until:
         time.sleep(0.5)

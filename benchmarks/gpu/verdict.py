@@ -1,4 +1,4 @@
-"""What `make gpu` finds: bars that must hold, and the line of figures. No bar is one of speed: cards differ."""
+"""The result of `make gpu`: its bars and the line of figures. Cards differ in speed, so speed has no bar."""
 
 from collections.abc import Mapping
 
@@ -12,15 +12,21 @@ LIMITS = {
     "Max open files": "1024",
     "Max core file size": "0",
 }
-"""What docs/providers.md promises of a worker with CUDA, as Linux writes it."""
+"""The documented limits of a worker with CUDA (docs/providers.md), under Linux's names."""
 IDLE_WATTS_LEAST, BUSY_WATTS_MOST = 1.0, 2_000.0
-"""Outside of these no card computes, so the energy counter is not in millijoules."""
+"""The range of power of any working card. A reading outside means that the energy counter is not in millijoules."""
 COOLING = 0.8
-"""A card that worked a moment ago may take more at rest than with little to do later."""
+"""The least permitted ratio of power under load to idle power.
+
+A card that is still hot can draw more at rest than later under a small load.
+"""
 
 
 def wrong_limits(limits: Mapping[str, str]) -> list[str]:
-    """Limits of a CUDA worker that are not the documented ones. Hard limits of the machine may be tighter."""
+    """Return the limits of a CUDA worker that differ from the documented ones.
+
+    A machine's hard limits can be tighter.
+    """
     return [
         f"limits: {name} is {limits.get(name)}, documented is {value}"
         for name, value in LIMITS.items()
@@ -29,7 +35,7 @@ def wrong_limits(limits: Mapping[str, str]) -> list[str]:
 
 
 def wrong_telemetry(hardware: Hardware, idle_watts: float, busy_watts: float, memory_mib: tuple[int, int]) -> list[str]:
-    """What the meter says that no GPU can be; `memory_mib` is idle and under load."""
+    """Return the meter's impossible readings. `memory_mib` has the readings idle and under load."""
     wrong = []
     if not hardware.name or not hardware.uuid.startswith("GPU-") or not hardware.driver:
         wrong.append(f"telemetry: name {hardware.name!r}, identifier {hardware.uuid!r}, driver {hardware.driver!r}")
@@ -43,7 +49,7 @@ def wrong_telemetry(hardware: Hardware, idle_watts: float, busy_watts: float, me
 
 
 def line(hardware: Hardware, speeds: Mapping[str, Mapping[str, float]], tokens: int, failures: int) -> str:
-    """The figures, whatever the bars say."""
+    """Return the line of figures, also if bars fail."""
     rates = ", ".join(f"{name} {found['tokens_per_second']:,.0f} tokens/s" for name, found in speeds.items())
     cuda = speeds[CUDA]
     return (

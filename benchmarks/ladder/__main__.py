@@ -1,8 +1,8 @@
-"""`make ladder`: what a verifier computes over what the provider computed, for each workload and rung of verification.
+"""`make ladder`: the verifier's computation over the provider's, for each workload and rung of verification.
 
-CPU time of one process, the lowest of several turns, both in one run; fetching, unsealing and the worker's pipe are not
-in it. Writes out/ladder.json and, as tables for docs/verification.md, out/ladder.md; exit 1 if a bar is missed
-(`rungs.py` has them, with their reasons). On two cores some 90 seconds.
+Both are CPU times of one process and one run, each the lowest of several turns. Fetching, unsealing and the worker's
+pipe are not included. Writes out/ladder.json and, as tables for docs/verification.md, out/ladder.md. The exit status is
+1 if a bar is missed. `rungs.py` has the bars with their reasons. It takes about 90 seconds on two cores.
 """
 
 import argparse
@@ -31,13 +31,13 @@ picture {0} {1}; samples 16; bounces 4; camera 0 0 -7.5 0 0 0 1.2
 box -8 -8 -8 8 8 8 matte #c8c8c0; sphere -1.5 -1 0.4 2 mirror #f4f4f4; sphere 2.1 1.7 -0.6 1.5 matte #d8473a
 box 1.6 -6 1.2 3 -1 4 matte #3f9c8f; sphere 0 6 0 1 light #fff0d8 20
 """
-"""No path leaves it, so that each row is as much work as another."""
+"""A closed room. No path leaves it, so all rows take equal work."""
 GREEDY = {"temperature": "0"}
-"""No text ends early by chance."""
+"""At temperature 0 no text ends early by chance."""
 
 
 def unit_sizes() -> dict[str, tuple[UnitSize, ...]]:
-    """Of each workload, small to large."""
+    """Return the sizes of each workload's units, small to large."""
     learnt = text()
     return {
         "matmul-hash": (
@@ -55,7 +55,10 @@ def unit_sizes() -> dict[str, tuple[UnitSize, ...]]:
 
 
 def task_sizes() -> dict[str, tuple[TaskSize, ...]]:
-    """Of each workload that runs in steps, small to large: segments of 20 steps, or of 4 rows of a tile."""
+    """Return the sizes of the tasks of each stepwise workload, small to large.
+
+    A segment has 20 steps or 4 rows of a tile.
+    """
     learnt = text()
     return {
         "render-tile": tuple(
@@ -69,7 +72,7 @@ def task_sizes() -> dict[str, tuple[TaskSize, ...]]:
 
 
 def main() -> int:
-    """Measure, write, sum up."""
+    """Measure, write the reports and print a summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ladder", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS, help="of each measurement; the lowest counts")
     turns = parser.parse_args().turns
@@ -84,7 +87,7 @@ def main() -> int:
 
 
 def measured(turns: int) -> Iterator[Found]:
-    """Every rung of every registered workload; KeyError for one that nobody has given sizes."""
+    """Yield every rung of every registered workload. Raise KeyError if a workload has no sizes here."""
     of_units, of_tasks = unit_sizes(), task_sizes()
     for form in FORMS:
         workload = form.open("numpy")

@@ -1,4 +1,4 @@
-"""What was found, as tables for the documents and as a line of figures."""
+"""The findings as tables for the documents and as a line of figures."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -7,16 +7,16 @@ from benchmarks.ladder.rungs import SPOT_RUNG, TASK_RUNGS, UNIT_RUNGS, Found, Ru
 
 RUNGS: Mapping[str, Mapping[str, Rung]] = {"unit": {**UNIT_RUNGS, SPOT_RUNG.name: SPOT_RUNG}, "task": TASK_RUNGS}
 LEADING = {"unit": "judge", "task": "parts"}
-"""The rung that the line of figures tells: what a judge computes."""
+"""The rung that the line of figures shows: a judge's computation."""
 
 
 def page(rows: Sequence[Found]) -> str:
-    """A table for each kind of work, its sizes side by side."""
+    """Return a table for each kind of work, with its sizes side by side."""
     return "\n\n".join(_table(list(group)) for _, group in groupby(rows, key=lambda row: (row.workload, row.work)))
 
 
 def line(rows: Sequence[Found], failed: int, seconds: int) -> str:
-    """What a judge takes of each kind of work, from its smallest size to its largest."""
+    """Return a judge's share of each kind of work, from its smallest size to its largest."""
     parts = [
         f"{workload} {work} {' '.join(share(row.share) for row in group)}"
         for (workload, work), group in groupby(
@@ -28,7 +28,7 @@ def line(rows: Sequence[Found], failed: int, seconds: int) -> str:
 
 
 def share(value: float) -> str:
-    """Two figures that count; what is below a thousandth as a fraction."""
+    """Return a share with two significant figures. A share below a thousandth becomes a fraction."""
     if value < 0.001:
         return f"1/{round(1 / value, 1 - len(str(int(1 / value)))):,.0f}" if value else "0"
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"

@@ -1,7 +1,7 @@
-"""The rungs of verification: who checks what, what that may cost beside the work itself, and what was found.
+"""The rungs of verification: the verifier, its permitted cost relative to the work, and the findings.
 
-A *share* is CPU seconds of a verifier over those of the provider, whose work is the same in one run. A bar is the most
-that a share may be, with its reason in the design; a miss is a failure.
+A *share* is a verifier's CPU seconds over the provider's for the same work in one run. A bar is the highest permitted
+share, with its reason in the design. A missed bar is a failure.
 """
 
 from collections.abc import Iterable
@@ -14,22 +14,25 @@ from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.market.training.showing import looked_at_most
 
 SLACK = 1.5
-"""On what is counted in steps or passes, as a weight may be off by: states are read and hashed beside."""
+"""The tolerance of bars counted in steps or passes, for the reading and hashing of states."""
 NODES = 100
 EVERY_NODE_MOST = 1 / NODES
-"""What a block's import checks, every node does: a hundred of them together take no longer than the provider did."""
+"""The share of a check that every node makes at import. A hundred nodes together take no longer than the provider."""
 SHORT_CHECK = {"textgen-int8": 0.7}
-"""Workloads with a check that is shorter than the work, and the most that it may take: the design has 0.2 to 0.7."""
+"""Workloads with a check shorter than the work, and its highest share. The design has 0.2 to 0.7."""
 WHOLE_CHECK = 1.0
-"""Elsewhere a check computes again, as much as a probe at its dearest place does."""
+"""For other workloads a check computes the work again. The most expensive probe costs as much."""
 PROBES_OF_A_COURT = 1 + EARLIER_JUDGES_MAX
-"""A member of a court makes its own probe, and those that the earlier judges should have made."""
+"""The probes of a court's member: its own, and those that the earlier judges owed."""
 SPOTS = {"render-tile": 256}
-"""Workloads whose output can be checked at drawn places alone, and how many a customer is taken to look at."""
+"""Workloads whose output can be checked at drawn places alone, and the number of places that a customer checks."""
 SPOTS_BESIDE = 0.05
-"""To open a scene and to call a backend for few pixels, beside the share that they are of all."""
+"""The share for opening a scene and calling a backend for few pixels, on top of the pixels' own share."""
 HOLDER_MOST = 0.05
-"""Who holds checkpoints computes no step of the run; a judge of a trace, who does, is paid a tenth of the price."""
+"""The highest share of a holder of checkpoints, which computes no step of the run.
+
+A judge of a trace computes steps, and its fee is a tenth of the price.
+"""
 AUDIT_JUDGES = 2
 
 
@@ -44,7 +47,7 @@ TRACE_AUDIT_CHANCE = _chance(int(TrainingNumbers.trace_audit_ppm.default))
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """Who checks what; `bar` says in words how the bars of its sizes are made."""
+    """A rung of verification. `bar` describes its bars in words."""
 
     name: str
     does: str
@@ -78,7 +81,7 @@ TASK_RUNGS = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A rung at one size of work; seconds are CPU time."""
+    """A rung at one size of work. Seconds are CPU time."""
 
     workload: str
     work: str
@@ -91,17 +94,17 @@ class Found:
 
     @property
     def share(self) -> float:
-        """The verifier's over the provider's."""
+        """The verifier's CPU time over the provider's."""
         return self.verifier_s / self.provider_s
 
     @property
     def holds(self) -> bool:
-        """Whether it is within its bar."""
+        """True if the share is within its bar."""
         return self.share <= self.bar
 
 
 def unit_bars(workload: str) -> dict[str, float]:
-    """The bar of each rung of a unit."""
+    """Return the bar of each rung of a unit."""
     check = SHORT_CHECK.get(workload, WHOLE_CHECK * SLACK)
     return {
         "attestation": EVERY_NODE_MOST,
@@ -113,12 +116,12 @@ def unit_bars(workload: str) -> dict[str, float]:
 
 
 def spots_bar(workload: str, places: int) -> float:
-    """The bar of a check of drawn places, of so many."""
+    """Return the bar of a check at drawn places of an output with `places` places."""
     return SLACK * min(1.0, SPOTS[workload] / places) + SPOTS_BESIDE
 
 
 def task_bars(segments: int) -> dict[str, float]:
-    """The bar of each rung of a task whose run has so many segments."""
+    """Return the bar of each rung of a task whose run has `segments` segments."""
     judged = looked_at_most(segments) / segments * SLACK
     return {
         "milestones": EVERY_NODE_MOST,
@@ -132,7 +135,7 @@ def task_bars(segments: int) -> dict[str, float]:
 
 
 def failures(rows: Iterable[Found]) -> list[str]:
-    """The bars that are missed, and what was found there."""
+    """Return one sentence for each missed bar, with the measured share."""
     return [
         f"{row.workload}, {row.work} of {row.size}: {row.rung} takes {row.share:.4f} of the work, the bar {row.bar:.4f}"
         for row in rows

@@ -1,4 +1,4 @@
-"""What providers sign, and what every node does with it that needs no state: decode it, and check the signature."""
+"""Providers' signed statements, and the stateless check that every node makes: decoding, and the signature."""
 
 from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market.attestations.kinds import AttestationWire, encode_attestation
@@ -30,7 +30,7 @@ _USAGE = Usage(1_000, 500, 0, 500, 600, 1 << 28)
 
 
 def signed_reveal(form: WorkloadForm, output: bytes) -> bytes:
-    """The encoded attestation of a unit's output."""
+    """Return the encoded attestation of a unit's output."""
     totals = Totals(1, 0, form.cost(output), blake2_256(output))
     statement = Attestation(
         version=VERSION,
@@ -57,7 +57,7 @@ def signed_reveal(form: WorkloadForm, output: bytes) -> bytes:
 
 
 def signed_milestone(number: int, root: bytes, metric: int) -> bytes:
-    """The encoded attestation of a task's milestone."""
+    """Return the encoded attestation of a task's milestone."""
     statement = TaskAttestation(
         version=TASK_VERSION,
         task=blake2_256(b"a task"),
@@ -74,7 +74,7 @@ def signed_milestone(number: int, root: bytes, metric: int) -> bytes:
 
 
 def checked(data: bytes) -> None:
-    """Decode an attestation and check its signature; RuntimeError if that is wrong."""
+    """Decode an attestation and check its signature. Raise RuntimeError if the signature is wrong."""
     signed = _DECODE(data)
     statement = signed.statement
     if isinstance(statement, TaskAttestation):

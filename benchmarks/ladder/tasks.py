@@ -1,6 +1,6 @@
 """The rungs of a task with a trace: a run in segments, of which judges compute a part.
 
-Judges do here what `gpu_tasks/provider/tasks/task_verdicts.py` has them do, without fetching and unsealing.
+Judges compute the same here as in `gpu_tasks/provider/tasks/task_verdicts.py`, without fetching and unsealing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,24 +42,24 @@ class TaskSize:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is over: the hashes of its states, and those states that somebody asks for."""
+    """A finished run: the hashes of its states, and the kept states."""
 
     digests: tuple[bytes, ...]
     kept: Mapping[int, bytes]
 
     @property
     def segments(self) -> int:
-        """How many there are."""
+        """The number of segments."""
         return len(self.digests) - 1
 
     @property
     def root(self) -> bytes:
-        """Of the trace."""
+        """The root of the trace."""
         return trace_root(self.digests)
 
 
 def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize, turns: int) -> list[Found]:
-    """All rungs at one size; RuntimeError where a check refuses what is right, or lets a lie pass."""
+    """Return all rungs at one size. Raise RuntimeError if a check refuses a right result or accepts a false one."""
     request = form.encode(size.text, size.cost_max, size.options, bytes(32))
     segments = form.segments(request)
     order = order_of(form, segments)
@@ -96,7 +96,7 @@ def measured_task(form: WorkloadForm, workload: StepwiseWorkload, size: TaskSize
 
 
 def computed(workload: StepwiseWorkload, request: bytes, kept: frozenset[int] | set[int]) -> Run:
-    """What a provider does: all states, and their hashes."""
+    """Compute and hash all states, as a provider does. Keep the states with the indices `kept`."""
     digests, found = [], {}
     for index, state in enumerate(states(workload.begin(request))):
         digests.append(state_hash(state))
@@ -106,13 +106,13 @@ def computed(workload: StepwiseWorkload, request: bytes, kept: frozenset[int] | 
 
 
 def lie_about(digests: tuple[bytes, ...], index: int) -> tuple[bytes, TraceFraudProof]:
-    """The root of a trace that is false behind segment `index`, and the proof of it."""
+    """Return the root of a trace that is false after segment `index`, and the proof of the fraud."""
     lies = [*digests[: index + 1], *(state_hash(digest) for digest in digests[index + 1 :])]
     return trace_root(lies), proof_of_fraud(lies, index, digests[index + 1])
 
 
 def order_of(form: WorkloadForm, segments: int) -> TaskOrder:
-    """A task over a run of so many segments; only those and its milestones are looked at here."""
+    """Return a task for a run of `segments` segments. The benchmark uses only its segments and milestones."""
     return TaskOrder(
         task_hash=bytes(32),
         workload=form.workload_id,
@@ -152,9 +152,9 @@ def _judged(
     shown: Sequence[ShownStretch],
     held: Mapping[int, bytes],
 ) -> None:
-    """Each stretch, from a state that is first looked for in the trace."""
+    """Check that each stretch's state is in the trace, then compute the stretch from it."""
     run = workload.begin(request)
-    run.initial_state()  # the worker says it as a run begins, whatever is drawn
+    run.initial_state()  # a worker computes it at the start of each run, whatever stretches are drawn
     for stretch, each in zip(wanted, shown, strict=True):
         state = held[stretch.first]
         is_its_state = (

@@ -1,19 +1,19 @@
-"""CPU seconds of several pieces of work that are compared: in turns, each at its fastest.
+"""CPU seconds of compared pieces of work, measured in turns, each at its fastest.
 
-Always: what is compared runs in the same turn, so that whatever else the machine does slows all of it; what is too
-short for the clock is repeated until it is not.
+Invariant: compared pieces run in the same turn, so that other programs on the machine slow all of them. Work too short
+for the clock is repeated.
 """
 
 import time
 from collections.abc import Callable, Mapping
 
 SHORTEST_S = 0.01
-"""The clock of a process moves in steps of a microsecond, and a first call warms caches up."""
+"""The shortest measurable work. A process's clock moves in steps of a microsecond, and a first call fills caches."""
 Work = Callable[[], object]
 
 
 def lowest(works: Mapping[str, Work], turns: int) -> dict[str, float]:
-    """The CPU seconds of each piece of work, the lowest of so many turns."""
+    """Return the CPU seconds of each piece of work, the lowest of `turns` turns."""
     seconds = {name: float("inf") for name in works}
     for _ in range(turns):
         for name, work in works.items():

@@ -1,6 +1,6 @@
-"""The rungs of a unit: one request, computed by a racer, looked at by nodes, judges and courts.
+"""The rungs of a unit: a racer computes one request, and nodes, judges and courts verify it.
 
-Judges do here what `gpu_tasks/provider/duties/verdicts.py` has them do, without fetching and unsealing.
+Judges compute the same here as in `gpu_tasks/provider/duties/verdicts.py`, without fetching and unsealing.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from gpu_tasks.workloads.workload import OutputCheck, Workload
 
 @dataclass(frozen=True, slots=True)
 class UnitSize:
-    """A request, as a line of a customer's file with its options, and the place whose probe costs most."""
+    """A request, as a line of a customer's file with its options, and the place of the most expensive probe."""
 
     label: str
     text: str
@@ -34,19 +34,19 @@ class UnitSize:
     options: Mapping[str, str] = field(default_factory=dict)
     place: int = 0
     places: int = 0
-    """Of an output that can be checked at drawn places: how many there are."""
+    """The number of places of an output that can be checked at drawn places, else 0."""
 
 
 class SpotChecked(Protocol):
     """A workload whose output can be checked at drawn places."""
 
     def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
-        """Whether `count` of them are right."""
+        """Return whether `count` drawn places are right."""
         ...
 
 
 def measured_unit(form: WorkloadForm, workload: Workload, size: UnitSize, turns: int) -> list[Found]:
-    """All rungs at one size; RuntimeError where the check refuses what was computed."""
+    """Return all rungs at one size. Raise RuntimeError if the check refuses the workload's own output."""
     request = form.encode(size.text, size.cost_max, size.options, bytes(32))
     output, place = workload.run(request), size.place.to_bytes(32, "little")
     if not workload.verify(request, output).valid:

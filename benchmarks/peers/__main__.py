@@ -1,8 +1,8 @@
-"""`make peers`: this node and anvil in one harness, in turns; exit 1 below `verdict.BAR` times anvil.
+"""`make peers`: this node and anvil in one harness, in turns. The exit status is 1 below `verdict.BAR` times anvil.
 
-Both are single nodes on this machine.  Transfers signed beforehand go in as JSON-RPC batches over HTTP; the clock runs
-from the first request until a client can know that the last transfer is final.  What is fair in it and what is not:
-docs/benchmarks.md.
+Both are single nodes on this machine. Transfers signed in advance go in as JSON-RPC batches over HTTP. The clock runs
+from the first request until a client can know that the last transfer is final. docs/benchmarks.md discusses the
+fairness of the comparison.
 """
 
 import argparse
@@ -32,19 +32,18 @@ OUT = Path("out/peers.json")
 ANVIL = "node_modules/@foundry-rs/anvil-*/bin/anvil"
 
 
-# Peers in one process without a network: LiteSVM, py-evm, and beside them this node while it syncs.
-#
-# They do different parts of a node's work (see docs/benchmarks.md), so they are reported and nothing is judged by them.
-# The report names missing programs, and the others run.
+# Peers in one process without a network: LiteSVM, py-evm, and this node during sync. They do different parts of a
+# node's work (see docs/benchmarks.md), so their figures are reported without a bar. The report names missing programs,
+# and the others run.
 PROGRAMS = Path(__file__).parent / "libraries"
 LIBRARIES = {"LiteSVM": ("litesvm.py", "20000", "500"), "py-evm": ("py_evm.py", "4", "500")}
-"""Each with its arguments: it runs some seconds."""
-NATIVE = {"ETH_HASH_BACKEND": "pysha3"}  # py-evm would take the slower of the two hashes that it finds
+"""Each library's program and arguments, chosen so that it runs for some seconds."""
+NATIVE = {"ETH_HASH_BACKEND": "pysha3"}  # py-evm would otherwise choose the slower of two installed hashes
 Said = dict[str, object]
 
 
 def measure_libraries(python: Path) -> dict[str, Said]:
-    """Each library's figures, or why it has none."""
+    """Return each library's figures, or the reason why there are none."""
     return {
         name: _of_library(name, [str(python), str(PROGRAMS / words[0]), *words[1:]])
         for name, words in LIBRARIES.items()
@@ -52,7 +51,7 @@ def measure_libraries(python: Path) -> dict[str, Said]:
 
 
 def measure_sync() -> Said:
-    """The benchmark `sync` of this node, in the libraries' words."""
+    """Return the figures of this node's benchmark `sync`, under the libraries' names."""
     answer = subprocess.run(
         [sys.executable, "-m", "benchmarks", "sync", "--json"], stdout=subprocess.PIPE, check=True, text=True
     )
@@ -78,7 +77,7 @@ def _left_out(name: str, reason: str) -> Said:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """All shapes, then the libraries, then the judgement."""
+    """Run all shapes, then the libraries. Write the report and print the verdict."""
     options = _parse(arguments)
     started = time.monotonic()
     taken_on = machine()
@@ -98,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(ours: Contestant, theirs: Contestant, shapes: Sequence[Shape], rounds: int) -> list[Standing]:
-    """Pairs of runs, the shapes in turns, and who begins in turns."""
+    """Run pairs of races. The shapes alternate, and so does the node that runs first."""
     hands = {contestant.name: _signed(contestant, shapes) for contestant in (ours, theirs)}
     pairs: dict[Shape, list[Pair]] = {shape: [] for shape in shapes}
     for turn in range(rounds):
@@ -112,7 +111,7 @@ def measure(ours: Contestant, theirs: Contestant, shapes: Sequence[Shape], round
 
 
 def _signed(contestant: Contestant, shapes: Sequence[Shape]) -> dict[Shape, list[list[bytes]]]:
-    """Every shape hands in the same transfers."""
+    """Return the signed requests of every shape. All shapes use the same transfers."""
     print(f"{contestant.name}: {shapes[0].transfers:,} transfers are signed", flush=True)
     with tempfile.TemporaryDirectory(prefix=f"ogpu-signing-{contestant.name}-") as folder:
         signed = contestant.sign(list(shapes[0].all_transfers()), Path(folder))

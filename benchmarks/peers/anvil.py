@@ -1,7 +1,7 @@
-"""anvil, the development node of the Ethereum toolchain (Rust), as the npm registry ships it, in one process.
+"""anvil, the development node of the Ethereum toolchain (Rust), from the npm registry, in one process.
 
-What is changed from its defaults is what would hold it up: blocks may hold any number of transfers, and nothing is
-printed. It signs the transfers itself before it is measured, so nothing of ours stands between it and its work.
+Only defaults that would slow it down are changed: blocks may hold any number of transfers, and it prints nothing. It
+signs the transfers itself before the measurement, so this project's code does not slow it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from devnet.launcher.processes import listens
 
 GAS_OF_A_TRANSFER = 21_000
 GAS_OF_A_BLOCK = 30_000_000_000
-GAS_PRICE = 2_000_000_000  # its base fee begins at half of this, and falls in blocks that are less than half full
+GAS_PRICE = 2_000_000_000  # twice its first base fee, which falls in blocks less than half full
 VALUE = 1_000_000
 ENDOWMENT = 100 * 10**18
 SIGNING_BATCH = 500
@@ -28,23 +28,23 @@ READY_SECONDS = 30.0
 
 
 class Anvil:
-    """See `contestant.Contestant`."""
+    """anvil as a contestant. See `contestant.Contestant`."""
 
     name = "anvil"
     submit_method = "eth_sendRawTransaction"
 
     def __init__(self, program: Path, senders: int, block_seconds: str = "1") -> None:
-        """Its own development accounts: the first half sends, the second half receives."""
+        """Use anvil's own development accounts: the first half sends, the second half receives."""
         self._program, self._senders, self._block_seconds = program, senders, block_seconds
 
     def version(self) -> str:
-        """As it says itself."""
+        """Return anvil's version, from its own output."""
         said = subprocess.run([self._program, "--version"], capture_output=True, check=True, text=True).stdout
         return said.splitlines()[0].rpartition(" ")[2]
 
     @contextmanager
     def running(self, folder: Path) -> Iterator[Running]:
-        """Up when its port is open and its accounts are written, which may come later."""
+        """Run anvil. It is ready when its port is open and its accounts are written, which can happen later."""
         port, config = one_free_port(), folder / "config.json"
         options = {
             "--port": port,
@@ -68,7 +68,7 @@ class Anvil:
             process.wait()
 
     def sign(self, transfers: Sequence[Transfer], folder: Path) -> Mapping[Transfer, str]:
-        """By an anvil of its own, because its development keys are the same each time."""
+        """Sign with a separate anvil, whose development keys are the same each time."""
         with self.running(folder) as started:
             return dict(zip(transfers, asyncio.run(self._sign(transfers, started.url)), strict=True))
 
@@ -95,7 +95,10 @@ class Anvil:
         }
 
     async def wait_until_final(self, client: Client, shape: Shape) -> None:
-        """Mined is final here: one node, no reorganisation.  The number of transactions in each new block."""
+        """Return when the new blocks contain all transfers.
+
+        A mined block is final, because a single node has no reorganisation.
+        """
         height = mined = 0
         async for _ in every_look():
             newest = int(await client.call("eth_blockNumber"), 16)
@@ -106,7 +109,7 @@ class Anvil:
                 return
 
     async def check(self, client: Client, shape: Shape) -> None:
-        """What the receivers have."""
+        """Raise RuntimeError if a receiver's balance is wrong."""
         receivers = self._accounts[self._senders :]
         wanted = [request("eth_getBalance", [account, "latest"], number) for number, account in enumerate(receivers)]
         held = [int(balance, 16) for balance in await client.calls(wanted)]
@@ -115,7 +118,7 @@ class Anvil:
 
 
 def _is_whole(config: Path) -> bool:
-    """Whether the file is there and written to its end."""
+    """Return True if the file exists and is complete."""
     try:
         json.loads(config.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

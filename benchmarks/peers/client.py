@@ -1,7 +1,7 @@
-"""The client of every measured node: JSON-RPC over HTTP, one connection for each hand of batches.
+"""The client of every measured node: JSON-RPC over HTTP, one connection for each sequence of batches.
 
-What always holds: a connection has one batch under way; what a node refuses is handed in again before the next batch,
-so that no sender's nonces ever have a gap; a transfer that stays refused ends the run.
+Invariant: a connection has one batch in flight. The client sends refused transfers again before the next batch, so no
+sender's nonces ever have a gap. A transfer that stays refused ends the run.
 """
 
 import asyncio
@@ -22,40 +22,40 @@ JSON = {"content-type": "application/json"}
 
 
 class RefusedError(Exception):
-    """A node keeps refusing what is right."""
+    """A node keeps refusing valid transfers."""
 
 
 @dataclass(slots=True)
 class Posted:
-    """What handing everything in took."""
+    """The time and the refusals of sending everything."""
 
     seconds: float
-    again: int  # transfers that were refused and handed in again
-    refusal: str  # what the node said to the last of them
+    again: int  # transfers refused and sent again
+    refusal: str  # the node's reason for the last refusal
 
 
 class Client:
-    """Calls of one node; `async with`."""
+    """Calls of one node. Use it with `async with`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     async def __aenter__(self) -> Self:
-        """Open; connections are made when they are needed."""
+        """Open the client. It connects when needed."""
         timeout = aiohttp.ClientTimeout(total=SECONDS_MAX)
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=JSON)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close."""
+        """Close the client."""
         await self._session.close()
 
     async def call(self, method: str, *parameters: object) -> Any:
-        """The result of one call."""
+        """Return the result of one call."""
         return (await self.calls([request(method, parameters, 0)]))[0]
 
     async def calls(self, requests: Sequence[dict[str, object]]) -> list[Any]:
-        """The results of a batch of calls, in their order.  Raises `RefusedError` when one failed."""
+        """Return the results of a batch of calls, in their order. Raise RefusedError if one failed."""
         answers = await self._post(json.dumps(requests).encode())
         for answer in answers:
             if "error" in answer:
@@ -63,7 +63,7 @@ class Client:
         return [answer["result"] for answer in sorted(answers, key=lambda answer: int(answer["id"]))]
 
     async def hand_in(self, hands: Sequence[Sequence[bytes]]) -> Posted:
-        """Send every batch, all connections at once."""
+        """Send every batch, over all connections at once."""
         posted = Posted(0.0, 0, "")
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:
@@ -95,5 +95,5 @@ class Client:
 
 
 def _refused(answers: list[dict[str, Any]]) -> dict[int, str]:
-    """The calls that failed, and why."""
+    """Return the failed calls with their reasons."""
     return {answer["id"]: str(answer["error"]) for answer in answers if "error" in answer}

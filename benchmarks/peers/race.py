@@ -1,4 +1,7 @@
-"""One run: a fresh node, everything handed in, everything final, and what that took; and what a node must do for it."""
+"""One run: start a fresh node, send everything, wait until all is final, and measure.
+
+Also the protocol of such a node.
+"""
 
 import asyncio
 import tempfile
@@ -16,29 +19,29 @@ from benchmarks.processes import cpu_seconds_of, peak_mib
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A node that is up: where it answers, and its processes by role."""
+    """A ready node: its URL, and its processes by role."""
 
     url: str
     pids: Mapping[str, int]
 
 
 class Contestant(Protocol):
-    """One kind of node.  Every `running` is a fresh chain, so what was signed once is good for each of them."""
+    """One kind of node. Every `running` is the same chain afresh, so transfers signed once are valid in each run."""
 
     name: str
     submit_method: str
 
     def running(self, folder: Path) -> AbstractContextManager[Running]:
-        """A fresh node with its files in an empty folder, gone after the `with`."""
+        """Run a fresh node with its files in an empty folder. Stop it at the end of the `with`."""
 
     def sign(self, transfers: Sequence[Transfer], folder: Path) -> Mapping[Transfer, str]:
-        """The transfers, signed, in hexadecimal; an empty folder for whatever that needs."""
+        """Return the signed transfers in hexadecimal. `folder` is an empty folder for temporary files."""
 
     async def wait_until_final(self, client: Client, shape: Shape) -> None:
-        """Come back as soon as a client can know that every transfer is final."""
+        """Return as soon as a client can know that every transfer is final."""
 
     async def check(self, client: Client, shape: Shape) -> None:
-        """Raise unless every receiver has what was sent to it."""
+        """Raise an error unless every receiver has the sent amount."""
 
 
 MICROSECONDS = 1e6
@@ -46,7 +49,10 @@ MICROSECONDS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Times begin with the first request; CPU is of each process, from then until all was final."""
+    """The figures of a run.
+
+    Times begin with the first request. CPU is each process's time from then until all is final.
+    """
 
     final_per_second: float
     handed_in_per_second: float
@@ -58,17 +64,17 @@ class Result:
 
     @property
     def cpu_us_of_all(self) -> float:
-        """What a transfer costs the node's processes together."""
+        """The CPU microseconds of a transfer in all of the node's processes."""
         return sum(self.cpu_us.values())
 
     @property
     def peak_mib_of_all(self) -> float:
-        """Peaks need not have come at one time: the most that the processes can have had together."""
+        """The sum of the processes' peaks in MiB: an upper bound, because peaks can come at different times."""
         return sum(self.peak_mib.values())
 
 
 def race(contestant: Contestant, shape: Shape, hands: Sequence[Sequence[bytes]]) -> Result:
-    """Start, send, wait, check, end."""
+    """Start a node, send, wait, check and stop."""
     temporary = tempfile.TemporaryDirectory(prefix=f"ogpu-race-{contestant.name}-")
     with temporary as folder, contestant.running(Path(folder)) as running:
         return asyncio.run(_measure(contestant, shape, hands, running))

@@ -1,4 +1,4 @@
-"""This node, alone: the development chain with funded senders and receivers, the RPC process and the worker."""
+"""This node alone: the development chain with funded senders and receivers, the RPC process and the worker."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,13 +29,13 @@ READY_SECONDS = 60.0
 
 
 class ThisNode:
-    """See `contestant.Contestant`."""
+    """This node as a contestant. See `contestant.Contestant`."""
 
     name = "ogpu"
     submit_method = "author_submitExtrinsic"
 
     def __init__(self, senders: int) -> None:
-        """As many receivers as senders: the first sends to the first, and so on."""
+        """Make as many receivers as senders. The first sender pays the first receiver, and so on."""
         rng = random.Random(1)
         self._keys = [signatures.keypair_from_seed(Scheme.ED25519, rng.randbytes(32)) for _ in range(senders)]
         self._receivers = [rng.randbytes(32) for _ in range(senders)]
@@ -45,7 +45,7 @@ class ThisNode:
 
     @contextmanager
     def running(self, folder: Path) -> Iterator[Running]:
-        """`ogpu-node --chain SPEC --alice`, which is what `--dev` is, with other accounts."""
+        """Run `ogpu-node --chain SPEC --alice`, which equals `--dev` with other accounts."""
         port = one_free_port()
         with node("ogpu-node", write_spec(self._spec, folder), folder, "--alice", "--rpc-port", str(port)) as process:
             wait_for_line(process, "final #1 ")
@@ -53,7 +53,7 @@ class ThisNode:
             yield Running(f"http://127.0.0.1:{port}", pids_by_role(process))
 
     def sign(self, transfers: Sequence[Transfer], folder: Path) -> Mapping[Transfer, str]:
-        """By the code that wallets use."""
+        """Sign with the code of the wallets."""
         del folder
         genesis = block_id(genesis_block_header(genesis_state(self._spec)))
         return {transfer: self._signed(transfer, genesis) for transfer in transfers}
@@ -66,7 +66,7 @@ class ThisNode:
         return "0x" + raw.hex()
 
     async def wait_until_final(self, client: Client, shape: Shape) -> None:
-        """The nonces of all senders, at each new final block."""
+        """Return when all senders have the last nonce in the newest final block."""
         senders = [public for public, _ in self._keys]
         seen = None
         async for _ in every_look():
@@ -78,7 +78,7 @@ class ThisNode:
                 return
 
     async def check(self, client: Client, shape: Shape) -> None:
-        """What the receivers have in the final state."""
+        """Raise RuntimeError if a receiver's balance in the final state is wrong."""
         head = await client.call("chain_getFinalizedHead")
         held = [info.data.free for info in await self._accounts(client, self._receivers, head)]
         if held != [ENDOWMENT + shape.each * VALUE] * len(held):

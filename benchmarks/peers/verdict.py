@@ -1,7 +1,7 @@
-"""From runs to the figures that decide.
+"""The comparison of runs: ratios, medians and the bar.
 
-What always holds: two nodes are compared only within a pair of runs, one right after the other, because what else the
-machine does changes from minute to minute; of the pairs the median counts, and of the shapes the worst.
+Invariant: two nodes are compared only within a pair of runs, one right after the other, because the machine's other
+load changes from minute to minute. The verdict uses the median of the pairs and the worst of the shapes.
 """
 
 import statistics
@@ -11,52 +11,52 @@ from dataclasses import asdict, dataclass
 from benchmarks.peers.race import Result
 
 BAR, GOAL = 1.2, 1.5
-"""Transfers a second that are final, as a multiple of the other node's."""
+"""The required and desired rates of final transfers, as multiples of the other node's rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """This node and the other one, one run each."""
+    """One run each of this node and of the other one."""
 
     ours: Result
     theirs: Result
 
     @property
     def ratio(self) -> float:
-        """How many times as fast this node is."""
+        """This node's rate over the other node's."""
         return self.ours.final_per_second / self.theirs.final_per_second
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What all pairs of one shape come to."""
+    """The result of all pairs of one shape."""
 
     label: str
     pairs: Sequence[Pair]
 
     @property
     def ratio(self) -> float:
-        """The median of the pairs."""
+        """The median ratio of the pairs."""
         return round(statistics.median(pair.ratio for pair in self.pairs), 2)
 
     @property
     def ours(self) -> dict[str, float]:
-        """Medians of this node's runs."""
+        """The medians of this node's runs."""
         return medians([pair.ours for pair in self.pairs])
 
     @property
     def theirs(self) -> dict[str, float]:
-        """Medians of the other node's runs."""
+        """The medians of the other node's runs."""
         return medians([pair.theirs for pair in self.pairs])
 
     def report(self) -> dict[str, object]:
-        """For programs: the medians, and every run."""
+        """Return the medians and every run, for programs."""
         runs = [{"ratio": round(pair.ratio, 3), **asdict(pair)} for pair in self.pairs]
         return {"ratio": self.ratio, "ogpu": self.ours, "anvil": self.theirs, "runs": runs}
 
 
 def medians(results: Sequence[Result]) -> dict[str, float]:
-    """The median of each figure; processes by their names."""
+    """Return the median of each figure, with processes by their names."""
     figures = [_figures(result) for result in results]
     return {name: round(statistics.median(each[name] for each in figures), 1) for name in figures[0]}
 
@@ -75,7 +75,7 @@ def _figures(result: Result) -> dict[str, float]:
 
 
 def failures(standings: Sequence[Standing]) -> list[str]:
-    """The shapes in which the bar is missed."""
+    """Return one sentence for each shape that misses the bar."""
     return [
         f"{standing.label}: {standing.ratio:.2f} times anvil, the bar is {BAR}"
         for standing in standings
@@ -84,7 +84,7 @@ def failures(standings: Sequence[Standing]) -> list[str]:
 
 
 def line(standings: Sequence[Standing], libraries: Mapping[str, Mapping[str, object]], seconds: int) -> str:
-    """The one line at the end."""
+    """Return the line of figures."""
     parts = [_of_shape(standing) for standing in standings]
     apart = [f"{name} {figures.get('cpu_us', 'not run')}" for name, figures in libraries.items()]
     if apart:

@@ -1,7 +1,7 @@
-"""Which transfer goes where: senders dealt out to connections, each connection's transfers cut into JSON-RPC batches.
+"""The distribution of transfers: senders to connections, and each connection's transfers to JSON-RPC batches.
 
-What always holds: a sender keeps to one connection, and its transfers go out in the order of their nonces, so no node
-ever sees a gap; the same deal is used for every node that is measured.
+Invariant: a sender uses one connection, and its transfers go out in the order of their nonces, so no node ever sees a
+gap. Every measured node gets the same distribution.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Transfer(NamedTuple):
-    """The transfer of a sender with that nonce, both counted from 0."""
+    """A sender's transfer with this nonce, both counted from 0."""
 
     sender: int
     nonce: int
@@ -19,7 +19,7 @@ class Transfer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How transfers are handed in: so many in a batch, over so many connections, each with one batch under way."""
+    """The shape of the load: transfers in a batch, and connections, each with one batch in flight."""
 
     transfers: int
     senders: int
@@ -27,7 +27,7 @@ class Shape:
     connections: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be dealt out evenly."""
+        """Raise ValueError if the transfers cannot be distributed evenly."""
         if self.transfers % self.senders:
             raise ValueError(f"{self.transfers} transfers are not the same number for each of {self.senders} senders")
         if not 1 <= self.connections <= self.senders:
@@ -35,21 +35,21 @@ class Shape:
 
     @property
     def each(self) -> int:
-        """How many transfers a sender makes."""
+        """The number of a sender's transfers."""
         return self.transfers // self.senders
 
     @property
     def label(self) -> str:
-        """As people say it: 500x8."""
+        """The shape's name: 500x8 is batches of 500 over 8 connections."""
         return f"{self.batch}x{self.connections}"
 
     def all_transfers(self) -> Iterator[Transfer]:
-        """Every transfer once, those of equal nonces together."""
+        """Yield every transfer once, grouped by nonce."""
         return (Transfer(sender, nonce) for nonce in range(self.each) for sender in range(self.senders))
 
 
 def deal(shape: Shape) -> list[list[list[Transfer]]]:
-    """For each connection its batches, in the order in which they go out."""
+    """Return each connection's batches in the order of sending."""
     hands: list[list[Transfer]] = [[] for _ in range(shape.connections)]
     for transfer in shape.all_transfers():
         hands[transfer.sender % shape.connections].append(transfer)
@@ -57,12 +57,12 @@ def deal(shape: Shape) -> list[list[list[Transfer]]]:
 
 
 def request(method: str, parameters: Sequence[object], number: int) -> dict[str, object]:
-    """One JSON-RPC call."""
+    """Return one JSON-RPC call."""
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
 
 
 def bodies(shape: Shape, method: str, signed: Mapping[Transfer, str]) -> list[list[bytes]]:
-    """The requests, ready to send, so that while the clock runs the client does nothing but send and read."""
+    """Return the encoded requests, so that the client only sends and reads during the measurement."""
     return [
         [
             _body([request(method, [signed[transfer]], number) for number, transfer in enumerate(batch)])

@@ -1,9 +1,9 @@
-"""`make weights`: what every call, every hook and whole blocks really take, over what they are declared to weigh.
+"""`make weights`: the real cost of every call, every hook and whole blocks, over their declared weights.
 
-On a chain of 100,000 accounts over a real database (`world`), in signatures of the same run (`timing`). Exit status 1
-if one takes more than 1.5 times what it declares, or a full block more than 0.75 of a slot. With `--write` there are
-three runs and the tables are written anew; what stands in code and pallets goes by them from the next run on.
-out/weights.json; one line.
+The chain has 100,000 accounts over a real database (`world`). Costs are in signatures of the same run (`timing`). The
+exit status is 1 if a case takes more than 1.5 times its declared weight, or a full block more than 0.75 of a slot. With
+`--write` there are three runs, and the command writes the tables. Code and pallets use them from the next run on.
+Writes out/weights.json and prints one line.
 """
 
 import argparse
@@ -41,13 +41,13 @@ OUT = Path("out/weights.json")
 FIRST_BLOCKS = 5
 COUNTED = ("extrinsics_of_nothing", "transfers_count")
 EXTRINSICS_MIN = 2_000
-"""Fewer do not show what each of them takes."""
+"""The fewest extrinsics of a block that show the cost of each one."""
 RUNS_WRITTEN = 3
-"""A table holds what the one in the middle took: machines have slow minutes."""
+"""Runs of `--write`. The tables hold the median, because machines have slow minutes."""
 
 
 def main() -> int:
-    """Measure, compare, write down, sum up."""
+    """Measure, compare, write the report and print a summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=__doc__)
     parser.add_argument("--write", action="store_true", help="the tables of weights, from what is measured")
     parser.add_argument("--missing", action="store_true", help="with --write: only rows that no table has yet")
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def in_a_world(accounts: int) -> Findings:
-    """Everything, in a world of its own."""
+    """Measure everything in a new world."""
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), accounts, min(SENDERS, accounts - 6_000))
         try:
@@ -79,7 +79,7 @@ def in_a_world(accounts: int) -> Findings:
 
 
 def measured(world: World) -> Findings:
-    """Everything, as the world goes on."""
+    """Measure everything in a fixed order. Each part continues from the earlier parts' state."""
     world.blocks(FIRST_BLOCKS)
     process.settle_memory()
     races, tasks, found = Races(world), Tasks(world), Findings(Meter(world, Scale()))
@@ -103,7 +103,7 @@ def measured(world: World) -> Findings:
 
 
 def _pallets_alone(world: World, found: Findings) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The cases of pallets that need no races or tasks: each module here that is called so and has a `measure`."""
+    """Yield the cases of pallets without races or tasks: the function `measure` of each module `*_cases` here."""
     for file in sorted(Path(__file__).parent.glob("*_cases.py")):
         measure = getattr(import_module(f"benchmarks.weights.{file.stem}"), "measure", None)
         if measure is not None and measure is not measure_the_chain:
@@ -111,7 +111,7 @@ def _pallets_alone(world: World, found: Findings) -> Iterator[tuple[str, Callabl
 
 
 def missed(found: Findings) -> list[str]:
-    """What takes more than it may."""
+    """Return one sentence for each case above its bar."""
     over = [
         f"{name}: {ratio.value:.2f} times its weight, the bar is {RATIO_MAX}"
         for name, ratio in found.ratios.items()
@@ -122,7 +122,7 @@ def missed(found: Findings) -> list[str]:
 
 
 def report(found: Findings, rows: dict[str, int], failures: list[str], seconds: int) -> int:
-    """Every figure into a file, what failed and the line onto the screen; the exit status."""
+    """Write every figure to a file, print the failures and the line, and return the exit status."""
     signature = 1e6 * sorted(found.meter.scale.seen)[len(found.meter.scale.seen) // 2]
     ratios = {
         name: {"real_ns": round(ratio.real), "declared_ns": round(ratio.declared), "ratio": round(ratio.value, 3)}

@@ -1,4 +1,4 @@
-"""Who acts where weights are measured: accounts with every key that a validator and provider has, made from names."""
+"""The accounts of the weights' chain, made from names, each with every key of a validator and provider."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from simulation.chains.named_keys import NamedKeys
 
 BOND, DEVICE_BOND, ENDOWMENT = 100 * OGPU, 300 * OGPU, 30_000 * OGPU
 NEW_BOND = 2 * OGPU
-"""Of a device that races for nothing."""
+"""The bond of a device that never races."""
 CHEAP, DEAR, PRICE_MAX = OGPU // 100, 5 * OGPU, 10 * OGPU
 SERVICES = 4
 RACED, LARGE, PRICEY, SMALL = range(SERVICES)
-"""Services of block 0: where everybody races; with 1,008 offers; whose devices ask much; with eight offers."""
+"""Services of block 0: raced by all devices, with 1,008 offers, with high asks, and with eight offers."""
 DEVICES_OF_A_FLEET, FLEETS = 64, 16
 KEEP_BLOCKS = 40
 
 
 @dataclass(frozen=True)
 class Actor(NamedKeys):
-    """Those of somebody with any number of devices."""
+    """The accounts and keys of an actor with any number of devices."""
 
     def uuid_hash(self, number: int = 0) -> bytes:
-        """The hardware of a device."""
+        """Return the hardware hash of a device."""
         return self.seed(f"uuid {number}")
 
     def device(self, number: int = 0) -> bytes:
-        """A device."""
+        """Return the id of a device."""
         return device_id(self.stash, self.uuid_hash(number))
 
 
@@ -39,7 +39,7 @@ ROOT = Actor("root")
 
 
 def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> dict[str, dict[str, Any]]:
-    """Block 0: validators who all provide, fleets of devices, four services, and further accounts with money."""
+    """Return block 0: validators that are all providers, fleets of devices, four services, and funded accounts."""
     rich = [(who, ENDOWMENT) for actor in validators for who in (actor.stash, actor.provider)]
     rich += [(CUSTOMER.stash, 1_000_000 * OGPU), (ROOT.stash, ENDOWMENT), *others]
     given = sum(amount for _, amount in rich)

@@ -1,6 +1,6 @@
-"""The calls and the hook of Capacity at their worst: the longest paths, 128 in office, two who have objected before.
+"""The calls and the hook of Capacity at their worst: the longest paths, 128 in office, two earlier objections.
 
-Roll calls are held while this lasts, and not before or after: the other cases draw devices that have proven nothing.
+Roll calls are enabled only during these cases, because the other cases draw devices without a proof of capacity.
 """
 
 from benchmarks.weights.actors import RACED, Actor
@@ -35,13 +35,13 @@ UNITS, ROUNDS = 12, 5
 
 
 class CapacityCalls(MarketCases):
-    """Two roll calls of all validators: one at which all are silent, and one that they answer."""
+    """Two roll calls of all validators: none answers the first, and all answer the second."""
 
     def __post_init__(self) -> None:
         self.first, *self.others = self.world.validators
 
     def measure(self) -> None:
-        """All of them; the first device has the largest tree."""
+        """Measure all calls and the hook. The first device has the largest tree."""
         world, found, first = self.world, self.found, self.first
         self._held(1)
         found.call(first.stash, _enrol(first, LARGE))
@@ -65,7 +65,7 @@ class CapacityCalls(MarketCases):
         self.world.block(*(signed(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
 
     def _called(self) -> RollCall:
-        """Blocks until the next roll call begins."""
+        """Make blocks until the next roll call begins. Return it."""
         before = self._newest()
         while self._newest() == before:
             self.world.block()
@@ -80,7 +80,7 @@ class CapacityCalls(MarketCases):
         self.world.blocks(max(0, height - self.world.height))
 
     def _commits(self, called: RollCall) -> None:
-        """The bond was lost at the roll call before: it is burned, and another one held."""
+        """Measure a commitment. The previous roll call took the bond, so this call burns it and holds another one."""
         root = merkle_root(ROW_DOMAIN, self._digests())
         self._until(called.at + times.COMMITS_FROM - 1)
         self.found.call(self.first.provider, Capacity.commit(device=self.first.device(), root=root))
@@ -113,7 +113,7 @@ class CapacityCalls(MarketCases):
         self.found.call(last, Capacity.object(device=device))
 
     def _draws(self) -> None:
-        """What is asked of each slot where roll calls are in force."""
+        """Measure the draws of slots while roll calls are in force."""
         units = self.races.post(RACED, UNITS, 1)
         self.world.blocks(DRAW_BLOCKS)
         self.found.hooks("draws where roll calls are in force", rounds=ROUNDS)

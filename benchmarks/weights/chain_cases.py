@@ -1,4 +1,4 @@
-"""Every call of the chain's own pallets at its worst, staking apart."""
+"""Every call of the chain's own pallets at its worst, except for staking."""
 
 from benchmarks.weights.actors import CUSTOMER, ROOT
 from benchmarks.weights.findings import Findings
@@ -22,12 +22,12 @@ LONG, MANY = 64 * 1024, 200
 
 
 def measure(world: World, found: Findings) -> None:
-    """All of them, at the newest block."""
+    """Measure all of them at the newest block."""
     rich, poor = world.senders[0].stash, world.others[0]
     found.quiet_hooks()
     found.call(Unsigned(), world.time(), has_time=False)
     for transfer in (Balances.transfer_allow_death, Balances.transfer_keep_alive):
-        found.alone(rich, transfer(dest=b"\x01" * 32, value=OGPU))  # the row: from whole blocks
+        found.alone(rich, transfer(dest=b"\x01" * 32, value=OGPU))  # the row comes from whole blocks
     found.call(poor, Balances.transfer_all(dest=b"\x03" * 32, keep_alive=False))
     found.call(rich, Balances.burn(value=OGPU, keep_alive=False))
     for remark in (System.remark, System.remark_with_event):
@@ -35,7 +35,7 @@ def measure(world: World, found: Findings) -> None:
     nothing = System.remark(remark=b"")
     inner = found.rows["System.remark"]
     for batch in (Utility.batch, Utility.batch_all, Utility.force_batch):
-        # the row of each call in one: from whole blocks
+        # the row of each inner call comes from whole blocks
         found.growing(rich, "call", {1: batch(calls=(nothing,)), MANY: batch(calls=(nothing,) * MANY)}, inner=inner)
     _parameters(world, found)
     _heartbeats(world, found)
@@ -49,8 +49,8 @@ def measure(world: World, found: Findings) -> None:
 
 
 def _heartbeats(world: World, found: Findings) -> None:
-    """Of those who were not heard in this epoch: a full inherent."""
-    bound = world.begin().bound  # whose author is on line
+    """Measure a full inherent of heartbeats, from validators not yet heard in this epoch."""
+    bound = world.begin().bound  # its author counts as on line
     epoch, final = bound[Beacon].epoch(), bound[Beacon].final_height()
     silent = [who for who in world.validators if not bound[TrustStake].was_on_line(who.stash, epoch)]
     beats = [heartbeat(who, world.genesis, final, world.hash_of(final)) for who in silent[:HEARTBEATS_MAX]]
@@ -58,8 +58,8 @@ def _heartbeats(world: World, found: Findings) -> None:
 
 
 def _parameters(world: World, found: Findings) -> None:
-    """A parameter that stands in relations, while every other one has been changed too."""
-    # the greatest first: windows of this world are shorter than by default, and what has to exceed one grows before it
+    """Measure the change of a parameter that has relations to others, after every other parameter was changed."""
+    # the greatest first: this world's windows are shorter than the defaults, and a bound must grow before its window
     greatest_first = sorted(world.runtime.parameters.parameters.values(), key=lambda each: -each.default)
     changes = [
         ChainParameters.set_parameter(change=ParameterChange(parameter, parameter.default))

@@ -1,7 +1,7 @@
-"""The calls and the hook of the courts at their worst: eight parties, all at fault, before each bench that there is.
+"""The calls and the hook of the courts at their worst: eight parties, all at fault, before every kind of bench.
 
-A unit of which one racer revealed and seven never did: a pair differs about it, a committee of three decides, somebody
-appeals, and a court as large as there can be finds that nobody was right.
+In the unit, one racer reveals and seven do not. A pair disagrees about it, a committee of three decides, a party
+appeals, and a court of the largest size finds all parties at fault.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,10 +28,10 @@ OTHER = Statement(Answered(b"Q" * 32), b"p" * 32)
 
 
 class CourtCalls(MarketCases):
-    """The calls of Courts, and its hook where a case ends."""
+    """The calls of Courts, and its hook at the end of a case."""
 
     def measure(self) -> None:
-        """A case that ends without an appeal, and one that a court ends."""
+        """Measure a case that ends without an appeal, and a case that a court ends."""
         self._unappealed()
         unit, appellant = self._decided()
         self._appealed(unit, appellant)
@@ -50,7 +50,7 @@ class CourtCalls(MarketCases):
         self.races.wake_devices()
 
     def _decided(self) -> tuple[bytes, Actor]:
-        """A case that a committee has decided, after a pair that differed; and somebody whom it found at fault."""
+        """Return a case decided by a committee after a pair that differed, and a party that it found at fault."""
         races, world = self.races, self.world
         (unit,) = races.drawn(RACED, 1)
         racers = races.racers(unit)
@@ -64,7 +64,7 @@ class CourtCalls(MarketCases):
         return unit, racers[-1]
 
     def _appealed(self, unit: bytes, appellant: Actor) -> None:
-        """Whoever appeals has all looked at, as where hardly anybody can stand for a seat."""
+        """Measure an appeal with the most candidates to look at, as if hardly any could take a seat."""
         world = self.world
         seats = world.now()[Courts].court_seats
         world.block(partial(_seat, unit, VALIDATORS))
@@ -73,7 +73,7 @@ class CourtCalls(MarketCases):
         world.block(signed(appellant.provider, Courts.appeal(case_id=unit)))
 
     def _court(self, unit: bytes) -> None:
-        """Drawn, heard and read: half of its judges do not open, and with the others it turns the verdict."""
+        """Draw and hear a court. Half of its judges do not open, and the others reverse the verdict."""
         world, found = self.world, self.found
         world.blocks(DRAW_BLOCKS)
         found.hooks("a court drawn")
@@ -88,7 +88,7 @@ class CourtCalls(MarketCases):
     def _hear(
         self, unit: bytes, kind: BenchKind, said: Iterable[Statement], *, but_last: bool = False
     ) -> tuple[list[Actor], Callable[[Bound], None]]:
-        """Have a bench commit and open; its last commitment and its last opinion are measured."""
+        """Have a bench commit and open. Measure its last commitment and its last opinion."""
         world = self.world
         case = self._until(unit, lambda case: bool(case.benches) and sitting(case).kind == kind)
         judges = [world.by_stash[member] for member in sitting(case).members]
@@ -102,7 +102,7 @@ class CourtCalls(MarketCases):
         return judges, signed(opens[-1][0].provider, opens[-1][1])
 
     def _each(self, calls: list[tuple[Actor, Call]]) -> Callable[[], None]:
-        """All but the last are made, that is measured; what makes it as well."""
+        """Make all calls except the last, and measure the last. Return a function that makes it too."""
         *others, (judge, last) = calls
         self.world.block(*(signed(other.provider, call) for other, call in others))
         self.found.call(judge.provider, last)
@@ -125,14 +125,14 @@ class CourtCalls(MarketCases):
 
 
 def _seat(unit: bytes, seats: int, bound: Bound) -> None:
-    """A court of so many seats."""
+    """Give the court of a case this number of seats."""
     case = bound[Courts].cases[unit]
     assert case is not None, "a case that is open"
     bound[Courts].cases[unit] = replace(case, rules=replace(case.rules, court_seats=seats))
 
 
 def _silence(unit: bytes, judges: Iterable[Actor], bound: Bound) -> None:
-    """These judges have not opened."""
+    """Remove these judges' opinions, as if they had not opened."""
     seats = bound[Courts].seats
     for judge in judges:
         seat = seats[judge.stash, unit]

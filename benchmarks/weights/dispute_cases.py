@@ -1,4 +1,4 @@
-"""The call and the hook of LeafDisputes at their worst: eight answers to 4,096 requests, which differ in the last."""
+"""The call and the hook of LeafDisputes at their worst: eight answers of 4,096 leaves that differ in the last."""
 
 from dataclasses import replace
 
@@ -25,12 +25,12 @@ ANSWERS: tuple[Leaves, ...] = tuple(
 
 
 class DisputeCalls(MarketCases):
-    """Trees that are shown and compared, and trees that nobody shows."""
+    """Trees that are shown and compared, and trees that are not shown."""
 
     _unit = b""
 
     def measure(self) -> None:
-        """All of them; what earlier cases left to do is over first."""
+        """Measure all cases, after the work left by earlier cases has ended."""
         world = self.world
         world.blocks(BLOCKS_BEFORE)
         numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafDisputes.show_blocks, 4))
@@ -48,7 +48,7 @@ class DisputeCalls(MarketCases):
         self._make_good()
 
     def _make_good(self) -> None:
-        """Racers have their bonds again, and take work: what comes after needs eight for many units."""
+        """Restore racers' bonds and resume their devices, because later cases need eight racers for many units."""
         bring = (Devices.bond_device_extra(device=actor.device(), value=DEVICE_BOND) for actor in self.world.validators)
         self.world.block(*(signed(actor.stash, call) for actor, call in zip(self.world.validators, bring, strict=True)))
         self.races.wake_devices()
@@ -60,7 +60,7 @@ class DisputeCalls(MarketCases):
             self.world.block()
 
     def _shown(self) -> LeafDispute:
-        """Every side shows what is asked for, the last one as a call that is measured; the dispute before the look."""
+        """Have every side show its nodes, and measure the last call. Return the dispute before the look."""
         calls = [(actor, self._call(actor, place)) for place, actor in enumerate(self._racers())]
         self.world.block(*(signed(actor.provider, call) for actor, call in calls[:-1]))
         actor, call = calls[-1]

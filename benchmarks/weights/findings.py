@@ -1,4 +1,4 @@
-"""What was found: the rows of the tables, and real over declared weight of each case."""
+"""The findings: the rows of the tables, and the real over the declared weight of each case."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from runtime.frame.call import Call
 from runtime.frame.weights import EXTRINSIC_BASE
 
 RATIO_MAX = 1.5
-"""Real over declared: what a call, a hook or a block may take beyond its weight, noise included."""
+"""The highest permitted ratio of real to declared weight of a call, a hook or a block, with noise included."""
 HOOK_SLACK_NANOSECONDS = 2_000_000
-"""What the first work of its kind in a block takes beyond the next: two thousandths of a slot."""
+"""The extra time of the first work of its kind in a block, in nanoseconds: two thousandths of a slot."""
 LEAST_NANOSECONDS = 100.0
 SLACK_NANOSECONDS = 5_000
-"""Nobody sees the difference where a call takes less than that: the clock and a cache miss are as much."""
+"""A difference below this is noise: a step of the clock or a cache miss takes as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One case: nanoseconds of reference time, measured and declared."""
+    """One case: measured and declared nanoseconds of reference time."""
 
     real: float
     declared: float
@@ -27,18 +27,18 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """Real over declared."""
+        """The real over the declared weight."""
         return self.real / max(self.declared, 1.0)
 
     @property
     def is_missed(self) -> bool:
-        """Whether the case takes more than it may."""
+        """True if the case takes more than permitted."""
         return self.real > RATIO_MAX * self.declared and self.real - self.declared > self.slack
 
 
 @dataclass
 class Findings:
-    """Grows while the world goes on."""
+    """The rows, ratios and figures, filled during the measurements."""
 
     meter: Meter
     rows: dict[str, float] = field(default_factory=dict)
@@ -46,20 +46,21 @@ class Findings:
     figures: dict[str, float] = field(default_factory=dict)
 
     def call(self, who: bytes | Origin, call: Call, *, rounds: int = ROUNDS, has_time: bool = True) -> float:
-        """Measure a call whose weight is one row."""
+        """Measure a call whose weight is one row. Return the real nanoseconds."""
         real = self._measured(who, call, call.name, rounds, has_time)
         self.rows[call.name] = max(real, self.rows.get(call.name, 0.0))
         return real
 
     def part(self, who: bytes | Origin, part: str, call: Call) -> None:
-        """Measure a call in a case in which it takes more than its row: what it takes beside that is a row too."""
+        """Measure a call in a case that takes more than its row. The difference becomes a row of its own."""
         real = self._measured(who, call, f"{call.name} ({part})")
         self.rows[f"{call.name} {part}"] = max(LEAST_NANOSECONDS, real - self.rows[call.name])
 
     def alone(self, who: bytes, call: Call) -> None:
-        """Compare a call whose row comes from whole blocks, with what its extrinsic weighs besides.
+        """Compare a call together with the base of its extrinsic, if the call's row comes from whole blocks.
 
-        By itself it takes more than its row, for it shares nothing; what thousands take the bar of whole blocks bounds.
+        The call alone takes more than its row, because it shares no work with other calls. The bar of whole blocks
+        limits the cost of thousands of such calls.
         """
         base = EXTRINSIC_BASE.ref_time / 1_000
         real = self.meter.call(Signed(who), call)
@@ -68,21 +69,22 @@ class Findings:
     def growing(
         self, who: bytes | Origin, part: str, calls: Mapping[int, Call], *, inner: float = 0.0, beside: float = 0.0
     ) -> None:
-        """Measure a call whose weight grows with the number of its parts, few and many of them.
+        """Measure a call whose weight grows with the number of its parts, with few and with many of them.
 
-        `inner` is what each part weighs by a row of its own, `beside` what the call is charged for by none.
+        `inner` is the weight of each part that has a row of its own. `beside` is the part of the call's charge that no
+        row covers.
         """
         found = {count: self._measured(who, call, f"{call.name} x{count}") for count, call in calls.items()}
         name = next(iter(calls.values())).name
         self.rows |= line(name, part, {count: real - beside - count * inner for count, real in found.items()})
 
     def growing_by_signer(self, part: str, call: Call, signers: Mapping[int, bytes]) -> None:
-        """The same where the parts are what the signer has."""
+        """Measure a call whose weight grows with the signer's number of parts."""
         found = {count: self._measured(who, call, f"{call.name} x{count}") for count, who in signers.items()}
         self.rows |= line(call.name, part, found)
 
     def hooks(self, name: str, *, rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
-        """Measure the hooks of the next block; those that say what they weighed are cases, called `name`."""
+        """Measure the hooks of the next block. Those that report a weight become cases named `name`."""
         found = self.meter.hooks("on_initialize", rounds)
         for pallet, (real, said) in found.items():
             if said:
@@ -93,7 +95,7 @@ class Findings:
         return found
 
     def quiet_hooks(self) -> None:
-        """Measure what hooks take in every block, when nothing is due: the base of a block has it."""
+        """Measure the hooks when nothing is due. The base of every block includes this cost."""
         for kind in ("on_initialize", "on_finalize"):
             for pallet, (real, _) in self.meter.hooks(kind).items():
                 if real:
@@ -109,7 +111,7 @@ class Findings:
 
 
 def line(name: str, part: str, found: Mapping[int, float]) -> dict[str, float]:
-    """The two rows of what grows with a count: what it takes without any, and for each."""
+    """Return two rows of a cost that grows with a count: the fixed cost, and the cost of each."""
     few, many = min(found), max(found)
     each = max(LEAST_NANOSECONDS, (found[many] - found[few]) / (many - few))
     return {name: max(LEAST_NANOSECONDS, found[few] - few * each), f"{name} {part}": each}

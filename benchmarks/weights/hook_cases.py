@@ -1,4 +1,4 @@
-"""The market's hook where it has most to do, one kind of work at a time: each gives a row of its own."""
+"""The market's hook with the most work, one kind of work at a time. Each kind gives a row."""
 
 import time
 from collections.abc import Callable
@@ -24,10 +24,10 @@ BLOCKS_MAX = 80
 
 
 class MarketHook(MarketCases):
-    """What the hook does in a block, row by row."""
+    """The hook's work in a block, row by row."""
 
     def measure(self) -> None:
-        """All of it; what earlier cases left to do is over first."""
+        """Measure all rows, after the work left by earlier cases has ended."""
         self.world.blocks(BLOCKS_MAX)
         self._orders()
         self._draws()
@@ -38,7 +38,7 @@ class MarketHook(MarketCases):
         self._end_offers()
 
     def _real(self, name: str) -> float:
-        """What the next block's hook takes, and it does not in a block in which nothing is due."""
+        """Return the cost of the next block's hook above its cost in a block where nothing is due."""
         real, _ = self.found.hooks(name, rounds=ROUNDS)["InferenceMarket"]
         return real - self.found.rows.get(HOOK, 0.0)
 
@@ -54,7 +54,7 @@ class MarketHook(MarketCases):
         self.found.rows[f"{HOOK} {part}"] = max(100.0, nanoseconds)
 
     def _orders(self) -> None:
-        """Pure work on 1,008 slots: putting them into a beacon's order, and looking through them in vain."""
+        """Measure pure work on 1,008 slots: sorting them by a beacon, and a search that finds none."""
         slots = [
             FreeSlot(hashed(place), hashed(place // DEVICES_OF_A_FLEET), DEVICE_BOND, OGPU, CHEAP, 0, 0)
             for place in range(LARGE_OFFERS)
@@ -90,7 +90,7 @@ class MarketHook(MarketCases):
         self._row("draw", (single - offers - self._judges()) / UNITS - racer)
 
     def _refills(self) -> None:
-        """Places of races of eight that were declined: draws of one racer, each of which lets another go."""
+        """Measure refills of declined places in races of eight: draws of one racer, each of which releases another."""
         races, world, rows = self.races, self.world, self.found.rows
         units = races.drawn(RACED, UNITS)
         world.block(*(races.decline(unit) for unit in units))
@@ -105,11 +105,11 @@ class MarketHook(MarketCases):
         self._row("draw", max(each, rows[f"{HOOK} draw"]))
 
     def _judges(self) -> float:
-        """What those in office weigh, who are read once for all draws of a block."""
+        """Return the cost of reading the validators in office, which all draws of a block share."""
         return len(self.world.validators) * LOOK_WEIGHT.ref_time / 1_000
 
     def _steps(self) -> None:
-        """Races of eight that end by themselves: one revealed, seven did not."""
+        """Measure races of eight that end by deadline: one racer revealed and seven did not."""
         races, world = self.races, self.world
         units = races.drawn(RACED, UNITS)
         world.block(*races.commits(units))
@@ -122,7 +122,7 @@ class MarketHook(MarketCases):
         races.wake_devices()
 
     def _stirs(self) -> None:
-        """Devices of a service in which somebody sleeps come back, and offer other services besides."""
+        """Measure resumed devices of a service with a sleeping unit. The devices also offer other services."""
         races, world = self.races, self.world
         fleet = world.validators[:FLEETS]
         world.blocks(3)
@@ -139,7 +139,7 @@ class MarketHook(MarketCases):
         races.abandon(sleepers)
 
     def _expiries(self) -> None:
-        """Records that are dropped in one block."""
+        """Measure the removal of records in one block."""
         races, world = self.races, self.world
         units = races.post(PRICEY, 2 * UNITS, price=OGPU)
         races.abandon(units)
@@ -149,7 +149,7 @@ class MarketHook(MarketCases):
         world.block()
 
     def _end_offers(self) -> None:
-        """A service is closed under its offers."""
+        """Measure the end of offers when their service closes."""
         world = self.world
         number = world.now()[InferenceMarket].next_service.get()
         owner = world.senders[60].stash
@@ -172,5 +172,5 @@ def _ordered(slots: list[FreeSlot]) -> DrawOrder:
 
 
 def hashed(number: int) -> bytes:
-    """An id."""
+    """Return an id made from a number."""
     return blake2_256(number.to_bytes(4, "little"))

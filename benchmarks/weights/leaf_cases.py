@@ -23,10 +23,10 @@ OTHER = b"O" * 32
 
 
 class LeafCalls(MarketCases):
-    """A batch that is shown, passed and disputed, and one that nobody shows."""
+    """A batch that is shown, passed and disputed, and one that is not shown."""
 
     def measure(self) -> None:
-        """All of them; what earlier cases left to do is over first."""
+        """Measure all cases, after the work left by earlier cases has ended."""
         world, found = self.world, self.found
         world.blocks(BLOCKS_BEFORE)
         numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafChecks.show_blocks, 4))
@@ -48,7 +48,10 @@ class LeafCalls(MarketCases):
         self._withheld()
 
     def _withheld(self) -> None:
-        """Eight who answered lose all that they hold: the dearest look there is. One, which any budget has room for."""
+        """Measure the most expensive look: eight racers lose everything.
+
+        Any block budget has room for one such look.
+        """
         unit = raced(self.world, self.races)
         check = self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
         self.world.blocks(check.deadline - self.world.height)

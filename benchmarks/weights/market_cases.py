@@ -1,4 +1,4 @@
-"""Every call of the market's pallets at its worst but those of its courts: races of eight, posts of 32 units."""
+"""Every call of the market's pallets at its worst, without the courts: races of eight, posts of 32 units."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ class MarketCalls(MarketCases):
         self.stranger = self.world.senders[50]
 
     def measure(self) -> None:
-        """All of them."""
+        """Measure all of them."""
         self._devices()
         self._catalogue()
         self._customers()
@@ -61,7 +61,7 @@ class MarketCalls(MarketCases):
         world.block(signed(fleet.provider, Devices.resume(device=fleet.device(1))))
 
     def _gone(self) -> None:
-        """A provider whose owner has left, while its bond is on its way out."""
+        """Measure the removal of a provider whose owner has left, while its bond is still unlocking."""
         world, gone = self.world, self.world.senders[51]
         register = Devices.register_provider(seal_key=gone.public("seal"), endpoint=b"http://127.0.0.1:9998")
         world.block(*candidacy(world.genesis, gone), signed(gone.stash, register))
@@ -69,7 +69,7 @@ class MarketCalls(MarketCases):
         self.found.call(self.stranger.stash, Devices.drop_provider(stash=gone.stash))
 
     def _catalogue(self) -> None:
-        """A device that works for all but one of the services that it may work for."""
+        """Measure a device with all but one of the services that it may offer."""
         world, found, who = self.world, self.found, world_fleet(self.world)
         create = InferenceMarket.create_service(terms=service_terms())
         found.call(CUSTOMER.stash, create)
@@ -116,7 +116,7 @@ class MarketCalls(MarketCases):
         self._attach()
 
     def _called_off(self) -> None:
-        """A commit that calls off the draw of a place that was declined."""
+        """Measure a commit that stops the draw for a declined place."""
         races, world = self.races, self.world
         (unit,) = races.drawn(RACED, 1)
         first = races.racers(unit)[0]
@@ -126,7 +126,7 @@ class MarketCalls(MarketCases):
         races.abandon([unit])
 
     def _attach(self) -> None:
-        """Attestations that settle nothing, and those of which each one settles a race, of one and of eight."""
+        """Measure attestations that settle nothing, and those that each settle a race of one or of eight."""
         found, many = self.found, {}
         lasts = {}
         for racers in (1, RACERS_MAX):
@@ -146,29 +146,29 @@ class MarketCalls(MarketCases):
         found.rows[f"{row} settled"] = max(1_000.0, single - found.rows[f"{row} attestation"] - each)
 
     def _closed(self, racers: int) -> list[bytes]:
-        """Units whose racers have all committed, and may open."""
+        """Return units whose racers have all committed and may reveal."""
         units = self.races.drawn(RACED, ATTACHED_UNITS, racers)
         self.world.block(*self.races.commits(units))
         self.world.blocks(2)
         return units
 
     def _compare(self, name: str, attestations: list[SignedAttestation], real: float) -> None:
-        """Real over what the inherent says that it weighed."""
+        """Note the real cost over the weight that the inherent reports."""
         bound = self.world.begin().bound
         weight = bound.dispatch(attached(attestations), Unsigned()).actual_weight
         self.found.ratios[name] = Ratio(real, weight.ref_time / 1_000 if weight is not None else 0.0)
 
 
 def attached(attestations: Sequence[SignedAttestation]) -> Call:
-    """The inherent."""
+    """Return the inherent with these attestations."""
     return Attestations.attach(attestations=tuple(attestations))
 
 
 def world_fleet(world: World) -> Actor:
-    """Somebody with many devices."""
+    """Return an actor with many devices."""
     return world.validators[5]
 
 
 def service_terms() -> ServiceTerms:
-    """What a new service is."""
+    """Return the terms of a new service."""
     return ServiceTerms(b"x" * 32, WORKLOAD, MODEL, CHEAP, 10 * OGPU, 1_000, 4, 256)

@@ -1,4 +1,4 @@
-"""Units on their way on the world: posted, drawn, raced by eight, judged; steps as providers make them."""
+"""Units on the world's chain: posted, drawn, raced by eight and judged, with the steps of real providers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,33 +23,33 @@ from runtime.pallets.beacon import Beacon
 from simulation.chains.market_chain import attestation, commit_call, signed
 
 TOKENS = 1_000
-"""What a unit allows: its price is the one for a thousand."""
+"""The tokens that a unit permits. Its price is the price per thousand."""
 
 
 def answer(top: bytes) -> Totals:
-    """What a made-up answer commits to."""
+    """Return the totals of an invented answer."""
     return Totals(1, 0, TOKENS, top)
 
 
 RIGHT = b"R" * 32
-"""The top of the right one's tree."""
+"""The top hash of the right answer's tree."""
 DRAW_BLOCKS = 2
-"""Blocks between a post and the one that draws."""
+"""Blocks between a post and its draw."""
 
 
 class Races:
-    """Posts units and drives them."""
+    """A driver of units: it posts them and makes their steps."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.posted = 0
 
     def terms(self, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> UnitTerms:
-        """What the customer asks: the price of the dearest unit, unless it is to be low."""
+        """Return the customer's terms. The default price is the highest one."""
         return UnitTerms(price, racers, b"i" * 32, b"c" * 32, self.world.now()[Beacon].final_height(), TOKENS)
 
     def post(self, service: int, count: int, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> list[bytes]:
-        """A block that takes in so many equal units; their ids."""
+        """Make a block that posts `count` equal units. Return their ids."""
         terms = (self.terms(racers, price),) * count
         self.world.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=terms)))
         self.posted += count
@@ -57,7 +57,7 @@ class Races:
         return [unit_id_of(self.world.genesis, CUSTOMER.stash, number) for number in numbers]
 
     def drawn(self, service: int, count: int, racers: int = RACERS_MAX) -> list[bytes]:
-        """The same, and the blocks until they race."""
+        """Post units, and make blocks until they race. Return their ids."""
         units = self.post(service, count, racers)
         self.world.blocks(DRAW_BLOCKS + 1)
         waiting = [unit for unit in units if self.world.unit(unit).state is not UnitState.RACING]
@@ -66,20 +66,23 @@ class Races:
         return units
 
     def racers(self, unit_id: bytes) -> list[Actor]:
-        """Who races for a unit, in the order of the draw."""
+        """Return a unit's racers in the order of the draw."""
         return [self.world.by_stash[racer.owner] for racer in self.world.unit(unit_id).racers]
 
     def commit(self, actor: Actor, unit_id: bytes, top: bytes = RIGHT) -> Call:
-        """A racer commits to an output."""
+        """Return a racer's commitment to an output."""
         return commit_call(self.world.genesis, actor, unit_id, self.world.unit(unit_id), batch_root(answer(top)))
 
     def decline(self, unit_id: bytes) -> Step:
-        """A step: the last racer of a unit declines."""
+        """Return a step: the last racer of a unit declines."""
         last = self.racers(unit_id)[-1]
         return signed(last.provider, InferenceMarket.decline(unit=unit_id, attempt=self.world.unit(unit_id).attempt))
 
     def commits(self, units: Iterable[bytes], *, but_last: bool = False, liars: int = 0) -> list[Step]:
-        """Steps: everybody commits, or everybody but the last; the last ones to a wrong output."""
+        """Return steps in which all racers commit, or all but the last.
+
+        The last `liars` ones commit to a wrong output.
+        """
         steps = []
         for unit_id in units:
             racers = self.racers(unit_id)
@@ -89,12 +92,15 @@ class Races:
         return steps
 
     def attestation(self, actor: Actor, unit_id: bytes, totals: Totals | None = None) -> SignedAttestation:
-        """A racer's statement of these totals, the right ones by default, as the author of a block attaches it."""
+        """Return a racer's statement of these totals, as a block's author attaches it.
+
+        The default totals are the right ones.
+        """
         unit, said = self.world.unit(unit_id), totals or answer(RIGHT)
         return attestation(actor, unit_id, unit, batch_root(said), genesis=self.world.genesis, totals=said)
 
     def reveals(self, units: Iterable[bytes], first: int, until: int, liars: int = 0) -> list[SignedAttestation]:
-        """The attestations of the racers from one place to another, in the order of a block."""
+        """Return the attestations of the racers at places `first` to `until`, in a block's order."""
         found = []
         for unit_id in units:
             racers = self.racers(unit_id)
@@ -104,7 +110,7 @@ class Races:
         return sorted(found, key=order_key)
 
     def reveal_deadline(self, unit_id: bytes) -> int:
-        """The last block in which a racer may open; the hook of the next one reads the race."""
+        """Return the last block in which a racer may reveal. The next block's hook settles the race."""
         unit, market = self.world.unit(unit_id), self.world.now()[InferenceMarket]
         deadline = rounds.reveal_deadline(unit.round, market.windows_of(unit)) if unit.round else None
         if deadline is None:
@@ -112,7 +118,7 @@ class Races:
         return deadline
 
     def abandon(self, units: Sequence[bytes]) -> None:
-        """Have those that race run to their ends, and the customer take back the others."""
+        """Let racing units run to their ends, and cancel the others."""
         states = {unit_id: self.world.unit(unit_id) for unit_id in units}
         raced = [unit_id for unit_id, unit in states.items() if unit.state is UnitState.RACING]
         waiting = [unit_id for unit_id, unit in states.items() if unit.state is UnitState.QUEUED]
@@ -123,7 +129,7 @@ class Races:
             self.world.block(attach(self.reveals(raced, 0, RACERS_MAX)))
 
     def wake_devices(self) -> None:
-        """Have everybody who missed take work again."""
+        """Resume every paused device."""
         now = self.world.now()[Devices]
         steps = []
         for actor in self.world.validators:
@@ -135,18 +141,18 @@ class Races:
 
 @dataclass
 class MarketCases:
-    """Cases about units on their way, and what was found."""
+    """Cases about units, with their findings."""
 
     world: World
     found: Findings
     races: Races
 
     def __post_init__(self) -> None:
-        """Prepare a kind of cases; this base has nothing to prepare."""
+        """Prepare a kind of cases. The base has nothing to prepare."""
 
 
 def attach(attestations: Sequence[SignedAttestation]) -> Step:
-    """A step: the inherent."""
+    """Return a step: the inherent with these attestations."""
     return signed(Unsigned(), Attestations.attach(attestations=tuple(attestations)))
 
 
@@ -156,7 +162,7 @@ LEAVES: Leaves = tuple(Leaf(0, 1, blake2_256(index.to_bytes(4, "little"))) for i
 
 
 def raced(world: World, races: Races, answers: Sequence[Leaves] = (LEAVES,)) -> bytes:
-    """A batch whose racers have answered, in the order of their places and over again; its unit."""
+    """Return the id of a batch whose racers have answered. The racers take the answers in turn, by place."""
     terms = (replace(races.terms(), requests=REQUESTS_MAX, tokens_max=REQUESTS_MAX),)
     world.block(signed(CUSTOMER.stash, InferenceMarket.post(service=RACED, units=terms)))
     races.posted += 1

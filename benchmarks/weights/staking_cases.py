@@ -1,4 +1,4 @@
-"""Staking at its limits: 4,096 candidates, delegators behind each of the elected, 32 chunks on their way out."""
+"""Staking at its limits: 4,096 candidates, delegators behind each elected validator, 32 unlocking chunks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,17 +27,20 @@ from simulation.chains.market_chain import OGPU, signed
 
 ELECTED = 16
 DELEGATORS = 256
-"""Behind each of the elected: how many makes no difference, and a test says so."""
+"""Delegators behind each elected validator. A test shows that their number makes no difference."""
 PLACES_LEFT = 8
-"""For candidates of later cases."""
+"""Candidate places left for later cases."""
 COMMISSION = 50_000
 TO_LEAVE = UNLOCKING_MAX - 1
 RECEIVERS_FROM = 40
-"""Validators from here on are delegated to a little, so that somebody can leave many of them."""
+"""The first validator with small delegations, so that one account can leave many validators."""
 
 
 class Staking:
-    """The staking part of the world: who delegates to whom; not to the fleets, who work on when offenders are out."""
+    """The staking part of the world.
+
+    No delegation goes to the fleets, which must still work after offenders lose their seats.
+    """
 
     def __init__(self, world: World, found: Findings) -> None:
         self.world, self.found = world, found
@@ -47,13 +50,13 @@ class Staking:
         self.leaver = world.others[500]
 
     def measure_all(self) -> None:
-        """First the state, then its calls, then those that have to wait."""
+        """Fill the state, measure its calls, then measure the calls that must wait."""
         self.fill()
         self.measure()
         self.measure_leaving()
 
     def fill(self) -> None:
-        """Turn eras while candidates and delegators grow to their limits, and measure what a turn takes."""
+        """Turn eras while candidates and delegators grow to their limits, and measure each turn."""
         world, found = self.world, self.found
         turns, paid = [], []
         self._to_the_end_of_an_epoch()
@@ -67,7 +70,8 @@ class Staking:
             world.block(*(signed(who, call) for who in behind))
         self._to_the_end_of_an_epoch(self.backed[0])
         world.block(author=self.backed[0])
-        # in the second era all who delegated earn, but for one behind each who adds to it
+        # in the second era all delegators earn, except for one behind each elected validator, which adds to its
+        # delegation
         self._to_the_end_of_an_epoch(self.backed[0])
         paid.append(self._authors())
         turns.append(self._turn("an era's turn, candidates"))
@@ -97,7 +101,7 @@ class Staking:
         return len(stake.eras_reward_points[stake.current_era.get()])
 
     def measure(self) -> None:
-        """Every call of TrustStake and TrustLock."""
+        """Measure every call of TrustStake and TrustLock."""
         world, found = self.world, self.found
         fresh, candidate = self.newcomers[-1], self.newcomers[0]
         delegator, validator = self.delegators[1][0], self.backed[1].stash
@@ -119,7 +123,7 @@ class Staking:
         self._offences()
 
     def _moves(self, delegator: bytes, validator: bytes) -> None:
-        """Of a delegator with as many moves as it may have, each of which slashes of its old validator reached."""
+        """Measure a delegator with the most moves, each affected by slashes of its old validator."""
         world, found = self.world, self.found
         target = self.backed[2].stash
         world.block(signed(delegator, TrustStake.delegate(validator=target, value=5 * OGPU)))
@@ -135,7 +139,7 @@ class Staking:
             found.call(delegator, call)
 
     def _much_to_collect(self, delegator: bytes, validator: bytes) -> None:
-        """Of as many moves and as many chunks as an account may have behind one validator, each of which was struck."""
+        """Measure the collection from the most moves and the most chunks behind one validator, all of them slashed."""
         leave = signed(delegator, TrustStake.undelegate(validator=validator, value=2 * OGPU))
         sources = self._sources()
         steps = (leave, parted(delegator), moved(delegator, validator, sources), struck(delegator, sources))
@@ -146,7 +150,7 @@ class Staking:
         return [actor.stash for actor in self.world.validators[RECEIVERS_FROM:]]
 
     def measure_leaving(self) -> None:
-        """Withdrawing, once the chunks are free; some hundreds of blocks later."""
+        """Measure withdrawals, after some hundreds of blocks, when the chunks are free."""
         world, found = self.world, self.found
         until = max(chunk.until_epoch for chunk in world.now()[TrustStake].unlocking[self.leaver])
         while world.now()[Beacon].epoch_of(world.height + 1) < until:
@@ -157,7 +161,7 @@ class Staking:
         found.growing_by_signer("validator", TrustStake.withdraw_unbonded(), {1: few, TO_LEAVE: many})
 
     def _leave_many(self) -> None:
-        """One account, and every delegator of one validator, leaves so many validators that its list is full."""
+        """One account, and every delegator of one validator, leaves enough validators to fill its list."""
         world = self.world
         receivers = world.validators[RECEIVERS_FROM:][:TO_LEAVE]
         few = world.others[501]
@@ -167,7 +171,7 @@ class Staking:
         world.block(*(step for who in self.delegators[1] for step in delegate_and_leave(who, receivers)))
 
     def _offences(self) -> None:
-        """One offender, a second one; and the same where all others offended too, and each loses everything."""
+        """Measure one offence and a second one, and both when all others have offended too and lose everything."""
         world, found = self.world, self.found
         reporter = world.senders[1].stash
         first, second = self.backed[1], self.backed[2]
@@ -192,7 +196,7 @@ class Staking:
         return TrustLock.report_offence(evidence=self._evidence(offender))
 
     def _attached(self) -> None:
-        """Evidence against a few who sit, where all others have offended too."""
+        """Measure evidence against a few seated validators, when all others have offended too."""
         world, stake = self.world, self.world.now()[TrustStake]
         guilty = [actor for actor in world.validators if stake.seat_of(actor.stash) is not None][-PROOFS_MAX:]
         world.block(offended([actor for actor in world.validators if actor not in guilty]))
@@ -217,7 +221,7 @@ class Staking:
 
 
 def jailed(stash: bytes) -> Step:
-    """A step after which somebody is in jail."""
+    """Return a step that jails a validator."""
 
     def step(bound: Bound) -> None:
         bound[TrustStake].jailed[stash] = bound[TrustStake].current_era.get()
@@ -226,19 +230,19 @@ def jailed(stash: bytes) -> Step:
 
 
 def candidacy(genesis: bytes, actor: Actor) -> tuple[Step, Step]:
-    """Steps that make somebody a candidate."""
+    """Return the steps that make an account a candidate."""
     bond = signed(actor.stash, TrustStake.bond(value=20 * OGPU))
     return bond, signed(actor.stash, offer_of(genesis, actor, actor))
 
 
 def offer_of(genesis: bytes, actor: Actor, keys: Actor) -> Call:
-    """The offer of somebody, with the keys of another name."""
+    """Return an actor's offer to validate, with the keys of another name."""
     proof = keys.proof(genesis, actor.stash)
     return TrustStake.validate(keys.node_keys(), proof, keys.public("provider"), COMMISSION)
 
 
 def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:
-    """Steps that leave a chunk for each validator."""
+    """Return steps that leave one unlocking chunk for each validator."""
     steps = []
     for validator in validators:
         steps.append(signed(who, TrustStake.delegate(validator=validator.stash, value=OGPU)))
@@ -247,7 +251,7 @@ def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:
 
 
 def moved(delegator: bytes, validator: bytes, sources: Sequence[bytes]) -> Step:
-    """A step: of a position all shares came from so many validators, each of which was slashed since."""
+    """Return a step: a position's shares all came from other validators, each of which was slashed later."""
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
@@ -262,12 +266,12 @@ def moved(delegator: bytes, validator: bytes, sources: Sequence[bytes]) -> Step:
 
 
 def offences(era: int) -> Factors:
-    """As many as are remembered, or as there can be by this era."""
+    """Return as many slash factors as the chain remembers, or as many as can exist by this era."""
     return tuple(OffenceFactor(era - past, WHOLE - 10**12) for past in reversed(range(min(FACTORS_MAX, era + 1))))
 
 
 def parted(staker: bytes) -> Step:
-    """A step: what somebody has on its way out is as many chunks as it may be."""
+    """Return a step that splits an account's unlocking stake into the most chunks."""
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
@@ -281,7 +285,7 @@ def parted(staker: bytes) -> Step:
 
 
 def struck(staker: bytes, sources: Sequence[bytes], eras_ago: int = 0) -> Step:
-    """A step: what left so many eras ago answers for two validators each, both of which were slashed since."""
+    """Return a step: stake that left `eras_ago` eras ago is liable for two validators each, both slashed later."""
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
@@ -299,7 +303,7 @@ def struck(staker: bytes, sources: Sequence[bytes], eras_ago: int = 0) -> Step:
 
 
 def due(offender: bytes) -> Step:
-    """A step: a slash of the validator waits for the next block."""
+    """Return a step: a slash of the validator is due in the next block."""
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
@@ -314,7 +318,10 @@ def due(offender: bytes) -> Step:
 
 
 def offended(actors: Sequence[Actor], is_raised: bool = False) -> Step:
-    """A step: these have offended, and lost nothing; if it is raised, all but the last have lost all, and it is due."""
+    """Return a step that records offences without losses.
+
+    If `is_raised` is True, all offenders but the last have lost everything, and the raise of the last is due.
+    """
 
     def step(bound: Bound) -> None:
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()

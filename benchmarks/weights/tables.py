@@ -1,4 +1,4 @@
-"""The generated tables of weights: which row belongs where, and how a table is written."""
+"""The generated tables of weights: the place of each row, and the writing of a table."""
 
 from pathlib import Path
 
@@ -12,12 +12,15 @@ from runtime.pallets import weights as of_the_chain
 ROOT = Path(__file__).parents[2]
 BLOCK_ROWS = ("block", "extrinsic")
 MARGIN_PERCENT = 20
-"""Calls and hooks weigh this much more than was measured: so far apart are runs on one machine."""
+"""The percentage by which calls and hooks weigh more than measured. Runs on one machine differ by as much."""
 BLOCK_MARGIN_PERCENT = 10
-"""An empty block and an extrinsic besides its call do: thousands of a block even each other out."""
+"""The smaller margin of an empty block and of an extrinsic's base. Thousands in a block average out."""
 KEPT_ROWS = frozenset(f"TrustStake.on_initialize {part}" for part in ("candidate", "elected", "era"))
-"""Written no more: found from a tenth of what an era's turn can come to, they swing from run to run, and extrapolated
-they leave no room beside the market's hooks. What measured turns take over them is among the cases of each run."""
+"""Rows that are no longer written.
+
+Their measurement covers a tenth of an era's largest turn, so they vary from run to run. Extrapolated, they would leave
+no room beside the market's hooks. Each run's cases include the measured turns over these rows.
+"""
 HOOKS = ("on_initialize", "on_finalize")
 FILES = {
     "runtime/frame/block_weights.py": "What an empty block weighs, and an extrinsic besides its call.",
@@ -46,29 +49,29 @@ WEIGHTS = MeasuredWeights(
 
 
 def listed_pallets() -> tuple[type[Pallet], ...]:
-    """Every pallet that a chain may have."""
+    """Return every pallet that a chain can have."""
     return PALLETS + DEVELOPMENT_PALLETS
 
 
 def calls_of(pallet: type[Pallet]) -> list[str]:
-    """The names of a pallet's calls."""
+    """Return the names of a pallet's calls."""
     return [f"{pallet.__name__}.{method.name}" for method in pallet.methods]
 
 
 def hooks_of(pallet: type[Pallet]) -> list[str]:
-    """The names of the hooks that a pallet has."""
+    """Return the names of a pallet's hooks."""
     return [f"{pallet.__name__}.{hook}" for hook in HOOKS if getattr(pallet, hook) is not getattr(Pallet, hook)]
 
 
 def names() -> set[str]:
-    """The rows that there must be: every call and every hook of every pallet, and an empty block and extrinsic."""
+    """Return the required rows: every call and hook of every pallet, an empty block and an extrinsic."""
     listed = listed_pallets()
     calls = {name for pallet in listed for name in calls_of(pallet)}
     return calls | {name for pallet in listed for name in hooks_of(pallet)} | set(BLOCK_ROWS)
 
 
 def file_of(row: str) -> str:
-    """The table that a row belongs into."""
+    """Return the file of a row's table."""
     if row in BLOCK_ROWS:
         return "runtime/frame/block_weights.py"
     pallets = {pallet.__name__: pallet for pallet in listed_pallets()}
@@ -77,20 +80,20 @@ def file_of(row: str) -> str:
 
 
 def text_of(file: str, rows: dict[str, int]) -> str:
-    """A table as it is written."""
+    """Return the text of a table."""
     lines = "".join(f'        "{name}": {rows[name]:_},\n' for name in sorted(rows))
     return _FORM.format(doc=FILES[file], digest=digest_of(rows), rows=lines)
 
 
 def with_margin(name: str, measured: int) -> int:
-    """What a row weighs of which this was measured."""
+    """Return the weight of a row from its measured cost."""
     return measured * (100 + (BLOCK_MARGIN_PERCENT if name in BLOCK_ROWS else MARGIN_PERCENT)) // 100
 
 
 def write(rows: dict[str, int], *, only_missing: bool = False) -> None:
-    """Write all tables anew, with the margin: what is not measured any more is gone, what is kept stays.
+    """Write all tables, with the margin. Rows without a measurement are removed, except for the kept rows.
 
-    With `only_missing` every row stays that there is, and what no table had is put beside them.
+    With `only_missing`, keep every existing row and add only the missing ones.
     """
     for file in FILES:
         kept = {name: cost for name, cost in TABLES[file].rows.items() if only_missing or name in KEPT_ROWS}

@@ -1,6 +1,6 @@
-"""The calls of TrainingMarket at their worst: the largest gang, an auction that is full but for the last bid.
+"""The calls of TrainingMarket at their worst: the largest gang, an auction full except for the last bid.
 
-What grows with a gang is measured on a task of one slot and on one of 32, and gives a row for each slot.
+A cost that grows with a gang is measured on a task of one slot and on one of 32. It gives a row for each slot.
 """
 
 from benchmarks.weights.actors import CUSTOMER, Actor
@@ -29,7 +29,7 @@ class TaskCalls:
         self.world, self.found, self.tasks = world, found, tasks
 
     def measure(self) -> None:
-        """All of them."""
+        """Measure all of them."""
         self._auction()
         self._starts()
         self._work()
@@ -39,7 +39,7 @@ class TaskCalls:
         self._traces()
 
     def _auction(self) -> None:
-        """The last of 128 bids, and its opening."""
+        """Measure the last of 128 bids, and its reveal."""
         world, tasks, found = self.world, self.tasks, self.found
         submits = {slots: TrainingMarket.submit(order=tasks.order(slots)) for slots in SIZES}
         found.growing(CUSTOMER.stash, "slot", submits)
@@ -55,7 +55,7 @@ class TaskCalls:
         world.block()
 
     def _starts(self) -> None:
-        """What can be called for before the work begins; the last one that starts begins it for all."""
+        """Measure the calls before the work begins. The last provider's start begins the work for all."""
         tasks, found = self.tasks, self.found
         started = {slots: tasks.awarded(slots) for slots in SIZES}
         self._growing(CUSTOMER, {slots: TrainingMarket.cancel(task=task_id) for slots, task_id in started.items()})
@@ -68,7 +68,7 @@ class TaskCalls:
         tasks.clear(*started.values())
 
     def _work(self) -> None:
-        """What is called for while the work goes on."""
+        """Measure the calls during the work."""
         world, tasks, found = self.world, self.tasks, self.found
         running = {slots: tasks.running(slots, milestones=MILESTONES_MAX) for slots in SIZES}
         stops = {slots: TrainingMarket.amend(task=task_id, change=Stop()) for slots, task_id in running.items()}
@@ -85,7 +85,7 @@ class TaskCalls:
         tasks.clear(*running.values())
 
     def _close(self, running: dict[int, bytes]) -> None:
-        """The last signature below another end, that of who has the last slots."""
+        """Measure the last signature below an early end, from the provider with the last slots."""
         world, tasks = self.world, self.tasks
         last = tasks.last
         calls = {
@@ -97,7 +97,7 @@ class TaskCalls:
         self._growing(last, calls, role="stash")
 
     def _ends(self) -> None:
-        """A last result that differs from the others, so that all are judged; a dispute about all; an acceptance."""
+        """Measure a differing last result, after which all are judged, a dispute about all, and an acceptance."""
         world, tasks, found = self.world, self.tasks, self.found
         last = tasks.last
         running = {slots: tasks.running(slots) for slots in SIZES}
@@ -116,7 +116,7 @@ class TaskCalls:
         tasks.clear(*running.values())
 
     def _time(self) -> None:
-        """Bought time: its first interval, with which the runner-up is released, its end, and who leaves."""
+        """Measure bought time: the first interval, which releases the runner-up, the end, and a departure."""
         world, tasks, found = self.world, self.tasks, self.found
         task_id = tasks.awarded_time()
         who = tasks.owner(task_id, 0).provider
@@ -129,7 +129,7 @@ class TaskCalls:
         tasks.clear(task_id)
 
     def _replicas(self) -> None:
-        """The largest panel: the last device that is offered, and the last result that is opened."""
+        """Measure the largest panel: the last offered device, and the last opened result."""
         world, tasks, found = self.world, self.tasks, self.found
         task_id = tasks.seeking_replicas()
         *others, last = tasks.volunteers(task_id)
@@ -146,7 +146,7 @@ class TaskCalls:
         tasks.clear(task_id)
 
     def _traces(self) -> None:
-        """Fraud proofs, and what is shown of the longest traces."""
+        """Measure fraud proofs, and shown parts of the longest traces."""
         world, tasks, found = self.world, self.tasks, self.found
         gang = tasks.ended(SLOTS_MAX, SEGMENTS_MAX, TRACE)
         who = world.validators[STANDBY + 1]

@@ -1,4 +1,4 @@
-"""TrainingMarket's hook where it has most to do, one kind of work at a time: rows for a task, a slot and a bid."""
+"""TrainingMarket's hook with the most work, one kind of work at a time: rows for a task, a slot and a bid."""
 
 from functools import partial
 
@@ -21,13 +21,13 @@ NOT_AUDITED_TRIES = 5
 
 
 class TaskHook:
-    """What the hook does in a block, row by row."""
+    """The hook's work in a block, row by row."""
 
     def __init__(self, world: World, found: Findings, tasks: Tasks) -> None:
         self.world, self.found, self.tasks = world, found, tasks
 
     def measure(self) -> None:
-        """All of it; a row is the most that any of the steps takes."""
+        """Measure all rows. A row is the maximum over the measured steps."""
         self._bids()
         self._awards()
         self._no_starts()
@@ -36,7 +36,7 @@ class TaskHook:
         self._cases()
 
     def _real(self, name: str) -> float:
-        """What the next block's hook takes, and it does not in a block in which nothing is due."""
+        """Return the cost of the next block's hook above its cost in a block where nothing is due."""
         real, _ = self.found.hooks(name, rounds=ROUNDS)["TrainingMarket"]
         return max(0.0, real - self.found.rows.get(HOOK, 0.0))
 
@@ -45,13 +45,13 @@ class TaskHook:
         self.found.rows[name] = max(100.0, nanoseconds, self.found.rows.get(name, 0.0))
 
     def _grows(self, found: dict[int, float]) -> None:
-        """Rows of a step and of a slot, where the same step was measured with few slots and with many."""
+        """Note the rows of a step and of a slot, from the same step with few slots and with many."""
         rows = line("step", "slot", found)
         self._most("step", rows["step"])
         self._most("slot", rows["step slot"])
 
     def _bids(self) -> None:
-        """An auction of 128 bids: awarded to one slot, cleared, dropped."""
+        """Measure an auction of 128 bids: its award to one slot, the clearing and the removal."""
         world, tasks = self.world, self.tasks
         taken, task_id = {}, b""
         for count in (FEW_BIDS, BIDS_MAX):
@@ -69,7 +69,7 @@ class TaskHook:
         world.blocks(BIDS_MAX // DROPPED_MAX + 1)
 
     def _awards(self) -> None:
-        """A task of one slot and a gang, among as few bids as can be."""
+        """Measure a task of one slot and a gang, with the fewest bids."""
         tasks, found = self.tasks, {}
         read = self.found.rows[f"{HOOK} read_bid"]
         for slots in SIZES:
@@ -80,7 +80,7 @@ class TaskHook:
         self._grows(found)
 
     def _no_starts(self) -> None:
-        """Nobody has started: all are settled and set free, and the task goes to auction again."""
+        """Measure a task whose providers never start: all are settled and released, and the task is auctioned again."""
         tasks, found = self.tasks, {}
         for slots in SIZES:
             task_id = tasks.awarded(slots)
@@ -91,7 +91,7 @@ class TaskHook:
         self._grows(found)
 
     def _conclusions(self) -> None:
-        """A result that is accepted and not audited: each slot is paid and set free, and the task ends."""
+        """Measure an accepted result without audit: each slot is paid and released, and the task ends."""
         world, tasks, found = self.world, self.tasks, {}
         for slots in SIZES:
             task_id = self._not_audited(slots)
@@ -101,7 +101,7 @@ class TaskHook:
         self._grows(found)
 
     def _not_audited(self, slots: int) -> bytes:
-        """A task whose results are stated, and of which it is known that nobody looks at them."""
+        """Return a task with stated results that the chain has decided not to audit."""
         world, tasks = self.world, self.tasks
         for _ in range(NOT_AUDITED_TRIES):
             task_id = tasks.ended(slots)
@@ -115,7 +115,7 @@ class TaskHook:
         raise RuntimeError(f"{NOT_AUDITED_TRIES} tasks are audited, each once in a thousand")
 
     def _nothing_shown(self) -> None:
-        """Nobody has shown what was drawn of its trace: all have lied, are settled, and the task ends."""
+        """Measure traces that were not shown: all providers count as liars and are settled, and the task ends."""
         tasks, found = self.tasks, {}
         for slots in SIZES:
             task_id = tasks.disputed(slots)
@@ -125,7 +125,7 @@ class TaskHook:
         self._grows(found)
 
     def _cases(self) -> None:
-        """All have shown what was drawn: a case is opened for each slot; what the courts then do with so many."""
+        """Measure shown traces: the hook opens a case for each slot, and the courts then handle all of them."""
         world, tasks, found = self.world, self.tasks, {}
         for slots in SIZES:
             task_id = tasks.disputed(slots)

@@ -1,6 +1,6 @@
-"""Tasks on their way on the world: submitted, bid for, awarded to gangs, run; steps as customers and providers do.
+"""Tasks on the world's chain: submitted, bid for, awarded to gangs and run, with the steps of customers and providers.
 
-The gangs are of fleets: the first four of them have eight slots each of a gang of 32, the fifth one stands by.
+Fleets form the gangs: each of the first four has eight slots of a gang of 32. The fifth is the runner-up.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,23 +32,23 @@ from simulation.chains.market_chain import OGPU, signed
 PRICE, COLLATERAL = OGPU // 100, 12 * OGPU
 DEVICES_EACH = 8
 LAST, STANDBY = 3, 4
-"""Which fleet has the last slots of a gang, and the only one of a task of one slot; and which one stands by."""
+"""The fleet with the last slots of a gang, or with a task's only slot, and the fleet that is the runner-up."""
 FIRST_DEVICE = 16
-"""Those before it have offers that other cases end."""
+"""The first device for tasks. Earlier devices have offers that other cases end."""
 BLOCKS_MAX = 200
 ROOT, OTHER_ROOT = b"r" * 32, b"w" * 32
 FOUND = TaskResult(ROOT, b"o" * 32, 7)
 DIGESTS = [blake2_256(number.to_bytes(2, "little")) for number in range(SEGMENTS_MAX + 1)]
 TRACE = trace_root(DIGESTS)
 CANCELLED = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.STARTING)
-"""Only a task in one of these can be taken back."""
+"""The states in which a customer can cancel a task."""
 CallOfPlace = Callable[[int], Call]
-"""What somebody calls for its slot."""
+"""A function from a slot's place to its provider's call."""
 
 
 @dataclass(frozen=True)
 class Bidder:
-    """A fleet with one of its devices, and what it asks."""
+    """A fleet with one of its devices, and its bid."""
 
     actor: Actor
     device: bytes
@@ -56,7 +56,7 @@ class Bidder:
 
 
 class Tasks:
-    """Submits tasks and drives them."""
+    """A driver of tasks: it submits them and makes their steps."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -66,30 +66,30 @@ class Tasks:
     # -------------------------------------------------------------------------------------------------------- reading
 
     def now(self, task_id: bytes) -> Task:
-        """A task as it stands."""
+        """Return a task's current state."""
         task = self.world.now()[TrainingMarket].tasks[task_id]
         if task is None:
             raise RuntimeError("there is no such task")
         return task
 
     def owner(self, task_id: bytes, place: int) -> Actor:
-        """Who has a slot."""
+        """Return the provider of a slot."""
         return self.world.by_stash[self.now(task_id).slots[place].provider]
 
     def place_of(self, task_id: bytes, actor: Actor) -> int:
-        """The first slot that somebody has."""
+        """Return an actor's first slot."""
         slots = self.now(task_id).slots
         return next(place for place, slot in enumerate(slots) if slot.provider == actor.stash)
 
     @property
     def last(self) -> Actor:
-        """Who has the last slots."""
+        """The fleet with the last slots."""
         return self.world.validators[LAST]
 
     # ------------------------------------------------------------------------------------------------------- the road
 
     def order(self, slots: int, segments: int = 0, milestones: int = MILESTONES_MAX) -> TaskOrder:
-        """What the customer asks for."""
+        """Return the customer's order."""
         return TaskOrder(
             task_hash=b"t" * 32, workload=b"w" * 32, input_root=b"i" * 32, input_blob=b"b" * 32,
             sealed_at=self.world.now()[Beacon].final_height(), classes=0b111, milestones=milestones, segments=segments,
@@ -98,13 +98,16 @@ class Tasks:
         )  # fmt: skip
 
     def submit(self, order: TaskOrder) -> bytes:
-        """A block with an order; its task."""
+        """Make a block with an order. Return the id of its task."""
         self.world.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
         self.submitted += 1
         return task_id_of(self.world.genesis, CUSTOMER.stash, self.submitted - 1)
 
     def bidders(self, slots: int, count: int = 0) -> list[Bidder]:
-        """Who bids: as many as the gang needs and a runner-up, or so many; the cheapest first, each with a device."""
+        """Return `count` bidders, cheapest first, each with a device.
+
+        The default is the gang's size and a runner-up.
+        """
         first = FIRST_DEVICE + self.turn % 5 * DEVICES_EACH
         self.turn += 1
         if slots == 1 and not count:
@@ -119,7 +122,7 @@ class Tasks:
         return Bidder(actor, actor.device(number), offer)
 
     def commit(self, task_id: bytes, bidder: Bidder) -> Call:
-        """A sealed bid."""
+        """Return the call of a sealed bid."""
         auction = auction_id(task_id, self.now(task_id).auction)
         sealed = bid_commitment(
             self.world.genesis, auction, bidder.actor.stash, bidder.device, bidder.offer, salt_of(bidder)
@@ -127,19 +130,19 @@ class Tasks:
         return TrainingMarket.commit_bid(task=task_id, device=bidder.device, commitment=sealed)
 
     def reveal(self, task_id: bytes, bidder: Bidder) -> Call:
-        """What opens it."""
+        """Return the call that reveals a bid."""
         return TrainingMarket.reveal_bid(task=task_id, device=bidder.device, offer=bidder.offer, salt=salt_of(bidder))
 
     def commits(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
-        """A block in which all of them bid."""
+        """Make a block in which all bidders bid."""
         self.world.block(*(signed(each.actor.provider, self.commit(task_id, each)) for each in bidders))
 
     def reveals(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
-        """A block in which all of them open their bids."""
+        """Make a block in which all bidders reveal their bids."""
         self.world.block(*(signed(each.actor.provider, self.reveal(task_id, each)) for each in bidders))
 
     def to_award(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
-        """All bid and open; the next block awards."""
+        """Have all bidders bid and reveal. The next block awards the task."""
         self.commits(task_id, bidders)
         self.until(task_id, TaskState.REVEALING)
         self.reveals(task_id, bidders)
@@ -148,14 +151,14 @@ class Tasks:
             self.world.block()
 
     def awarded(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
-        """A task that was awarded a moment ago."""
+        """Return a task that has just been awarded."""
         task_id = self.submit(self.order(slots, segments, milestones))
         self.to_award(task_id, self.bidders(slots))
         self.until(task_id, TaskState.STARTING)
         return task_id
 
     def awarded_time(self) -> bytes:
-        """A task that buys time, in the most intervals, awarded a moment ago."""
+        """Return a just awarded task that buys time, with the most intervals."""
         order = replace(
             self.order(1), checked_by=CheckedBy.METERED, milestones=INTERVALS_MAX, blocks_max=2 * INTERVALS_MAX,
             run_blocks=0, time_value=0, is_homogeneous=False,
@@ -167,7 +170,7 @@ class Tasks:
         return task_id
 
     def seeking_replicas(self) -> bytes:
-        """A task of the most replicas, for which devices are offered."""
+        """Return a task with the most replicas that waits for volunteered devices."""
         order = replace(
             self.order(1), checked_by=CheckedBy.REPLICATED, milestones=1, run_blocks=0, slots=REPLICAS[-1],
             is_homogeneous=False, auctions=1,
@@ -178,34 +181,34 @@ class Tasks:
         return task_id
 
     def volunteers(self, task_id: bytes) -> list[tuple[Actor, bytes]]:
-        """As many owners as it takes beside its winner, each with a device that nothing else has."""
+        """Return the owners needed beside the winner, each with a device without other work."""
         winner, number = self.owner(task_id, 0), FIRST_DEVICE + self.turn % 5 * DEVICES_EACH
         others = [actor for actor in self.world.validators[: REPLICAS[-1] + 1] if actor is not winner]
         return [(actor, actor.device(number)) for actor in others[: REPLICAS[-1] - 1]]
 
     def bind(self, task_id: bytes, place: int) -> Call:
-        """What a replica is bound by."""
+        """Return the call by which a replica commits to its result."""
         stash = self.now(task_id).slots[place].provider
         return self.finish(task_id, place, replica_commitment(self.world.genesis, task_id, place, stash, FOUND, ROOT))
 
     def open_result(self, task_id: bytes, place: int) -> Call:
-        """What opens it."""
+        """Return the call that opens a replica's result."""
         return TrainingMarket.open_result(task=task_id, place=place, result=FOUND, salt=ROOT)
 
     def running(self, slots: int, segments: int = 0, milestones: int = 2) -> bytes:
-        """One that runs."""
+        """Return a running task."""
         task_id = self.awarded(slots, segments, milestones)
         self.each(task_id, lambda place: TrainingMarket.start(task=task_id, place=place))
         return task_id
 
     def ended(self, slots: int, segments: int = 0, root: bytes = ROOT) -> bytes:
-        """One whose results are stated, all alike."""
+        """Return a task whose results are stated and all equal."""
         task_id = self.running(slots, segments)
         self.each(task_id, lambda place: self.finish(task_id, place, root))
         return task_id
 
     def disputed(self, slots: int) -> bytes:
-        """One whose customer disputes the results, and whose states to be shown are drawn."""
+        """Return a task with disputed results, after the draw of the states to be shown."""
         task_id = self.ended(slots, SEGMENTS_MAX, TRACE)
         self.world.block(signed(CUSTOMER.stash, TrainingMarket.dispute(task=task_id, segment=SEGMENTS_MAX - 1)))
         while self.now(task_id).drawn is None:
@@ -213,7 +216,7 @@ class Tasks:
         return task_id
 
     def show(self, task_id: bytes, place: int) -> Call:
-        """What was drawn of the longest trace."""
+        """Return the call that shows the drawn parts of the longest trace."""
         shown = (
             ShownStretch(traced_state(DIGESTS, each.first), traced_state(DIGESTS, each.end))
             for each in judged_stretches(task_id, self.now(task_id), place)
@@ -221,22 +224,22 @@ class Tasks:
         return TrainingMarket.show(task=task_id, place=place, stretches=tuple(shown))
 
     def each(self, task_id: bytes, call: CallOfPlace, *, but: int = -1) -> None:
-        """A block in which everybody makes a call for its slot; or everybody but who has one."""
+        """Make a block in which the provider of every slot, except for place `but`, makes a call."""
         places = [place for place in range(len(self.now(task_id).slots)) if place != but]
         self.world.block(*(signed(self.owner(task_id, place).provider, call(place)) for place in places))
 
     def finish(self, task_id: bytes, place: int, root: bytes = ROOT) -> Call:
-        """A result."""
+        """Return the call that states a result."""
         return TrainingMarket.finish(task=task_id, place=place, result=replace(FOUND, root=root))
 
     def checkpoint(self, task_id: bytes, place: int) -> Call:
-        """The next milestone."""
+        """Return the call that reports the next milestone."""
         slot = self.now(task_id).slots[place]
         milestone = Milestone(slot.reported + 1, ROOT, 7, b"c" * 32)
         return TrainingMarket.report_milestone(task=task_id, place=place, milestone=milestone)
 
     def until(self, task_id: bytes, *states: TaskState) -> None:
-        """Empty blocks, until a task is in one of the states."""
+        """Make empty blocks until a task is in one of the states."""
         for _ in range(BLOCKS_MAX):
             if self.now(task_id).state in states:
                 return
@@ -244,11 +247,11 @@ class Tasks:
         raise RuntimeError(f"the task stays in {self.now(task_id).state!r}")
 
     def before_deadline(self, task_id: bytes) -> None:
-        """Empty blocks, until the next one does what the task's deadline does."""
+        """Make empty blocks until the next one handles the task's deadline."""
         self.world.blocks(self.now(task_id).deadline - self.world.height)
 
     def clear(self, *tasks: bytes) -> None:
-        """Have tasks end in whichever way is open to their customer, and all that they leave behind."""
+        """End tasks in any way that their customer has, and clear all their remains."""
         early = [task_id for task_id in tasks if self.now(task_id).state in CANCELLED]
         self.world.block(*(signed(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early))
         for task_id in tasks:
@@ -259,7 +262,7 @@ class Tasks:
 
 
 def salt_of(bidder: Bidder) -> bytes:
-    """The salt of a bid."""
+    """Return the salt of a bid."""
     return blake2_256(b"bid salt" + bidder.device)
 
 

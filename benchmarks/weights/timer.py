@@ -1,10 +1,12 @@
-"""What a call and a hook really take, in nanoseconds of reference time.
+"""The real cost of a call and of a hook, in nanoseconds of reference time.
 
-CPU time of this process is divided by what verifying a signature takes in the same moment, so that figures of a slow or
-busy machine are those of a fast one. A call is charged with all that a block spends for it: decoding, executing, its
-events encoded, and for each entry that it reads or writes what that takes in a full block, where no account lies at
-hand, and the supply rule, the state's tree and the disk look at thousands of entries at once (`Entries`). It is
-executed again and again, on as many states, as in a block whose calls are alike.
+The CPU time of this process is divided by the time of one signature check at the same moment. Figures from a slow or
+busy machine therefore equal those from a fast one.
+
+A call is charged with all its work in a block: decoding, execution, and the encoding of its events. Each entry that it
+reads or writes is charged at its cost in a full block, where no account is in a cache, and where the supply rule, the
+state's tree and the disk handle thousands of entries at once (`Entries`). The call is executed repeatedly on separate
+states, as in a block of similar calls.
 """
 
 import gc
@@ -32,25 +34,25 @@ SIGNATURES = 150
 MESSAGE_BYTES = 110
 REPEATS_MAX, WHILE_SECONDS = 20, 0.002
 ENTRIES = 4_000
-"""About as many accounts as a full block of transfers touches by half."""
+"""Accounts in a sample: about half of those that a full block of transfers touches."""
 
 
 @dataclass
 class Scale:
-    """What a signature takes now: every figure is told in signatures."""
+    """The current cost of a signature check, the unit of every figure."""
 
     claims: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
     seen: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Sign once, verify ever after."""
+        """Sign the messages once. All later checks use these signatures."""
         for number in range(SIGNATURES):
             public, secret = signatures.keypair_from_seed(Scheme.ED25519, blake2_256(bytes([number])))
             message = blake2_256(public) + bytes(MESSAGE_BYTES - 32)
             self.claims.append((public, message, signatures.sign(Scheme.ED25519, public, secret, message)))
 
     def signature_seconds(self) -> float:
-        """CPU seconds of verifying one, by the chain's own verifier."""
+        """Return the CPU seconds of one signature check with the chain's own verifier."""
         started = time.process_time()
         for public, message, signature in self.claims:
             if not signatures.verify(Scheme.ED25519, public, message, signature):
@@ -60,7 +62,10 @@ class Scale:
         return taken
 
     def least(self, rounds: int, once: Callable[[], float]) -> float:
-        """The least that `once` says, in nanoseconds of reference time for CPU seconds: whoever else runs only adds."""
+        """Return the minimum of `once`, converted from CPU seconds to reference nanoseconds.
+
+        Other load can only add time.
+        """
         found, signature = [], []
         gc.collect()
         gc.disable()
@@ -74,7 +79,7 @@ class Scale:
 
 
 class CountedReads:
-    """A state whose reads are counted, those apart that every extrinsic or every block makes (`is_counted`)."""
+    """A state that counts reads, except for those that every extrinsic or every block makes (`is_counted`)."""
 
     def __init__(self, below: StateReader, apart: bytes = b"") -> None:
         self.below = below
@@ -82,27 +87,27 @@ class CountedReads:
         self.count = 0
 
     def get(self, key: bytes, /) -> bytes | None:
-        """As below."""
+        """Return the value of the state below."""
         self.count += self.is_counted(key)
         return self.below.get(key)
 
     def is_counted(self, key: bytes) -> bool:
-        """Not the signer's account, which the extrinsic has touched, nor values that the whole block has one of."""
+        """Return False for the signer's account, already read by the extrinsic, and for a block's single values."""
         return len(key) > ITEM_PREFIX_BYTES and key != self.apart
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """As below."""
+        """Return the keys of the state below."""
         return self.below.keys(prefix, start)
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What an entry takes in a full block beyond the call's own work, in reference nanoseconds."""
+    """The cost of an entry in a full block beyond the call's own work, in reference nanoseconds."""
 
     read: float
-    """To be fetched from memory that nobody has looked at lately."""
+    """The fetch from memory outside of the caches."""
     write: float
-    """Encoding, the supply rule, its leaf and its share of the branches above, the disk."""
+    """Encoding, the supply rule, the leaf with its share of the branches above, and the disk."""
 
 
 class Meter:
@@ -115,7 +120,7 @@ class Meter:
         self.entries = Entries(self._read_cost(), self._write_cost())
 
     def call(self, origin: Origin, call: Call, rounds: int = ROUNDS, *, has_time: bool = True) -> float:
-        """Reference nanoseconds of a call that succeeds in the next block of the world."""
+        """Return the reference nanoseconds of a call that succeeds in the world's next block."""
         execution = self.world.begin(has_time=has_time)
         state, _ = self.world.layered(execution.bound.overlay.changes())
         left = execution.bound.mandatory_left
@@ -138,7 +143,7 @@ class Meter:
         return self._least(rounds, begin, work)
 
     def hooks(self, kind: str, rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
-        """Of each pallet's hook in the next block: reference nanoseconds, and what it says that it weighed."""
+        """Return the reference nanoseconds and the reported weight of each pallet's hook in the next block."""
         taken: dict[str, list[float]] = {}
         said: dict[str, float] = {}
         for _ in range(rounds):
@@ -149,7 +154,7 @@ class Meter:
         return {name: (min(found), said[name]) for name, found in taken.items()}
 
     def _least(self, rounds: int, begin: Callable[[], Bound], work: Callable[[Bound], None]) -> float:
-        """The least of several rounds, each of executions one after the other for a while, as calls of a block are."""
+        """Return the minimum of several rounds. A round runs the work repeatedly, like the calls of a block."""
         first = begin()
         started = time.process_time()
         work(first)
@@ -164,7 +169,7 @@ class Meter:
         return min(found)
 
     def _once(self, states: Sequence[Bound], work: Callable[[Bound], None]) -> float:
-        """Reference nanoseconds of some work, done on each of these states, entries included; the mean."""
+        """Return the mean reference nanoseconds of the work over these states, with the cost of entries."""
         last = states[-1]
         reader = last.overlay.reader
         assert isinstance(reader, CountedReads), "reads are counted"
@@ -203,7 +208,7 @@ class Meter:
         return real, said[0].ref_time / 1_000 if said[0] is not None else 0.0
 
     def _read_cost(self) -> float:
-        """Of accounts that lie apart, over what those take that were read a moment ago."""
+        """Return the extra cost of reading distant accounts over recently read ones."""
         world, scale = self.world, self.scale
         chosen = world.chance.sample(world.accounts, ENTRIES)
 
@@ -220,7 +225,7 @@ class Meter:
         return max(0.0, apart - at_hand) * self.unit
 
     def _write_cost(self) -> float:
-        """Of accounts in a block that changes very many: afterwards they are as they were."""
+        """Return the cost of writing an account in a block that changes very many. The accounts end unchanged."""
         world, found = self.world, []
         for _ in range(ROUNDS):
             chosen = world.chance.sample(world.accounts, ENTRIES)
@@ -230,7 +235,7 @@ class Meter:
         return min(found)
 
     def _rewritten(self, accounts: list[bytes], change: int) -> float:
-        """The nonce of all of these moves; reference nanoseconds of each."""
+        """Change the nonce of all accounts. Return the reference nanoseconds of each."""
         world = self.world
         bound = world.now()
         account = bound[System].account

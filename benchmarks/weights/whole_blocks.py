@@ -1,10 +1,10 @@
-"""Whole blocks at their limit, from their bytes to the disk, in the one thread of a node that imports them.
+"""Whole blocks at their limit, from their bytes to the disk, in the one thread of an importing node.
 
-Signatures are answered, as by the worker that has checked them; what they take the worker is a figure of its own. Real
-over declared, and real as a share of a slot, both in reference time.
+Signatures count as valid, because a worker has checked them. The worker's time is a separate figure. Figures are real
+over declared weight, and the real cost as a share of a slot, both in reference time.
 
-Calls that come in by thousands are measured in thousands, as is the base of an extrinsic: what a full block of them
-takes over an empty one, shared out. Such are the plain transfers, and what a batch adds to each call in it.
+Calls that come by thousands are measured by thousands, and so is the base of an extrinsic: the cost of a full block
+above an empty one, divided by the count. These are the plain transfers, and the cost of each call in a batch.
 """
 
 import gc
@@ -44,24 +44,24 @@ from simulation.chains.market_chain import OGPU, signed
 
 SLOT_NANOSECONDS = 1_000_000_000
 SHARE_MAX = 0.75
-"""Of a slot, that a block at its limit may take."""
+"""The highest permitted share of a slot for a block at its limit."""
 ROUNDS, BASE_ROUNDS, BASE_COUNT = 5, 7, 3_000
 BLOCK_SLACK_NANOSECONDS = 20_000_000
-"""So much the bytes of the longest block take, which are hashed and stored: lengths have a limit of their own."""
+"""The time for hashing and storing the longest block's bytes. Block length has a limit of its own."""
 BATCH = 400
 RACES = 12
 REMARK_BYTES = 64 * 1024
 DRAWN_AT_LAST = 600
-"""Units, about, that come in when nearly all have."""
+"""The approximate number of units that come in last, after nearly all others."""
 KEPT_BACK = 50_000
-"""Grains: pay the fee of a transfer, and leave less than an account lives on."""
+"""Grains left for the fee of a transfer. The remainder is below the existential deposit."""
 KEEP_ALIVE, ALLOW_DEATH = "Balances.transfer_keep_alive", "Balances.transfer_allow_death"
 Offer = tuple[Actor, Call]
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A block that is full, what it weighs, and how many extrinsics are in it."""
+    """A full block, its declared weight, and its number of extrinsics."""
 
     raw: bytes
     declared: float
@@ -70,17 +70,17 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a block took, and how many extrinsics were in it."""
+    """The real cost of a block, and its number of extrinsics."""
 
     real: float
     count: int
 
 
 class WholeBlocks(MarketCases):
-    """Blocks of one kind of extrinsic each, filled to the limit."""
+    """Full blocks, each with one kind of extrinsic."""
 
     def measure(self) -> None:
-        """All of them, the one with 4,096 open units last."""
+        """Measure all of them. The block with 4,096 open units is the last."""
         self._base()
         self._plain_transfers()
         self._calls_of_batches()
@@ -90,7 +90,7 @@ class WholeBlocks(MarketCases):
         self._open_units()
 
     def _base(self) -> None:
-        """What an empty block takes, and each extrinsic besides its call: the difference that thousands make."""
+        """Measure an empty block, and an extrinsic's base: the extra cost of thousands, divided by their number."""
         found = self.found
         empty = self._taken(self._filled(()), BASE_ROUNDS)
         nothing = System.remark(remark=b"")
@@ -100,7 +100,7 @@ class WholeBlocks(MarketCases):
         found.figures["extrinsics_of_nothing"] = filled.count
 
     def _plain_transfers(self) -> None:
-        """The rows of transfers: to accounts that lie apart in memory, to new ones, and such as end a sender's own."""
+        """Measure the rows of transfers: to uncached accounts, to new ones, and those that end the sender's account."""
         taken = (
             self._case("transfers", self._transfers()),
             self._case("transfers to new accounts", self._transfers(is_new=True)),
@@ -111,10 +111,11 @@ class WholeBlocks(MarketCases):
         rows[KEEP_ALIVE], rows[ALLOW_DEATH] = alive, max(alive, ended)
 
     def _calls_of_batches(self) -> None:
-        """What each call in a batch takes besides its row, which for transfers is what one beside its extrinsic takes.
+        """Measure the cost of each call in a batch beyond its row.
 
-        It takes more in a batch: a transfer by itself shares branches of the tree, and of the disk's work, with its
-        sender's account, which its extrinsic has written. `batch` does most for each call, of the three.
+        For a transfer, the row is its cost beside its extrinsic. A transfer in a batch costs more. A transfer outside
+        of a batch shares the tree's branches and disk work with its sender's account, which its extrinsic has written.
+        Of the three batch calls, `batch` does the most for each call.
         """
         name, rows = "batches of transfers", self.found.rows
         taken = (
@@ -126,7 +127,7 @@ class WholeBlocks(MarketCases):
             rows[f"Utility.{batch} call"] = max(LEAST_NANOSECONDS, each)
 
     def _each(self, taken: Taken) -> float:
-        """What each extrinsic of a block took besides its base."""
+        """Return the cost of each extrinsic of a block beyond its base."""
         rows = self.found.rows
         return (taken.real - rows["block"]) / taken.count - rows["extrinsic"]
 
@@ -146,13 +147,13 @@ class WholeBlocks(MarketCases):
         return zip(self.world.senders, self._transfer_calls(is_new=is_new), strict=False)
 
     def _transfer_calls(self, *, is_new: bool) -> Iterator[Call]:
-        """To nobody twice."""
+        """Return transfers, each to a different account."""
         chance, accounts = self.world.chance, self.world.accounts
         found = (chance.randbytes(32) for _ in accounts) if is_new else chance.sample(accounts, len(accounts))
         return (Balances.transfer_keep_alive(dest=dest, value=OGPU // 100) for dest in found)
 
     def _last_transfers(self) -> Iterator[Offer]:
-        """Who holds nothing sends all but what is too little to live on, which burns."""
+        """Yield transfers of all funds except for dust below the existential deposit, which burns."""
         account = self.world.now()[System].account
         for sender in self.world.senders:
             data = account[sender.stash].data
@@ -166,7 +167,7 @@ class WholeBlocks(MarketCases):
         return ((sender, Utility.batch(calls=calls)) for sender, calls in zip(self.world.senders, each, strict=False))
 
     def _batches_of_validate(self) -> Iterator[Offer]:
-        """Somebody who is a candidate already offers other keys, over and over."""
+        """Yield batches in which a candidate offers other keys again and again."""
         stake = self.world.now()[TrustStake]
         candidates = [actor for actor in self.world.senders if stake.candidates[actor.stash] is not None]
         for actor in candidates:
@@ -178,7 +179,7 @@ class WholeBlocks(MarketCases):
         return ((sender, remark) for sender in self.world.senders)
 
     def _reveals(self) -> None:
-        """Every race that its budget admits is settled by the block's attestations, and transfers take the rest."""
+        """Measure a block whose attestations settle every race within its budget. Transfers fill the rest."""
         world, races = self.world, self.races
         count = RACES
         units = races.drawn(RACED, count)
@@ -189,7 +190,7 @@ class WholeBlocks(MarketCases):
         world.block(signed(Unsigned(), call))
 
     def _open_units(self) -> None:
-        """As many open units as there can be, slots stirred, draws due; transfers take the rest."""
+        """Measure the most open units, with stirred slots and due draws. Transfers fill the rest."""
         world, races = self.world, self.races
         while self._open() < UNITS_OPEN_MAX - DRAWN_AT_LAST:
             world.block(self._posts(PRICEY))
@@ -208,7 +209,7 @@ class WholeBlocks(MarketCases):
         return self.world.now()[InferenceMarket].open_unit_count.get()
 
     def _posts(self, service: int) -> Step:
-        """A step: units are posted until the market takes no more, in this block or ever."""
+        """Return a step that posts units until the market accepts no more in this block or at all."""
         terms = self.races.terms(1, OGPU)
 
         def step(bound: Bound) -> None:
@@ -222,7 +223,10 @@ class WholeBlocks(MarketCases):
         return step
 
     def _filled(self, offers: Iterable[Offer], attach: Call | None = None) -> Filled:
-        """The next block, with as many of the offers as it takes; they are signed, and not checked here."""
+        """Return the next block with as many of the offers as fit.
+
+        They are signed, and the signatures are not checked here.
+        """
         world = self.world
         authoring = Authoring(world.runtime, world.storage, world.trie, world.hash_of(world.height), world.digest())
         authoring.inherent(world.time())
@@ -245,12 +249,15 @@ class WholeBlocks(MarketCases):
         return Filled(BLOCK.encode(Block(header, built.extrinsics)), declared, count)
 
     def _taken(self, filled: Filled, rounds: int = ROUNDS) -> float:
-        """Reference nanoseconds from the block's bytes to the disk."""
+        """Return the reference nanoseconds from the block's bytes to the disk."""
         scale = self.found.meter.scale
         return scale.least(rounds, lambda: self._once(filled))
 
     def _once(self, filled: Filled) -> float:
-        """CPU seconds of the importing thread: LevelDB tidies up after earlier blocks in another, whenever it will."""
+        """Return the CPU seconds of the importing thread.
+
+        LevelDB compacts earlier blocks in another thread at any time, so that thread is not counted.
+        """
         world = self.world
         gc.collect()
         started = time.thread_time()

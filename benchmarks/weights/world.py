@@ -1,7 +1,7 @@
-"""The chain on which weights are measured: 100,000 accounts over a real database, 128 validators who all provide.
+"""The chain for weights: 100,000 accounts over a real database, and 128 validators that are all providers.
 
-Blocks are executed, made final and written as a node does it, their seals and certificates apart. What is measured
-happens in a block that is begun and thrown away, so the order of measurements does not matter.
+The world executes, finalises and writes blocks like a node, without seals and certificates. A measurement runs in a
+block that is begun and discarded, so the order of measurements does not matter.
 """
 
 import random
@@ -37,10 +37,10 @@ Step = Callable[[Bound], None]
 
 
 class World:
-    """The chain, its newest state on the disk and its tree, and who lives there."""
+    """The chain, its newest state on disk with the state's tree, and its actors."""
 
     def __init__(self, folder: Path, accounts: int = ACCOUNTS, senders: int = SENDERS, seed: int = 1) -> None:
-        """In an empty folder."""
+        """Create the chain in an empty folder."""
         self.chance = random.Random(seed)
         self.validators = [Actor(f"validator {number}") for number in range(VALIDATORS)]
         self.senders = [Actor(f"sender {number}") for number in range(senders)]
@@ -63,11 +63,11 @@ class World:
         self.storage.close()
 
     def now(self) -> Bound:
-        """The newest state, to read."""
+        """Return the newest state for reading."""
         return self.runtime.at(self.storage)
 
     def begin(self, author: Actor | None = None, *, has_time: bool = True) -> BlockExecution:
-        """The next block, its hooks run and its time set."""
+        """Return the next block, after its hooks and the inherent of its time."""
         number, parent = self.height + 1, self.hash_of(self.height)
         execution = BlockExecution(self.runtime, self.storage, number, parent, self.digest(author))
         if has_time:
@@ -75,11 +75,11 @@ class World:
         return execution
 
     def time(self) -> Call:
-        """The inherent of the next block that says when it is."""
+        """Return the next block's inherent with its time."""
         return Timestamp.set(now=(FIRST_SLOT + self.height + 1) * SLOT_MS)
 
     def block(self, *steps: Step, author: Actor | None = None) -> None:
-        """One block: hooks, then the steps; it is final on the disk at once."""
+        """Make one block: hooks, then the steps. It is final on disk at once."""
         execution = self.begin(author)
         for step in steps:
             step(execution.bound)
@@ -87,29 +87,29 @@ class World:
         execution.bound.overlay.release()
 
     def blocks(self, count: int) -> None:
-        """So many empty blocks."""
+        """Make `count` empty blocks."""
         for _ in range(count):
             self.block()
 
     def commit(self, changes: Changes) -> None:
-        """Make what a block changed the newest state."""
+        """Commit a block's changes as the newest state."""
         self.trie = self.trie.updated(changes)
         self.height += 1
         self.storage.commit_final([FinalEntry(self.next_stored(), changes, None)])
         self.storage.rest_on(self.trie)
 
     def next_stored(self, body: bytes = b"") -> StoredBlock:
-        """The next block of the database, as far as that cares."""
+        """Return the next block for the database, with only the fields that it needs."""
         height = self.storage.head_height + 1
         return StoredBlock(height, blake2_256(b"stored" + height.to_bytes(4, "little")), b"", body)
 
     def layered(self, changes: Changes) -> tuple[DiffLayer, Trie]:
-        """The state of a block of which so much has happened, and its tree."""
+        """Return the state and tree of a block after these changes."""
         trie = self.trie.updated(changes)
         return DiffLayer(self.storage, changes, trie), trie
 
     def digest(self, author: Actor | None = None) -> Digest:
-        """The next block's, without seal: everything that its height asks for."""
+        """Return the next block's digest without seal, with all items required at its height."""
         number, bound, reached = self.height + 1, self.now(), self.height
         who = author or self.validators[number % len(self.validators)]
         final = (reached, self.hash_of(reached)) if reached > bound[Beacon].final_height() else None
@@ -117,11 +117,11 @@ class World:
         return digest_of(bound, number, who.stash, FIRST_SLOT + number, output, final)
 
     def hash_of(self, height: int) -> bytes:
-        """A block's id."""
+        """Return a block's id."""
         return self.genesis if height == 0 else blake2_256(b"block" + height.to_bytes(4, "little"))
 
     def unit(self, unit_id: bytes) -> Unit:
-        """A unit as it stands."""
+        """Return a unit's current state."""
         unit = self.now()[InferenceMarket].units[unit_id]
         assert unit is not None
         return unit

@@ -1,7 +1,9 @@
 """LiteSVM (Solana's virtual machine in process, Rust, from the package `solders`): transfers one after the other.
 
-Run by `make peers` with the Python of .venv-peers, which has no package of ours: python litesvm.py TRANSFERS SENDERS
-Prints one JSON object.  Signatures are checked, as Solana checks them; there is no block, no trie and no disk.
+`make peers` runs it with the Python of .venv-peers, which has no package of this project: python litesvm.py TRANSFERS
+SENDERS
+
+It prints one JSON object. LiteSVM checks signatures as Solana does. It has no block, no trie and no disk.
 """
 
 import json
@@ -22,7 +24,7 @@ VALUE = 10**6
 
 
 def main(transfers: int, senders: int) -> None:
-    """Sign all, then execute all while the clock runs, then look at what the receivers have."""
+    """Sign all transfers, then execute all with the clock running, then check the receivers' balances."""
     chain = LiteSVM()
     keys = [Keypair() for _ in range(senders)]
     receivers = [Pubkey.new_unique() for _ in range(senders)]
@@ -52,7 +54,10 @@ def main(transfers: int, senders: int) -> None:
 
 
 def _signed(key: Keypair, receiver: Pubkey, number: int, recent: Hash) -> Transaction:
-    """Amounts differ, because two equal transfers after the same block are one transaction to Solana."""
+    """Return a signed transfer.
+
+    Amounts differ, because Solana treats two equal transfers after one block as one transaction.
+    """
     parameters = TransferParams(from_pubkey=key.pubkey(), to_pubkey=receiver, lamports=VALUE + number)
     return Transaction([key], Message.new_with_blockhash([transfer(parameters)], key.pubkey(), recent), recent)
 

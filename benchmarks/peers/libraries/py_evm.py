@@ -1,8 +1,9 @@
-"""py-evm (the Ethereum Foundation's machine in Python): a chain that imports blocks of transfers, as a node that syncs.
+"""py-evm (the Ethereum Foundation's machine in Python): a chain imports blocks of transfers, as a syncing node does.
 
-Run by `make peers` with the Python of .venv-peers, which has no package of ours: python py_evm.py BLOCKS EACH
-Prints one JSON object.  One chain makes the blocks, another imports them from their bytes: senders are recovered from
-signatures by coincurve (libsecp256k1), and state lies in memory, in a Merkle-Patricia trie.
+`make peers` runs it with the Python of .venv-peers, which has no package of this project: python py_evm.py BLOCKS EACH
+
+It prints one JSON object. One chain makes the blocks, and another imports them from their bytes. coincurve
+(libsecp256k1) recovers senders from signatures. The state is a Merkle-Patricia trie in memory.
 """
 
 import json
@@ -28,7 +29,7 @@ GENESIS_TIME = 1_700_000_000
 
 
 def main(blocks: int, each: int) -> None:
-    """Each block holds one transfer of each of `each` senders."""
+    """Run blocks with one transfer from each of `each` senders."""
     senders = [PrivateKey((number + 1).to_bytes(32, "big")) for number in range(each)]
     receivers = [(FIRST_RECEIVER + number).to_bytes(20, "big") for number in range(each)]
     made = _made(blocks, senders, receivers)
@@ -52,7 +53,7 @@ def main(blocks: int, each: int) -> None:
 
 
 def _chain(senders: list[Any]) -> Any:
-    """A chain of its own over an empty database, without proof of work."""
+    """Return a separate chain over an empty database, without proof of work."""
     rules = MiningChain.configure(
         __name__="Transfers",
         chain_id=CHAIN,
@@ -69,7 +70,7 @@ def _chain(senders: list[Any]) -> Any:
 
 
 def _made(blocks: int, senders: list[Any], receivers: list[bytes]) -> list[bytes]:
-    """The bytes of blocks full of transfers."""
+    """Return the bytes of blocks full of transfers."""
     chain, made = _chain(senders), []
     for nonce in range(blocks):
         signed = []
