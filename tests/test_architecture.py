@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md shows the house as the imports have it, and every file is found from it."""
+"""ARCHITECTURE.md shows the imports between the rooms, and leads to every file."""
 
 import ast
 import re
@@ -41,7 +41,7 @@ def test_every_room_stands_on_the_map(modules: dict[str, Module]) -> None:
 
 
 def test_no_tool_needs_the_tests() -> None:
-    """What tests and tools share has a room of its own: a tool runs without the tests on its path."""
+    """Code shared by tests and tools has its own room, so that a tool runs without the tests on its path."""
     of_tests = {path.stem for path in (ROOT / "tests").rglob("*.py")}
     tools = [
         path for folder in ("simulation", "scripts", "benchmarks", "devnet") for path in (ROOT / folder).rglob("*.py")
@@ -59,7 +59,7 @@ def imported_from(path: Path) -> set[str]:
 
 
 def test_paths_in_the_map_and_in_the_answers_exist() -> None:
-    """Everything that stands in backticks and looks like a path of the repository is there."""
+    """Every path of the repository in backticks exists."""
     paths = re.findall(r"`((?:[\w.]+/)+[\w.]*)`", TEXT)
     assert paths
     assert [path for path in paths if not (ROOT / path).exists() and not path.startswith("out/")] == []

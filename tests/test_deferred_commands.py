@@ -1,4 +1,4 @@
-"""Every command line prints its help without the programs behind its commands, and says the same as they do."""
+"""Every command line prints its help without loading its commands, with the same text as they have."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The determinism check finds every planted violation, and leaves right code alone."""
+"""The determinism check finds every planted violation, and accepts right code."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The documents speak of what is there: links lead somewhere, and named make targets exist."""
+"""The documents' references: links lead to existing pages, and named make targets exist."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The distribution: package names that clash with nobody's, locks with a hash for everything, a light wallet."""
+"""The distribution: package names without clashes, locks with a hash for everything, a light wallet."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Every room says what is in it: its docstring lists its files, in an order in which they can be read."""
+"""Every package's docstring lists its files, in a possible reading order."""
 
 import ast
 import re
@@ -33,13 +33,13 @@ def inhabitants(room: Path) -> set[str]:
 
 @cache
 def imports_of(path: Path) -> list[ast.ImportFrom]:
-    """The imports of a file, which stands in several rooms."""
+    """Return the imports of a file, cached, because it is in several packages."""
     tree = ast.parse(path.read_text())
     return [node for node in statements(tree) if isinstance(node, ast.ImportFrom) and node.module]
 
 
 def imported(room: Path, name: str) -> set[str]:
-    """What a file or room inside a room imports from its siblings."""
+    """Return the imports of a module or subpackage from its siblings."""
     package = ".".join(room.relative_to(ROOT).parts) + "."
     paths = [room / f"{name}.py"] if (room / f"{name}.py").exists() else sorted((room / name).rglob("*.py"))
     found = set()
@@ -52,7 +52,7 @@ def imported(room: Path, name: str) -> set[str]:
 
 
 def disorder(room: Path) -> list[str]:
-    """What is wrong with the list of a room."""
+    """Return the errors in a package's list."""
     names = listed(room)
     wrong = [f"{name} is not listed, or not there" for name in sorted({*names} ^ inhabitants(room))]
     if len(names) != len({*names}):

@@ -1,4 +1,4 @@
-"""The style of the house as a test: short files, short functions, every module says what it is for."""
+"""The code style as a test: short files, short functions, and a docstring for every module."""
 
 import ast
 import re

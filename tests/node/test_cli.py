@@ -1,4 +1,4 @@
-"""The command line, without starting a node: specs, keys, purge, and what it says about mistakes."""
+"""The command line without a started node: specifications, keys, purge, and messages about mistakes."""
 
 from __future__ import annotations
 

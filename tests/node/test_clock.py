@@ -1,4 +1,4 @@
-"""The time that never goes back, and that no jump of the system's clock carries away."""
+"""A monotonic clock that follows no jump of the system's clock."""
 
 import pytest
 
@@ -17,7 +17,7 @@ class Machine:
         )
 
     def after(self, ms: int) -> int:
-        """What the clock says so much later, counted from the true time."""
+        """Return the clock's error after this time."""
         for _ in range(100):
             self.steady += ms // 100
             self.clock.now_ms()

@@ -1,4 +1,4 @@
-"""Garbage is searched for in the middle of a slot, a little at a time."""
+"""Garbage collection runs in the middle of a slot, in small parts."""
 
 import gc
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ QUIET, BUSY = 400, 950
 
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The generations that were searched; there is always something to find."""
+    """Record the collected generations. There is always garbage."""
     found: list[int] = []
     monkeypatch.setattr(gc, "get_count", lambda: (YOUNG_MIN, 0, 0))
     monkeypatch.setattr(gc, "collect", found.append)

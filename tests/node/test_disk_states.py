@@ -1,4 +1,4 @@
-"""Every state in which a crash, a purge, a detour or a clock can leave the disk: the validator starts, and goes on."""
+"""Every state of the disk after a crash, a purge, a detour or a clock jump: the validator starts, and continues."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Machinery:
         self.node: Node | None = None
 
     def boot(self, *, is_validator: bool = True) -> Node:
-        """Start from what is on the disk."""
+        """Start from the disk."""
         self.node = Node(
             Config(
                 "dev", self.folder, "test", is_validator=is_validator, dev_account="Alice" if is_validator else None,
@@ -75,13 +75,13 @@ class Machinery:
 
     @property
     def height(self) -> int:
-        """Of the last final block."""
+        """Return the height of the last final block."""
         assert self.node is not None
         return self.node.chain.final.facts.height
 
     @property
     def sign_state(self) -> Path:
-        """What its only key has signed."""
+        """Return the sign-state of its only key."""
         (found,) = self.folder.rglob("sign-states/*")
         return found
 
@@ -103,7 +103,7 @@ def machinery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machi
 
 
 def goes_on(machinery: Machinery, blocks: int = 2) -> bool:
-    """Whether more becomes final within a few seconds."""
+    """Return True if more blocks become final within a few seconds."""
     before = machinery.height
     machinery.pass_seconds(6)
     return machinery.height >= before + blocks
@@ -181,7 +181,7 @@ def test_a_purged_validator_with_an_open_vote_starts_and_signs_nothing(machinery
 
 @pytest.mark.parametrize("copied_after_s", [3, 62])  # in the epoch before, and in the same one
 def test_an_older_database_put_back_starts_and_signs_nothing(copied_after_s: int, machinery: Machinery) -> None:
-    """Beside it lie a sign-state, a preference and certificates of rounds that it knows nothing of."""
+    """Beside it are a sign-state, a preference and certificates of rounds that it does not know."""
     node = machinery.boot()
     machinery.pass_seconds(copied_after_s)
     machinery.kill()
@@ -204,7 +204,7 @@ def test_an_older_database_put_back_starts_and_signs_nothing(copied_after_s: int
 
 
 def test_a_detour_as_a_full_node_leaves_no_open_vote_behind(machinery: Machinery) -> None:
-    """Without its key the node learns more final blocks; then it votes again."""
+    """Without its key the node learns more final blocks, and then votes again."""
     machinery.boot()
     machinery.pass_seconds(4)
     sign_state = machinery.sign_state

@@ -1,4 +1,4 @@
-"""Small files: whole on the disk, or the old one."""
+"""Small files: either the complete new file is on the disk, or the old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ogpu-node genesis check`: every inequality with its numbers, and the one that fails by name."""
+"""`ogpu-node genesis check`: every inequality with its numbers, and a failing one by name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real nodes over real libp2p: one that joins learns of the sets, and how far the chain is, before it has blocks."""
+"""Real nodes over real libp2p: a joining one learns the sets and the chain's height before it has blocks."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_a_joiner_follows_sets_that_elections_change(tmp_path: Path) -> None:
 
 
 def address_of(node: NodeProcess) -> str:
-    """Where a node with the boot key listens."""
+    """Return the listening address of a node with the boot key."""
     return f"/ip4/127.0.0.1/tcp/{node.port}/p2p/{identity_from_seed(BOOT_SEED).peer_id}"
 
 
 def proven_by(node: NodeProcess) -> list[tuple[int, int]]:
-    """Epochs and heights that a node said are proven, in order."""
+    """Return the epochs and heights in a node's proof messages, in order."""
     said = node.log.read_text() if node.log.exists() else ""
     return [(int(epoch), int(height)) for epoch, height in PROVEN.findall(said)]

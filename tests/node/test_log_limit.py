@@ -1,4 +1,4 @@
-"""A flood of causes for lines in the log makes few lines, and says how many it left out."""
+"""A flood of log messages makes few lines, with the number of the omitted ones."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The loop with the real machine, chain and disk; the network and its peers are played."""
+"""The loop with the real machine, chain and disk. The network and its peers are scripted."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_block_that_another_machine_seals_with_this_key_silences_this_one(alic
 
 
 def test_own_blocks_of_a_past_that_its_sign_state_forgot_are_no_alarm(tmp_path: Path) -> None:
-    """A node that lost database and sign-states reads what its key sealed long ago."""
+    """A node that lost database and sign-states reads old blocks sealed by its own key."""
     past, blocks = Maker(tmp_path / "past"), list[ExecutedBlock]()
     for _ in range(3):
         blocks.append(past.make(blocks[-1].facts.id if blocks else None))
@@ -373,7 +373,7 @@ def test_a_new_peer_is_told_where_this_node_stands(alice: Stage) -> None:
 
 
 def deliver(sender: Stage, receiver: Stage, sender_name: str, receiver_name: str) -> int:
-    """Hand what one node has sent to the other; how many messages."""
+    """Carry one node's messages to the other. Return their number."""
     sent, sender.transport.sent = sender.transport.sent, []
     for peer, kind, payload in sent:
         if peer == receiver_name:

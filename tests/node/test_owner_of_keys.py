@@ -1,4 +1,4 @@
-"""`ogpu-node key rotate --owner`: the stash is named as everywhere else, and keys are made for nobody else."""
+"""`ogpu-node key rotate --owner`: the stash has the usual forms, and keys are made only for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process of a node: what --log may say, and what is the reason when everything ends."""
+"""The process of a node: the values of --log, and the reported reason of its end."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_of_all_that_ends_the_node_error_is_the_reason() -> None:
     ],
 )
 def test_a_file_is_the_reason_where_no_node_error_is(cause: OSError, kind: type[NodeError]) -> None:
-    """What goes wrong because of it, as the node ends, is none."""
+    """Later errors that follow from it, while the node ends, are not reported."""
     with pytest.raises(kind) as raised, node_error_first():
         raise BaseExceptionGroup("all", [AttributeError(), BaseExceptionGroup("inner", [cause])])
     assert str(cause.filename or cause.strerror) in str(raised.value)

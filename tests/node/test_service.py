@@ -1,4 +1,4 @@
-"""A node as it is put together: the clock by which its peers pay."""
+"""A node as it is assembled: the clock by which its peers are charged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node of a live chain that was away, slept, or is given a checkpoint: what it does, and what it leaves as it is."""
+"""A node of a live chain after absence or sleep, or with a checkpoint: its actions, and its untouched files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LiveNode:
                 self.node.loop.feed(ev.Tick())
 
     def head(self) -> tuple[int, bytes]:
-        """What its database says while it does not run."""
+        """Return the head in its database while it does not run."""
         storage = Storage(self.paths.database, free_bytes_floor=0)
         try:
             return storage.head_height, storage.head_id
@@ -71,7 +71,7 @@ class LiveNode:
 
 
 def status_of(node: Node) -> NodeStatus:
-    """What it tells of itself."""
+    """Return its status."""
 
     async def told() -> NodeStatus:
         return node.feed.stream.status()
@@ -88,7 +88,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
 
 
 def signed_by(paths: Paths) -> bytes:
-    """What the node's only key has signed."""
+    """Return the sign-state of the node's only key."""
     (file,) = paths.sign_states.iterdir()
     return file.read_bytes()
 

@@ -1,4 +1,4 @@
-"""While a long block waits for its import, votes do not wait for the turns that others get meanwhile."""
+"""While a long block waits for its import, votes do not wait for other work."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Roots do not depend on anything but the input: two interpreters with other hash seeds agree, byte for byte."""
+"""Roots depend only on the input: two interpreters with other hash seeds agree, byte for byte."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Formats that must not change unseen: types and storage of the small chain, and published storage keys."""
+"""Pinned formats: types and storage of the small chain, and published storage keys."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Fake devices on one machine: what they may claim together stays below 1.2 times what the machine computes."""
+"""Fake devices on one machine: together they claim less than 1.2 times its real throughput."""
 
 import pytest
 

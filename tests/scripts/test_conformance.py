@@ -1,4 +1,4 @@
-"""Backends that give the same hashes pass, and one bit that differs anywhere does not."""
+"""Backends with equal hashes pass, and one different bit anywhere fails."""
 
 import json
 import sys
@@ -153,7 +153,7 @@ def test_a_backend_that_ends_badly_is_a_failure() -> None:
 
 @pytest.fixture(scope="module")
 def small() -> Any:
-    """Real answers of real backends, of fewer and smaller cases; torch is NumPy under its name."""
+    """Use real answers of real backends, for fewer and smaller cases. torch is NumPy under its name."""
     text, chain = cases.completions()["hot"], cases.chains()["odd"]
     room, crowd = cases.tiles()["room 5a"], cases.crowd()[:3]
     with pytest.MonkeyPatch.context() as patch:

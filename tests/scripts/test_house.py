@@ -1,4 +1,4 @@
-"""What the house's figures count, over small houses that are written here."""
+"""The figures of the code base, over small ones written here."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Planted bugs: the lists are well formed, and a campaign says of each bug what became of it."""
+"""Planted bugs: the lists are well formed, and a campaign reports the fate of each bug."""
 
 from __future__ import annotations
 

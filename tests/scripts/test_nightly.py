@@ -1,4 +1,4 @@
-"""A night goes on after a failure, repeats by its seed and says in its last line what it ran and left out."""
+"""A nightly run continues after a failure, repeats by its seed, and its last line lists the run and skipped steps."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables of docs/parameters.md are those that the code gives."""
+"""The tables of docs/parameters.md equal the code's."""
 
 from scripts.parameter_table import DOCUMENT, TABLE, tables
 

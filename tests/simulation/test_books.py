@@ -1,4 +1,4 @@
-"""Books that follow a chain: a grain too many is found in its block, also where a test puts a state in between."""
+"""Books that follow a chain: an extra grain is found in its block, also after a state that a test inserts."""
 
 import pytest
 
@@ -13,13 +13,13 @@ POST = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(),)))
 
 
 def too_rich(bound: Bound) -> None:
-    """A grain that nobody issued."""
+    """Add a grain that was never issued."""
     bound[Balances].credit(CUSTOMER.stash, 1)
 
 
 @pytest.fixture
 def chain() -> MarketChain:
-    """A chain whose books were counted once."""
+    """Return a chain whose books were counted once."""
     made = MarketChain(named_keys(3))
     made.block(POST)
     return made

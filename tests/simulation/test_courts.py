@@ -1,4 +1,4 @@
-"""The simulation of coalitions before the courts: honest play, some cheats, its books, bars that can be missed."""
+"""The simulation of coalitions before the courts: honest play, some cheats, its books, bars that can fail."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_honest_daemons_appeal() -> None:
 
 
 def seen_of(played: Habit) -> tuple[list[ClaimKind], list[CaseOutcome], list[tuple[PartyFault, int]]]:
-    """What a chain knows of the first unit with a decline in its case: claims, outcome, who was charged how much."""
+    """Return the chain's view of the first unit with a declined racer: claims, outcome, charges."""
     for number in range(12):
         season = Season(Setting(10, 10, played, has_appeals=True, units=12), number, is_audited=False)
         season.play()
@@ -90,7 +90,7 @@ def seen_of(played: Habit) -> tuple[list[ClaimKind], list[CaseOutcome], list[tup
 
 
 def test_a_chain_cannot_tell_an_input_that_comes_late_from_a_decline_without_a_reason() -> None:
-    """So whoever charges the one charges the other: in the first the racer is honest, in the second the coalition's."""
+    """A rule that charges one charges the other: in the first the racer is honest, in the second the coalition's."""
     late, groundless = seen_of(habit("waits")), seen_of(replace(habit("declines"), judges_lie=False))
     assert late == groundless
     assert late == (

@@ -1,4 +1,4 @@
-"""Random steps whose books balance: what is planted is found at once, and a seed repeats."""
+"""Random steps with balanced books: planted errors are found at once, and a seed repeats."""
 
 import json
 import random
@@ -40,14 +40,14 @@ ELSEWHERE = b"e" * 32
 
 @pytest.fixture(scope="module")
 def played() -> Season:
-    """A chain in the middle of its life; no test changes it."""
+    """Return a chain in the middle of its life, which no test changes."""
     season = Season(SEED, 0)
     live(season)
     return season
 
 
 def live(season: Season) -> None:
-    """So many steps, and on until there is of everything that bugs are planted in."""
+    """Make some steps, and more until everything exists that bugs are planted in."""
     for steps in range(STEPS, 10 * STEPS, 50):
         season.play(steps)
         if next(iter(season.runtime.at(season.state)[TrainingMarket].open_auctions.keys()), None) is not None:
@@ -248,7 +248,7 @@ def kept(changes: Changes) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("name", ["remark", "remark_with_event"])
 def test_a_grain_from_a_call_stops_the_run_at_that_step(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The call gives somebody a grain: the run ends with the first step that it succeeds in."""
+    """The call creates a grain. The run ends with the first step in which it succeeds."""
     season = Season(SEED, 4)
     method = season.runtime.method("System", name)
     right = method.function

@@ -1,4 +1,4 @@
-"""What a random run must have shown, and what of it is missing: by name."""
+"""The required events of a random run, and the missing ones by name."""
 
 from genesis.chain import PALLETS, VERSION, runtime_of
 from genesis.presets import load_spec
@@ -32,7 +32,7 @@ ALICE = ACTORS[0].stash.account
 
 
 class Novelties(Pallet, index=99):
-    """A pallet of which nobody has told the economy."""
+    """A pallet that the economy does not know."""
 
     hold_reasons = (HoldReason("Novelty", "Nobody knows."),)
 

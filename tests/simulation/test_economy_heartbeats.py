@@ -1,4 +1,4 @@
-"""Signs of life in the economy: a season that is short has some too."""
+"""Signs of life in the economy, also in a short season."""
 
 from simulation.economy.season import Season
 

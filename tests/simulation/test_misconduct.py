@@ -1,4 +1,4 @@
-"""Who plays its part in a batch wrongly: each loses what its formula says, over the real pallets, to the grain.
+"""Misconduct in a batch: each party loses exactly the sum of its formula, over the real pallets, to the grain.
 
 A seeded search: 1,000 batches of each misdeed in `make properties`, a dozen otherwise.
 """
@@ -31,7 +31,7 @@ def test_it_costs_who_does_it_what_the_formula_says_and_nobody_else_anything(nam
 
 
 def test_a_court_that_a_third_of_the_stake_keeps_from_deciding_undoes_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of three of a committee are the customer's, and more than a third of those who are left for a court."""
+    """Two of three in a committee belong to the customer, and more than a third of the rest for a court."""
     stages: list[PartsChain] = []
 
     def kept(seed: str) -> tuple[PartsChain, Random]:

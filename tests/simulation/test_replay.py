@@ -1,4 +1,4 @@
-"""A recorded chain replays alike under other hash seeds, and the replay notices what it is there to notice."""
+"""A recorded chain replays equally under other hash seeds, and the replay notices planted differences."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Random steps and interleavings beside the naive rule, in small; what is planted is found, and a seed repeats."""
+"""Random steps and interleavings against a simple model, in small. Planted errors are found, and a seed repeats."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ SEED, STEPS_PLAYED = 1, 1_200
 
 @pytest.fixture(scope="module")
 def played() -> Season:
-    """A chain in the middle of its life; no test changes it."""
+    """Return a chain in the middle of its life, which no test changes."""
     season = Season(SEED, 0)
     season.play(STEPS_PLAYED)
     return season
@@ -37,7 +37,7 @@ def played() -> Season:
 
 @pytest.fixture(scope="module")
 def young() -> Season:
-    """A chain without slashes so far: nobody lacks a grain."""
+    """Return a chain without slashes so far, in which all grains are present."""
     season = Season(SEED, 2)
     season.play(60)
     assert not season.happened["SlashTaken"]

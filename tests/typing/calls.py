@@ -1,6 +1,6 @@
-"""What the type checker must accept and refuse about pallets: read by mypy, never run.
+"""Code about pallets that the type checker must accept or refuse: checked by mypy, never run.
 
-Every line with an ignore is a mistake that must stay an error: mypy complains about an ignore that is not needed.
+Every line with an ignore is a mistake that must stay an error: mypy reports unused ignores.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ WHO = bytes(32)
 
 @origin
 class Decided(PalletOrigin):
-    """By so many."""
+    """An origin of `number` members."""
 
     ayes: U32
 
@@ -31,7 +31,7 @@ class Typed(Pallet, index=230):
 
     @call(index=0)
     def carry_out(self, origin: Decided | Root, number: U32) -> None:
-        """For a decision."""
+        """Carry out a decision."""
 
 
 def calls_are_data_on_the_class() -> None:
@@ -72,7 +72,7 @@ def origins_of_pallets_have_types(bound: Bound) -> None:
 
 
 def three_keys_have_types(bound: Bound) -> None:
-    """And what is listed under the first of them."""
+    """Check the types of three keys, and of a listing under the first of them."""
     kept = bound[Typed].kept
     assert_type(kept[WHO, 1, 2], bytes | None)
     assert_type(kept.under(WHO), Iterator[tuple[tuple[int, int], bytes | None]])

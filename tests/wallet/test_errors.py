@@ -1,4 +1,4 @@
-"""What goes wrong is said as people say it: no way of Python to write a value gets into a sentence."""
+"""Error messages for people: no message has Python's form of a value."""
 
 import asyncio
 from http import HTTPStatus

@@ -107,7 +107,7 @@ def test_costs_off_the_list_are_refused_before_any_work(cost: ScryptCost, monkey
 
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_an_address_of_another_key_is_noticed(scheme: Scheme) -> None:
-    """The address lies in the clear: swapped, it would receive what the owner believes to be sending to himself."""
+    """The address is in the clear. If exchanged, it would receive money that the owner sends to himself."""
     with pytest.raises(CannotUnlockError):
         keyfile.unlock(KeyFile(keypair_from_suri("//Bob").account, scheme, FILE.sealed, META), "password")
 

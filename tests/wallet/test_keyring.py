@@ -1,4 +1,4 @@
-"""A folder of keys on a real disk: modes, names, refusals, and that nothing is ever overwritten."""
+"""A folder of keys on a real disk: modes, names, refusals, and no overwriting."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Whatever a node answers, a wallet's command ends with one sentence (B11), harmless to the terminal (B10)."""
+"""For any answer of a node, a wallet's command ends with one sentence (B11), harmless to the terminal (B10)."""
 
 from __future__ import annotations
 

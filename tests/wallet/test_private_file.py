@@ -1,4 +1,4 @@
-"""Private files: whole or not there, and nobody else's to read, the folders above them too."""
+"""Private files: complete or absent, and unreadable for others, with the folders above them."""
 
 import errno
 import os
@@ -77,7 +77,7 @@ def test_what_is_opened_by_its_owner_is_its_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("before", "is_closed"), [(0o755, True), (0o700, True), (0o750, True), (0o1777, False)])
 def test_only_a_folder_of_ours_is_closed(tmp_path: Path, before: int, is_closed: bool) -> None:
-    """Whoever names /tmp by mistake must not find it closed to everybody else."""
+    """A user who names /tmp by mistake must not close it for everyone else."""
     folder = tmp_path / "base"
     folder.mkdir()
     folder.chmod(before)

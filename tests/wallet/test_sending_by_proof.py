@@ -1,4 +1,4 @@
-"""What became of an earlier try is read off blocks that a certificate covers: no node hides or invents it (B5)."""
+"""The fate of an earlier submission comes from certified blocks, so no node can hide or invent it (B5)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAY_LESS = Balances.transfer_keep_alive(dest=ALICE.account, value=10**7)
 
 
 class Liar:
-    """Changes what the node answers to one method."""
+    """Changes the node's answers to one method."""
 
     def __init__(self, method: str) -> None:
         self.method = method

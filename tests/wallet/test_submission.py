@@ -1,4 +1,4 @@
-"""Nothing signed leaves before it is meant to (B2), and a call is sent once, whatever happens on the way (B5)."""
+"""Signed calls leave only after consent (B2), and a call is sent once, for any failure on the way (B5)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAY_LESS = Balances.transfer_keep_alive(dest=BOB.account, value=10**7)
 
 
 async def fall_silent(direction: str, message: dict[str, Any], wallet_side: ServerConnection, _: Any) -> bool:
-    """Take the extrinsic, and say nothing of it."""
+    """Take the extrinsic without an answer."""
     if direction != "ask" or message.get("method") != SUBMIT:
         return False
     await wallet_side.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": "a subscription"}))
@@ -258,7 +258,7 @@ def test_b5_another_call_leaves_the_note_of_one_that_may_still_be_sent(tmp_path:
 
 
 def test_b5_earlier_tries_are_finished_in_the_order_of_their_nonces(tmp_path: Path) -> None:
-    """The one behind would wait for the one before it, for ever."""
+    """Otherwise the later one would wait for the earlier one for ever."""
     notes = SentNotes(tmp_path / "sent", bytes(32))
     for nonce in (3, 1, 4, 0, 5, 2):
         with notes.noted(Prepared(bytes([nonce]) * 40, b"call", ALICE.account, nonce, 0, 64, bytes(32))):

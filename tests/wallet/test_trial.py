@@ -1,4 +1,4 @@
-"""Dry runs over the state of a node that lies: a sentence, whatever the node answers, and nothing more."""
+"""Dry runs over the state of a lying node: a clear message for any answer, and nothing more."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ RUNTIME = runtime_of(load_spec("dev"))
 
 
 class LyingNode(RpcConnection):
-    """Answers every question for a stored value with `answer`, or with what `values` has under the key."""
+    """Answers every storage query with `answer`, or with the key's value in `values`."""
 
     def __init__(self, answer: Any = None, values: dict[bytes, bytes] | None = None) -> None:
         self.url = "ws://liar"
@@ -100,7 +100,7 @@ def test_all_parameters_are_one_question() -> None:
 
 
 class ListingNode:
-    """Shows a map of so many entries, and counts what it is asked for."""
+    """Serves a map of `entries` entries, and counts the requests."""
 
     def __init__(self, count: int) -> None:
         self.runtime, self.genesis_hash = RUNTIME, bytes(32)

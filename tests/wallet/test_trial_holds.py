@@ -1,4 +1,4 @@
-"""What a dry run says that calls lock and free: as much as the chain then holds, whoever signed and whose it is."""
+"""A dry run's locked and freed amounts equal the chain's later holds, for any signer and owner."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ from wallet.trial import HeldChange, Trial, attempt
 
 
 def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
-    """What each account holds, by reason."""
+    """Return each account's holds, by reason."""
     bound = chain.chain.now()
     accounts = [account for account, _ in bound[System].account.items()]
     return {(who, str(entry.id)): entry.amount for who in accounts for entry in bound[Balances].holds[who]}
@@ -36,7 +36,7 @@ def tried(chain: TaskChain, signer: bytes, call: Call, fee: int = 0, tip: int = 
 
 
 def made(chain: TaskChain, signer: bytes, call: Call) -> dict[tuple[bytes, str], int]:
-    """What the dry run said of a call, which is then made: in its block as much was locked and freed."""
+    """Return a call's dry run, then make the call and compare the locked and freed amounts."""
     told, before = tried(chain, signer, call), held(chain)
     assert told.refusal is None
     chain.block(signed(signer, call))
@@ -48,7 +48,7 @@ def made(chain: TaskChain, signer: bytes, call: Call) -> dict[tuple[bytes, str],
 
 
 def of(keys: Keys, **reasons: int) -> dict[tuple[bytes, str], int]:
-    """What an account holds more for reasons of the market of tasks."""
+    """Return an account's extra holds for reasons of the market of tasks."""
     return {(keys.stash, f"TrainingMarket.{name}"): grains for name, grains in reasons.items()}
 
 
@@ -103,7 +103,7 @@ def test_changes_stand_by_account_and_reason() -> None:
 
 
 def with_balance(chain: TaskChain, who: bytes, *, free: int, frozen: int) -> None:
-    """Have an account so much, a part of which it may lock and not spend."""
+    """Give an account this balance, with a frozen part that it may lock and not spend."""
     bound = chain.chain.now()
     info = bound[System].account[who]
     bound[System].account[who] = replace(info, data=replace(info.data, free=free, frozen=frozen))

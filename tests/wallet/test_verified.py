@@ -1,4 +1,4 @@
-"""The client that wallets use: the chain it keeps to, and a node that lies on any of the ways there."""
+"""The client of wallets: its bound chain, and a node that lies on any path to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Body = Callable[[PlayedNode, VerifiedClient, Lies], Awaitable[None]]
 
 
 def lying(client: ChainClient) -> Lies:
-    """From now on the answers to methods in this table are changed."""
+    """Change the answers to methods in this table from here on."""
     lies: Lies = {}
     honest = client.rpc.call
 

@@ -1,4 +1,4 @@
-"""Blocks in the name of an own key: those of another machine, and those of this machine's own past."""
+"""Blocks by an own key: those of another machine, and earlier ones of this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN = HeaderRecord(120, b"o" * 32)
 
 
 def signing(folder: Path, *, has_sealed: bool, is_listening: bool = False) -> SigningKey:
-    """A key whose newest header is `OWN`, or one that has sealed nothing; without a file where it listens."""
+    """Return a key whose newest header is `OWN`, or one without headers. A listening key has no file."""
     file = None if is_listening else SignStateFile.create(folder / "state", GENESIS, PAIR.public)
     key = SigningKey(PAIR, file, is_listening=is_listening)
     if has_sealed:

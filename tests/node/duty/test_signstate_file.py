@@ -1,4 +1,4 @@
-"""The sign-state file: on the disk before anything is signed, refuses what contradicts it, survives kill -9."""
+"""The sign-state file: on the disk before any signature, refuses contradictions, survives kill -9."""
 
 from __future__ import annotations
 

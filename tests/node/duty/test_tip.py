@@ -1,4 +1,4 @@
-"""Whether a node has caught up, by the age of its last final block and by its operator's checkpoint."""
+"""The node's catch-up, judged by the age of its last final block and by its operator's checkpoint."""
 
 from __future__ import annotations
 

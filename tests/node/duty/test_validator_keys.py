@@ -1,4 +1,4 @@
-"""The keys at work: which one sits when, proofs for peers, and what is refused."""
+"""The active keys of a node: the key of each epoch, proofs for peers, and refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADER = Header(bytes(32), 1, bytes(32), bytes(32), ())
 
 
 def epochs_of(*seats: Member | None) -> Callable[[int], Epoch | None]:
-    """Epoch by epoch who of this node's sits beside a stranger; an epoch beyond the last one is not determined."""
+    """Return the node's own seats beside a stranger's, epoch by epoch. An epoch beyond the last is undetermined."""
     sets = []
     for number, seat in enumerate(seats):
         members = [Member(b"t" * 32, STRANGER.public, OTHER_VRF.public, 5), *([] if seat is None else [seat])]
@@ -43,7 +43,7 @@ def seat(session: KeyPair, vrf: KeyPair = VRF) -> Member:
 
 
 def made(folder: Path, epochs: Callable[[int], Epoch | None], *, begun: tuple[KeyPair, ...]) -> ValidatorKeys:
-    """A node that holds both keys; those `begun` have a sign-state."""
+    """Return a node that holds both keys. Those in `begun` have a sign-state."""
 
     def file(pair: KeyPair) -> SignStateFile | None:
         path = folder / pair.public.hex()

@@ -1,4 +1,4 @@
-"""What the node answers to the RPC process, within its limits."""
+"""The node's answers to the RPC process, within its limits."""
 
 from __future__ import annotations
 

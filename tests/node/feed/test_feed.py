@@ -141,7 +141,7 @@ def test_every_extrinsic_of_a_frame_counts_for_the_quota(tmp_path: Path, monkeyp
 
 
 def test_a_part_that_is_refused_takes_nothing_back(tmp_path: Path) -> None:
-    """A batch in parts: one that the node had no time for had all of them reported as refused."""
+    """A batch in parts: one part without room made the whole batch appear refused."""
     turns: list[int] = []
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Readers of the feed: everybody gets what is published; who falls behind is cut off and holds nobody back."""
+"""Readers of the feed: each gets all published messages. A slow one is cut off and delays no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question for everybody: never an answer to an older question than one's own, and a pause between two."""
+"""One question for all callers: never an answer to an older question than the caller's, and a pause between two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the node tells of itself."""
+"""The node's messages about itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from node.feed.stream import SYNC_DISTANCE, Stream
 
 
 def view(behind: int, checkpoint: int = 0) -> Any:
-    """A node whose best block is 100, and that has heard of one so much higher."""
+    """Return a node with best block 100 that has heard of one `behind` blocks higher."""
     place = SimpleNamespace(id=b"b" * 32, height=100)
     return SimpleNamespace(
         machine=SimpleNamespace(best=place, final=place),

@@ -171,7 +171,7 @@ def test_proofs_of_recent_final_states(maker: Maker) -> None:
 
 
 def test_the_genesis_keys_are_proved_for_ever(maker: Maker, tmp_path: Path) -> None:
-    """Also by a node whose tries of block 0 are long gone, or that was just started again."""
+    """Also by a node that dropped its tries of block 0, or that was just started again."""
     chain = maker.chain
     block = maker.make()
     chain.finalise((block.facts.id,), maker.certify(block))
@@ -200,7 +200,7 @@ def test_a_state_that_is_not_the_headers_is_refused_at_start(maker: Maker, tmp_p
 
 
 def test_d11_a_node_counts_all_grains_where_it_starts(tmp_path: Path) -> None:
-    """No block does; a state that lost an account has a root as good as any."""
+    """No block does. A state that lost an account still has a valid root."""
     state = genesis_state(SPEC)
     accounts = [key for key in state if key.startswith(runtime_of(SPEC).item(System.account).prefix)]
     del state[accounts[0]]

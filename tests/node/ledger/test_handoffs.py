@@ -1,4 +1,4 @@
-"""Handoffs over a real LevelDB: one for each ended epoch, for ever, and the same answers after a restart."""
+"""Handoffs over a real LevelDB: one for each ended epoch, kept for ever, with the same answers after a restart."""
 
 from __future__ import annotations
 

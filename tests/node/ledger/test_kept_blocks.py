@@ -1,4 +1,4 @@
-"""What of a branch is on the disk, and what of the disk is read for a peer."""
+"""The stored part of a branch, and the blocks that are read from disk for a peer."""
 
 from __future__ import annotations
 

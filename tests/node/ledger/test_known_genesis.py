@@ -1,4 +1,4 @@
-"""Block 0 is worked out once for a database; whatever it follows from is compared at every start (P5)."""
+"""Block 0 is computed once for a database. All its sources are compared at every start (P5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPEC = load_spec("local")
 
 @pytest.fixture
 def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[ChainSpec]:
-    """The specifications whose genesis is worked out, but for the probe."""
+    """Record the specifications whose genesis is computed, except the probe's."""
     found: list[ChainSpec] = []
 
     def counted(spec: ChainSpec) -> dict[bytes, bytes]:
@@ -37,7 +37,7 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[ChainSpec]:
 
 
 def started(path: Path, spec: ChainSpec = SPEC) -> bytes:
-    """Start over this database and stop again; the genesis id."""
+    """Start over this database and stop again. Return the genesis id."""
     chain = open_noted_chain(path, spec, signatures.verify)
     chain.storage.close()
     return chain.genesis
@@ -108,7 +108,7 @@ def test_other_rules_work_it_out_again(
 def test_a_database_of_an_older_layout_works_block_0_out_once_more(
     tmp_path: Path, worked_out: list[ChainSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It kept something else of block 0; no state of block 0 is left to prove it from."""
+    """It stored block 0 in another form, and has no state of block 0 for a proof."""
     keep = Storage.keep_genesis_proof
     with monkeypatch.context() as older:
         older.setattr(ledger, "DIGEST_LAYOUT", ledger.DIGEST_LAYOUT - 1)

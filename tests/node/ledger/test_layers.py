@@ -41,7 +41,7 @@ def test_layers_equal_the_written_state(
 
 
 class _Unread(Memory):
-    """A state that nobody may read."""
+    """A state that no test may read."""
 
     def get(self, key: bytes) -> bytes | None:
         raise AssertionError(key)

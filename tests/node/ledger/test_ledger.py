@@ -1,4 +1,4 @@
-"""What a restart gives to consensus: what was kept, and nothing that does not verify."""
+"""Consensus data after a restart: everything that was stored, and nothing that does not verify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates of unsettled rounds come back after a restart, whatever happened to the end of the file."""
+"""Certificates of unsettled rounds survive a restart with any damage to the end of the file."""
 
 from __future__ import annotations
 

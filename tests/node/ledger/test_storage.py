@@ -1,4 +1,4 @@
-"""The database: one synced batch per finality, read back whole after kill -9, damage told, never guessed."""
+"""The database: one synced batch per finality, complete after kill -9, with damage reported and never guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node may go on from: its own last final block or a checkpoint, by their ages; over a real database."""
+"""The possible starts of a node: its own last final block or a checkpoint, by their ages, over a real database."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def block_at(chain: Chain, height: int) -> bytes:
 
 
 def end_ms(chain: Chain) -> int:
-    """The last moment at which the last final block may be gone on from."""
+    """Return the last moment at which the last final block is a valid start."""
     return chain.final.facts.slot * 1_000 + PERIOD_MS
 
 
@@ -141,7 +141,7 @@ def test_another_block_at_that_height_is_invalid_also_one_that_was_kept(tmp_path
 
 
 def made(path: Path, count: int) -> list[ExecutedBlock]:
-    """So many blocks on each other, of a new chain."""
+    """Return `count` blocks in a row of a new chain."""
     maker = Maker(path)
     blocks = [maker.make()]
     while len(blocks) < count:

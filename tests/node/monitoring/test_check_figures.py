@@ -1,4 +1,4 @@
-"""Checks of batches and disputes of racers as figures: each block they are what the state holds, from any start on."""
+"""Figures of batch checks and racers' disputes: equal to the state in each block, from any start on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Watching:
         self.figures.on_final([cast("Any", SimpleNamespace(changes=chain.changed[height])) for height in heights])
 
     def of(self, name: str, label: str, values: tuple[str, ...]) -> Counter[str]:
-        """What is not 0."""
+        """Return the figures that are not 0."""
         sample = self.metrics.registry.get_sample_value
         found = {value: sample(name, {"chain": "test", label: value}) for value in values}
         assert None not in found.values(), "every one is there from the start on"

@@ -1,4 +1,4 @@
-"""What final blocks say of the market, as figures."""
+"""Figures of the market from final blocks."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Figures that have a value at every moment, from the node's parts to Prometheus."""
+"""Figures with a value at every moment, from the node's parts to Prometheus."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,10 +13,10 @@ FINAL_SLOT, SLOT_MS = 850, 2_000
 
 
 class SetClock(Clock):
-    """Stands 3.5 seconds after the slot of the final block."""
+    """A clock 3.5 seconds after the slot of the final block."""
 
     def now_ms(self) -> int:
-        """The same, always."""
+        """Return always the same time."""
         return FINAL_SLOT * SLOT_MS + 3_500
 
 

@@ -1,4 +1,4 @@
-"""The server of figures against clients that open connections and say nothing, or too much."""
+"""The metrics server against clients that open connections and send nothing, or too much."""
 
 import contextlib
 import gc
@@ -114,7 +114,7 @@ def test_who_opens_most_connections_has_them_closed(server: MetricsServer) -> No
 
 @contextlib.contextmanager
 def held_up(server: MetricsServer) -> Iterator[None]:
-    """The server's thread answers somebody, and does nothing else until the end."""
+    """Keep the server's thread busy with one answer until the end."""
     goes_on, begun = threading.Event(), threading.Event()
 
     class Slow(Collector):
@@ -155,7 +155,7 @@ def answer_of(connection: socket.socket) -> bytes:
 
 
 def counted(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of those who wait, each time that the figures are computed."""
+    """Record the number of waiting clients at each computation of the figures."""
     waiting: list[int] = []
     figures = server._figures
 

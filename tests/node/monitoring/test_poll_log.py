@@ -1,4 +1,4 @@
-"""The log of polls: what `ogpu_inspect polls` shows."""
+"""The log of polls, as `ogpu_inspect polls` shows it."""
 
 from consensus.parameters import Condition
 from consensus.validators import ValidatorSet

@@ -1,4 +1,4 @@
-"""What a validator is shown of its own seat."""
+"""A validator's figures of its own seat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOB = dev_accounts.key("Bob", dev_accounts.SESSION)
 
 
 class Stage:
-    """Alice alone, who proposes in every slot, and the figures of whoever holds a key."""
+    """Alice alone, who proposes in every slot, and the figures of a key's holder."""
 
     def __init__(self, folder: Path, key: bytes | None = None) -> None:
         self.maker = Maker(folder)
@@ -27,7 +27,7 @@ class Stage:
         self.figures = SeatFigures(self.maker.chain, {held}, lambda _: held, self.metrics)
 
     def final(self, skipped: int = 0) -> list[ExecutedBlock]:
-        """The next block, after so many slots without one."""
+        """Make the next block, after some empty slots."""
         self.maker.slot += skipped
         block = self.maker.make()
         return self.maker.chain.finalise((block.facts.id,), self.maker.certify(block))

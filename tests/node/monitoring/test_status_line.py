@@ -1,4 +1,4 @@
-"""What an operator reads every ten seconds."""
+"""The status line for operators, every ten seconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SetClock(Clock):
 def seen(
     clock: SetClock, peers: int, validators: int = 4, proven: int = 0, checkpoint: TrustedBlock | None = None
 ) -> Any:
-    """A node with so many peers, final at the slot at which the clock stands now."""
+    """Return a node with `peers` peers and the present slot's block as final."""
     block = SimpleNamespace(height=7, slot=clock.set_ms // SLOT_MS)
     return SimpleNamespace(
         machine=SimpleNamespace(best=block, final=block, gadget_round=(0, 9)),

@@ -1,4 +1,4 @@
-"""The address book: what may be dialled, when, what is forgotten, and that hearsay replaces nothing better."""
+"""The address book: the addresses to dial, their times, removals, and priority over hearsay."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Inbound slots: caps hold, are given back, and validators find room."""
+"""Inbound slots: limits hold, slots are returned, and validators find room."""
 
 import pytest
 from hypothesis import given
@@ -80,7 +80,7 @@ def test_memory_of_addresses_is_bounded() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5))))
 def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
-    """Connections open, establish and close in any order; afterwards nothing is counted any more."""
+    """Connections open, establish and close in any order. Afterwards no slot is counted."""
     admission = Admission(AdmissionLimits.devnet(), is_named_v)
     tickets: list[Ticket] = []
     for action, number in steps:
@@ -103,7 +103,7 @@ def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
 
 
 def _come_and_go(admission: Admission, network: str, seconds: range) -> int:
-    """How many handshakes 100 addresses of a network get that come ten times a second each."""
+    """Return the handshakes of 100 addresses of a network that each try ten times a second."""
     taken = 0
     for tenth in range(seconds.start * 10, seconds.stop * 10):
         for number in range(100):

@@ -1,4 +1,4 @@
-"""The faults of py-libp2p 0.8.1 that a remote peer can use, and more: each tried on a running node, which lives on."""
+"""Remotely usable faults of py-libp2p 0.8.1, and others: each tried on a running node, which survives."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ from p2p_hosts import CONFIG, GENESIS, handshaker, muxed_channel, peer_ids, runn
 pytestmark = pytest.mark.trio
 
 CHURN = 300
-"""More than the 250 inbound connections after which the library's swarm is deaf for ever."""
+"""More than the 250 inbound connections after which the library's swarm accepts no more."""
 DATA, WINDOW_UPDATE = 0, 1
 SYN, RST = 1, 8
 
@@ -141,7 +141,7 @@ def pubsub_message_with_bad_key() -> bytes:
 )
 @pytest.mark.parametrize("stream", ["own stream", "frames stream"])
 async def test_3_and_4_pubsub_bytes_reach_no_pubsub(payload: bytes, stream: str) -> None:
-    """On /meshsub they are answered "na"; on the stream of frames they are an impossible frame length."""
+    """On /meshsub the answer is "na". On the stream of frames they are an impossible frame length."""
     async with running() as nursery:
         node = transport(1)
         await node.start(nursery)

@@ -1,4 +1,4 @@
-"""A connection against anything that an authenticated peer may write: it ends in one of three known ways or goes on."""
+"""A connection against any bytes of an authenticated peer: it ends in one of three known ways or continues."""
 
 import struct
 
@@ -61,7 +61,7 @@ def yamux_frames(draw: st.DrawFn) -> bytes:
 
 
 class Script:
-    """Stands in for the encrypted channel: plays what the peer writes, then the peer is gone."""
+    """Replaces the encrypted channel: plays the peer's bytes, then ends."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
@@ -90,7 +90,7 @@ def said(data: bytes) -> bytes:
 
 
 def peer_at(channel: object, accounts: ReadingAccounts, host: str = HOST, peer: str = "peer") -> Connection:
-    """The listener's end of a connection whose other end writes what `channel` brings."""
+    """Return the listener's end of a connection whose other end sends the bytes of `channel`."""
     return Connection(channel, peer, PROTOCOL, initiator=False, host=host, accounts=accounts)  # type: ignore[arg-type]  # stands in for the channel
 
 
@@ -163,7 +163,7 @@ async def test_small_records_are_read_at_a_rate_and_others_have_their_turn(
 
 
 class FullRecords:
-    """A channel that brings as many window updates in a record as have room, and never waits."""
+    """A channel with records full of window updates, without waits."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -177,7 +177,7 @@ class FullRecords:
 
 
 class CountedReading:
-    """A clock that each frame of the muxer moves by 2 us, and the accounts of a listener that goes by it."""
+    """A clock that each frame of the muxer moves by 2 us, and the accounts of a listener that uses it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.accounts = ReadingAccounts(nobody, 0.0)
@@ -249,7 +249,7 @@ async def test_r1_strangers_of_many_addresses_have_one_share(
 
 @pytest.mark.trio
 async def test_a_new_connection_says_hello_while_strangers_owe(autojump_clock: trio.testing.MockClock) -> None:
-    """A validator has an account of its own only once its hello was read; it gives up after five seconds."""
+    """A validator gets an account of its own only after its hello is read, and gives up after five seconds."""
     accounts = ReadingAccounts(nobody, 0.0)
     accounts.spend(HOST, "stranger", 100.0, trio.current_time())
     connection = peer_at(Script([OPENING, said(GREETING + encode_line(PROTOCOL) + HELLO)]), accounts)

@@ -1,4 +1,4 @@
-"""The clock of this process's CPU, and shares of it where others use the same core."""
+"""The clock of this process's CPU time, and its shares on a core that other processes use too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from node.p2p.work import BURST_SECONDS, STRANGERS_SHARES
 
 
 class Machine:
-    """One core, of which this process gets a part; its times are played."""
+    """One core that this process shares. Its times are scripted."""
 
     def __init__(self, part: float) -> None:
         self.part = part
@@ -61,7 +61,7 @@ async def test_trio_tells_it_of_its_rests() -> None:
 @pytest.mark.trio
 @pytest.mark.parametrize("part", [1.0, 0.2, 0.05])
 async def test_strangers_get_their_share_of_what_the_process_has(part: float) -> None:
-    """A flood of gossip that is always there takes no more of a process with little CPU than of one with a core."""
+    """A permanent flood of gossip takes the same share of a process with little CPU as of one with a whole core."""
     machine = Machine(part)
     inbox = Inbox(seconds=machine.time.seconds)
     spent = own = 0.0

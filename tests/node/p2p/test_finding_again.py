@@ -1,4 +1,4 @@
-"""Nodes say where they are, find each other again without whoever introduced them, and tell when they cannot."""
+"""Nodes announce their addresses, find each other again without the first contact, and report failures."""
 
 import logging
 from dataclasses import replace
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.trio
 
 
 def book_of(node: Libp2pTransport, number: int) -> dict[Address, Source]:
-    """What a node knows of where another is."""
+    """Return a node's known addresses of another."""
     entry = node._book._entries.get(identity(number).peer_id)
     return {place.address: place.source for place in entry.places} if entry is not None else {}
 

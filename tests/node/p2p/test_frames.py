@@ -1,4 +1,4 @@
-"""Frames: what is encoded comes back, everything else is a FrameError and nothing else."""
+"""Frames: encoding and decoding agree, and any other bytes are a FrameError and nothing else."""
 
 import msgpack
 import pytest

@@ -1,4 +1,4 @@
-"""Own gossip: each id once, never back, flood when small, fan-out when large; a simulated network is reached."""
+"""Our gossip: each id once, never back, flood when small, fan-out when large, and a whole simulated network."""
 
 import random
 

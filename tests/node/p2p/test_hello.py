@@ -1,4 +1,4 @@
-"""HELLO, GOODBYE and PEERS: what is encoded comes back, everything else is a FrameError."""
+"""HELLO, GOODBYE and PEERS: encoding and decoding agree, and any other bytes are a FrameError."""
 
 import msgpack
 import pytest

@@ -1,4 +1,4 @@
-"""The node key file: made once, private, refused when it is not."""
+"""The node key file: made once, private, and refused if it is readable by others."""
 
 import re
 import stat

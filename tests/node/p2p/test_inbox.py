@@ -1,4 +1,4 @@
-"""The queue of what peers sent: order of classes, turns by peer, drops counted, consensus waits, work is paid."""
+"""The queue of peers' messages: order of classes, turns by peer, counted drops, consensus waits, work is charged."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""An unmodified py-libp2p host is the other end: what we speak is libp2p (TCP, multistream-select, Noise, yamux)."""
+"""Interoperation with an unmodified py-libp2p host: our protocol is libp2p (TCP, multistream-select, Noise, yamux)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The listening socket, before anything is accepted."""
+"""The listening socket, before any connection is accepted."""
 
 import socket
 

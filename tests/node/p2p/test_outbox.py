@@ -1,4 +1,4 @@
-"""The queue towards one peer: order of classes, limits, losses counted."""
+"""The queue towards one peer: order of classes, limits, counted losses."""
 
 import pytest
 from hypothesis import given

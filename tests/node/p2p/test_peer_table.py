@@ -1,4 +1,4 @@
-"""Two connections between two nodes: whatever the order, both sides keep the same one. Bans end and are bounded."""
+"""Two connections between two nodes: in any order, both sides keep the same one. Bans end and are bounded."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ LOW, HIGH = "12D3KooWA", "12D3KooWB"
 
 @dataclass
 class OneEnd:
-    """Stands in for a connection, seen from one end."""
+    """A substitute for a connection, seen from one end."""
 
     peer_id: str
     initiator: bool
@@ -20,7 +20,7 @@ class OneEnd:
 
 @dataclass
 class OneLink:
-    """Stands in for a link."""
+    """A substitute for a link."""
 
     connection: OneEnd
     since: float

@@ -1,4 +1,4 @@
-"""Nodes in processes of their own: killed, frozen, restarted; the one that stays notices and finds them again."""
+"""Nodes in separate processes: killed, frozen, restarted. The remaining one notices and finds them again."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ CHILD = ROOT / "tests" / "support" / "p2p_child.py"
 
 @asynccontextmanager
 async def child(number: int, port: int, *bootnodes: str) -> AsyncIterator[tuple[trio.Process, str]]:
-    """A running child and the address it printed; killed at the end."""
+    """Yield a running child and its printed address. It is killed at the end."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{CHILD.parent}", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, str(CHILD), str(number), str(port), *bootnodes]
     process = await trio.lowlevel.open_process(command, stdout=-1, env=environment)

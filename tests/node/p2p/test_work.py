@@ -1,4 +1,4 @@
-"""Who pays for what serving a message cost, and who waits for it."""
+"""The cost of serving a message: the peer that pays, and the peers that wait."""
 
 from node.p2p.frames import MessageClass
 from node.p2p.work import (
@@ -108,7 +108,7 @@ def test_who_is_heard_is_not_forgotten_for_those_who_come_after_it() -> None:
 
 
 def test_a_devnet_of_sixteen_nodes_on_one_machine_never_waits() -> None:
-    """None of them a validator yet; each sends 100 frames a second, and a megabyte of blocks and extrinsics."""
+    """None of them is a validator yet. Each sends 100 frames a second, and a megabyte of blocks and extrinsics."""
     known = reading()
     for tick in range(1_000):
         now = tick / 100

@@ -1,4 +1,4 @@
-"""Addresses that led to peers outlive a restart, and damage to their file."""
+"""Addresses of peers survive a restart, and damage to their file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A session key is shown to stand behind one peer id, and behind no other."""
+"""A session key is proved for one peer id, and for no other."""
 
 from __future__ import annotations
 

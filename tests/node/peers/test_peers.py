@@ -1,4 +1,4 @@
-"""What becomes of peers that misbehave, and how certificates are cut into messages."""
+"""Penalties of misbehaving peers, and certificates cut into messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_new_names_fill_no_memory_with_their_mistakes(
 
 
 def large_certificate(round_: int) -> Certificate:
-    """By the largest set, all of it."""
+    """Return a certificate by all of the largest set."""
     signatures = tuple(bytes(64) for _ in range(ACTIVE_VALIDATORS_MAX))
     content = Ballot(BallotKind.SKIP, 0, round_, 0, bytes(32))
     return Certificate(VERSION_ED25519, content, b"\xff" * BITMAP_BYTES_MAX, signatures)

@@ -1,4 +1,4 @@
-"""Something dear, so often for each peer, and memory for so many of them."""
+"""An expensive request, limited for each peer, with memory for a bounded number of peers."""
 
 from node.p2p.meter import PEERS_MAX, PeerRates
 

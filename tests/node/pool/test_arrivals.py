@@ -1,4 +1,4 @@
-"""Whoever brings much waits behind itself alone, and what waits is bounded."""
+"""The queue of arrivals: a peer with many waits only behind its own, and the queue is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bans: for a while, as many as memory allows, and no list at the expense of another."""
+"""Bans: for a while, bounded by memory, and no list at the expense of another."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whom refused extrinsics are blamed on, and what they cost whoever brought them."""
+"""The blame for refused extrinsics, and its cost for their sender."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FULL = Refusal(NO_ROOM, "Immediately dropped", "")
 
 
 class PlayedExaminer:
-    """Refuses everything, at the door or behind it."""
+    """Refuses everything, before or after the entrance."""
 
     def __init__(self, refusal: Refusal) -> None:
         self._refusal = refusal
 
     def check_outside(self, arrival: Arrival) -> Vetted:
-        """Let through what only its signature is wrong with."""
+        """Accept an extrinsic with only a wrong signature."""
         if self._refusal == BAD_PROOF:
             vouched: Any = None
             return Vetted(arrival, vouched, Claim(Scheme.ED25519, b"", b"", b""), b"")
@@ -47,12 +47,12 @@ class PlayedVerifier:
     """No signature is good."""
 
     def begin(self, claims: Sequence[Claim]) -> Verdicts:
-        """At once."""
+        """Begin at once."""
         return Verdicts([False] * len(claims))
 
 
 async def refused(count: int, refusal: Refusal) -> tuple[Entrance, list[str]]:
-    """An entrance that has refused so many extrinsics of a peer, and whom it blamed."""
+    """Return the peers blamed for `count` refused extrinsics."""
     blamed: list[str] = []
     verifier: Any = PlayedVerifier()
     entrance = Entrance(PlayedExaminer(refusal), verifier, lambda peer, _: blamed.append(peer), lambda: 0.0)

@@ -1,4 +1,4 @@
-"""The way in: what is looked at before a signature, how long at once, and what a refusal leaves behind."""
+"""The entrance of the pool: checks before a signature, the concurrent work, and the traces of a refusal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from runtime.pallets.utility import Utility
 
 PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
 LETTER = System.remark(remark=bytes(3_000))
-"""Its length, not its weight, says what it takes of a block."""
+"""Its length, not its weight, determines its part of a block."""
 LONG = Utility.batch(calls=(System.remark(remark=b"xx"),) * 1_000)
 
 
@@ -64,7 +64,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def forged(raw: bytes) -> bytes:
-    """With another signature."""
+    """Return the extrinsic with another signature."""
     start = 2 + len(encode_compact(len(raw))) + 33
     return raw[:start] + bytes(byte ^ 1 for byte in raw[start : start + 8]) + raw[start + 8 :]
 
@@ -85,7 +85,7 @@ def signed_bytes(maker: Maker, call_bytes: bytes, nonce: int = 0) -> bytes:
 
 
 def signed_by_nobody(maker: Maker, call: Call) -> bytes:
-    """By an account that owns nothing."""
+    """Return a call signed by an account without money."""
     signature = MultiSignature(Scheme.ED25519, bytes(64))
     return encode_signed(maker.chain.runtime, call, Extra(), b"n" * 32, signature)
 
@@ -280,7 +280,7 @@ async def test_a_signature_for_the_fork_that_was_left_is_none_on_the_new_one(mak
 
 @pytest.mark.trio
 async def test_a_long_one_that_waits_for_a_nonce_is_not_decoded(maker: Maker, decoded: list[int]) -> None:
-    """It may never pay: 2.8 MB of them took 3.3 s of the node, by anybody who had a few oGPU and kept them."""
+    """It may never pay. 2.8 MB of such took 3.3 s of the node, from any account with a few oGPU."""
     async with running(maker) as played:
         ahead = maker.transfer(LONG, 2)
         played.pool.on_gossip(FrameKind.TX, ahead, "peer")
@@ -313,7 +313,7 @@ async def test_refused_extrinsics_however_many_end_no_ban_of_a_signer(maker: Mak
 async def test_who_hands_in_what_somebody_else_signed_has_nobody_banned(
     maker: Maker, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its signature is good, whoever brings it; the signer was not listened to for two minutes, on any way in."""
+    """The signature is valid, whoever sends it. The signer was banned for two minutes on every connection."""
     async with running(maker) as played:
         monkeypatch.setattr(transaction_queue, "READY_LIMIT", 1)
         await played.pool.submit(maker.transfer(PAY, 0, tip=100))

@@ -1,4 +1,4 @@
-"""Evidence on its way into a block, over the real staking: judged, passed on, attached once, forgotten."""
+"""Evidence on its way into a block, over the real staking: judged, forwarded, attached once, forgotten."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Stage:
         self.blamed.append(peer)
 
     def hear(self, raw: bytes, peer: str = "a") -> list[tuple[str, FrameKind, bytes]]:
-        """What is sent when a peer brings it."""
+        """Return the messages after a peer's evidence."""
         before = len(self.transport.sent)
         self.pool.on_gossip(FrameKind.EVIDENCE, raw, peer)
         return self.transport.sent[before:]
 
     def make_block(self, left: int | None = None) -> list[bytes]:
-        """Who is punished in the next block, by what the pool attaches; then it is final."""
+        """Make the next block with the pool's calls, and finalise it. Return the punished validators."""
 
         def attach(bound: Bound) -> None:
             before = bound.mandatory_left
@@ -176,7 +176,7 @@ def proof_at_an_edge(slot: int, first: int, second: int) -> bytes:
 
 
 def forged_ballots(who: Keys, number: int, epoch: int = 0) -> bytes:
-    """Two ballots of one round that exclude each other, and that nobody signed."""
+    """Return two conflicting ballots of one round without valid signatures."""
     first, second = (Ballot(BallotKind.NOTARISE, epoch, number, 5, block * 32) for block in (b"p", b"q"))
     return EVIDENCE.encode(DoubleBallot(who.public("session"), first, bytes(64), second, bytes(64)))
 
@@ -194,7 +194,7 @@ def test_a_peer_that_forges_evidence_is_blamed_until_it_is_banned_and_few_signat
 
 
 def counting_checks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The signatures of votes that are checked from here on; all of them fail."""
+    """Record all checks of votes' signatures from here on. All of them fail."""
     checks: list[object] = []
 
     def counted(*claim: bytes) -> bool:
@@ -220,7 +220,7 @@ def test_failed_checks_are_counted_for_each_accused_and_each_epoch(
 def test_evidence_of_a_set_that_only_the_best_block_knows_is_not_blamed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The peer's best block is another one, of which nothing is final yet."""
+    """The peer's best block differs, and nothing of it is final yet."""
     final = stage.chain.final
     stage.market.blocks(14)
     best = stage.chain.final

@@ -1,4 +1,4 @@
-"""When what waits expires: found by height, and nothing left of what went."""
+"""The expiry of waiting entries: found by height, without remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that will be executed soon: what was found out ahead is what execution would find."""
+"""Blocks before their execution: early checks give the results of execution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAY = Balances.transfer_keep_alive(dest=dev_accounts.stash("Bob"), value=1)
 
 
 class Answered(Verifier):
-    """A verifier whose workers have answered at once: all is valid, or nothing is known."""
+    """A verifier whose workers answer at once: all valid, or unknown."""
 
     def __init__(self, *, valid: bool) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Answered(Verifier):
         self.asked: list[Claim] = []
 
     def foresee(self, claims: object) -> Verdicts:
-        """What was asked is listed."""
+        """Record the questions."""
         assert isinstance(claims, list)
         self.asked += claims
         return Verdicts([self.answer] * len(claims))

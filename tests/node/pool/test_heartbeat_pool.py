@@ -41,7 +41,7 @@ SAVER = Keys("saver")
 
 
 class Stage:
-    """In the third block of epoch 1, with three candidates who do not sit, and a pool."""
+    """A pool in the third block of epoch 1, with three inactive candidates."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, candidates: list[Keys] = NEW, blocks: int = EPOCH_BLOCKS + 2
@@ -70,13 +70,13 @@ class Stage:
         return heartbeat(who, GENESIS_HASH, number, hash_of(number))
 
     def hear(self, beat: Heartbeat, peer: str = "a") -> list[tuple[str, FrameKind, bytes]]:
-        """What is sent when a peer brings it."""
+        """Return the messages after a peer's heartbeat."""
         before = len(self.transport.sent)
         self.pool.on_gossip(FrameKind.HEARTBEAT, HEARTBEAT.encode(beat), peer)
         return self.transport.sent[before:]
 
     def make_block(self) -> list[HeartbeatReceived]:
-        """The next block, with what the pool attaches; then it is final."""
+        """Make the next block with the pool's calls, and finalise it."""
 
         def attach(bound: Bound) -> None:
             for call in self.pool.inherents(bound):
@@ -168,7 +168,7 @@ def test_cheap_reasons_cost_no_signature(stage: Stage, monkeypatch: pytest.Monke
 
 
 def test_one_that_came_before_the_block_that_it_needs_is_taken_when_it_is_told_again(stage: Stage) -> None:
-    """This node was a block behind: whose heartbeat it is it could not know."""
+    """This node was a block behind, and could not know the heartbeat's validator."""
     late = SAVER
     beat = stage.beat(late, stage.market.height + 1)
     assert stage.hear(beat) == [], "no candidate yet"
@@ -281,7 +281,7 @@ def test_one_with_a_key_that_was_replaced_is_forgotten_and_the_new_keys_is_taken
 def test_where_more_wait_than_a_block_holds_those_with_the_most_behind_them_come_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Many candidates with the least bond, of lower accounts, keep out nobody who could be elected."""
+    """Many candidates with the least bond and lower accounts exclude no electable one."""
     monkeypatch.setattr(heartbeat_pool, "HEARTBEATS_MAX", 2)
     people = sorted((Keys(f"new {number}") for number in range(5)), key=lambda who: who.stash)
     stage = Stage(monkeypatch, people)
@@ -368,7 +368,7 @@ def test_a_peer_that_brings_as_many_good_ones_as_bad_ones_is_not_blamed(stage: S
 
 
 def test_a_signature_of_the_key_that_is_still_the_final_one_is_no_forgery(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peer has not imported the block in which a candidate changed its key; this node has."""
+    """The peer has not imported the block in which a candidate changed its key. This node has."""
     stage = Stage(monkeypatch, blocks=EPOCH_BLOCKS)
     second, chain = Keys("second"), stage.pool._chain
     final = chain.final

@@ -1,4 +1,4 @@
-"""A signature that was checked on the way in is not checked again, and no other one is taken for it."""
+"""A signature checked on arrival is not checked again, and no other signature passes for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is not listened to: by what was refused of it, and how long that took."""
+"""Ignored peers, by their refused messages and the time that these took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pools together: what an author attaches stands in the order in which a block may have it."""
+"""The pools together: an author attaches their inherents in the allowed order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from simulation.chains.market_chain import MarketChain, named_keys
 
 @dataclass
 class PlayedInherents:
-    """A pool that has one inherent to attach, and sees what was attached before."""
+    """A pool with one inherent, which records the inherents attached before it."""
 
     call: Call
     seen: list[Any]

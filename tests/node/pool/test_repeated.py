@@ -1,4 +1,4 @@
-"""What was replaced comes again, from anybody who saw it."""
+"""Replaced transactions that arrive again from any peer."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Attestations of tasks on their way into a block: beside those of units, kept once, in order, forgotten."""
+"""Task attestations on their way into a block: beside those of units, kept once, in order, forgotten."""
 
 import random
 from dataclasses import replace
@@ -28,7 +28,7 @@ from task_chain import TaskChain
 
 
 class PlayedChain:
-    """What the pool reads of a chain, over a chain of tasks."""
+    """The pool's view of a chain, over a chain of tasks."""
 
     genesis = GENESIS_HASH
 
@@ -66,7 +66,7 @@ class Stage:
             self.pool.submit(encode_attestation(signed))
 
     def build(self) -> list[Any]:
-        """What the inherent of the next block holds, which is then made with it."""
+        """Make the next block, and return its inherent's content."""
         calls: list[Any] = []
 
         def attach(bound: Bound) -> None:

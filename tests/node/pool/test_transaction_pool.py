@@ -1,4 +1,4 @@
-"""The pool over a real chain: admission, statuses, and what moves with the tip."""
+"""The pool over a real chain: admission, statuses, and changes with the tip."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def genesis_balance(maker: Maker) -> int:
 async def test_a_refused_submission_gives_back_its_place_among_the_watched(
     maker: Maker, monkeypatch: pytest.MonkeyPatch, *, is_handed_in_again: bool
 ) -> None:
-    """Refused ones, which cost nothing, took the places of those that others wait for; a second one takes none."""
+    """Refused ones, which cost nothing, once took the places of waiting ones. A second submission takes no place."""
     monkeypatch.setattr("node.pool.transaction_pool.WATCHED_MAX", 2)
     async with running(maker) as played:
         good = maker.transfer(PAY, 0)

@@ -118,7 +118,7 @@ def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
 
 
 def ready_twice_ten() -> TransactionQueue:
-    """Ten of each of two senders, whose first ones expire at height 5."""
+    """Return ten transactions of each of two senders. The first of each expires at height 5."""
     pool = TransactionQueue()
     for sender in (1, 2):
         for nonce in range(10):

@@ -1,4 +1,4 @@
-"""The remembering verifier, with real worker processes."""
+"""The caching verifier, with real worker processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_keys_of_different_claims_differ() -> None:
 
 @contextlib.asynccontextmanager
 async def at_work(verifier: Verifier) -> AsyncIterator[None]:
-    """With a worker, for a minute at most."""
+    """Yield a verifier with a worker, for a minute at most."""
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(verifier.run_worker)

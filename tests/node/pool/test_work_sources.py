@@ -1,4 +1,4 @@
-"""Both markets and a third, which no module of the product names: in one pool, one inherent, one list of figures."""
+"""Both markets and a third, which no product module names, in one pool, one inherent and one list of figures."""
 
 import random
 from dataclasses import replace
@@ -51,7 +51,7 @@ class Stage:
         market.block(signed(SUMMER.keys.stash, asking))
 
     def attached(self) -> list[Any]:
-        """What the inherent of the next block holds, which is then made with it."""
+        """Make the next block, and return its inherent's content."""
         calls: list[Any] = []
 
         def attach(bound: Bound) -> None:

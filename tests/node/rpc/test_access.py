@@ -1,4 +1,4 @@
-"""Which origins may ask."""
+"""The allowed origins of requests."""
 
 import pytest
 

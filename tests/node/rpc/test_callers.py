@@ -1,4 +1,4 @@
-"""Whose requests count together, and how many of them there may be."""
+"""The requests that count together as one caller's, and their limit."""
 
 from __future__ import annotations
 

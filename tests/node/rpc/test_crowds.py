@@ -1,4 +1,4 @@
-"""Crowds at the real RPC server: half heads, crumbs of bodies, and subscriptions that take every WebSocket."""
+"""Crowds at the real RPC server: half headers, bodies in single bytes, and subscriptions on every WebSocket."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ class Echo:
 
     @method("wait")
     async def wait(self) -> None:
-        """Answer when the test says so."""
+        """Answer at the test's command."""
         self.waiting += 1
         await self.over.wait()
 
@@ -113,7 +113,7 @@ async def echo(url: str, source: str = HOST) -> str:
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
-    """Everything that came before the end, also where a reset cut off what the client still wrote."""
+    """Return all bytes before the end, also where a reset cut off the client's own."""
     received = b""
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(65_536):

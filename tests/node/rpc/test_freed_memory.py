@@ -1,4 +1,4 @@
-"""Memory that clients needed for a while goes back to the system."""
+"""Memory that clients needed for a while returns to the system."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Memory held for clients: bounded for all, and taken back from whoever holds most."""
+"""Memory held for clients: bounded in total, and taken back from the client that holds most."""
 
 from node.rpc.held_bytes import HeldBytes
 

@@ -27,7 +27,7 @@ HOSTILE = {
 
 
 def executed(body: bytes) -> int:
-    """How many instructions of the module `jsonrpc` it takes to read a body."""
+    """Return the number of bytecode instructions that the module `jsonrpc` executes to read a body."""
     count = 0
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
@@ -57,7 +57,7 @@ def test_work_grows_with_the_bytes(shape: str) -> None:
 
 
 def test_a_mebibyte_of_escaped_quotes_costs_little() -> None:
-    """In a process that may use 30 s of processor time; a pattern that begins anew at each quote takes half an hour."""
+    """In a process limited to 30 s of processor time. A pattern that restarts at each quote takes half an hour."""
     program = (
         f"import resource; resource.setrlimit(resource.RLIMIT_CPU, ({CPU_SECONDS}, {CPU_SECONDS}))\n"
         "from node.rpc.jsonrpc import JsonRpcError, parse\n"

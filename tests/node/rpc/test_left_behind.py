@@ -1,4 +1,4 @@
-"""What the server keeps of clients that were cut off, or left before they were answered: nothing."""
+"""The server keeps nothing of clients that were cut off, or left before the answer."""
 
 import asyncio
 import contextlib
@@ -94,7 +94,7 @@ def test_an_answer_is_let_go_of_when_who_asked_has_left(
 
 
 def test_an_answer_waits_once_for_a_slow_reader_and_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waited twice, as text and as bytes in the socket's buffer; each copy of ten megabytes held everybody up."""
+    """It waited twice, as text and as bytes in the socket's buffer. Each copy of ten megabytes delayed all clients."""
     holders: list[PostedRequest] = []
     asked = PostedRequest.__init__
 

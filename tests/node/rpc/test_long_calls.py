@@ -1,4 +1,4 @@
-"""Long calls: one at a time, and not in the thread of the loop that answers everybody."""
+"""Long calls: one at a time, and outside of the thread whose loop answers all clients."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ APIS = apis_for("devnet", is_development=True)
 
 
 class Slow:
-    """A call that ends when it is told to."""
+    """A call that ends at a test's command."""
 
     def __init__(self) -> None:
         self.threads: list[str] = []
@@ -118,7 +118,7 @@ def test_what_a_call_raises_is_raised() -> None:
 
 
 def is_short(hint: object) -> bool:
-    """Numbers, bytes of a fixed length, and what consists of two of these; or none."""
+    """Return True for numbers, bytes of a fixed length, pairs of these, and None."""
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
         return all(choice is NoneType or is_short(choice) for choice in get_args(hint))
     marks = getattr(hint, "__metadata__", ())
@@ -134,7 +134,7 @@ def test_no_other_runtime_api_takes_long_arguments() -> None:
 
 
 class SingleKeys:
-    """A state that may move on: whoever walks over it meets what was never there together."""
+    """A state that may change during a walk, so that its values never existed together."""
 
     def __init__(self, values: dict[bytes, bytes]) -> None:
         self._values = values

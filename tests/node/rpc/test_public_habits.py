@@ -1,4 +1,4 @@
-"""What public clients take for granted, each by the way in which it once went wrong."""
+"""Habits of public clients, each by an earlier failure."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The line in front of the node: shared by what each caller's questions took."""
+"""The queue of questions to the node, shared by the time of each caller's questions."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ from node.rpc.questions import (
 
 
 class PlayedNode:
-    """Answers a question when it is told to; who asked is noted in the order in which the questions left."""
+    """Answers a question at a test's command, and records the callers in the order of their questions."""
 
     def __init__(self, questions: Questions) -> None:
         self.questions = questions
@@ -36,7 +36,7 @@ class PlayedNode:
         return asyncio.create_task(question())
 
     async def answer_all(self) -> None:
-        """Until nobody waits."""
+        """Answer until no caller waits."""
         await settle()
         while self._done:
             self._done.pop(0).set()
@@ -122,7 +122,7 @@ def test_too_many_of_one_caller_are_refused_and_nobody_else() -> None:
 
 
 def test_too_many_submissions_are_refused_as_the_node_would() -> None:
-    """So that a batch in parts can say which of them that is."""
+    """A batch in parts can thus name the refused parts."""
 
     async def scenario() -> None:
         line = Questions(1)

@@ -1,4 +1,4 @@
-"""Which methods are found, and by whom."""
+"""The available methods, for each kind of caller."""
 
 import pytest
 
@@ -11,7 +11,7 @@ class Methods:
 
     @method("open")
     def open(self) -> int:
-        """For everybody."""
+        """For all callers."""
         return 1
 
     @method("closed", safety=Safety.UNSAFE)

@@ -183,7 +183,7 @@ def test_strangers_are_refused(tmp_path: Path) -> None:
 
 
 UNSAFE = {"state_getPairs": ("0x",), "author_rotateKeysWithOwner": ("0x" + "ab" * 32,)}
-"""What costs much to answer, and what changes the node's own files."""
+"""Methods with expensive answers, and methods that change the node's own files."""
 
 
 @pytest.mark.parametrize("name", UNSAFE)

@@ -1,4 +1,4 @@
-"""A batch of submissions is one question to the node; whatever else is in it is answered in its place."""
+"""A batch of submissions is one question to the node. Other requests in it are answered in their places."""
 
 from __future__ import annotations
 

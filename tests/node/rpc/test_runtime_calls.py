@@ -1,4 +1,4 @@
-"""What one question about an extrinsic may cost the process that answers everybody."""
+"""The cost limit of one question about an extrinsic to the process that answers all clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLS = RuntimeCalls(apis_for("devnet", is_development=True))
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How long each extrinsic was whose calls were decoded."""
+    """Record the lengths of the decoded extrinsics."""
     lengths: list[int] = []
 
     def noted(runtime: Runtime, raw: bytes) -> Extrinsic:

@@ -1,4 +1,4 @@
-"""The RPC server against greedy clients: memory, time, subscriptions and log lines are bounded for all together."""
+"""The RPC server against greedy clients: memory, time, subscriptions and log lines are bounded in total."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ def call(name: str, *params: Any, number: int = 1) -> dict[str, Any]:
 
 
 def test_of_many_who_connect_at_once_a_few_are_taken_in_before_others_are_heard() -> None:
-    """64 at a time held the loop for a tenth of a second; the system keeps those who wait."""
+    """64 at a time held the loop for a tenth of a second. The system keeps the waiting connections."""
 
     async def body(server: Server, calls: Calls, address: str) -> None:
         host, port = address.split(":")

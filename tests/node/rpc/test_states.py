@@ -1,4 +1,4 @@
-"""States before and above the final block, against the plainest model: a dictionary for each block."""
+"""States before and after the final block, against the plainest model: a dictionary for each block."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What subscriptions keep in memory as long as they last: it is counted, and who keeps most pays for too much."""
+"""The memory of subscriptions while they last: counted, and taken from the client that holds most."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ class Watched:
 
     @subscription("refuse", notification="item", unsubscribe=("unrefuse",))
     async def refused(self, keys: list[Hex]) -> AsyncIterator[int]:
-        """None."""
+        """Refuse all keys."""
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{len(keys)}")
 
 

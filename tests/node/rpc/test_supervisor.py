@@ -1,4 +1,4 @@
-"""The watch over the RPC process: one that hangs or dies is started again, one that lives is left alone."""
+"""The supervisor of the RPC process: it restarts a hung or dead one, and leaves a live one alone."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The line in front of the RPC process: served by what each used, not by how much each asks."""
+"""The queue in front of the RPC process: served by each caller's use, not by the number of its requests."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A checkpoint that peers contradict: by silence, by a block, by a certified handoff; and one that they confirm."""
+"""A checkpoint contradicted by peers: by silence, by a block, by a certified handoff; and a confirmed one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trust(stage: Stage, height: int, block: bytes) -> None:
 
 
 def claim(stage: Stage, blocks: list[ExecutedBlock], peer: bytes = PEER) -> None:
-    """A peer says that the last of these is final."""
+    """Let a peer claim that the last of these is final."""
     tip = blocks[-1].facts
     stage.sync.on_status(PeerStatus(tip.id, tip.height, tip.id, tip.height), peer)
 

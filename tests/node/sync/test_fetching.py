@@ -1,4 +1,4 @@
-"""What peers are asked for, and what becomes of their answers."""
+"""Requests to peers, and the treatment of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node joins a chain whose sets change by elections: real blocks, real handoffs, real databases."""
+"""A node joins a chain with elected sets: real blocks, real handoffs, real databases."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def maker(tmp_path_factory: pytest.TempPathFactory) -> ElectingMaker:
 
 
 class Joining:
-    """A new node beside one that has the chain; their messages are carried by the test."""
+    """A new node beside one with the chain. The test carries their messages."""
 
     def __init__(self, maker: ElectingMaker, chain: Chain) -> None:
         self.served, self.chain, self.now_ms = maker.chain, chain, now_of(maker.slot + 1)
@@ -52,7 +52,7 @@ class Joining:
         self.standings = {b"server": PeerStatus(final.id, final.height, final.id, final.height)}
 
     def ask(self) -> bool:
-        """Ask, carry question and answer, follow; whether anything was asked."""
+        """Ask, carry question and answer, and follow. Return True if there was a question."""
         self.now_ms += 1_000
         before = len(self.transport.sent)
         self.ahead.ask(self.standings)

@@ -1,4 +1,4 @@
-"""Blocks whose turn has not come: what is found out about them meanwhile, and what strangers cannot make of that."""
+"""Blocks before their turn: their early checks, and their safety against strangers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.Mon
 
 
 def test_nothing_is_seen_ahead_of_blocks_that_nobody_sealed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bodies of made-up blocks below the final one, whose parent nobody has: to drop them was to decode them first."""
+    """Bodies of made-up blocks below the final one, with unknown parents: dropping them required decoding them."""
     looked: list[tuple[bytes, ...]] = []
     monkeypatch.setattr(sync, "extrinsics_root", looked.append)
     genuine = BLOCK.decode(as_bytes(stage.branch(1)[0]))
@@ -111,7 +111,7 @@ def test_nothing_is_seen_ahead_of_blocks_that_nobody_sealed(stage: Stage, monkey
 
 
 def test_a_wrong_body_that_is_seen_ahead_bans(stage: Stage) -> None:
-    """A sealed header may be carried under any body; where its parent is unknown its own turn never judged that."""
+    """A sealed header may carry any body. With an unknown parent, its own turn never checked that."""
     blocks = [BLOCK.decode(as_bytes(block)) for block in stage.branch(3)]
     wrong = BLOCK.encode(Block(blocks[2].header, (*blocks[2].extrinsics, encode_compact(1) + b"x")))
     stage.sync.fetch(blocks[2].header.parent_hash, PEER, 0)
@@ -127,7 +127,7 @@ class Late:
     missing = 1
 
     async def wait(self) -> None:
-        """Nobody waits here."""
+        """Do not wait."""
 
 
 def test_a_block_is_put_off_while_a_worker_is_at_it_but_not_for_ever(
@@ -153,7 +153,7 @@ def test_a_block_is_put_off_while_a_worker_is_at_it_but_not_for_ever(
 def test_behind_a_block_with_a_forged_signature_nothing_is_imported_and_its_peer_pays(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a worker said of the blocks after it: each lies on the one before, and a wrong verdict is asked anew."""
+    """Whatever a worker found about later blocks: each needs the one before, and a wrong verdict is checked again."""
     maker = stage.maker
     good = maker.transfer(PAY, 0)
     before = maker.make(None, good)

@@ -1,4 +1,4 @@
-"""Peers that prove other keys while they are connected."""
+"""Peers that prove other keys during a connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def proof(peer: str, *pairs: KeyPair) -> bytes:
 
 
 class Stage:
-    """One validator is connected, and one who only follows."""
+    """A node with two peers: one validator, and one that only follows."""
 
     def __init__(self) -> None:
         self.transport = PlayedTransport("validator", "follower")

@@ -1,4 +1,4 @@
-"""Handoffs of peers: a joiner over epochs whose sets change, liars, silence, and what is bounded."""
+"""Handoffs from peers: a joiner over epochs with changing sets, liars, silence, and the bounds."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_who_is_asked_again_may_answer_late_both_times(joiner: Joiner) -> None:
 
 
 def crowd(joiner: Joiner, silent: int) -> bytes:
-    """So many peers that will not answer, and behind them an honest one."""
+    """Connect `silent` mute peers, and after them an honest one."""
     peers = [b"silent %d" % number for number in range(silent)] + [b"honest"]
     for peer in peers:
         joiner.transport.connected.append(peer.decode())

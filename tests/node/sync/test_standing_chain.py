@@ -1,4 +1,4 @@
-"""A joiner beside peers whose chain stands still: they say where they stand once, and nothing of it comes again."""
+"""A joiner beside peers with a halted chain: they announce their tip once, and nothing of it repeats."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Beside:
         self.served = 0
 
     def meet(self, peer: str, tip: bytes) -> None:
-        """A peer connects, and says where it stands."""
+        """Connect a peer with its tip."""
         self.stage.loop.peer_up(peer, ())
         self.stage.hear(FrameKind.STATUS, STATUS.encode(PeerStatus(tip, BLOCKS, self.maker.chain.genesis, 0)), peer)
 
     def pass_second(self, *, answering: bool) -> None:
-        """Time passes, nothing is executed; those who are asked answer at its end, if they do."""
+        """Let a second pass without execution. Asked peers answer at its end, if at all."""
         stage = self.stage
         stage.pass_seconds(1)
         stage.loop.feed(*stage.sync.want_again())

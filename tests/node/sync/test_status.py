@@ -1,4 +1,4 @@
-"""Where this node stands is told to a new peer, and to everybody when the tip moves."""
+"""This node's status goes to each new peer, and to all peers when the tip moves."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def heavy(header: Header, count: int = 49_000) -> bytes:
 
 
 def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let nobody decode a body or build its trie; how often it was tried."""
+    """Forbid decoding of bodies and building of their tries. Return the number of attempts."""
     tried: list[int] = []
     monkeypatch.setattr(sync, "extrinsics_root", lambda _: tried.append(1))
     monkeypatch.setattr(sync, "BLOCK", None)

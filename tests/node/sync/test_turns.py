@@ -1,4 +1,4 @@
-"""Whose turn it is to be asked: orders, rests, and what is remembered."""
+"""The next peer to ask: orders, pauses, and the memory of earlier answers."""
 
 from __future__ import annotations
 

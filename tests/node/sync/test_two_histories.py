@@ -1,4 +1,4 @@
-"""Handoffs beside a node's own blocks: the same, overtaken, another history; and those that it serves."""
+"""Handoffs beside a node's own blocks: equal, overtaken, or of another history; and the served ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def joiner(tmp_path: Path) -> Joiner:
 
 @pytest.fixture(scope="module")
 def maker(tmp_path_factory: pytest.TempPathFactory) -> Maker:
-    """Two epochs of final blocks; Alice sits in all of them."""
+    """Return a maker with two epochs of final blocks. Alice is active in all of them."""
     maker = Maker(tmp_path_factory.mktemp("maker"))
     chain, reference = maker.chain, None
     for _ in range(2 * chain.parameters.epoch_blocks):
@@ -48,7 +48,7 @@ def maker(tmp_path_factory: pytest.TempPathFactory) -> Maker:
 
 
 def followed(joiner: Joiner, sets: list[tuple[str, ...]]) -> None:
-    """It is told a history."""
+    """Send a history to the node."""
     handoffs, _ = history(joiner.chain, sets)
     joiner.claim(PEER, len(sets))
     joiner.asks()
@@ -104,7 +104,7 @@ def test_own_blocks_that_seat_others_stop_the_node_and_the_database_is_whole(
 def test_below_the_checkpoint_two_histories_stop_nobody(
     joiner: Joiner, maker: Maker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who had two thirds of a set of long ago could else stop everybody who joins, at no risk."""
+    """Otherwise two thirds of an old set could stop every joining node without risk."""
     boundary = joiner.chain.parameters.boundary(0)
     TrustedPoint(joiner.chain, SPEC, TrustedBlock(boundary + 1, maker.chain.storage.id_at(boundary + 1) or b""))
     followed(joiner, [("Bob",), ("Bob",)])
@@ -186,7 +186,7 @@ def test_a_flood_of_questions_is_answered_a_few_times_a_second(maker: Maker) -> 
 def test_what_a_peer_is_sent_in_answers_is_bounded_and_it_still_gets_on(
     maker: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as on a mainnet, and asked as often as an honest peer may."""
+    """With the length of a mainnet, and an honest peer's rate of questions."""
     served, handoff = Joiner(maker.chain), b"h" * (54 * 1024)
     monkeypatch.setattr(maker.chain.storage, "handoff", lambda _: handoff)
     counts = []
@@ -236,7 +236,7 @@ def test_the_newest_set_that_it_was_told_is_compared_too(joiner: Joiner, maker: 
 
 
 def test_a_right_answer_that_comes_after_the_peer_was_asked_again_costs_it_nothing(tmp_path: Path) -> None:
-    """It answers the question from epoch 0, and is read as one from epoch 1: nothing in it says which it is."""
+    """It answers the question from epoch 0, and is read as one from epoch 1, because it does not name the question."""
     maker, reference = Maker(tmp_path / "maker"), None
     for _ in range(2 * maker.chain.parameters.epoch_blocks):
         block = maker.make(final_ref=reference)

@@ -1,4 +1,4 @@
-"""Room for blocks that wait: a share for each peer, turns by peer, and the greediest yields."""
+"""Room for waiting blocks: a share for each peer, turns by peer, and the greediest yields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extrinsics on the wire: one form only, and no byte of it may differ."""
+"""Extrinsics on the wire: a single form, and no byte of it may differ."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is signed: of one chain, one kind and one content alone."""
+"""The signed message of a vote: of one chain, one kind and one content alone."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Draws: frozen answers, the properties of sampling without replacement, and that weights mean what they say."""
+"""Draws: frozen answers, the properties of sampling without replacement, and the effect of weights."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Known answers; the storage keys are those that any Substrate chain shows for its System pallet."""
+"""Known answers. The storage keys equal those of any Substrate chain's System pallet."""
 
 import hashlib
 
@@ -43,7 +43,7 @@ def test_storage_prefixes_of_substrate(name: bytes, expected: str) -> None:
 
 
 def test_xxh64_reference_vectors() -> None:
-    """From the vectors of the xxHash specification: seed 0 of the empty and of short inputs."""
+    """From the xxHash specification: seed 0, the empty input and short ones."""
     assert hashing.twox_64(b"") == 0xEF46DB3751D8E999.to_bytes(8, "little")
     assert hashing.twox_64(b"a") == 0xD24EC4F1A98C6E5B.to_bytes(8, "little")
     assert hashing.twox_64(b"abc") == 0x44BC2CF5AD770999.to_bytes(8, "little")

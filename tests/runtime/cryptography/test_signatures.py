@@ -1,4 +1,4 @@
-"""The verdicts on signatures, frozen: if a new version of a library changes one of these, the chain would split."""
+"""The verdicts on signatures, frozen: if a library's new version changed one, the chain would split."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_small_order_keys_verify_anything_under_zip215_and_nothing_as_accounts(p
 
 
 def test_all_zero_account_cannot_be_spent_with_sr25519() -> None:
-    """S = 1 and R = B is a schnorrkel signature of the identity over every message: only `verify` stands before it."""
+    """S = 1 and R = B is a schnorrkel signature of the identity over every message. Only `verify` refuses it."""
     ristretto_base = "e2f2ae0a6abc4e71a884a961c500515f58e30b6aa582dd8db6a65945e08d2d76"
     forged = bytes.fromhex(ristretto_base) + bytes([1, *bytes(30), 0x80])
     assert signatures.verify_sr25519(RISTRETTO_IDENTITY, b"anything", forged)

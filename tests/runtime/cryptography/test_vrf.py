@@ -1,4 +1,4 @@
-"""The VRF: its relations by an independent curve, and that nothing but the one honest output is ever accepted."""
+"""The VRF: its equations over an independent curve, and only the one honest output is accepted."""
 
 import pytest
 from hypothesis import given, settings
@@ -75,7 +75,7 @@ def test_small_order_keys_and_gammas_are_refused(small: bytes) -> None:
 
 @pytest.mark.parametrize("torsion", TORSION)
 def test_a_second_output_by_a_torsion_component_is_refused(torsion: curve.Point) -> None:
-    """The attack on uniqueness: Gamma + T fits both equations whenever c T vanishes; only the group check stops it."""
+    """The attack on uniqueness: Gamma + T fits both equations whenever c T vanishes. Only the group check stops it."""
     secret = 8 * 12345 % curve.L
     assert curve.BASE is not None
     key_point = curve.multiply(secret, curve.BASE)

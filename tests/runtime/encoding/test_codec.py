@@ -56,7 +56,7 @@ class Pay:
 
 @variant(3, unnamed=True)
 class Note:
-    """Says."""
+    """A note with a text."""
 
     text: Annotated[str, Bounded(20)]
 

@@ -1,4 +1,4 @@
-"""Limits of a block: what does not fit stays out, and inherents always fit."""
+"""Limits of a block: excess extrinsics stay out, and inherents always fit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Blocks: built, executed again from their bytes, and refused when they break a rule."""
+"""Blocks: built, executed again from their bytes, and refused if they break a rule."""
 
 from dataclasses import replace
 from typing import Any
@@ -50,11 +50,11 @@ class Bell(Pallet, index=100):
 
     @call(index=0)
     def ring(self, origin: Unsigned) -> None:
-        """By the author."""
+        """Only the author may ring."""
 
     @call(index=1, weight=lambda _: Weight(7 * 10**8))
     def claim(self, origin: Signed, heavier: bool) -> PostDispatch:
-        """Claims to have taken less, or more, than was said before."""
+        """Claim a weight below or above the declared one."""
         return PostDispatch(actual_weight=Weight(10**12 if heavier else 10**8))
 
     @call(index=2, weight=Weight(10**12))
@@ -63,10 +63,10 @@ class Bell(Pallet, index=100):
 
 
 class Yawn(Pallet, index=101):
-    """A hook that takes half of what a block may weigh."""
+    """A hook that uses half of a block's weight."""
 
     def on_initialize(self) -> Weight:
-        """Says so."""
+        """Return that weight."""
         return Weight(BLOCK_MAX.ref_time // 2)
 
 

@@ -1,4 +1,4 @@
-"""What is left of an execution when it is over."""
+"""The memory of an execution after its end."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +17,7 @@ from small_chain import ALICE, BOB, RUNTIME, SmallChain, sealed
 
 @pytest.mark.parametrize("header", [{}, {"state_root": bytes(32)}])
 def test_an_execution_lets_go_of_what_it_read_and_told(header: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pallets stand in circles: events and values of whole blocks waited there for the collector of cycles."""
+    """Its pallets form reference cycles: events and values of whole blocks waited for the cycle collector."""
     chain = SmallChain()
     authoring = chain.begin()
     authoring.offer(chain.signed(ALICE, Balances.transfer_keep_alive(dest=BOB.account, value=1)), verify)

@@ -1,4 +1,4 @@
-"""What hooks weigh is gone for the hooks and inherents that follow."""
+"""The weight of hooks reduces the room of later hooks and inherents."""
 
 import pytest
 
@@ -10,10 +10,10 @@ from small_chain import SmallChain, runtime_of
 
 
 class Yawning(Pallet, index=102):
-    """A hook that takes half of what a block may weigh."""
+    """A hook that uses half of a block's weight."""
 
     def on_initialize(self) -> Weight:
-        """Says so."""
+        """Return that weight."""
         return Weight(BLOCK_MAX.ref_time // 2)
 
 
@@ -29,11 +29,11 @@ TWO_THIRDS = Weight(MANDATORY_MAX.ref_time * 2 // 3, 0)
 
 
 class First(Pallet, index=103):
-    """An inherent that takes two thirds of what inherents may weigh."""
+    """An inherent that uses two thirds of the inherents' weight."""
 
     @call(index=0, weight=TWO_THIRDS)
     def attach(self, origin: Unsigned) -> None:
-        """Refuse what is beyond the room that is left, as every inherent does whose author chooses its length."""
+        """Refuse more than the remaining room, as all inherents of variable length do."""
         if self.context.mandatory_left < TWO_THIRDS.ref_time:
             raise InvalidBlock("no room")
 

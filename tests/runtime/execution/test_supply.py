@@ -63,7 +63,7 @@ class CountingState(Memory):
         return super().get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys below a prefix, each of them counted."""
+        """Yield the keys below a prefix, and count each."""
         for key in super().keys(prefix, start):
             self.asked += 1
             yield key

@@ -1,4 +1,4 @@
-"""The second example of `docs/pallets.md` works as it stands there: an origin, a filter, three keys, a migration."""
+"""The second example of `docs/pallets.md` works unchanged: an origin, a filter, three keys, a migration."""
 
 from types import ModuleType
 
@@ -34,7 +34,7 @@ def chain(deeds: ModuleType) -> SmallChain:
 
 
 def made(chain: SmallChain, person: Person, call: Call) -> ErrorValue | None:
-    """Why a call failed in its block; None where it did not."""
+    """Return the error of a call in its block, or None."""
     chain.author(chain.signed(person, call))
     failed = [each.dispatch_error for each in chain.happened() if isinstance(each, ExtrinsicFailed)]
     return failed[0] if failed else None

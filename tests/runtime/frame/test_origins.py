@@ -1,4 +1,4 @@
-"""Origins that pallets declare, and filters of calls: who may make which call, however deep it is nested."""
+"""Declared origins and call filters: the allowed calls of each origin, at any nesting."""
 
 from enum import IntEnum
 
@@ -42,7 +42,7 @@ BURN = Balances.burn(value=1, keep_alive=True)
 
 @origin
 class AtLeast(PalletOrigin):
-    """So many of a council."""
+    """At least `ayes` members of a council."""
 
     ayes: U32
 
@@ -61,24 +61,24 @@ class Assembly(Pallet, index=150):
 
     @call(index=0)
     def speak(self, origin: Signed, ayes: U32, inner: Call) -> None:
-        """As so many."""
+        """Call with this number of ayes."""
         self.dispatch(inner, AtLeast(ayes))
 
     @call(index=1)
     def alone(self, origin: Signed, inner: Call) -> None:
-        """As one."""
+        """Call as one member."""
         self.dispatch(inner, Member(origin.account))
 
 
 class Chest(Pallet, index=151):
-    """Asks for another pallet's origins, and stores whom it heard."""
+    """Requires other pallets' origins, and stores the caller."""
 
     heard: StorageValue[RuntimeOrigin | None] = StorageValue(doc="Who came last.")
     open_for: StorageMap[U8, RuntimeOrigin | None] = StorageMap(doc="Who may come.")
 
     @call(index=0)
     def spend(self, origin: AtLeast | Root) -> None:
-        """For the council or Root."""
+        """Require the council or Root."""
         self.heard.set(origin)
 
     @call(index=1)
@@ -96,7 +96,7 @@ class Trust(IntEnum):
     MoneyOnly = 2
 
     def allows(self, asked: Call) -> bool:
-        """Whether the call belongs to it."""
+        """Return True if the filter allows the call."""
         is_money = asked.method.pallet is Balances
         if asked.method.pallet in (Utility, Deputies):
             return True
@@ -108,12 +108,12 @@ class Deputies(Pallet, index=152):
 
     @call(index=0)
     def act(self, origin: Signed, real: AccountId, trust: Trust, inner: Call) -> None:
-        """As somebody else."""
+        """Call as another account."""
         self.dispatch(inner, Signed(real).within(trust))
 
     @call(index=1)
     def narrow(self, origin: Signed, trust: Trust, inner: Call) -> None:
-        """As oneself, for less."""
+        """Call as the own account, with a narrower filter."""
         self.dispatch(inner, origin.within(trust))
 
 
@@ -123,7 +123,7 @@ class Closed:
 
 
 class Quiet(Pallet, index=153):
-    """What the chain takes now."""
+    """The chain's present filter."""
 
     is_quiet: StorageValue[U8] = StorageValue(default=0, doc="Whether money rests.")
     events = (Closed,)
@@ -254,7 +254,7 @@ def test_declarations_that_cannot_be_are_refused() -> None:
     class Odd(Pallet, index=155):
         @call(index=0)  # type: ignore[type-var]
         def odd(self, origin: int) -> None:
-            """Of no origin."""
+            """Use an undeclared origin."""
 
     with pytest.raises(TypeError, match="is no origin"):
         Runtime((System, Odd), RUNTIME.version)

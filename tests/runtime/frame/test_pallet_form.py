@@ -1,4 +1,4 @@
-"""The form of pallets: what a declaration means, and which mistakes in one are refused at once."""
+"""The form of pallets: the meaning of a declaration, and the mistakes that are refused at once."""
 
 from typing import Any
 
@@ -81,11 +81,11 @@ class Shelf(Pallet, index=200):
 
     @call(index=2)
     def inherent(self, origin: Unsigned) -> None:
-        """By the author."""
+        """Only the author may call."""
 
 
 class LargeStorage(Pallet):
-    """What the work of Large stands on."""
+    """The storage of Large."""
 
     system: System
 
@@ -293,7 +293,7 @@ def test_what_a_declaration_forgets_is_named() -> None:
 def test_an_event_and_a_reason_that_no_pallet_lists_are_named(bound: Bound) -> None:
     @event
     class Unlisted:
-        """Of nobody."""
+        """An event of no pallet."""
 
     bound[Shelf].emit(Unlisted())
     with pytest.raises(TypeError, match="Unlisted is among the events of no pallet"):

@@ -1,4 +1,4 @@
-"""The example of `docs/pallets.md` works as it stands there."""
+"""The example of `docs/pallets.md` works unchanged."""
 
 from pathlib import Path
 

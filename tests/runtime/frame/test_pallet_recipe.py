@@ -1,4 +1,4 @@
-"""The example of CONTRIBUTING.md, a pallet with an agenda item, a hold and a parameter, works as it stands there.
+"""The example of CONTRIBUTING.md, a pallet with an agenda item, a hold and a parameter, works unchanged.
 
 The recipe above it is short, and adds the example to the chain.
 """
@@ -99,7 +99,7 @@ def files_of(recipe: str) -> set[str]:
 
 
 def test_the_recipe_is_short() -> None:
-    """In steps, and in files beside the pallet's own, be it one of the chain or of the market."""
+    """In steps, and in files beside the pallet's own, for a pallet of the chain or of the market."""
     assert 1 < len(re.findall(r"^\d+\. ", RECIPE, re.MULTILINE)) <= STEPS_MAX
     shared = files_of(RECIPE)
     of_the_chain = shared - {"ARCHITECTURE.md", "pyproject.toml", "gpu_tasks/market/weights.py"}

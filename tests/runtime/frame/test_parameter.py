@@ -1,4 +1,4 @@
-"""Parameters in their pallets: what a declaration may be, what a block goes by, what genesis and relations refuse."""
+"""Parameters in their pallets: valid declarations, the value in a block, and refusals by genesis and relations."""
 
 from typing import Any
 
@@ -112,7 +112,7 @@ def test_genesis_writes_every_parameter_and_takes_others() -> None:
 
 
 class Gardener(Pallet, index=72):
-    """Goes by a number when block 0 is made."""
+    """Uses a parameter when block 0 is made."""
 
     garden: Garden
     kept: StorageValue[Balance] = StorageValue(default=0)

@@ -1,4 +1,4 @@
-"""Schedules and budgets: each item waits at one height, what is over is dropped, and no block does more than it may."""
+"""Schedules and budgets: each item waits at one height, ended ones are dropped, and the work of a block is bounded."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def schedule() -> ScheduleItem[int]:
 
 
 def taken(where: ScheduleItem[int], limit: int, items: int) -> list[int]:
-    """What is taken up to a height with a budget for so many items."""
+    """Return the items taken up to a height, with a budget for `items` of them."""
     return list(where.take(limit, WeightMeter(Weight(items * TAKE_WEIGHT.ref_time, 0))))
 
 
@@ -49,7 +49,7 @@ def test_a_schedule_declares_its_three_items_in_order() -> None:
 
 def test_a_schedule_whose_annotation_is_missing_is_refused() -> None:
     class Bare(Pallet, index=204):
-        """It does not say what waits."""
+        """A schedule without a declaration of its items."""
 
         pages = ScheduleItem[int](doc="Of something.")
 

@@ -1,4 +1,4 @@
-"""The map with three keys: the SDK's layout as a public client computes it, and reads of a prefix by their cost."""
+"""The map with three keys: the SDK's layout as a public client computes it, and the read cost of a prefix."""
 
 from itertools import islice
 from typing import Any
@@ -128,7 +128,7 @@ def test_each_key_is_read_behind_its_own_hasher() -> None:
 
 @pytest.mark.parametrize("count", [100, 20_000])
 def test_a_prefix_costs_what_it_returns(count: int) -> None:
-    """Over entries that lie below the block, of which it has changed and removed some, and others of its own."""
+    """Over stored entries, some of them changed or removed in the block, and new ones of the block."""
     first = RUNTIME.at(Memory())
     for number in range(count):
         first[Warehouse].places[WHO, number % 2, 0] = 1

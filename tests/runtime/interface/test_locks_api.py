@@ -1,4 +1,4 @@
-"""Locked money as the chain tells it: of every reason, adding up to what is held, never 0 where something took it."""
+"""Locked money in the chain's API: for every reason, with the sum of all holds, never 0 after a taken deposit."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ def dev_apis() -> Apis:
 
 
 def ask(apis: Apis, state: Any, method: str, *arguments: Any) -> Any:
-    """Over the wire, so that what is too long or wrong does not encode."""
+    """Call over the wire form, so that a wrong or too long value does not encode."""
     known = apis.methods[f"LocksApi_{method}"]
     data = b"".join(codec.encode(given) for (_, codec), given in zip(known.inputs, arguments, strict=True))
     return known.output.decode(apis.call(state, bytes(32), f"LocksApi_{method}", data))
@@ -68,7 +68,7 @@ def all_entrusted(apis: Apis, state: Any, who: bytes) -> list[Lock]:
 
 @pytest.mark.parametrize("reason", [reason for reason in REASONS if reason is not STAKE], ids=str)
 def test_of_each_reason_a_deposit_alone_comes_back_whole(reason: HoldReason, bound: Bound) -> None:
-    """Also of a case of which the state knows nothing any more."""
+    """Also for a case that the state has dropped."""
     rich(bound)
     bound[Balances].hold(SAVER, Hold(reason, ALICE), 7 * GRAINS)
     (lock,) = all_held(dev_apis(), state_of(bound), SAVER)
@@ -82,7 +82,7 @@ def test_of_each_reason_a_deposit_alone_comes_back_whole(reason: HoldReason, bou
 
 @pytest.mark.nightly
 def test_over_a_lively_chain_the_page_adds_up_and_tells_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each account's locks are what it holds; who was told that nothing takes a deposit lost none of it."""
+    """Each account's locks equal its holds, and no lock marked as safe loses any money."""
     taken: set[HoldReason] = set()
     pay_held = Balances.pay_held
 

@@ -1,4 +1,4 @@
-"""Metadata: what public clients need is in it, and one of them reads this chain with nothing else."""
+"""Metadata: everything that public clients need, and one of them reads this chain with nothing else."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""What `OgpuApi` says of stake, field by field, beside the state that it reads."""
+"""`OgpuApi`'s answers about stake, field by field, against the state."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ EPOCH_BLOCKS = 3
 
 @pytest.fixture
 def bound() -> Bound:
-    """In epoch 2 the saver stands behind both validators, and somebody who holds no office behind nobody."""
+    """Return epoch 2: the saver delegates to both validators, and an inactive account to none."""
     chain = MarketChain(named_keys(2), [SAVER, NEW], epoch_blocks=EPOCH_BLOCKS)
     chain.block(
         signed(SAVER.stash, TrustStake.delegate(ALICE, BOND)),

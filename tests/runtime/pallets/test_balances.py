@@ -1,4 +1,4 @@
-"""Balances: transfers, holds by case, what any sequence keeps, and what a change costs."""
+"""Balances: transfers, holds by case, invariants of any sequence, and the cost of a change."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -58,7 +58,7 @@ LISTED = RUNTIME.codecs.of(AccountHolds)
 
 
 def start(**amounts: int) -> Bound:
-    """Who has what, by name; without names Alice and Bob have a thousand each."""
+    """Return balances by name. By default Alice and Bob have a thousand each."""
     given = amounts or {"alice": 1_000, "bob": 1_000}
     balances = [["0x" + NAMES[name].hex(), amount] for name, amount in given.items()]
     return RUNTIME.at(Memory(RUNTIME.genesis({"Balances": {"balances": balances}})))  # type: ignore[arg-type]
@@ -245,7 +245,7 @@ SHARES = st.lists(st.tuples(st.sampled_from([*PEOPLE, None]), st.integers(0, 200
 
 
 class HoldsOfTwo(RuleBasedStateMachine):
-    """Two accounts and six cases of three reasons, against a table of what each holds."""
+    """Two accounts and six cases of three reasons, against a table of their holds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
         self.table: Counter[tuple[bytes, Hold]] = Counter()
 
     def attempt(self, verb: str, *arguments: Any) -> bool:
-        """Call a verb in a layer; whether it succeeded."""
+        """Call a method in a layer. Return True if it succeeded."""
         try:
             with self.bound.overlay.transaction():
                 getattr(self.bound[Balances], verb)(*arguments)
@@ -263,7 +263,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
 
     @rule(who=st.sampled_from(PEOPLE), hold=st.sampled_from(CASES), amount=st.integers(0, 700))
     def hold(self, who: bytes, hold: Hold, amount: int) -> None:
-        """Hold, if there is so much."""
+        """Hold an amount if the account has it."""
         expected = amount <= self.bound[Balances].free_balance(who)
         assert self.attempt("hold", who, hold, amount) == expected
         self.table[who, hold] += amount if expected else 0
@@ -283,7 +283,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
         amount=st.integers(0, 200),
     )
     def rededicate(self, who: bytes, source: Hold, other: Hold, amount: int) -> None:
-        """Dedicate what one case holds to another."""
+        """Rededicate an amount from one case to another."""
         expected = amount <= self.table[who, source]
         assert self.attempt("rededicate", who, source, other, amount) == expected
         self.table[who, source] -= amount if expected else 0
@@ -296,7 +296,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
 
     @invariant()
     def agrees_with_the_table(self) -> None:
-        """Each case holds what the table says, nothing else moved it, and all sums are right."""
+        """Check each case against the table, and all sums."""
         check_sums(self.bound)
         held = dict(self.bound[Balances].held_cases.items())
         assert held == {key: amount for key, amount in self.table.items() if amount}
@@ -311,7 +311,7 @@ TestHoldsOfTwo = HoldsOfTwo.TestCase
 
 
 def cost_after(cases: int) -> tuple[int, int, int]:
-    """Reads, entries and bytes written by one hold, one payment and one end of an account with so many cases."""
+    """Return the reads, entries and bytes of one hold, one payment and one account's end with `cases` cases."""
     bound = start(alice=100_000, bob=1_000)
     for number in range(cases):
         bound[Balances].hold(ALICE, Hold(RENT, numbered_case(number + 10)), 5)

@@ -19,7 +19,7 @@ SEED = bytes(range(32))
 
 
 class Chain(SmallChain):
-    """Six blocks to an epoch; remembers the id of every block."""
+    """Six blocks to an epoch. Keeps the id of every block."""
 
     def __init__(self) -> None:
         runtime: Runtime = runtime_of(**{"Beacon.epoch_blocks": 6})

@@ -1,4 +1,4 @@
-"""The call that changes a parameter: who may, which, to what; and that what is under way is left alone."""
+"""The call that changes a parameter: its origin, the allowed parameters and values, and no effect on running work."""
 
 from typing import Any
 

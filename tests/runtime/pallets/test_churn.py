@@ -1,4 +1,4 @@
-"""The cut between two sets: a table of cases, and what holds of any."""
+"""The cut between two sets: a table of cases, and general properties."""
 
 from dataclasses import dataclass
 
@@ -188,7 +188,7 @@ def test_cuts_in_a_row_end_with_those_who_are_elected(
 
 @given(st.integers(2, 5), st.integers(1, 60), st.data())
 def test_nobody_is_kept_by_others_who_leave_and_come_again(heavy: int, weight: int, data: st.DataObject) -> None:
-    """Somebody heavier leaves in every era, and comes again: who chilled is gone once those before it are."""
+    """A heavier validator leaves in every era, and returns. A leaver is out after all earlier leavers."""
     coalition = {b"A%d" % place: 130 for place in range(heavy)}
     stakes_of = {**coalition, b"V": weight, **{b"h%02d" % place: 30 for place in range(40)}}
     now, since = dict(stakes_of), dict[bytes, int]()

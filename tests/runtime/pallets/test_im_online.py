@@ -1,4 +1,4 @@
-"""Heartbeats: each rule alone, who is elected by one, and how often one counts."""
+"""Heartbeats: each rule alone, elections by a heartbeat, and its single count."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,11 +27,11 @@ from simulation.chains.presence import attached, heartbeat
 NEW, OTHER, SAVER = Keys("new"), Keys("other"), Keys("saver")
 EPOCH_BLOCKS = 6
 FINAL = EPOCH_BLOCKS + 2
-"""A final block of the second epoch, in whose third block the chain of these tests stands."""
+"""A final block of the second epoch. These tests are in that epoch's third block."""
 
 
 def chain_of(count: int = 8) -> MarketChain:
-    """In epoch 1, with two candidates who do not sit."""
+    """Return epoch 1 with two inactive candidates."""
     chain = MarketChain(
         named_keys(count), [NEW, OTHER, SAVER], {"TrustStake.elections_enabled": 1}, epoch_blocks=EPOCH_BLOCKS
     )
@@ -57,7 +57,7 @@ def attach(*heartbeats: Heartbeat) -> Callable[[Bound], None]:
 
 
 def refuses(heartbeats: tuple[Heartbeat, ...], why: str) -> Callable[[Bound], None]:
-    """A step: an inherent with these makes the block invalid, for this reason, and notes nobody."""
+    """Return a step whose inherent with these makes the block invalid, for this reason, without any record."""
 
     def step(bound: Bound) -> None:
         before = bound[TrustStake].last_online[NEW.stash]
@@ -77,7 +77,7 @@ def test_a_heartbeat_counts_for_the_epoch_of_its_block() -> None:
 
 
 def test_the_last_block_before_an_epoch_is_enough_where_finality_comes_once_an_epoch() -> None:
-    """With that block: none of the epoch itself is final while it lasts, and who had no seat was heard by nobody."""
+    """The epoch's own blocks are not final while it lasts, and an inactive candidate gave no other sign."""
     chain = chain_of()
     chain.block(attach(beat(NEW, EPOCH_BLOCKS)))
     assert chain.now()[TrustStake].last_online[NEW.stash] == 2, (

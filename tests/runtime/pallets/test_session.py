@@ -1,4 +1,4 @@
-"""Keys change on the chain: who may, what is refused, from when the new ones hold, to whom the old ones belong."""
+"""Key changes: allowed origins, refusals, the first epoch of the new keys, and the owner of the old ones."""
 
 from __future__ import annotations
 

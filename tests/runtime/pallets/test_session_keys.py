@@ -1,4 +1,4 @@
-"""Proof of possession: each thing that it names, and each of its halves, counts alone."""
+"""Proof of possession: each named part, and each of its halves, counts alone."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_a_proof_is_good_for_what_it_names_alone(genesis: bytes, stash: bytes, k
 
 
 def test_neither_half_stands_for_the_other() -> None:
-    """Whoever holds one secret, and has seen the other key, registers nothing: each half is checked by itself."""
+    """The owner of one secret cannot register with another's key, because each half is checked by itself."""
     without_session = prove_keys(GENESIS, STASH, KEYS, signer(OTHER_SEED), VRF_SEED)
     without_vrf = prove_keys(GENESIS, STASH, KEYS, signer(SESSION_SEED), OTHER_SEED)
     assert not verify_keys(GENESIS, STASH, KEYS, without_session)
@@ -66,7 +66,7 @@ def test_neither_half_stands_for_the_other() -> None:
 
 @pytest.mark.parametrize("key", sorted(SMALL_ORDER_KEYS), ids=bytes.hex)
 def test_a_key_that_anybody_signs_for_proves_nothing(key: bytes) -> None:
-    """With such a key R = identity, s = 0 is a signature of every message by the rule of ZIP-215."""
+    """For such a key, R = identity, s = 0 is a signature of every message by the rule of ZIP-215."""
     forged = (1).to_bytes(32, "little") + bytes(32)
     keys = replace(KEYS, session=key)
     half = prove_keys(GENESIS, STASH, keys, lambda _: forged, VRF_SEED)

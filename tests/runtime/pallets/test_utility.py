@@ -1,4 +1,4 @@
-"""Batches: what stands, what is undone, and what they say about it."""
+"""Batches: kept and reverted calls, and their reports."""
 
 import pytest
 

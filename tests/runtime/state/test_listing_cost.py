@@ -1,4 +1,4 @@
-"""What a listing costs: as much as it returns, over every kind of state, whatever else was written."""
+"""The cost of a listing: in proportion to its result, over every kind of state, for any other writes."""
 
 import sys
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def entries(prefix: bytes, count: int) -> dict[bytes, bytes]:
 
 
 class Executing(Overlay):
-    """A block under execution, as what a listing is taken of."""
+    """A block under execution, as the subject of a listing."""
 
     def get(self, key: bytes, /) -> bytes | None:
         return self.raw(key)
@@ -73,7 +73,7 @@ def changed(values: dict[bytes, bytes]) -> StateReader:
 
 
 def undone(values: dict[bytes, bytes]) -> StateReader:
-    """Half of it is written for good; the other half in a call that fails."""
+    """Write half of it for good, the other half in a call that fails."""
     made = written(dict(islice(values.items(), 0, None, 2)))
     assert isinstance(made, Executing)
     marks = made.enter_layer()
@@ -126,7 +126,7 @@ def test_a_listing_over_a_block_reads_no_more_keys_than_it_returns() -> None:
 
 
 def test_what_was_removed_costs_a_step_and_no_value() -> None:
-    """A removed key that lies in front is passed, as often as somebody lists; removed ones elsewhere are not met."""
+    """A removed key in front is skipped by each listing. Removed keys elsewhere cost nothing."""
     below = CountingReader(Memory(entries(HERE, 1_000)))
     made = Overlay(below)
     for key in islice(entries(HERE, 1_000), 0, 500):

@@ -1,4 +1,4 @@
-"""A state read from a proof is the state itself, or a refusal: values, keys, walks that end early."""
+"""A state read from a proof equals the state itself, or is refused: values, keys, walks that end early."""
 
 import itertools
 

@@ -130,7 +130,7 @@ def test_a_listing_is_of_the_moment_it_began(
     second: list[tuple[bytes, bytes | None, bool]],
     taken: int,
 ) -> None:
-    """Whatever is written or undone between its keys; and none of it is kept when the listing is dropped."""
+    """No write or undo between its keys changes it, and none remains in it after the listing."""
     overlay = Overlay(Memory(start))
 
     def play_all(script: list[tuple[bytes, bytes | None, bool]]) -> None:

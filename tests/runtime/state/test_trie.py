@@ -140,7 +140,7 @@ def test_older_versions_stay_whole_and_share_nodes() -> None:
 
 
 def test_long_random_history() -> None:
-    """5,000 changes in batches; the root is compared with a rebuilt trie after each."""
+    """5,000 changes in batches. After each, the root is compared with a rebuilt trie."""
     rng = random.Random(1)
     space = [rng.randbytes(rng.choice([1, 2, 3, 16, 64])) for _ in range(400)]
     trie, model = Trie(), dict[bytes, bytes]()

@@ -1,4 +1,4 @@
-"""Proofs: those of a public chain, those of our tries, and that nothing forged proves anything."""
+"""Proofs: those of a public chain, those of our tries, and forged ones, which prove nothing."""
 
 import json
 from pathlib import Path
@@ -122,7 +122,7 @@ def test_nodes_that_no_trie_has_are_refused(name: str, node: str) -> None:
 
 
 def test_short_nodes_and_values_by_hash_are_refused() -> None:
-    """A second form of the same trie: what belongs inside its parent given by hash."""
+    """A second form of the same trie, with inline nodes given by hash."""
     leaf = bytes.fromhex("43031404ff")
     branch = bytes.fromhex("801200") + (b"\x80" + blake2_256(leaf)) * 2
     with pytest.raises(InvalidProof, match="into its parent"):

@@ -1,4 +1,4 @@
-"""Values by type: what is read, what is refused with which words, and that every call can be written and read back."""
+"""Values by type: accepted texts, refusals with their messages, and a round trip of every call."""
 
 import contextlib
 import json
@@ -184,7 +184,7 @@ def values(form: ArgumentForm, depth: int) -> st.SearchStrategy[Any]:
 
 
 def inner_methods(depth: int) -> list[Method]:
-    """At the innermost level only calls that hold no calls."""
+    """At the innermost level, only calls without inner calls."""
     holding = ("Utility", "Sudo") if depth == CALL_DEPTH_MAX else ()
     return [method for method in METHODS if method.pallet.__name__ not in holding]
 

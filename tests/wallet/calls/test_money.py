@@ -1,4 +1,4 @@
-"""What a call moves, as the wallet shows it before it asks."""
+"""The money that a call moves, as the wallet shows it before consent."""
 
 import pytest
 

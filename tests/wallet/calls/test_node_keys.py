@@ -1,4 +1,4 @@
-"""The keys that a node proves and a wallet registers: what is taken, and what is refused before a fee is paid."""
+"""Keys that a node proves and a wallet registers: accepted ones, and refusals before any fee."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = NodeKeys(dev_accounts.node_keys("Bob"), dev_accounts.keys_proof("Bob", GE
 
 
 def client(*, is_development: bool = True) -> Any:
-    """What is asked of a client here."""
+    """Return a client with only the queried fields."""
     return SimpleNamespace(genesis_hash=GENESIS, runtime=SimpleNamespace(pallets=(Sudo,) * is_development))
 
 

@@ -1,4 +1,4 @@
-"""From a genesis hash to a final header: what leads there, and everything near it that does not."""
+"""From a genesis hash to a final header: the accepted path, and everything similar that is refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_does_not_follow_from_the_genesis_hash() -> None:
 
 
 def test_what_kind_of_chain_it_is_follows_from_the_genesis_hash() -> None:
-    """A chain for development is treated less strictly; that it was one was believed of the first node that said so."""
+    """A development chain has looser rules. The first node's claim to be one was once believed."""
     chain, header = made(), made().genesis_header
     seats, sudo = GENESIS_KEYS
     live_trie = Trie({seats: chain.genesis_trie.get(seats) or b""})
@@ -125,7 +125,7 @@ KEYS = ("number", "account", "absent")
 @given(st.sampled_from(["header", "certificate", "proof"]), st.integers(0, 2**31), st.sampled_from(KEYS))
 @settings(max_examples=4 * settings().max_examples, deadline=None)
 def test_any_flipped_bit_is_refused_or_changes_nothing(part: str, place: int, named: str) -> None:
-    """One bit of what a node sends, anywhere: no other value than the true one is ever read."""
+    """One flipped bit in a node's messages, anywhere: no false value is ever read."""
     chain = made()
     key = _keys()[named]
     header, certificate = HEADER.encode(head()), chain.certificate()

@@ -1,4 +1,4 @@
-"""A node that says that no block is final yet: believed at the chain's beginning, and not when it forgot that."""
+"""A node's claim that no block is final: believed at the chain's beginning, and refused after a final block."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A checkpoint whose state no node keeps any more: its ancestors' headers say who validated then."""
+"""A checkpoint without its state on any node: its ancestors' headers name the validators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EPOCH = DEVNET.epoch_blocks
 
 
 class OldBlocks:
-    """A node with the headers of a chain, and none of its states; `liar_sets` are those of its handoffs."""
+    """A node with a chain's headers and none of its states. `liar_sets` are those of its handoffs."""
 
     def __init__(self, liar_sets: Sequence[Sequence[int]] = SETS) -> None:
         self.headers: list[Header] = [Header(bytes(32), 0, bytes(32), bytes(32), ())]
@@ -52,7 +52,7 @@ class OldBlocks:
         return await self.handing.ask(method, *parameters)
 
     def compare(self, height: int, told: list[str] | None = None) -> KnownSets:
-        """Compare who validated at a block of this height; the sets that were followed."""
+        """Compare the validators at a block of this height. Return the followed sets."""
         root, header = root_of(set_of(0, SETS[0])), self.headers[height]
         sets = KnownSets("ws://node", self.ask, root)
         chain = ProvedChain("ws://node", self.ask, APIS, root, sets)

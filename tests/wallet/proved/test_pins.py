@@ -1,4 +1,4 @@
-"""A folder keeps to the chain that it met first."""
+"""A folder is bound to its first chain."""
 
 from __future__ import annotations
 

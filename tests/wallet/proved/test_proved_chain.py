@@ -1,4 +1,4 @@
-"""Proved reads through a real RPC server: they say what the state says, and whoever lies is named."""
+"""Proved reads through a real RPC server: equal to the state, and a lie is reported."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_a_block_is_shown_to_be_final_by_hashes_alone_where_no_state_names
 
 
 async def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has keys that were in office once certifies another past; what was final here before is not in it."""
+    """Owners of formerly active keys can certify another history, which lacks the blocks that were final here."""
 
     async with with_node(tmp_path) as (node, liar):
         for _ in range(4):
@@ -186,7 +186,7 @@ async def test_a_history_without_a_block_that_was_final_is_another(
         other = blake2_256(b"of another past")
 
         async def anew(number: int, block: bytes, time_ms: int = 0, refusals: int = 0) -> tuple[bool, int]:
-            """What is found, and how often handoffs were forgotten."""
+            """Return the result, and the number of forgotten handoffs."""
             chain = await liar.open(node.chain.genesis_hash)
             certified, left = chain._certified, [None] * refusals
             forgotten: list[None] = []

@@ -1,4 +1,4 @@
-"""Proofs of a real node process, and what they cost; also after the node lost every trie of its first block."""
+"""Proofs of a real node process and their cost, also after the node lost every trie of its first block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOB = dev_accounts.stash("Bob")
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens."""
+    """Return True if a server listens."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -1,4 +1,4 @@
-"""Lists are proved a page at a time: all of them, however long, and with none left out."""
+"""Lists are proved a page at a time: complete, at any length."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def values() -> dict[bytes, bytes]:
 
 
 class Node:
-    """Shows the state of a block; `listing` changes each page of keys."""
+    """Serves the state of a block. `listing` changes each page of keys."""
 
     def __init__(self, listing: Listing = lambda page: page) -> None:
         self.trie = Trie(values())

@@ -1,4 +1,4 @@
-"""Who sits in an epoch, by the handoffs of a node that nobody has to believe; what a folder keeps of it."""
+"""The active set of an epoch, from the handoffs of an untrusted node, and the folder's copy."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_what_was_followed_is_there_for_the_next_program(tmp_path: Path) -> None
 
 
 def damaged(data: bytes) -> bytes:
-    """In the first session key: it is a table still."""
+    """In the first session key, so that it is still a table."""
     return data[:80] + bytes([data[80] ^ 1]) + data[81:]
 
 

@@ -1,4 +1,4 @@
-"""A folder that was away for longer than the trusting period needs somebody's word for a recent block."""
+"""A folder unused for longer than the trusting period needs a trusted recent block."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: py
 async def test_a_checkpoint_whose_state_seats_others_than_the_handoffs_is_refused_and_the_handoffs_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old keys may hand on to anybody and certify a true block: its state knows who sat."""
+    """Old keys can hand on to any set and certify a true block, whose state has the real set."""
 
     async with absent(tmp_path, monkeypatch) as (node, client, clock):
         clock[0] -= 20 * DAY_MS

@@ -1,4 +1,4 @@
-"""Every error of TrustStake that a staker's call can meet is a sentence that names the number that is in the way."""
+"""Every error of TrustStake in a staker's call has a message that names the violated limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Step = Callable[[Bound], None]
 
 @dataclass(frozen=True)
 class Case:
-    """What comes before, one block each; who signs what; the error; words that the sentence has."""
+    """The steps before, one block each, then the signer, the call, the error, and words of its message."""
 
     error: type[DispatchError]
     call: Call

@@ -1,4 +1,4 @@
-"""Keys to prove go to the node at a pace, and nobody's many hold up somebody's few."""
+"""Keys to prove reach the node at a limited rate, and one caller's many do not delay another's few."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Subscriptions to storage: what they keep is bounded in bytes, what they read in turns, what they write in pieces."""
+"""Storage subscriptions: bounded bytes in memory, reads in turns, writes in pieces."""
 
 import asyncio
 import gc
@@ -72,7 +72,7 @@ def test_a_key_that_no_state_can_have_is_refused(tmp_path: Path, method: str) ->
 
 
 class CountingReads(Memory):
-    """A state that counts what is read of it."""
+    """A state that counts its reads."""
 
     count = 0
 

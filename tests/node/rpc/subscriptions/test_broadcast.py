@@ -1,4 +1,4 @@
-"""Broadcasts: nobody who went away is written to, whether it ever listened or not."""
+"""Broadcasts: nothing is written to a departed client, whether it ever listened or not."""
 
 import asyncio
 import gc
@@ -55,7 +55,7 @@ def test_many_listeners_are_woken_in_several_rounds_and_each_gets_every_item_in_
 
 
 def test_who_listens_to_one_topic_is_not_woken_for_another() -> None:
-    """A thousand who watch an extrinsic each woke a million times a block."""
+    """A thousand watchers of one extrinsic each caused a million wake-ups a block."""
 
     async def scenario() -> None:
         topics: Topics[str] = Topics()

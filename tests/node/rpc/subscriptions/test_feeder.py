@@ -1,4 +1,4 @@
-"""What all subscribers are told alike: written out once, in pieces, and only for who reads."""
+"""Items for all subscribers: written out once, in pieces, and only for readers."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ from node.rpc.subscriptions.shared_items import SharedItems
 
 
 class News:
-    """Numbers that everybody is told, and what became of them."""
+    """Numbers for every subscriber, and their fates."""
 
     def __init__(self, padding: int = 0) -> None:
         self.publisher: Publisher[int] = Publisher()

@@ -1,4 +1,4 @@
-"""Items that take much memory: one at a time for each client, only when it has room, and counted as held."""
+"""Large items: one at a time for each client, only when it has room, and counted as held memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -1,4 +1,4 @@
-"""Subscriptions: a fair share for each connection, and one half of all for whoever comes first."""
+"""Subscriptions: a fair share for each connection, and half of all for any first comer."""
 
 import pytest
 
@@ -10,7 +10,7 @@ SHARE = TOTAL // 2 // CONNECTIONS
 
 
 def take(shares: SubscriptionShares, held: int, most: int) -> int:
-    """As many as can be had, for a connection that holds so many."""
+    """Return the number that a connection with `held` of them still gets."""
     for count in range(held, most):
         try:
             shares.take(count)

@@ -1,4 +1,4 @@
-"""Connections that subscribe and do not read, or leave: what they still cost."""
+"""Connections that subscribe and do not read, or leave: their remaining cost."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A step's cost does not depend on how many stand behind a validator: entries read and written, and their bytes."""
+"""A step's cost is independent of a validator's number of delegators: entries read and written, and their bytes."""
 
 from copy import copy
 from typing import cast

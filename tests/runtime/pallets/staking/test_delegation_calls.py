@@ -1,4 +1,4 @@
-"""Delegations as their owners make them: several at once, moved, rewarded, compounded; commissions and profiles."""
+"""Calls of delegators: several delegations at once, moved, rewarded, compounded; commissions and profiles."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Elections: who sits when, by stake, signs of life, jail and the cut; who waits; what is kept, what answers."""
+"""Elections: active sets by stake, signs of life, jail and the cut; waiting candidates; kept records and answers."""
 
 from dataclasses import replace
 
@@ -126,7 +126,7 @@ def test_nobody_is_jailed_for_the_time_before_it_sat(heard_in: int, sits_since: 
 
 
 def test_who_was_away_longest_goes_to_jail_first() -> None:
-    """There is room for one of four: the first by account is only just too late."""
+    """There is room for one of four. The first by account is only just too late."""
     stake = chain_of(4).now()[TrustStake]
     old = stake.active_set.get()
     for seat in old:
@@ -338,7 +338,7 @@ def test_who_offers_no_more_may_leave_jail_too() -> None:
 
 
 def test_a_small_validator_leaves_though_larger_ones_leave_and_come_again_in_every_era() -> None:
-    """Two with an eighth and more each, who chill by turns: the heaviest of those who leave went first, and V never."""
+    """Two with an eighth and more each chill in turns. The heaviest leaver went first, and V never."""
     names_ = named_keys(12)
     chain = MarketChain(names_, epoch_blocks=EPOCH_BLOCKS, bonds=(4 * BOND, 4 * BOND, *[BOND] * 10))
     first, second, leaver = chain.validators[:3]
@@ -360,7 +360,7 @@ def test_a_small_validator_leaves_though_larger_ones_leave_and_come_again_in_eve
 
 
 def test_a_newcomer_sits_and_a_leaver_leaves_though_two_heavier_ones_take_turns() -> None:
-    """Each of the two is on line only in the epochs in which it sits, and not in jail: one goes, the other comes."""
+    """Each of the two is online only in its active epochs, and not in jail: one leaves, the other enters."""
     chain = MarketChain(
         named_keys(8), [NEW, OTHER, SAVER], {"TrustStake.validator_count": 12}, epoch_blocks=EPOCH_BLOCKS
     )

@@ -1,4 +1,4 @@
-"""Ways out of a slash, or into what is others', that are closed: each by one line that somebody could drop."""
+"""Escapes from a slash, or access to others' money: each is closed by one line that an edit could drop."""
 
 from collections.abc import Callable
 from typing import Any

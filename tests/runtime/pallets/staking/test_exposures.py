@@ -1,4 +1,4 @@
-"""Exposures: candidates by stake, and what of a reward is the validator's."""
+"""Exposures: candidates by stake, and the validator's part of a reward."""
 
 from hypothesis import given
 from hypothesis import strategies as st

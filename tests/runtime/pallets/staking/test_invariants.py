@@ -1,4 +1,4 @@
-"""What staking asserts where a life ends: each assertion fires when the state, or our own code, is broken."""
+"""Staking's assertions: each fires if the state, or our own code, is broken."""
 
 from dataclasses import replace
 
@@ -23,14 +23,14 @@ ALICE, SAVER = Keys("alice"), Keys("saver")
 
 @pytest.fixture
 def bound() -> Bound:
-    """A chain in its second era, with a saver who has nothing at stake."""
+    """Return a chain in its second era, with a saver without stake."""
     chain = MarketChain(named_keys(2), [SAVER], epoch_blocks=6)
     chain.blocks(7)
     return chain.now()
 
 
 def drain(bound: Bound, who: bytes, left: int) -> None:
-    """Free what is held as stake, down to so much: what no pallet may do to another."""
+    """Free stake down to `left`, which no pallet may do to another."""
     balances, hold = bound[Balances], Hold(STAKE, who)
     balances.release(who, hold, balances.held(who, hold) - left)
 

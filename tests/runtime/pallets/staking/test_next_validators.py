@@ -1,4 +1,4 @@
-"""The hash of the next validator set: in the last block of an epoch, once, and true; nowhere else."""
+"""The hash of the next validator set: true, and only in the last block of an epoch."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ EPOCH_BLOCKS = 6
 
 
 class Announcing(MarketChain):
-    """Says of the next validators what it is told to."""
+    """Announces a scripted hash of the next validators."""
 
     said: tuple[NextValidators, ...] | None = None
 

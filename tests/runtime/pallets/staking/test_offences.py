@@ -1,4 +1,4 @@
-"""Offences of votes on the chain: each kind, each condition alone, by the set of the epoch that the statements name."""
+"""Offences by votes: each kind, each condition alone, by the set of the epoch that the statements name."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def attach(*evidence: Any) -> Callable[[Bound], None]:
 
 
 def attach_refused(because: type[Exception], *evidence: Any) -> Callable[[Bound], None]:
-    """A step: a block with such an inherent is none, and nobody is punished by it."""
+    """Return a step whose inherent makes a block invalid and punishes no validator."""
 
     def step(bound: Bound) -> None:
         before = bound[TrustLock].offenders.get()

@@ -1,4 +1,4 @@
-"""Signs of life: who made a block, whose vote a certificate in the chain holds, in the epoch in which they were."""
+"""Signs of life in an epoch: authors of its blocks, and voters of certificates in the chain."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ HEAD = codec(CertificateHead)
 
 @pytest.fixture
 def bound() -> Bound:
-    """In the second epoch, with nobody heard."""
+    """Return the second epoch, without signs of life."""
     chain = MarketChain(named_keys(10), epoch_blocks=EPOCH_BLOCKS)
     chain.blocks(EPOCH_BLOCKS + 2)
     now = chain.now()
@@ -42,7 +42,7 @@ def certificate(bits: bytes, epoch: int = 1) -> bytes:
 
 
 def heard(bound: Bound) -> list[int]:
-    """The places of those who were heard in epoch 1."""
+    """Return the places of the validators with signs of life in epoch 1."""
     stake = bound[TrustStake]
     return [place for place, seat in enumerate(stake.active_set.get()) if stake.was_on_line(seat.stash, 1)]
 
@@ -78,7 +78,7 @@ def test_what_is_no_certificate_of_this_epoch_shows_nobody(bound: Bound, bad: by
 def test_the_certificate_that_comes_with_the_next_epochs_first_block_counts_before_anybody_is_judged(
     bound: Bound,
 ) -> None:
-    """Where finality comes once an epoch, with its last block, it is the only one."""
+    """If finality comes once an epoch, with its last block, it is the only certificate."""
     stake = bound[TrustStake]
     stake.system.digest.set((consensus_item(FinalRef(1, bytes(32), certificate(b"\x06"))),))
     presence.settle(stake)

@@ -1,4 +1,4 @@
-"""A slash is raised while accomplices may be found: what left before bears that too, however late it comes."""
+"""A slash rises while accomplices may be found. Stake that left earlier pays the rise too, at any time."""
 
 import pytest
 
@@ -16,7 +16,7 @@ STAKE, EPOCH_BLOCKS, UNBONDING = 100 * OGPU, 3, 6
 
 
 def chain_of(**constants: int) -> MarketChain:
-    """Seven validators; behind the first of them stands one delegator, in the third epoch."""
+    """Return seven validators in the third epoch. The first one has one delegator."""
     others = [Keys("delegator"), Keys("reporter")]
     chain = MarketChain(named_keys(7), others, constants, epoch_blocks=EPOCH_BLOCKS)
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, STAKE)))

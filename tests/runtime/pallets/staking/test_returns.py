@@ -1,4 +1,4 @@
-"""What stake is expected to earn: never more than the chain then pays, and hardly less."""
+"""The expected return of stake: never more than the chain pays, and hardly less."""
 
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ def test_a_year_of_minutes_is_reckoned_at_once_and_never_more_than_there_is() ->
 
 @dataclass(frozen=True)
 class Turns:
-    """Who makes the three blocks of each era, how many delegate, and how often stake is paid."""
+    """The authors of the three blocks of each era, the number of delegators, and the number of payouts."""
 
     authors: tuple[int, int, int]
     delegated: int
@@ -106,7 +106,7 @@ def test_the_chain_pays_what_was_expected_and_hardly_more(turns: Turns, commissi
 
 
 def paid(bound: Bound) -> dict[bytes, int]:
-    """All that was credited behind each validator until now, commissions included."""
+    """Return all credits for each validator until now, commissions included."""
     stake = bound[TrustStake]
     return {stash: stake.pending_rewards[stash] + stake.pools[stash].owed for stash, _ in stake.candidates.items()}
 

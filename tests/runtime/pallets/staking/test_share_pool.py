@@ -34,7 +34,7 @@ from runtime.pallets.staking.slash_factors import (
 
 GRAIN = SHARES_PER_GRAIN
 SLASHED = SharePool(2, 3 * GRAIN)
-"""Three grains of which one was taken."""
+"""Three grains, one of them taken."""
 
 
 @pytest.mark.parametrize(

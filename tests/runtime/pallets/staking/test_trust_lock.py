@@ -1,4 +1,4 @@
-"""TrustLock: locks by reason, two headers in one slot, and what anybody gains by an offence."""
+"""TrustLock: locks by reason, two headers in one slot, and the lack of any gain from an offence."""
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_a_block_raises_one_offender_and_takes_one_slash() -> None:
 
 
 def stake_in_all(chain: MarketChain, who: bytes) -> int:
-    """What an account has behind validators and on its way out."""
+    """Return an account's delegated and unlocking stake."""
     stake = chain.now()[TrustStake]
     behind = sum(stake_of(stake, who, validator) for validator, _ in stake.delegations.under(who))
     return behind + sum(value_now(stake, chunk) for chunk in stake.unlocking[who])
@@ -238,7 +238,7 @@ def test_evidence_grows_old() -> None:
 
 
 def test_who_offended_counts_for_as_long_as_stake_is_unbonding() -> None:
-    """Not only for as long as there may be evidence; and all of it is a share of the heaviest of their sets."""
+    """Longer than evidence is possible. The slash is a share of the heaviest of their sets."""
     chain = chain_of(7, **SITS_ON)
     alice, bob = chain.validators[:2]
     chain.block(signed(REPORTER.stash, double(alice)))
@@ -333,7 +333,7 @@ def test_who_comes_is_judged_from_its_first_epoch_on() -> None:
 
 
 def rotated() -> tuple[MarketChain, Keys]:
-    """In epoch 3, where Alice sits with her second key; in epochs 0 to 1 she sat with her first."""
+    """Return epoch 3, in which Alice uses her second key. In epochs 0 to 1 she used her first."""
     chain = chain_of(7)
     alice = chain.validators[1]
     asked = chain.now()[TrustStake].commission_of(alice.stash) or 0
@@ -394,7 +394,7 @@ def test_nobody_is_paid_for_what_a_later_offence_raises() -> None:
 
 
 def test_offending_after_somebody_else_and_reporting_it_never_pays() -> None:
-    """With little of one's own at stake and much of others, where an honest validator made a mistake before."""
+    """With little own stake and much delegated stake, after an honest validator's mistake."""
     keys = named_keys(7)
     bonds = (BOND, BOND // 10, *(BOND,) * 5)
     chain = MarketChain(keys, [REPORTER, DELEGATOR], epoch_blocks=6, bonds=bonds)
@@ -415,7 +415,7 @@ def test_offending_after_somebody_else_and_reporting_it_never_pays() -> None:
 
 
 def test_stake_that_left_after_the_election_makes_no_offence_smaller() -> None:
-    """Behind the offenders stands little by then; with their share of the votes they offended."""
+    """Little stake is left behind the offenders by then, but they offended with their share of the votes."""
     bonds = (BOND // 10, BOND // 10, *(BOND,) * 5)
     keys = named_keys(7)
     chain = MarketChain(keys, [REPORTER, DELEGATOR], epoch_blocks=6, bonds=bonds)
@@ -479,7 +479,7 @@ def test_reporting_oneself_costs_half_of_it_however_much_of_others_stands_behind
 
 
 def test_all_of_what_moved_and_was_struck_is_named_and_taken_back_at_once() -> None:
-    """Nobody has to touch it before: what is shown is what there is."""
+    """No call has to update it before: the shown amount is the real one."""
     chain = chain_of(7)
     alice, bob = (who.stash for who in chain.validators[:2])
     who = DELEGATOR.stash

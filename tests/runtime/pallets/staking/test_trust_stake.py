@@ -42,7 +42,7 @@ def validate(who: Keys, **changed: object) -> object:
 
 
 def keys_of(owner: Keys, name: str, vrf: str = "vrf") -> dict[str, object]:
-    """The keys of another name, whose holder lets `owner` register them."""
+    """Return the keys of another name, whose holder lets `owner` register them."""
     other = Keys(name)
     return {"keys": other.node_keys(vrf=vrf), "proof": other.proof(GENESIS_HASH, owner.stash, vrf=vrf)}
 
@@ -233,7 +233,7 @@ def test_a_chilled_candidate_may_unbond_everything() -> None:
 
 @pytest.mark.parametrize(("era", "evidence", "least"), [(1, 3, 6), (4, 3, 12), (24, 432, 481)])
 def test_a_chain_whose_stake_can_escape_is_refused(era: int, evidence: int, least: int) -> None:
-    """Who leaves in an era's first epoch answers for the last of the next: evidence of that must find it."""
+    """A leaver in an era's first epoch is liable for the next era's last, so its stake must outlast that evidence."""
     lengths = {"TrustStake.era_epochs": era, "TrustStake.evidence_epochs": evidence}
     with pytest.raises(ValueError, match="outlast evidence by more than two eras"):
         MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least - 1})
