@@ -67,6 +67,14 @@ class DeferredCommand(click.Command):
             raise explain_option(error, info_name, parent) from None
 
 
+def import_work(command: click.Command) -> None:
+    """Import everything that a command needs when it runs."""
+    whole = command.load() if isinstance(command, DeferredCommand) else command
+    place = vars(whole.callback).get(PLACE) if whole.callback is not None else None
+    if place is not None:
+        loaded(place)
+
+
 def add_deferred(group: click.Group, module: str, commands: Mapping[str, tuple[str, str]]) -> None:
     """Give `group` commands of one package: name to (`module:attribute` below `module`, first sentence of the help)."""
     for name, (place, summary) in commands.items():

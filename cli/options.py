@@ -122,24 +122,22 @@ keyring_option = click.option(
     default=DEFAULT_FOLDER,
     show_default=True,
     envvar=KEYRING_VARIABLE,
-    help="The folder of the key files.",
+    help="The folder with the key files.",
 )
 password_option = click.option(
-    "--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking."
+    "--password-file", type=click.Path(path_type=Path), help="Read the password from this file."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, also for errors.")
 json_errors_option = click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON objects.")
-genesis_option = click.option(
-    "--genesis", type=BlockHash("genesis"), help="The chain's genesis hash: no other chain is accepted."
-)
+genesis_option = click.option("--genesis", type=BlockHash("genesis"), help="Genesis hash. Refuse any other chain.")
 checkpoint_option = click.option(
     "--checkpoint",
     type=BlockHash("block"),
-    help="Of a recent final block, from somebody you trust: after two weeks away.",
+    help="Hash of a recent final block that you trust.",
 )
-trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
+trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proofs.")
 key_option = click.option(
-    "--key", "key_text", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
+    "--key", "key_text", required=True, metavar="KEY", help="The key that signs: a stored name, or //Alice."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost, and send nothing.")
 tip_option = click.option(

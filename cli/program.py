@@ -28,11 +28,11 @@ EXIT_OUTPUT_LOST = 74
 NO_HOME = "Could not determine home directory."
 """The message of `pathlib` for a user without a home folder, as in a container."""
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
-Report = Callable[[str, int, str], int]
+ReportEnd = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""
 
 
-class ProgramCommand(click.Command):
+class ExplainingCommand(click.Command):
     """A command whose errors name the place of a misplaced option."""
 
     def make_context(
@@ -50,16 +50,20 @@ def explain_option(error: click.NoSuchOption, info_name: str | None, parent: cli
     name = error.option_name
     if name[1:2].isdigit():
         return click.UsageError(f"{name} begins with a minus: amounts and numbers here are not negative", error.ctx)
-    if parent is not None and any(name in option.opts for option in parent.command.params):
+    if parent is not None and _has_option(parent.command, name):
         before = f"{parent.command_path} {name} … {info_name}"
         return click.UsageError(f"{name} stands before the command: {before}", error.ctx)
     return error
 
 
+def _has_option(command: click.Command, name: str) -> bool:
+    return any(name in parameter.opts for parameter in command.params)
+
+
 class CommandGroup(click.Group):
     """Commands whose names are suggested for a mistyped one."""
 
-    command_class = ProgramCommand
+    command_class = ExplainingCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -121,7 +125,7 @@ class ProgramGroup(CommandGroup):
         """Return the command that another system's word means, or whose name resembles `word`."""
         alike = get_close_matches(word, {**dict.fromkeys(self.commands), **self._foreign_words}, n=1, cutoff=ALIKE)
         near = self._foreign_words.get(word) or (self._foreign_words.get(alike[0]) if alike else None)
-        return near or (f"{self.name} {alike[0]}" if alike else None)
+        return near or (f"{ctx.command_path} {alike[0]}" if alike else None)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words, with `--json` moved to the front, where the program's own options stand."""
@@ -132,10 +136,12 @@ class ProgramGroup(CommandGroup):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.possibilities:
+            name = error.option_name
+            owner = next((each for each, command in self.commands.items() if _has_option(command, name)), None)
+            if owner is None:
                 raise
-            text = f"No such option {error.option_name} of {ctx.command_path}. Options of a command stand behind it."
-            raise click.UsageError(text, error.ctx) from None
+            behind = f"{ctx.command_path} {owner} … {name}"
+            raise click.UsageError(f"{name} stands behind the command, as in: {behind}", error.ctx) from None
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
         """Run the program; an error becomes a message and an exit code."""
@@ -166,7 +172,7 @@ class ProgramGroup(CommandGroup):
 
 
 @contextmanager
-def _file_errors(report: Report) -> Iterator[None]:
+def _file_errors(report: ReportEnd) -> Iterator[None]:
     """End the program with a message for an unusable path, or for standard output that cannot be written."""
     if sys.stdout is None:  # it was closed: a program that shows nothing runs, any other one must notice
         sys.stdout = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115  # as long as the program
@@ -199,8 +205,8 @@ def _file_error(error: BaseException) -> OSError | None:
     return error if isinstance(error, OSError) else None
 
 
-def _exit_code_of(error: OSError, report: Report) -> int | None:
-    """Report an error and return the exit code; None for an error without a file."""
+def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
+    """ReportEnd an error and return the exit code; None for an error without a file."""
     exit_code: int | None = None
     with suppress(OSError):  # standard error may be as full
         if error.filename is not None:

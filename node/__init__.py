@@ -15,5 +15,5 @@ In reading order:
 * `rpc`: the RPC process
 * `loop`: carries out the effects of the consensus machine
 * `service`: the node, put together from these rooms
-* `chain_options`, `run`, `chain_commands`, `key_commands`, `cli`: the command line
+* `run`, `chain_commands`, `key_commands`, `cli`: the command line
 """

@@ -1,43 +1,48 @@
-"""`ogpu-node`: the command line.  Flags and subcommands have Substrate's names, so that its operators are at home.
+"""`ogpu-node`: the declarations of its flags and commands. Both have Substrate's names, which its operators know.
 
-What always holds: whatever goes wrong is one message that says what, why and what to do next, and an exit code:
-2 bad input, 3 database, 4 disk space, 5 away for longer than the trusting period, 1 anything else.
+Exit codes: 2 bad input, 3 database, 4 disk space, 5 offline for longer than the trusting period, 1 anything else. Every
+error is one message: what happened, why, and what to do next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.deferred import add_deferred
-from cli.options import HELP_NAMES, json_errors_option
+from cli.deferred import runs
+from cli.options import HELP_NAMES, NodeUrl, json_errors_option, keyring_option
 from cli.program import ProgramGroup
 from consensus.parameters import SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN
-from genesis.preset_names import DEV_NAMES
+from genesis.preset_names import DEV_NAMES, PRESETS
 from genesis.spec import SpecError
-from node.chain_options import chain_options
 from node.errors import BadInputError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 
 PORT = click.IntRange(0, 65535)
 ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
-COMMANDS = {
-    "build-spec": ("chain_commands:build_spec", "Print the chain specification."),
-    "purge-chain": ("chain_commands:purge_chain", "Remove the chain's database; keys and sign-state stay."),
-    "chain-info": (
-        "chain_commands:chain_info",
-        "Print number and hash of the last final block, as JSON: of a stopped node's database, or of a node that runs.",
-    ),
-    "genesis": ("chain_commands:genesis", "Look at the genesis of a chain specification."),
-    "key": ("key_commands:key", "Make, look at and store keys."),
-}
+
+base_path_option = click.option(
+    "--base-path", "-d", type=click.Path(path_type=Path), help="Folder of this node's files."
+)
+
+
+def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name a chain and the folder of its files."""
+    for option in (
+        base_path_option,
+        click.option("--dev", is_flag=True, help="The development chain; the node runs alone, as Alice."),
+        click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or a chain spec file."),
+    ):
+        function = option(function)
+    return function
 
 
 def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(DEV_NAMES):
-        text = f"Shortcut for --name {name} --validator with {name}'s well-known keys."
+        text = f"Run as validator {name}, with {name}'s public keys."
         function = click.option(f"--{name.lower()}", "dev_account", flag_value=name, default=None, help=text)(function)
     return function
 
@@ -51,56 +56,58 @@ class NodeProgram(ProgramGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=NodeProgram, explained=(SpecError,), invoke_without_command=True, context_settings=HELP_NAMES)
+@click.group("ogpu-node", cls=NodeProgram, explained=(SpecError,), invoke_without_command=True,
+             context_settings=HELP_NAMES)  # fmt: skip
 @chain_options
 @_account_options
-@click.option("--tmp", is_flag=True, help="Keep files in a temporary folder that goes with the node.")
-@click.option("--name", help="What this node is called in logs and telemetry.")
-@click.option("--validator", is_flag=True, help="Take part in consensus with the keys in the keystore.")
-@click.option("--bootnodes", multiple=True, metavar="ADDRESS", help="Peers to begin with: /ip4/../tcp/../p2p/..")
-@click.option("--node-key", metavar="HEX", help="The 32-byte secret that names this node on the network.")
-@click.option("--listen-host", metavar="HOST", help="Address for peers to connect to.  [default: 0.0.0.0]")
-@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port for peers; 0: any free one.")
+@click.option("--tmp", is_flag=True, help="Use a temporary folder, removed at the end.")
+@click.option("--name", help="This node's name in logs and telemetry.")
+@click.option("--validator", is_flag=True, help="Validate with the keys in the keystore.")
+@click.option("--bootnodes", multiple=True, metavar="ADDRESS", help="A first peer, /ip4/../tcp/../p2p/..; repeatable.")
+@click.option("--node-key", metavar="HEX", help="The network key, 32 bytes. Others see it in `ps`.")
+@click.option("--node-key-file", type=click.Path(path_type=Path), help="Read the network key from this file.")
+@click.option("--listen-host", metavar="HOST", help="Address to listen on for peers.  [default: 0.0.0.0]")
+@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port for peers; 0 takes a free one.")
+@click.option("--public-addr", multiple=True, metavar="ADDRESS", help="This node's public address; repeatable.")
+@click.option("--rpc-port", type=PORT, default=DEFAULT_RPC_PORT, show_default=True, help="Port for JSON-RPC.")
+@click.option("--no-rpc", is_flag=True, help="Do not serve JSON-RPC.")
+@click.option("--rpc-external", is_flag=True, help="Serve JSON-RPC to other machines.")
 @click.option(
-    "--public-addr", multiple=True, metavar="ADDRESS", help="Where peers reach this node: /ip4/../tcp/.. (repeatable)."
+    "--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True,
+    help="Methods to serve; `auto`: unsafe ones on this machine only.",
+)  # fmt: skip
+@click.option("--rpc-cors", metavar="ORIGINS", help="Allowed browser origins, or `all`.  [default: this machine]")
+@click.option(
+    "--rpc-max-connections", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most connections.",
+)  # fmt: skip
+@click.option(
+    "--rpc-max-request-size", type=click.IntRange(1, 15), metavar="MB", help="Most MB of a message.  [default: 1]",
+)  # fmt: skip
+@click.option(
+    "--rpc-max-batch-request-len", type=click.IntRange(1, 10_000), help="Most calls of a batch.  [default: 500]"
 )
 @click.option(
-    "--rpc-port", type=PORT, default=DEFAULT_RPC_PORT, show_default=True, help="JSON-RPC, HTTP and WebSocket."
-)
-@click.option("--no-rpc", is_flag=True, help="Do not start the RPC process.")
-@click.option("--rpc-external", is_flag=True, help="Serve RPC to other machines.")
-@click.option("--rpc-methods", type=click.Choice(["auto", "safe", "unsafe"]), default="auto", show_default=True)
-@click.option("--rpc-cors", metavar="ORIGINS", help="Browser origins that may connect, or `all`; this machine.")
-@click.option("--rpc-max-connections", type=click.IntRange(1, 10_000), default=100, show_default=True)
-@click.option("--rpc-max-request-size", type=click.IntRange(1, 15), metavar="MB", help="The longest message; 1.")
-@click.option("--rpc-max-batch-request-len", type=click.IntRange(1, 10_000), help="Calls in one batch; 500.")
-@click.option("--rpc-max-subscriptions-per-connection", type=click.IntRange(1, 4_096), help="1024.")
-@click.option("--rpc-rate-limit", type=click.IntRange(1), help="Calls of one client in a minute; 120,000.")
-@click.option("--prometheus-port", type=PORT, default=DEFAULT_PROMETHEUS_PORT, show_default=True)
+    "--rpc-max-subscriptions-per-connection", type=click.IntRange(1, 4_096),
+    help="Most subscriptions of a connection.  [default: 1024]",
+)  # fmt: skip
+@click.option("--rpc-rate-limit", type=click.IntRange(1), help="Most calls a minute of a client.  [default: 120000]")
+@click.option(
+    "--prometheus-port", type=PORT, default=DEFAULT_PROMETHEUS_PORT, show_default=True, help="Port for metrics.",
+)  # fmt: skip
 @click.option("--prometheus-external", is_flag=True, help="Serve metrics to other machines.")
 @click.option("--no-prometheus", is_flag=True, help="Do not serve metrics.")
 @click.option(
-    "--sample",
-    type=click.IntRange(SAMPLE_UNITS_MIN, SAMPLE_UNITS_MAX),
-    metavar="K",
-    help="Poll K units of stake each time.  [default: every validator, or 20 units where more than 25 sit]",
-)
-@click.option(
-    "--init-sign-state",
-    is_flag=True,
-    help="Begin a sign-state on a chain that has begun: only for a key that never signed.",
-)
-@click.option(
-    "--checkpoint",
-    metavar="HEIGHT:HASH",
-    help="A final block known from a source that you trust: for a node that is new or was away for long.",
-)
+    "--sample", type=click.IntRange(SAMPLE_UNITS_MIN, SAMPLE_UNITS_MAX), metavar="K",
+    help="Units of stake in a poll.  [default: all of up to 25 validators, else 20]",
+)  # fmt: skip
+@click.option("--init-sign-state", is_flag=True, help="Allow a key without a sign-state. Only for a new key.")
+@click.option("--checkpoint", metavar="HEIGHT:HASH", help="A final block that you trust; see `chain-info`.")
 @json_errors_option
 @click.option("-l", "--log", default="info", metavar="LEVELS", help="A level, or target=level pairs, with commas.")
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def ogpu_node(context: click.Context, /, **flags: Any) -> None:
-    """A node of an ogpu chain.  Without a subcommand: run it.
+    """Run a node of an ogpu chain.
 
     Shell completion: eval "$(_OGPU_NODE_COMPLETE=bash_source ogpu-node)" (or zsh_source, fish_source).
     """
@@ -110,20 +117,161 @@ def ogpu_node(context: click.Context, /, **flags: Any) -> None:
         run.run(flags)
 
 
-add_deferred(ogpu_node, "node", COMMANDS)
-
-
 def _refuse_lists(words: Sequence[str]) -> None:
     """Raise BadInputError for several addresses behind one option: click takes the second for a subcommand."""
     for option, first, second in zip(words, words[1:], words[2:], strict=False):
         if option in ADDRESS_OPTIONS and second.startswith("/"):
             raise BadInputError(
-                f"{option} takes one address: give it again before each, {option} {first} {option} {second}"
+                f"{option} takes one address. Repeat it for each: {option} {first} {option} {second}",
+                code="several_addresses",
             )
 
 
+# --- the chain
+
+
+@ogpu_node.command("build-spec")
+@chain_options
+@click.option("--raw", is_flag=True, help="Print storage keys and values.")
+@runs("node.chain_commands:build_spec", with_options=False)
+def build_spec() -> None:
+    """Print the chain specification."""
+
+
+@ogpu_node.command("purge-chain")
+@chain_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--with-sign-state", is_flag=True, help="Remove the sign-state too. Only if the chain starts over.")
+@runs("node.chain_commands:purge_chain", with_options=False)
+def purge_chain() -> None:
+    """Remove the chain's database, but not keys and sign-state."""
+
+
+@ogpu_node.command("chain-info")
+@chain_options
+@click.option("--url", type=NodeUrl(), help="Ask the running node at this JSON-RPC address.")
+@runs("node.chain_commands:chain_info", with_options=False)
+def chain_info() -> None:
+    """Print the last final block as JSON.
+
+    Without --url it reads the database of a stopped node. `checkpoint` is the value for --checkpoint of another node.
+    """
+
+
+@ogpu_node.group()
+def genesis() -> None:
+    """Check a chain specification."""
+
+
+@genesis.command("check")
+@chain_options
+@runs("node.chain_commands:check_genesis", with_options=False)
+def check_genesis() -> None:
+    """Check the chain's numbers, and build its block 0."""
+
+
+# --- keys
+
+
+@ogpu_node.group()
+def key() -> None:
+    """Make, show and store keys."""
+
+
+scheme_option = click.option(
+    "--scheme", type=click.Choice(["sr25519", "ed25519"]), default="sr25519", show_default=True,
+    help="Signature scheme. Session, VRF and provider keys are ed25519.",
+)  # fmt: skip
+output_option = click.option(
+    "--output-type", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output.",
+)  # fmt: skip
+key_chain_option = click.option(
+    "--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or a chain spec file.  [default: the base path's chain]"
+)
+owner_option = click.option(
+    "--owner", required=True, metavar="STASH", help="The stash: a stored name, an address, or //Eve."
+)
+
+
+@key.command()
+@scheme_option
+@output_option
+@click.option(
+    "--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True,
+    help="Words of the phrase.",
+)  # fmt: skip
+@runs("node.key_commands:generate", with_options=False)
+def generate() -> None:
+    """Make a secret phrase, and show its account."""
+
+
+@key.command()
+@scheme_option
+@output_option
+@click.argument("uri")
+@runs("node.key_commands:inspect", with_options=False)
+def inspect() -> None:
+    """Show the account of a secret phrase or seed.
+
+    URI is a phrase, or 0x and 64 hex digits, with an optional path such as //stash.
+    """
+
+
+@key.command("generate-node-key")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Write the key to this new file.")
+@runs("node.key_commands:generate_node_key", with_options=False)
+def generate_node_key() -> None:
+    """Make a network key. The peer id goes to standard error."""
+
+
+@key.command("inspect-node-key")
+@click.option("--file", "path", type=click.File("r"), default="-", help="The key file.  [default: standard input]")
+@runs("node.key_commands:inspect_node_key", with_options=False)
+def inspect_node_key() -> None:
+    """Show the peer id of a network key."""
+
+
+@key.command()
+@base_path_option
+@key_chain_option
+@click.option(
+    "--key-type", type=click.Choice(["ogpu", "ogvr"]), required=True, help="ogpu: session key; ogvr: VRF key."
+)
+@click.option("--suri", help="The secret phrase or seed. Others see it in `ps`.")
+@click.option("--suri-file", type=click.File("r"), help="Read the secret from this file; -: standard input.")
+@runs("node.key_commands:insert", with_options=False)
+def insert() -> None:
+    """Put an ed25519 key into a chain's keystore."""
+
+
+@key.command()
+@base_path_option
+@key_chain_option
+@owner_option
+@keyring_option
+@runs("node.key_commands:rotate", with_options=False)
+def rotate() -> None:
+    """Make session and VRF keys, and print them with their proof.
+
+    A running node takes them up by itself. Register them with `ogpu-wallet set-keys FILE`, or for a new candidate with
+    `ogpu-wallet validate FILE PROVIDER_KEY`. Keep the old keys: they sign until the next election.
+    """
+
+
+@key.command()
+@base_path_option
+@key_chain_option
+@owner_option
+@keyring_option
+@click.option("--session", metavar="KEY", help="The session key, 0x.., if there are several.")
+@click.option("--vrf", metavar="KEY", help="The VRF key, 0x.., if there are several.")
+@runs("node.key_commands:prove", with_options=False)
+def prove() -> None:
+    """Print the stored keys with their proof for the stash."""
+
+
 def main(words: Sequence[str] | None = None) -> None:
-    """The `ogpu-node` program; `words` stand in for the command line."""
+    """Run the program with `words` in place of the command line."""
     ogpu_node(words, prog_name="ogpu-node")
 
 

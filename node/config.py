@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from string import hexdigits
 
@@ -134,57 +135,81 @@ class Config:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         if not 1 <= len(self.name) <= NAME_LENGTH_MAX or not self.name.isprintable():
-            raise BadInputError(f"--name must be 1 to {NAME_LENGTH_MAX} printable characters")
+            raise BadInputError(f"--name must be 1 to {NAME_LENGTH_MAX} printable characters", code="name_unusable")
         if len(self.bootnodes) > BOOTNODES_MAX:
-            raise BadInputError(f"at most {BOOTNODES_MAX} --bootnodes make sense: leave some out")
+            raise BadInputError(
+                f"there are more than {BOOTNODES_MAX} --bootnodes. Leave some out", code="too_many_addresses"
+            )
         if len(self.public_addresses) > PUBLIC_ADDRESSES_MAX:
-            raise BadInputError(f"at most {PUBLIC_ADDRESSES_MAX} --public-addr: peers remember no more")
+            raise BadInputError(
+                f"peers remember at most {PUBLIC_ADDRESSES_MAX} --public-addr. Leave some out",
+                code="too_many_addresses",
+            )
         if self.node_key is not None and len(self.node_key) != 32:
-            raise BadInputError("--node-key is 32 bytes in hex: make one with `ogpu-node key generate-node-key`")
+            raise BadInputError(
+                f"the network key has {len(self.node_key)} bytes, and must have 32. "
+                "Make one with `ogpu-node key generate-node-key --file FILE`",
+                code="not_a_network_key",
+            )
         if self.rpc and self.rpc.external and self.is_validator and self.rpc.methods != "unsafe":
             raise BadInputError(
-                "--rpc-external on a validator exposes its RPC to everyone: serve RPC from a full node, "
-                "or say --rpc-methods unsafe if that is really meant"
+                "--rpc-external exposes a validator's RPC to everyone. Serve RPC from a node that does not validate, "
+                "or confirm with --rpc-methods unsafe",
+                code="rpc_exposed",
             )
         wanted = (self.port, self.rpc.port if self.rpc else None, self.prometheus_port)
         ports = [port for port in wanted if port]  # 0 takes any free port
         if len(set(ports)) != len(ports):
-            raise BadInputError(f"ports {', '.join(map(str, ports))}: give each service its own")
+            raise BadInputError(
+                f"two services share one of the ports {', '.join(map(str, ports))}. Give each its own",
+                code="ports_collide",
+            )
 
 
 def default_base_path() -> Path:
-    """Where a node keeps its files unless --base-path says otherwise."""
+    """Return the folder of a node's files without --base-path."""
     return Path.home() / ".local" / "share" / "ogpu-node"
 
 
 def read_checkpoint(text: str) -> TrustedBlock:
-    """What --checkpoint means: HEIGHT:HASH, as `ogpu-node chain-info` of a node that one trusts prints them."""
+    """Read the HEIGHT:HASH of --checkpoint. Raise BadInputError for another form."""
     height, _, found = text.partition(":")
     digits = found.removeprefix("0x")
     # isdecimal alone takes the digits of other scripts, and fromhex takes blanks.
     is_height = height.isascii() and height.isdecimal() and len(height) <= HEIGHT_DIGITS_MAX
     if not is_height or not 0 < int(height) <= HEIGHT_MAX or len(digits) != 64 or set(digits) - set(hexdigits):
         raise BadInputError(
-            f"--checkpoint {text:.80} is not HEIGHT:HASH, as in 1234:0x and 64 hexadecimal digits: ask somebody whom "
-            "you trust for number and hash of a recent final block"
+            f"--checkpoint {text:.80} is not HEIGHT:HASH, as in 1234:0x and 64 hex digits. Ask an operator whom you "
+            "trust for the `checkpoint` of `ogpu-node chain-info`",
+            code="checkpoint_unusable",
         )
     return TrustedBlock(int(height), bytes.fromhex(digits))
 
 
 def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
-    """The specification that --chain or --dev means."""
+    """Return the specification that --chain or --dev names."""
     if dev and chain not in {None, "dev"}:
-        raise BadInputError(f"--dev is --chain dev: leave out --chain {chain}, or leave out --dev")
+        raise BadInputError(
+            f"--dev means --chain dev. Leave out --chain {chain}, or --dev", code="options_exclude_each_other"
+        )
     default = "dev" if dev else "local"
     name = chain or default
     if name in PRESETS:
         return load_spec(name)
     path = Path(name)  # a file of anybody's making: judged here, before anything is written
     if not path.is_file():
-        raise BadInputError(f"--chain {name} is neither {', '.join(PRESETS)} nor a file: check the path")
+        raise BadInputError(_unknown_chain(name), code="unknown_chain")
     if path.stat().st_size > SPEC_BYTES_MAX:
-        raise BadInputError(f"{path} is larger than {SPEC_BYTES_MAX:,} bytes: it is no chain spec")
+        raise BadInputError(
+            f"{path} has more than {SPEC_BYTES_MAX:,} bytes, so it is no chain spec", code="chain_spec_unusable"
+        )
     try:
         return load_spec(path.read_bytes())
     except SpecError as error:
-        raise BadInputError(f"{path} is not a usable chain spec: {error}") from error
+        raise BadInputError(f"{path} is not a usable chain spec: {error}", code="chain_spec_unusable") from error
+
+
+def _unknown_chain(name: str) -> str:
+    alike = get_close_matches(name.lower(), PRESETS, n=1, cutoff=0.6)
+    hint = f"Did you mean --chain {alike[0]}?" if alike else "Check the path of the chain spec file"
+    return f"--chain {name} is neither {' nor '.join(PRESETS)} nor a file. {hint}"

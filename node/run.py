@@ -13,9 +13,11 @@ from typing import Any
 from node import service
 from node.config import Config, RpcConfig, chosen_spec, default_base_path, read_checkpoint
 from node.errors import BadInputError
+from wallet.private_file import read_private
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # peers are meant to reach it
 THIS_MACHINE = "127.0.0.1"
+NETWORK_KEY_BYTES_MAX = 128
 
 
 def run(flags: dict[str, Any]) -> None:
@@ -31,7 +33,9 @@ def run(flags: dict[str, Any]) -> None:
 
 def _is_temporary(flags: dict[str, Any]) -> bool:
     if flags["tmp"] and flags["base_path"] is not None:
-        raise BadInputError("--tmp and --base-path exclude each other: leave out one of them")
+        raise BadInputError(
+            "--tmp and --base-path exclude each other. Leave out one of them", code="options_exclude_each_other"
+        )
     return bool(flags["tmp"] or (flags["dev"] and flags["base_path"] is None))
 
 
@@ -57,7 +61,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         is_validator=flags["validator"] or account is not None,
         dev_account=account,
         bootnodes=flags["bootnodes"],
-        node_key=_hex_key(flags["node_key"]),
+        node_key=_network_key(flags["node_key"], flags["node_key_file"]),
         listen_host=_listen_host(flags),
         port=flags["port"],
         public_addresses=flags["public_addr"],
@@ -77,14 +81,24 @@ def _listen_host(flags: dict[str, Any]) -> str:
     if not flags["dev"]:
         return EVERYWHERE if host is None else host
     if host not in {None, THIS_MACHINE}:
-        raise BadInputError(f"--dev listens only at {THIS_MACHINE}: leave out --listen-host, or give a --chain")
+        raise BadInputError(
+            f"--dev listens only at {THIS_MACHINE}. Leave out --listen-host, or give a --chain", code="dev_is_local"
+        )
     return THIS_MACHINE
 
 
-def _hex_key(text: str | None) -> bytes | None:
+def _network_key(text: str | None, path: Path | None) -> bytes | None:
+    """Return the network key of `--node-key` or `--node-key-file`; None without either."""
+    if text is not None and path is not None:
+        raise BadInputError("give --node-key-file or --node-key, not both", code="options_exclude_each_other")
+    if path is not None:
+        text = read_private(path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace").strip()
     if text is None:
         return None
     try:
         return bytes.fromhex(text.removeprefix("0x"))
     except ValueError as error:
-        raise BadInputError("--node-key is not hex: make one with `ogpu-node key generate-node-key`") from error
+        raise BadInputError(
+            "the network key is not hex. Make one with `ogpu-node key generate-node-key --file FILE`",
+            code="not_a_network_key",
+        ) from error

@@ -1,21 +1,35 @@
-"""Every command line prints its help without loading its commands, with the same text as they have."""
+"""Help and completion import declarations alone, and every declared command has a body that takes its options."""
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from cli.deferred import DeferredCommand
+from cli import deferred
+from cli.deferred import DeferredCommand, loaded
 from cli.wallet.program import main as ogpu_wallet
 from devnet.launcher.cli import ogpu_devnet
 from gpu_tasks.client.cli import main as ogpu
+from gpu_tasks.market.devices.records import QUEUE_MAX
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.blobs.store import Quota
+from gpu_tasks.provider.cli import DEVICE_BOND
 from gpu_tasks.provider.cli import main as ogpu_provider
+from gpu_tasks.provider.commands.walls import ALWAYS, NEVER, WHERE_POSSIBLE
+from gpu_tasks.provider.earnings import By
+from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS
+from gpu_tasks.provider.registration import FIRST_ASK
+from gpu_tasks.provider.utilisation import UsedBy
 from node.cli import ogpu_node
+from wallet.amounts import format_amount
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS: dict[str, click.Group] = {
@@ -36,6 +50,7 @@ HEAVY = (
     "aiohttp", "asyncio", "genesis.chain", "importlib.metadata", "libp2p", "msgpack", "nacl", "numpy", "plyvel", "rich",
     "runtime", "runtime.frame.pallet", "trio", "wallet.client", "wallet.keyring", "websockets",
 )  # fmt: skip
+FUNCTIONS = {"ogpu-wallet": "main", "ogpu-provider": "main", "ogpu-node": "ogpu_node", "ogpu-devnet": "ogpu_devnet"}
 TERMINAL_WIDTHS = (40, 80, 1_000)
 
 
@@ -62,9 +77,94 @@ def test_the_help_of_a_program_imports_nothing_heavy(program: str) -> None:
     assert loaded_by(MODULES[program], "--help") == set()
 
 
-def test_what_counts_as_heavy_is_seen_where_a_command_needs_it() -> None:
-    """The measure itself: `send --help` imports the command and with it the rules of the chain."""
-    assert loaded_by("cli.wallet.program", "send", "--help") >= {"genesis.chain", "rich", "websockets"}
+DECLARED = [name for name in PROGRAMS if name != "ogpu"]
+"""The programs that declare their commands in one file."""
+
+
+def paths_of(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield each command of a program, those of its groups too, by its words."""
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from paths_of(command, *path, name)
+
+
+@pytest.mark.parametrize("program", DECLARED)
+def test_the_help_of_each_command_imports_nothing_heavy(program: str) -> None:
+    words = [[*path, "--help"] for path, _ in paths_of(PROGRAMS[program])]
+    code = (
+        f"import sys\nfrom importlib import import_module\n"
+        f"program = getattr(import_module({MODULES[program]!r}), {FUNCTIONS[program]!r})\n"
+        f"for words in {words!r}:\n"
+        f"    program.main(words, prog_name={program!r}, standalone_mode=False)\n"
+        f"    assert not [name for name in {HEAVY!r} if name in sys.modules], words\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(f"Usage: {program} ") == len(words)
+
+
+@pytest.mark.parametrize("program", DECLARED)
+def test_each_body_takes_the_parameters_of_its_command(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies: list[str] = []
+
+    def checked(place: str) -> Callable[..., None]:
+        def bind(*given: Any, **named: Any) -> None:
+            body = loaded(place)
+            inspect.signature(body, follow_wrapped=False).bind(*given, **named)
+            if hasattr(body, "__wrapped__"):  # a coroutine behind `reads` or `sends`
+                more = {name: value for name, value in named.items() if name not in {"key_text", "sending"}}
+                inspect.signature(body.__wrapped__).bind(*[None] * first_parameters(body), **more)
+            bodies.append(place)
+
+        return bind
+
+    monkeypatch.setattr(deferred, "loaded", checked)
+    for path, command in paths_of(PROGRAMS[program]):
+        if isinstance(command, click.Group):
+            continue
+        context = click.Context(command, info_name=path[-1])
+        with context:
+            assert command.callback is not None
+            command.callback(**{parameter.name: None for parameter in command.params if parameter.expose_value})
+    assert len(bodies) == len(set(bodies)) > 5
+
+
+def first_parameters(body: Any) -> int:
+    """Return how many positional parameters a coroutine gets: a `Planning`, or session and client."""
+    return 1 if "by" in inspect.signature(body.__wrapped__).parameters else 2
+
+
+def test_the_defaults_that_a_help_states_are_those_of_the_program() -> None:
+    """A declaration repeats a constant of a module that is too heavy to import for its help."""
+    commands = ogpu_provider.commands
+    defaults = {
+        name: {parameter.name: parameter.default for parameter in command.params} for name, command in commands.items()
+    }
+    assert defaults["run"]["blob_host"] == DEFAULT_HOST
+    assert defaults["run"]["input_mib"] == Quota().input_bytes_max >> 20
+    assert defaults["run"]["engine_address"] == DEFAULT_ADDRESS
+    shown = " ".join(commands["register"].get_help(click.Context(commands["register"])).split())
+    assert f"http://{DEFAULT_HOST}:{DEFAULT_PORT}]" in shown
+    assert f"[default: as before, or {format_amount(FIRST_ASK)}]" in shown
+    assert f"[default: {format_amount(DEVICE_BOND)}]" in shown
+    choices: dict[str, Any] = {
+        name: next(each.type for each in commands[name].params if each.name == option)
+        for name, option in (("earnings", "by"), ("utilisation", "by"), ("queue", "units"), ("run", "wish"))
+    }
+    assert list(choices["earnings"].choices) == [by.value for by in By]
+    assert list(choices["utilisation"].choices) == [by.value for by in UsedBy]
+    assert choices["queue"].max == QUEUE_MAX
+    assert set(choices["run"].choices) == {WHERE_POSSIBLE, ALWAYS, NEVER}
+
+
+def test_what_counts_as_heavy_is_seen_where_a_command_needs_it(tmp_path: Path) -> None:
+    """The measure itself: `call` lists the calls of the chain's rules."""
+    assert loaded_by("cli.wallet.program", "--keyring", str(tmp_path), "call") >= {
+        "genesis.chain",
+        "rich",
+        "websockets",
+    }
 
 
 def test_keys_need_no_chain(tmp_path: Path) -> None:
@@ -82,8 +182,8 @@ def test_the_shell_completes_commands_and_their_options(program: str) -> None:
     names = [item.value for item in complete.get_completions([], "")]
     assert sorted(names) == sorted(PROGRAMS[program].commands)
     for name, command in PROGRAMS[program].commands.items():
-        assert isinstance(command, DeferredCommand)
-        own = [option for parameter in command.load().params for option in parameter.opts if option.startswith("--")]
+        whole = command.load() if isinstance(command, DeferredCommand) else command
+        own = [option for parameter in whole.params for option in parameter.opts if option.startswith("--")]
         offered = {item.value for item in complete.get_completions([name], "--")}
         assert set(own) <= offered
 
@@ -93,7 +193,7 @@ def test_the_shell_completes_commands_of_a_command() -> None:
     assert [item.value for item in complete.get_completions(["key"], "generate-")] == ["generate-node-key"]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", ["ogpu"])
 def test_a_stand_in_says_what_its_command_says(program: str) -> None:
     assert PROGRAMS[program].commands
     for name, stand_in in PROGRAMS[program].commands.items():
@@ -106,8 +206,8 @@ def test_a_stand_in_says_what_its_command_says(program: str) -> None:
 
 def test_a_command_of_another_place_is_an_error_of_ours() -> None:
     with pytest.raises(AttributeError):
-        DeferredCommand("send", "cli.wallet.money:nothing", "").load()
-    assert import_module("cli.wallet.money").send is DeferredCommand("send", "cli.wallet.money:send", "").load()
+        loaded("cli.wallet.money:nothing")
+    assert loaded("cli.wallet.money:send") is import_module("cli.wallet.money").send
 
 
 @pytest.mark.parametrize(

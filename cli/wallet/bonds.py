@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from cli.calls import PlannedCall, Planning, sends_call
-from cli.options import AMOUNT, AMOUNT_OR_ALL, key_option
+from cli.calls import PlannedCall, Planning, sends
 from cli.output import Account, as_text
 from cli.wallet.delegations import plan_leaving
 from cli.wallet.staking_facts import RISK_OF_BOND, StakingView, open_view
@@ -18,12 +15,9 @@ from wallet.amounts import Grains
 from wallet.client import Outcome
 
 
-@click.command()
-@click.argument("amount", type=AMOUNT)
-@key_option
-@sends_call
+@sends
 async def stake(by: Planning, amount: int) -> PlannedCall:
-    """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
+    """Plan a bond."""
     view = await open_view(by.client)
     own = await view.staked(by.payer.account, by.payer.account)
     least = await view.look(lambda bound: bound[TrustStake].validator_bond_min)
@@ -38,13 +32,9 @@ async def stake(by: Planning, amount: int) -> PlannedCall:
     return PlannedCall(call, facts, moves=amount)
 
 
-@click.command()
-@click.argument("amount", type=AMOUNT_OR_ALL)
-@click.option("--validator", help="Take back from behind this validator, instead of from your own bond.")
-@key_option
-@sends_call
+@sends
 async def unstake(by: Planning, amount: int, validator: str | None) -> PlannedCall:
-    """Begin to take AMOUNT oGPU (or `all`) out; it is free after the unbonding time, with `withdraw`."""
+    """Plan the start of unbonding."""
     if validator is not None:
         return await plan_leaving(by.session, by.client, by.payer, validator, amount)
     view = await open_view(by.client)
@@ -59,11 +49,9 @@ async def unstake(by: Planning, amount: int, validator: str | None) -> PlannedCa
     return PlannedCall(TrustStake.unbond(value=value), facts)
 
 
-@click.command()
-@key_option
-@sends_call
+@sends
 async def withdraw(by: Planning) -> PlannedCall:
-    """Free everything that was unstaked long enough ago."""
+    """Plan the withdrawal of free stake."""
     view = await open_view(by.client)
     chunks = await view.look(lambda bound: _chunks(bound, by.payer.account))
     free = sum(value for _, value, until in chunks if until is None)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, SendingOptions, make
 from cli.session import WalletSession, explained
 from genesis.chain import DEVELOPMENT_PALLETS, PALLETS
 from runtime.encoding.scale import EncodeError
@@ -36,7 +36,7 @@ def _methods() -> dict[str, Method]:
     return {full_name(method): method for pallet in ALL_PALLETS for method in pallet.methods}
 
 
-def _complete_call(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def complete_call(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Pallets until there is a point, then their calls."""
     if "." in begun:
         found = {name: method for name, method in _methods().items() if name.startswith(begun)}
@@ -45,7 +45,7 @@ def _complete_call(_context: click.Context, _parameter: click.Parameter, begun: 
     return [CompletionItem(f"{name}.") for name in names if name.lower().startswith(begun.lower())]
 
 
-def _complete_argument(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def complete_argument(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Names of arguments, as `name=`."""
     method = _methods().get(context.params.get("name") or "")
     if method is None:
@@ -54,21 +54,6 @@ def _complete_argument(context: click.Context, _parameter: click.Parameter, begu
     return [CompletionItem(f"{argument.name}=", help=argument.form.type_name) for argument in fitting]
 
 
-# below the options, where each keeps its line: \b tells click not to join them
-EXAMPLES = """\b
-ogpu-wallet call InferenceMarket.cancel 0x1f.. --key savings
-ogpu-wallet call Balances.transfer_keep_alive dest=//Bob value=1.5oGPU --key //Alice --dry-run
-ogpu-wallet call Utility.batch '[{"TrustStake.chill": {}}, {"System.remark": {"remark": "bye"}}]' --key savings
-"""
-
-
-@click.command(epilog=EXAMPLES)
-@click.argument("name", required=False, metavar="[PALLET.CALL]", shell_complete=_complete_call)
-@click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...", shell_complete=_complete_argument)
-@click.option("--key", "sender", metavar="KEY", help="Who signs: a stored key, or a development key like //Alice.")
-@sending_options
-@click.option("--help-args", is_flag=True, help="Show the arguments of the call with their types, and send nothing.")
-@click.pass_obj
 def call(
     session: WalletSession,
     name: str | None,
@@ -77,15 +62,7 @@ def call(
     help_args: bool,
     sending: SendingOptions,
 ) -> None:
-    """Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`.
-
-    Without a call it lists all calls, with a pallet alone the calls of that pallet; a call that needs arguments and
-    gets none shows them.
-
-    Numbers are digits; amounts grains, or 1.5oGPU; accounts an address, 0x and hex digits, a name of the keyring or
-    //Alice; bytes 0x and hex digits, or text; nothing is null; structures and lists are JSON, and so are calls inside
-    calls: {"System.remark": {"remark": "hello"}}.
-    """
+    """Make any call of the chain, or list calls or arguments."""
 
     def act() -> None:
         if name is None or "." not in name:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from cli.calls import PlannedCall, Planning, SendingOptions, sends_call
-from cli.options import AMOUNT, AMOUNT_OR_ALL, key_option
+from cli.calls import PlannedCall, Planning, SendingOptions, sends
 from cli.output import Account
 from cli.session import WalletSession
 from cli.wallet.staking_facts import RISK_OF_LEAVING, RISK_OF_MOVING, RISK_OF_STAKE, open_view
@@ -17,13 +14,9 @@ from wallet.client import ChainClient, Payer
 from wallet.refusals.refused_call import percent_text
 
 
-@click.command()
-@click.argument("validator")
-@click.argument("amount", type=AMOUNT)
-@key_option
-@sends_call
+@sends
 async def delegate(by: Planning, validator: str, amount: int) -> PlannedCall:
-    """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
+    """Plan a delegation."""
     behind = await known_validator(by.session, by.client, validator, None, is_looked_at=is_looked_at(by.sending))
     view = await open_view(by.client)
     there = await view.staked(by.payer.account, behind)
@@ -42,14 +35,9 @@ async def delegate(by: Planning, validator: str, amount: int) -> PlannedCall:
     return PlannedCall(TrustStake.delegate(validator=behind, value=amount), facts, moves=amount)
 
 
-@click.command()
-@click.argument("source")
-@click.argument("target")
-@click.argument("amount", type=AMOUNT_OR_ALL)
-@key_option
-@sends_call
+@sends
 async def redelegate(by: Planning, source: str, target: str, amount: int) -> PlannedCall:
-    """Put AMOUNT oGPU (or `all`) from behind one validator behind another at once; for a time it answers for both."""
+    """Plan a redelegation."""
     here = await _chosen_before(by.session, by.client, by.payer, source)
     there = await known_validator(by.session, by.client, target, None, is_looked_at=is_looked_at(by.sending))
     view = await open_view(by.client)
@@ -70,13 +58,9 @@ async def redelegate(by: Planning, source: str, target: str, amount: int) -> Pla
     return PlannedCall(TrustStake.redelegate(source=here, target=there, value=value), facts)
 
 
-@click.command()
-@click.argument("validator")
-@click.argument("amount", type=AMOUNT_OR_ALL)
-@key_option
-@sends_call
+@sends
 async def undelegate(by: Planning, validator: str, amount: int) -> PlannedCall:
-    """Begin to take AMOUNT oGPU (or `all`) back from behind a validator; it is free after the unbonding time."""
+    """Plan the start of undelegating."""
     return await plan_leaving(by.session, by.client, by.payer, validator, amount)
 
 

@@ -10,11 +10,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Account, as_text
-from cli.session import WalletSession, note, reads_chain
+from cli.session import WalletSession, note, reads
 from cli.wallet.validator_names import known_validator, name_text
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import DecodeError
@@ -28,8 +26,6 @@ from wallet.refusals.refused_call import percent_text
 from wallet.rpc import RpcError
 from wallet.verified import VerifiedClient
 
-BLOCKS_SEARCHED = 240
-BLOCKS_MAX = 20_000
 COLUMNS = ("block", "about", "what", "behind", "amount", "more", "shown_by")
 PROOF, WORD, BLOCK = "proof", "the node's word", "its block"
 WORDS = {
@@ -67,13 +63,9 @@ WHOSE = ("staker", "delegator", "stash", "offender")
 BEHIND = ("validator", "target", "offender", "stash")
 
 
-@click.command()
-@click.argument("account")
-@click.option("--blocks", type=click.IntRange(1, BLOCKS_MAX), default=BLOCKS_SEARCHED, show_default=True,
-              help="How many final blocks to look through, newest first.")  # fmt: skip
-@reads_chain
+@reads
 async def history(session: WalletSession, client: ChainClient, account: str, blocks: int) -> None:
-    """Show what an account did, earned and lost with its stake, in the newest final blocks."""
+    """Print an account's history."""
     who = await known_validator(session, client, account, None, is_looked_at=True)
     at = await client.finalized()
     summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)

@@ -19,16 +19,10 @@ from wallet.errors import SuriError, WalletError
 from wallet.suri import keypair_from_suri
 
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
-scheme_option = click.option("--scheme", type=click.Choice(list(SCHEMES)), default="sr25519", show_default=True)
 
 
-@click.command()
-@click.argument("name")
-@scheme_option
-@click.option("--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True)
-@click.pass_obj
 def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
-    """Make a key and store it, encrypted, under NAME. Shows the recovery phrase once."""
+    """Make and store a key."""
 
     def make() -> None:
         session.keyring.require_free(name)
@@ -44,13 +38,8 @@ def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
     explained(make)
 
 
-@click.command("import")
-@click.argument("name")
-@scheme_option
-@click.option("--file", "path", type=click.Path(path_type=Path), help="A key file, such as one of polkadot.js.")
-@click.pass_obj
 def import_key(session: WalletSession, name: str, scheme: str, path: Path | None) -> None:
-    """Store a key under NAME: a recovery phrase or secret URI, typed at the prompt, or a key FILE."""
+    """Store a key from a phrase, a secret URI or a key file."""
 
     def add() -> None:
         session.keyring.require_free(name)
@@ -73,10 +62,8 @@ def import_key(session: WalletSession, name: str, scheme: str, path: Path | None
     explained(add)
 
 
-@click.command("list")
-@click.pass_obj
 def list_keys(session: WalletSession) -> None:
-    """Show the stored keys."""
+    """Print the stored keys."""
 
     def show() -> None:
         rows: list[dict[str, Any]] = []

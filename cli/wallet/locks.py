@@ -10,7 +10,7 @@ import click
 
 from cli.chain_time import DATE_FORMAT, ChainTime, moment, read_time
 from cli.output import Account
-from cli.session import WalletSession, note, reads_chain
+from cli.session import WalletSession, note, reads
 from cli.wallet.lock_words import end_of, words_of
 from gpu_tasks.market.devices.records import PROVIDER_DEPOSIT
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
@@ -27,14 +27,9 @@ TOLD = (*SHOWN, "about", "until_epoch", "until_block")
 _ACCOUNTS = (STAKE, PROFILE, PROVIDER_DEPOSIT)
 
 
-@click.command()
-@click.argument("account", required=False, metavar="[ACCOUNT]")
-@reads_chain
+@reads
 async def locks(session: WalletSession, client: ChainClient, account: str | None) -> None:
-    """Show what is locked of an account: for what, until when, what could take how much of it.
-
-    Without ACCOUNT, of every stored key. All of it is of the newest final block.
-    """
+    """Print an account's locked money."""
     at = await client.finalized()
     time = await read_time(client, at)
     names = [account] if account else list(session.keyring.names())

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
-from cli.calls import PlannedCall, Planning, sends_call
-from cli.options import AMOUNT, key_option
+from cli.calls import PlannedCall, Planning, sends
 from cli.output import Account, as_text
-from cli.session import WalletSession, reads_chain
+from cli.session import WalletSession, reads
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from runtime.pallets.system import AccountInfo, System
@@ -25,11 +22,9 @@ WITHOUT_KEY = {
 }
 
 
-@click.command()
-@click.argument("accounts", nargs=-1, metavar="[ACCOUNT]...")
-@reads_chain
+@reads
 async def balance(session: WalletSession, client: ChainClient, accounts: tuple[str, ...]) -> None:
-    """Show final balances of accounts, or of every stored key."""
+    """Print final balances."""
     at = await client.finalized()
     rows = []
     for name in accounts or session.keyring.names():
@@ -61,14 +56,9 @@ def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
         )
 
 
-@click.command()
-@click.argument("to")
-@click.argument("amount", type=AMOUNT)
-@key_option
-@click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
-@sends_call
+@sends
 async def send(by: Planning, to: str, amount: int, allow_death: bool) -> PlannedCall:
-    """Send AMOUNT oGPU to an account."""
+    """Plan a transfer."""
     dest = by.session.account(to)
     if not by.sending.is_anyway:
         _require_sense(dest, amount, by.payer.account)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
-from cli.options import key_option
-from cli.session import WalletSession, explained, reads_chain
+from cli.calls import PlannedCall, SendingOptions, make
+from cli.session import WalletSession, explained, reads
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.interface.parameters_api import ParameterStatus
@@ -25,11 +22,9 @@ from wallet.errors import WalletError
 PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "reason")
 
 
-@click.command()
-@click.argument("begun", required=False, default="", metavar="[NAME]")
-@reads_chain
+@reads
 async def parameters(session: WalletSession, client: ChainClient, begun: str) -> None:
-    """Show the numbers that the chain goes by and may change, all or those whose names begin with NAME."""
+    """Print the chain's parameters."""
     rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
     if not rows:
         raise WalletError(f"no parameter's name begins with {begun!r}: without a NAME all are shown")
@@ -48,17 +43,8 @@ def _row(status: ParameterStatus) -> dict[str, Any]:
     }
 
 
-@click.command("set-parameter")
-@click.argument("name")
-@click.argument("value")
-@key_option
-@sending_options
-@click.pass_obj
 def set_parameter(session: WalletSession, name: str, value: str, key_text: str, sending: SendingOptions) -> None:
-    """Give the parameter NAME another VALUE, as Root; the holder of the sudo key signs (development chains only).
-
-    What is under way goes on by the values that it began with.
-    """
+    """Set a parameter through the sudo key."""
     change = _typed(session, name, value)
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, SendingOptions, make
 from cli.output import Account, as_text
 from cli.session import WalletSession, note
 from cli.wallet.staking_facts import RISK_OF_STAKE, StakingView, open_view
@@ -20,14 +20,8 @@ from wallet.errors import WalletError
 CLAIMS_PER_BATCH = 32
 
 
-@click.command()
-@click.argument("account")
-@click.option("--claim", is_flag=True, help="Pull them: the account signs.")
-@click.option("--compound", is_flag=True, help="Pull them, and put each behind the validator that it was earned with.")
-@sending_options
-@click.pass_obj
 def rewards(session: WalletSession, account: str, claim: bool, compound: bool, sending: SendingOptions) -> None:
-    """Show what an account has earned and not claimed, or claim it."""
+    """Print unpaid rewards, or claim or compound them."""
     if claim and compound:
         raise click.UsageError("--claim pays out, --compound puts to work: give one of them")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import click
-
 from cli.chain_time import ChainTime
 from cli.output import Account
-from cli.session import WalletSession, note, reads_chain
+from cli.session import WalletSession, note, reads
 from cli.wallet.staking_facts import StakingView, open_view
 from cli.wallet.validator_names import names_of
 from runtime.cryptography import ss58
@@ -22,11 +20,9 @@ from wallet.client import ChainClient
 COLUMNS = ("kind", "behind", "name", "amount", "until_epoch", "free", "slash_waits")
 
 
-@click.command("stakes")
-@click.argument("account")
-@reads_chain
+@reads
 async def show_stakes(session: WalletSession, client: ChainClient, account: str) -> None:
-    """Show what an account has bonded, delegated, unstaked and held."""
+    """Print an account's stakes."""
     who, view = session.account(account), await open_view(client)
     summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=view.at)
     rows = [

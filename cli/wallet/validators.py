@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli.calls import PlannedCall, Planning, SendingOptions, make, sending_options, sends_call
-from cli.options import PERCENT, key_option
+from cli.calls import PlannedCall, Planning, SendingOptions, make, sends
 from cli.session import WalletSession, explained
 from cli.wallet.staking_facts import RISK_OF_BOND, open_view
 from cli.wallet.validator_names import web_text
@@ -20,19 +19,9 @@ from wallet.errors import WalletError
 from wallet.refusals.refused_call import percent_text
 
 
-@click.command("validate")
-@click.argument("node_keys")
-@click.argument("provider_key")
-@click.option(
-    "--commission", type=PERCENT, default="5", show_default=True, help="Per cent of your delegators' rewards."
-)
-@key_option
-@sends_call
+@sends
 async def offer(by: Planning, node_keys: str, provider_key: str, commission: int) -> PlannedCall:
-    """Offer to validate and to mine.
-
-    NODE_KEYS is a file with what `ogpu-node key prove` prints, PROVIDER_KEY the account of the provider's daemon.
-    """
+    """Plan a candidacy."""
     named, provider = read_node_keys(node_keys, by.payer.account, by.client), by.session.account(provider_key)
     view = await open_view(by.client)
     bond = await view.staked(by.payer.account, by.payer.account)
@@ -53,15 +42,9 @@ async def offer(by: Planning, node_keys: str, provider_key: str, commission: int
     return PlannedCall(call, facts)
 
 
-@click.command("set-keys")
-@click.argument("node_keys")
-@key_option
-@sends_call
+@sends
 async def set_keys(by: Planning, node_keys: str) -> PlannedCall:
-    """Replace the session and VRF key of your node by those of NODE_KEYS.
-
-    That is a file with what `ogpu-node key rotate` prints. The node that holds them must run, beside the old keys.
-    """
+    """Plan the replacement of session and VRF key."""
     named = read_node_keys(node_keys, by.payer.account, by.client)
     view = await open_view(by.client)
     facts = {
@@ -74,11 +57,9 @@ async def set_keys(by: Planning, node_keys: str) -> PlannedCall:
     return PlannedCall(Session.set_keys(keys=named.keys, proof=named.proof), facts)
 
 
-@click.command()
-@key_option
-@sends_call
+@sends
 async def chill(by: Planning) -> PlannedCall:
-    """Stop to offer to validate and to mine."""
+    """Plan the withdrawal of a candidacy."""
     view = await open_view(by.client)
     pool = await view.look(lambda bound: bound[TrustStake].pools[by.payer.account])
     facts = {
@@ -91,11 +72,9 @@ async def chill(by: Planning) -> PlannedCall:
     return PlannedCall(TrustStake.chill(), facts)
 
 
-@click.command()
-@key_option
-@sends_call
+@sends
 async def unjail(by: Planning) -> PlannedCall:
-    """Leave jail, where a validator comes that gave no sign of life for too long."""
+    """Plan a return from jail."""
     view = await open_view(by.client)
     since, epochs = await view.look(lambda bound: _jail_of(bound, by.payer.account))
     facts = {
@@ -118,12 +97,9 @@ def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:
     return stake.jailed[stash], stake.jail_epochs
 
 
-@click.command()
-@click.argument("percent", type=PERCENT)
-@key_option
-@sends_call
+@sends
 async def commission(by: Planning, percent: int) -> PlannedCall:
-    """Announce that you will keep PERCENT of your delegators' rewards, from the second era after this one on."""
+    """Plan the announcement of a commission."""
     view = await open_view(by.client)
     now, floor, step = await view.look(lambda bound: _commission_now(bound, by.payer.account))
     facts = {
@@ -137,15 +113,8 @@ async def commission(by: Planning, percent: int) -> PlannedCall:
     return PlannedCall(TrustStake.announce_commission(commission_ppm=percent), facts)
 
 
-@click.command()
-@click.argument("name", required=False, default="")
-@click.argument("web", required=False, default="")
-@click.option("--clear", is_flag=True, help="Say nothing of yourself any more, and have the deposit back.")
-@key_option
-@sending_options
-@click.pass_obj
 def profile(session: WalletSession, name: str, web: str, clear: bool, key_text: str, sending: SendingOptions) -> None:
-    """Give yourself, a validator, a NAME and a WEB address, for a deposit that comes back; nobody checks them."""
+    """Set name and web address, or remove both."""
     if clear == bool(name or web):
         raise click.UsageError("give a NAME, or --clear to take name and web address away")
     explained(lambda: _check_length("name", name, NAME_BYTES_MAX))

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from cli.chain_time import ChainTime
 from cli.output import Account
-from cli.session import WalletSession, note, reads_chain
+from cli.session import WalletSession, note, reads
 from cli.wallet.staking_facts import StakingView, open_view
 from cli.wallet.validator_names import name_text, web_text
 from runtime.frame.runtime import Bound
@@ -67,10 +65,9 @@ class EraWork:
     """Offences that were slashed, as far as they are remembered."""
 
 
-@click.command()
-@reads_chain
+@reads
 async def validators(session: WalletSession, client: ChainClient) -> None:
-    """Show who holds office or is elected: stake, commission, blocks, slashes, what stake behind them would earn."""
+    """Print the validators."""
     view = await open_view(client)
     table = [each for each in await _offers(view) if each.in_office or each.elected]
     done = await view.look(lambda bound: _work_done(bound, [each.stash for each in table]))
@@ -87,10 +84,9 @@ async def validators(session: WalletSession, client: ChainClient) -> None:
     note(f"it is {view.time.present_text}; names are what validators say of themselves")
 
 
-@click.command()
-@reads_chain
+@reads
 async def candidates(session: WalletSession, client: ChainClient) -> None:
-    """Show everybody who offers to validate and to mine, and what each lacks to be elected."""
+    """Print the candidates."""
     view = await open_view(client)
     table = await _offers(view)
     last = await view.look(_last_seat)

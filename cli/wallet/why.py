@@ -6,10 +6,8 @@ import dataclasses
 from enum import IntEnum
 from typing import Any
 
-import click
-
 from cli.output import Account
-from cli.session import WalletSession, reads_chain
+from cli.session import WalletSession, reads
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
@@ -19,16 +17,10 @@ from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
 from wallet.trust import hash_typed
 
-BLOCKS_SEARCHED = 600
 
-
-@click.command()
-@click.argument("transaction", metavar="TX")
-@click.option("--blocks", type=click.IntRange(1, 100_000), default=BLOCKS_SEARCHED, show_default=True,
-              help="How many blocks to look through, newest first.")  # fmt: skip
-@reads_chain
+@reads
 async def why(session: WalletSession, client: ChainClient, transaction: str, blocks: int) -> None:
-    """Explain the extrinsic with this hash: where it is, what it did, why it failed."""
+    """Print the outcome of an extrinsic."""
     wanted = _hash(transaction)
     found = await _find(client, wanted, blocks)
     if found is None:

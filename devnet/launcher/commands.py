@@ -1,6 +1,6 @@
-"""The commands of `ogpu-devnet`.
+"""The bodies of `ogpu-devnet`'s commands.
 
-What always holds: without --detach nothing that `up` started outlives it.
+Invariant: without --detach, every process that `up` started ends with it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from rich.live import Live
 
 from cli.messages import is_json_asked
 from cli.tables import console_for
-from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
 from devnet.launcher.folder import DevnetError, chosen_folder, named_command
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberProcesses, StatusTable
-from genesis.preset_names import VALIDATORS_MAX
 from genesis.presets import ENDOWMENT, customer_names
 from wallet.amounts import format_amount
 
@@ -34,8 +32,8 @@ FOLLOW_SECONDS = 0.2
 WIDTH_WITHOUT_TERMINAL = 120
 
 
-def _names(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The nodes and providers of the devnet, for the shell's completion."""
+def complete_node(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Return the devnet's nodes and providers, for the shell's completion."""
     folder = context.parent.params.get("folder") if context.parent else None
     try:
         net = layout.load(chosen_folder(folder))
@@ -45,25 +43,6 @@ def _names(context: click.Context, _: click.Parameter, begun: str) -> list[Compl
     return [CompletionItem(label) for label in sorted(labels) if label.lower().startswith(begun.lower())]
 
 
-NODE = click.argument("node", shell_complete=_names)
-
-
-@click.command()
-@click.option(
-    "-n", "validators", type=click.IntRange(1, VALIDATORS_MAX), help="Validators of a new devnet.  [default: 4]"
-)
-@click.option("--seats", type=click.IntRange(1, VALIDATORS_MAX), help="How many of them sit at first.  [default: all]")
-@click.option("--fast", is_flag=True, help="Epochs of 10 blocks: a new set every ten seconds.")
-@click.option(
-    "--sample",
-    type=click.IntRange(SAMPLE_UNITS_MIN, VALIDATORS_MAX),
-    metavar="K",
-    help="Poll K units of stake each time.  [default: every validator]",
-)
-@click.option("--providers", is_flag=True, help="Start a provider of every workload beside each validator.")
-@click.option("--any-ports", is_flag=True, help="Take whatever ports are free, not the well-known ones.")
-@click.option("--detach", is_flag=True, help="Return when it works, and leave it running.")
-@click.pass_obj
 def up(  # one for each option
     folder: Path,
     validators: int | None,
@@ -74,7 +53,7 @@ def up(  # one for each option
     any_ports: bool,
     detach: bool,
 ) -> None:
-    """Start a new devnet, or the one in the folder again."""
+    """Start a new devnet, or that of the folder."""
     is_new = not (folder / "devnet.json").exists()
     net = (
         layout.create(
@@ -118,11 +97,8 @@ def up(  # one for each option
         network.down(net)
 
 
-@click.command("status")
-@click.option("-w", "--watch", is_flag=True, help="Go on showing it.")
-@click.pass_obj
 def show_status(folder: Path, watch: bool) -> None:
-    """Heights, peers, pool and units of each node."""
+    """Print the state of each node."""
     net = layout.load(folder)
     if is_json_asked():
         standing = asyncio.run(status.ask_all(net))
@@ -133,15 +109,8 @@ def show_status(folder: Path, watch: bool) -> None:
         _show(net)
 
 
-@click.command()
-@NODE
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes.")
-@click.option(
-    "-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many of the last lines."
-)
-@click.pass_obj
 def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
-    """The log of NODE: Bob, or Bob/provider for the GPU provider beside it."""
+    """Print the end of a process's log."""
     process = _process(folder, node)
     click.echo(network.tail(process.log, lines))
     if follow:
@@ -149,22 +118,16 @@ def logs(folder: Path, node: str, follow: bool, lines: int) -> None:
             click.echo(line, nl=False)
 
 
-@click.command()
-@NODE
-@click.pass_obj
 def kill(folder: Path, node: str) -> None:
-    """Kill NODE with -9, as a power cut would: Bob, or Bob/provider for the GPU provider beside it."""
+    """Kill a process with signal 9."""
     process = _process(folder, node)
     pid = processes.kill(process)
     back = f"{named_command(folder)} restart {process.label}"
     click.echo(f"killed {process.label}, process {pid}; `{back}` brings it back")
 
 
-@click.command()
-@NODE
-@click.pass_obj
 def restart(folder: Path, node: str) -> None:
-    """Start NODE again, stopping it first where it runs: Bob, or Bob/provider."""
+    """Stop a process if it runs, and start it again."""
     net = layout.load(folder)
     process = network.process_named(net, node)
     processes.stop(process)
@@ -173,11 +136,8 @@ def restart(folder: Path, node: str) -> None:
     click.echo(f"started {process.label}, process {pid}, and it answers; its log is {process.log}")
 
 
-@click.command()
-@click.option("--purge", is_flag=True, help="Remove the devnet's files too: chain, keys, logs.")
-@click.pass_obj
 def down(folder: Path, purge: bool) -> None:
-    """End every process of the devnet."""
+    """Stop every process of the devnet."""
     net = layout.load(folder)
     forced = network.down(net)
     click.echo("ended" + (f"; {', '.join(forced)} had to be killed" if forced else ""))

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from cli.messages import note
 from cli.program import ProgramGroup
-from cli.wallet.program import SUBSTRATE_WORDS, main
+from cli.wallet.program import FOREIGN_WORDS, main
 from gpu_tasks.client import cli as client_cli
 
 NOBODY = ("--url", "ws://127.0.0.1:9")
@@ -50,7 +50,7 @@ def test_an_error_is_an_object(tmp_path: Path, name: str) -> None:
     assert for_people.stderr.splitlines()[-1].lower().startswith("error: ")
 
 
-PROGRAMS = {"ogpu": (client_cli.main, client_cli.FOREIGN_WORDS), "ogpu-wallet": (main, SUBSTRATE_WORDS)}
+PROGRAMS = {"ogpu": (client_cli.main, client_cli.FOREIGN_WORDS), "ogpu-wallet": (main, FOREIGN_WORDS)}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,12 @@ from click.testing import CliRunner
 
 from cli import prompts
 from consensus.headers import TrustedBlock
+from error_codes import raises_code
 from genesis.chain import genesis_state
 from genesis.presets import load_spec
 from genesis.spec import from_json
 from node import run as running
+from node.chain_commands import genesis_warnings
 from node.cli import main, ogpu_node
 from node.config import Config, Paths, RpcConfig, read_checkpoint
 from node.duty.keystore import SESSION, Keystore
@@ -82,18 +86,47 @@ def test_purging_keeps_keys_and_sign_state(
     paths.sign_states.mkdir()
     paths.sign_state(b"k").write_bytes(b"kept")
     holder = Storage(paths.database, free_bytes_floor=0)
-    status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
-    assert (status, "in use" in said) == (2, True)
+    status, _ = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path), "--yes")
+    assert (status, paths.database.exists()) == (2, True)
     holder.close()
-    assert json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))["finalized_number"] == 0
+    info = json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))
+    assert (info["finalized_number"], info["checkpoint"]) == (0, f"0:{info['finalized_hash']}")
     monkeypatch.setattr(prompts, "has_terminal", lambda: False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path))
-    assert (status, "nobody is here to be asked: a program adds --yes" in said) == (2, True)
+    assert (status, "--yes" in said) == (2, True)
     assert "kept" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert not paths.database.exists()
     assert paths.sign_state(b"k").read_bytes() == b"kept"
     assert "nothing to do" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
+
+
+def test_keys_go_to_the_chain_of_the_base_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Without `--chain`, keys of another chain beside the running node's would never sign."""
+    secret = tmp_path / "secret"
+    secret.write_text("//Alice//session\n")
+    words = ("key", "insert", "--key-type", "ogpu", "--suri-file", str(secret), "--base-path", str(tmp_path))
+    Paths(tmp_path, "dev").keystore.mkdir(parents=True)
+    run(*words)
+    assert len(Keystore(Paths(tmp_path, "dev").keystore).public_keys(SESSION)) == 1
+    Paths(tmp_path, "acme").chain.mkdir(parents=True)
+    assert json.loads(refused(capsys, "--json", *words)[1])["code"] == "several_chains"
+    shutil.rmtree(Paths(tmp_path, "dev").chain)
+    assert json.loads(refused(capsys, "--json", *words)[1])["code"] == "chain_needed"
+
+
+def test_a_network_key_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "node-key"
+    run("key", "generate-node-key", "--file", str(path))
+    assert running._network_key(None, path) == bytes.fromhex(path.read_text())
+
+
+def test_a_live_chain_with_development_numbers_is_warned_of() -> None:
+    spec = load_spec("local")
+    assert not list(genesis_warnings(spec))
+    live = replace(spec, chain_type="Live", boot_nodes=("/ip4/1.1.1.1/tcp/1",), start_time=1)
+    assert (len(list(genesis_warnings(live))), live.parameters) == (1, "devnet")
+    assert len(list(genesis_warnings(replace(live, boot_nodes=(), start_time=0)))) == 3
 
 
 HASH = "0x" + "ab" * 32
@@ -109,35 +142,40 @@ def test_a_checkpoint_is_a_height_and_a_hash(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code"),
     [
-        (("--chain", "nowhere"), "neither dev, local nor a file"),
-        (("--chain", "local", "--dev"), "leave out"),
-        (("--dev", "--node-key", "xyz"), "not hex"),
-        (("--dev", "--node-key", "00"), "32 bytes"),
-        (("--dev", "--bootnodes", "nonsense", "--no-rpc", "--no-prometheus", "--port", "0"), "nonsense"),
-        (("--dev", "--public-addr", "/ip4/0.0.0.0/tcp/1", "--no-rpc", "--no-prometheus", "--port", "0"), "no machine"),
-        (("--bootnodes", "/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.2/tcp/1"), "--bootnodes /ip4/10.0.0.1/tcp/1 --bootnodes"),
-        (("--dev", "--public-addr", "/ip4/1.1.1.1/tcp/1", "/ip4/1.1.1.2/tcp/1"), "--public-addr"),
-        (("--dev", "--listen-host", "0.0.0.0"), "--listen-host"),
-        (("--dev", "--sample", "2"), "--sample"),
-        (("--dev", "--sample", "257"), "--sample"),
-        (("--dev", "-l", "foo=bar", "--no-rpc", "--no-prometheus", "--port", "0"), "'bar'"),
-        (("--dev", "--name", "x" * 100), "--name"),
-        *((("--dev", "--checkpoint", text), "is not HEIGHT:HASH") for text in WRONG_CHECKPOINTS),
-        (("key", "inspect", "not a phrase at all"), "no usable secret"),
-        (("chain-info", "--base-path", "/nonexistent"), "does not exist"),
-        (("--dev", "--port", "70000"), "70000"),
-        (("--dev", "--unknown"), "--unknown"),
+        (("--chain", "nowhere"), "unknown_chain"),
+        (("--chain", "local", "--dev"), "options_exclude_each_other"),
+        (("--dev", "--node-key", "xyz"), "not_a_network_key"),
+        (("--dev", "--node-key", "00"), "not_a_network_key"),
+        (("--dev", "--node-key", "00", "--node-key-file", "key"), "options_exclude_each_other"),
+        (("--dev", "--bootnodes", "nonsense", "--no-rpc", "--no-prometheus", "--port", "0"), "bad_input"),
+        (("--dev", "--public-addr", "/ip4/0.0.0.0/tcp/1", "--no-rpc", "--no-prometheus", "--port", "0"), "bad_input"),
+        (("--bootnodes", "/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.2/tcp/1"), "several_addresses"),
+        (("--dev", "--public-addr", "/ip4/1.1.1.1/tcp/1", "/ip4/1.1.1.2/tcp/1"), "several_addresses"),
+        (("--dev", "--listen-host", "0.0.0.0"), "dev_is_local"),
+        (("--dev", "--sample", "2"), "bad_parameter"),
+        (("--dev", "--sample", "257"), "bad_parameter"),
+        (("--dev", "-l", "foo=bar", "--no-rpc", "--no-prometheus", "--port", "0"), "bad_input"),
+        (("--dev", "--name", "x" * 100), "name_unusable"),
+        *((("--dev", "--checkpoint", text), "checkpoint_unusable") for text in WRONG_CHECKPOINTS),
+        (("key", "inspect", "not a phrase at all"), "phrase"),
+        (("key", "insert", "--key-type", "ogpu"), "secret_needed"),
+        (("chain-info", "--base-path", "/nonexistent"), "no_database"),
+        (("--dev", "--port", "70000"), "bad_parameter"),
+        (("--dev", "--unknown"), "no_such_option"),
     ],
 )
 def test_mistakes_are_named_with_exit_code_2(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: str
 ) -> None:
-    status, said = refused(capsys, *words)
-    assert status == 2, said
-    assert message in said
-    assert "Traceback" not in said
+    status, said = refused(capsys, "--json", *words)
+    assert (status, json.loads(said)["code"]) == (2, code), said
+
+
+def test_a_mistyped_chain_is_answered_with_the_one_that_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--chain local?" in refused(capsys, "build-spec", "--chain", "locl")[1]
+    assert "`ogpu-node key rotate`" in refused(capsys, "key", "rotat")[1]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +221,10 @@ def test_b10_a_spec_is_no_command_for_the_terminal(capsys: pytest.CaptureFixture
 
 
 def test_an_exposed_validator_needs_a_clear_wish() -> None:
-    with pytest.raises(BadInputError, match="exposes"):
+    with raises_code(BadInputError, "rpc_exposed"):
         Config("dev", Path(), "x", is_validator=True, rpc=RpcConfig(external=True))
     Config("dev", Path(), "x", is_validator=True, rpc=RpcConfig(external=True, methods="unsafe"))
-    with pytest.raises(BadInputError, match="own"):
+    with raises_code(BadInputError, "ports_collide"):
         Config("dev", Path(), "x", port=9944)
 
 

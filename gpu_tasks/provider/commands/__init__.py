@@ -4,8 +4,8 @@ In reading order:
 
 * `options`: what all commands share
 * `calls`: a call is tried, or made and waited for
-* `sandbox_option`: whether workers run within walls
-* `engine_option`: whether programs of customers run in containers
+* `walls`: the sandbox of workers
+* `containers`: the container engine for customers' programs
 * `run`: `run`: the daemon
 * `doctor`: `doctor`
 * `inventory`: `inventory`

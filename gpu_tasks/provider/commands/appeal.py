@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
-from cli.options import dry_run_option, yes_option
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.provider.commands.calls import make
@@ -15,16 +12,8 @@ from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 
 
-@click.command()
-@click.argument("unit")
-@dry_run_option
-@yes_option
-@click.pass_obj
 def appeal(options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
-    """Appeal against what judges have said of UNIT (0x..); the provider key signs, the bond is the stash's.
-
-    The daemon appeals by itself against a verdict that calls its own result a lie.
-    """
+    """Appeal against a verdict about a unit."""
     unit_id = hash_typed(unit)
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:

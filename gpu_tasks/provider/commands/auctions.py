@@ -15,7 +15,7 @@ from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.commands.engine_option import bidding_kinds
+from gpu_tasks.provider.commands.containers import bidding_kinds
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
 from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
@@ -56,15 +56,8 @@ NO_CONTAINERS = "images are named, but containers are not among the kinds: --kin
 NEXT_START = "what it says of containers a daemon goes by from its next start on: restart it where it runs"
 
 
-@click.command()
-@click.option("-w", "--watch", is_flag=True, help="Go on, and show them again whenever something has changed.")
-@click.pass_obj
 def auctions(options: ProviderOptions, watch: bool) -> None:
-    """List the tasks at auction, which of them have a bid of this provider's, and why the others have none.
-
-    What an input asks for is seen only when it is opened, and how fast this machine is when it is tried: the log of
-    `run` says what came of that.
-    """
+    """Print the tasks at auction."""
 
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
@@ -148,39 +141,12 @@ def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
     return ""
 
 
-@click.command()
-@click.option(
-    "--kind", "kinds", multiple=True, help="Bid for tasks of this workload; repeatable, for all that there are."
-)
-@click.option("--none", "is_none", is_flag=True, help="Bid for nothing.")
-@click.option("--least-price", help="What a device's time has to bring, after the fee, such as `0.5 oGPU/h`.")
-@click.option(
-    "--schedule", "spans", multiple=True,
-    help="Bid at these times alone, such as `mon-fri 22:00-06:00`, in UTC; repeatable. `always` for all times.",
-)  # fmt: skip
-@click.option(
-    "--only-when-idle/--also-when-busy", default=None, help="Whether a machine at other work bids for nothing."
-)
-@click.option("--gangs/--no-gangs", default=None, help="Whether to work beside others, and wait for them.")
-@click.option(
-    "--image", "images", multiple=True,
-    help="Run containers of this repository, or the archive with this id (sha256:…); repeatable, for all.",
-)  # fmt: skip
-@click.option(
-    "--any-archive/--no-any-archive", default=None, help="Whether images that customers send as archives run."
-)
-@click.option("--outbound/--no-outbound", default=None, help="Whether a container may reach public addresses.")
-@click.pass_obj
 def policy(
     options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None, spans: tuple[str, ...],
     only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...],
     any_archive: bool | None, outbound: bool | None,
 ) -> None:  # fmt: skip
-    """Show what the daemon of this base path bids for, or change what is given; it goes by it from its next block.
-
-    Without a policy nothing is bid for. It stands in `policy.json` of the base path, where limits of containers can be
-    set too; what it says of containers a daemon goes by from its next start on.
-    """
+    """Print or change the bidding policy."""
     if is_none and kinds:
         raise click.UsageError("--none is to bid for nothing: leave out --kind, or --none")
 
@@ -244,14 +210,8 @@ def policy_facts(policy: BidPolicy) -> dict[str, Any]:
     }
 
 
-@click.command()
-@click.option("--off", "is_off", is_flag=True, help="Take units and bid for tasks again.")
-@click.pass_obj
 def drain(options: ProviderOptions, is_off: bool) -> None:
-    """Take nothing new: no bids, units with no device; what there is, is ended. `run` says when nothing is left.
-
-    The daemon of this base path goes by it from its next block, and after a restart too, until `drain --off`.
-    """
+    """Begin or end the drain of the daemon of this base path."""
 
     def change() -> None:
         base = made_base_path(options.base_path)

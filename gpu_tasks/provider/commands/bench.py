@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import click
-
-from cli.options import dry_run_option, yes_option
 from cli.session import explained, note
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MAX, SIZE_MIN, WorkShape, is_sound, operations
@@ -22,12 +19,10 @@ from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
     StashOptions,
-    backend_option,
     device_named,
     devices_of,
     hardware_of,
     idle_gpu_problem,
-    stash_key_option,
     told,
 )
 from gpu_tasks.provider.execution.chain_process import ChainComputer, chains_with
@@ -100,15 +95,8 @@ def class_reached(rate: int, least: Sequence[int]) -> DeviceClass | None:
     return reached[-1] if reached else None
 
 
-@click.command()
-@backend_option("The backend of `run`")
-@click.option("--slot-ms", type=click.IntRange(100, 60_000), default=2_000, show_default=True, help="Of the chain.")
-@click.pass_obj
 def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
-    """Measure what each device here computes at roll calls, all at once, and name the work to enrol with.
-
-    Rates are thousand millions of operations a slot; classes by the chain's defaults. No node is asked.
-    """
+    """Print the rates of this machine's devices."""
 
     async def show() -> None:
         pieces = hardware_of(options)
@@ -138,35 +126,9 @@ async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> 
     }
 
 
-class WorkText(click.ParamType[WorkShape]):
-    """A work that a roll call takes, as `bench` names it."""
-
-    name = "SIZExROWSxROUNDS"
-
-    def convert(self, value: str | WorkShape, param: click.Parameter | None, ctx: click.Context | None) -> WorkShape:
-        """Columns, rows and rounds."""
-        if isinstance(value, WorkShape):
-            return value
-        try:
-            return shape_of(value)
-        except ProviderError as error:
-            self.fail(str(error), param, ctx)
-
-
-@click.command()
-@click.argument("device")
-@click.option("--work", "shape", type=WorkText(), required=True, help="As `bench` names it, such as 256x4096x900.")
-@stash_key_option
-@dry_run_option
-@yes_option
-@click.pass_obj
-def enrol(
-    options: ProviderOptions, device: str, shape: WorkShape, stash: StashOptions, dry_run: bool, yes: bool
-) -> None:
-    """Have DEVICE (0x.., or the beginning of it) answer roll calls, from the next one on; a bond is held for it.
-
-    Who is silent at one, or shows wrong rows, loses that bond, and gets no work until it has proven enough again.
-    """
+def enrol(options: ProviderOptions, device: str, work: str, stash: StashOptions, dry_run: bool, yes: bool) -> None:
+    """Enrol a device for roll calls."""
+    shape = shape_of(work)
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         status = device_named(device, await devices_of(client, key.account))
@@ -178,13 +140,8 @@ def enrol(
     make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 
 
-@click.command()
-@click.argument("device")
-@stash_key_option
-@dry_run_option
-@click.pass_obj
 def withdraw(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
-    """Have DEVICE answer no roll calls any more, and take its bond back; what it had proven is over."""
+    """Withdraw a device from roll calls."""
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         status = device_named(device, await devices_of(client, key.account))

@@ -10,16 +10,15 @@ from cli.session import EXIT_FAILED, explained, note
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.commands.engine_option import ENGINE_FOLDER, engine_option, offers_containers, policy_of
+from gpu_tasks.provider.commands.containers import ENGINE_FOLDER, offers_containers, policy_of
 from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
-    backend_option,
     hardware_of,
     idle_gpu_problem,
     made_base_path,
 )
-from gpu_tasks.provider.commands.sandbox_option import sandbox_option, walls_for
+from gpu_tasks.provider.commands.walls import walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
 from gpu_tasks.provider.doctor.machine import (
     container_diagnoses,
@@ -42,14 +41,8 @@ TORCH = "`pip install torch` into this environment, on Linux built for CUDA; wit
 COLUMNS = ("check", "grade", "says", "todo")
 
 
-@click.command()
-@backend_option("The backend of `run`, tried on each device")
-@sandbox_option
-@engine_option
-@click.option("--offline", is_flag=True, help="Look at this machine alone.")
-@click.pass_obj
 def doctor(options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool) -> None:
-    """Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything."""
+    """Print diagnoses. Exit with 1 if one of them is a problem."""
 
     def show() -> None:
         found = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))

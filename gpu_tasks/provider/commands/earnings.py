@@ -26,16 +26,8 @@ from wallet.amounts import Grains
 COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "lost")
 
 
-@click.command()
-@click.option(
-    "--by", type=click.Choice([by.value for by in By]), default=By.DAY.value, show_default=True,
-    help="What payments are added up by; days are UTC.",
-)  # fmt: skip
-@click.option("--csv", "as_text", is_flag=True, help="Lines for a spreadsheet, amounts in grains.")
-@click.option("--losses", "are_lost", is_flag=True, help="Each loss of a device's bond: amount, case, appeal deadline.")
-@click.pass_obj
 def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
-    """Show what units, tasks, judging, auditing and standing by have paid, after fees, and what bonds have lost."""
+    """Print earnings or losses."""
 
     def show() -> None:
         lost = list(losses(options.base_path / LOSSES_FILE))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from cli.session import explained, note
 from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice
-from gpu_tasks.provider.commands.engine_option import policy_of
+from gpu_tasks.provider.commands.containers import policy_of
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine
@@ -18,13 +16,8 @@ from gpu_tasks.provider.tasks.policy import BidPolicy, price_text
 COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_version", "uuid_hash", "can_be_offered")
 
 
-@click.command()
-@click.pass_obj
 def inventory(options: ProviderOptions) -> None:
-    """Show what the daemon publishes: devices, drivers, processor, memory, disk, policy.
-
-    Anybody can read it there, signed with the provider key, and search offers by it. Nothing is paid by it.
-    """
+    """Print the published inventory."""
 
     def show() -> None:
         hardware = all_hardware(options.base_path)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from cli.options import dry_run_option, yes_option
 from gpu_tasks.provider.commands.calls import make
 from gpu_tasks.provider.commands.options import (
     ProviderError,
@@ -14,7 +11,6 @@ from gpu_tasks.provider.commands.options import (
     StashOptions,
     device_named,
     devices_of,
-    stash_key_option,
 )
 from gpu_tasks.provider.registration import (
     Planned,
@@ -29,17 +25,8 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
 
-@click.command()
-@click.argument("device")
-@stash_key_option
-@dry_run_option
-@yes_option
-@click.pass_obj
 def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool, yes: bool) -> None:
-    """Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.
-
-    A device that works, or secures a unit that is not settled, stays until that has ended: pause it first.
-    """
+    """Unregister a device."""
     session = stash.session(options)
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
@@ -55,16 +42,8 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
     make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 
 
-@click.command("withdraw-bond")
-@stash_key_option
-@dry_run_option
-@yes_option
-@click.pass_obj
 def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool, yes: bool) -> None:
-    """Stop being a provider and a candidate, and take the stash's bond out.
-
-    It is free after the unbonding time: this command again then, or `ogpu-wallet withdraw`.
-    """
+    """End provider and candidacy, and unbond the stash."""
     session = stash.session(options)
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:

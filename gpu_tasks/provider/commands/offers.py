@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
-
-from cli.options import AMOUNT, dry_run_option, yes_option
 from cli.session import explained
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import QUEUE_MAX
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.commands.calls import make, only
@@ -28,17 +24,8 @@ NOTHING_CHANGES = {"changed": False, "calls": "none was missing"}
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
 
-@click.command()
-@click.argument("device")
-@click.option("--service", type=int, required=True, help="The service to work for.")
-@click.option("--ask", type=AMOUNT, required=True, help="Lowest price of a thousand output tokens, in oGPU.")
-@dry_run_option
-@click.pass_obj
 def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
-    """Have DEVICE (0x.., or the beginning of it) work for a service, or change its price.
-
-    For a new offer the stash locks a deposit (the chain's parameter `offer_deposit`), which withdrawing gives back.
-    """
+    """Offer a device to a service, or change its price."""
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         own = await own_devices(client, key)
@@ -52,13 +39,8 @@ def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run
     make(options.session, lambda: options.key, plan, dry_run=dry_run)
 
 
-@click.command("withdraw-offer")
-@click.argument("device")
-@click.option("--service", type=int, required=True, help="The service to leave.")
-@dry_run_option
-@click.pass_obj
 def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
-    """Have DEVICE work for a service no more, and take the offer's deposit back; what is assigned stays."""
+    """End an offer."""
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:
         status = device_named(device, own)
@@ -71,17 +53,8 @@ def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run:
     _change(options, chosen, dry_run=dry_run)
 
 
-@click.command()
-@click.argument("device")
-@click.argument("units", type=click.IntRange(0, QUEUE_MAX))
-@dry_run_option
-@click.pass_obj
 def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:
-    """Have DEVICE (0x.., or the beginning of it) be drawn for so many UNITS while it works on one: 0 to 15.
-
-    Each holds a part of its bond from the draw on, so the bond bounds them too. What a device has stays when it takes
-    fewer; where it misses one, those behind it go to others at once.
-    """
+    """Set the length of a device's queue."""
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:
         status = device_named(device, own)
@@ -90,12 +63,8 @@ def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> N
     _change(options, chosen, dry_run=dry_run)
 
 
-@click.command()
-@click.argument("device", required=False)
-@dry_run_option
-@click.pass_obj
 def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
-    """Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on."""
+    """Pause a device, or all."""
     named: list[DeviceStatus] = []
 
     def chosen(own: list[DeviceStatus]) -> list[Call]:
@@ -109,16 +78,8 @@ def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
         _note(options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
 
 
-@click.command()
-@click.argument("device", required=False)
-@dry_run_option
-@yes_option
-@click.pass_obj
 def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
-    """Take work again with a paused device (0x.., or the beginning of it), or with all.
-
-    For a device whose result was refuted, the command states the risk and asks.
-    """
+    """Resume a paused device, or all."""
     session, resumed = options.session, list[DeviceStatus]()
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from cli.options import DEFAULT_FOLDER, KEYRING_VARIABLE, keyring_folder
+from cli.options import keyring_folder
 from cli.output import Output
 from cli.session import WalletSession
 from gpu_tasks.data import market_reads
@@ -38,7 +36,6 @@ from wallet.trial import TrialError
 from wallet.trust import Trust
 
 Body = Callable[[], Awaitable[None]]
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 async def devices_of(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
@@ -126,54 +123,11 @@ class StashOptions:
         return session.key(names[0])
 
 
-_KEYRING = click.option(
-    "--keyring", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER, show_default=True,
-    envvar=KEYRING_VARIABLE, help="The folder of the stash's key file.",
-)  # fmt: skip
-
-
-def stash_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--stash`, which names the stash without its key, as the argument `stash`."""
-
-    @functools.wraps(command)
-    def with_stash(*arguments: Any, stash_text: str | None, keyring: Path, **given: Any) -> Any:
-        return command(*arguments, stash=StashOptions(stash_text, keyring), **given)
-
-    told = "The stash: a stored name, an address, or //Eve."
-    return click.option("--stash", "stash_text", metavar="STASH", help=told)(_KEYRING(with_stash))
-
-
-def stash_key_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--key`, the stash's key that signs, as the argument `stash`."""
-
-    @functools.wraps(command)
-    def with_stash(
-        *arguments: Any, stash_text: str | None, keyring: Path, key_password_file: Path | None, **given: Any
-    ) -> Any:
-        return command(*arguments, stash=StashOptions(stash_text, keyring, key_password_file), **given)
-
-    for option in (
-        click.option("--key-password-file", type=click.Path(path_type=Path),
-                     help="The password of --key, if not that of --password-file."),
-        _KEYRING,
-        click.option("--key", "stash_text", metavar="KEY",
-                     help="The stash's key: a stored name, its address, or //Eve."),
-    ):  # fmt: skip
-        option(with_stash)
-    return with_stash
-
-
-def backend_option(text: str) -> Callable[[Command], Command]:
-    """The option `--backend`, whose help lists what is installed."""
-    default = "PyTorch on GPUs if it is installed, NumPy elsewhere"
-    listed = f"{text}: {', '.join(backends_here())}.  [default: {default}]"
-    return click.option("--backend", callback=_known_backend, help=listed)
-
-
-def _known_backend(_context: click.Context, _option: click.Parameter, wish: str | None) -> str | None:
-    if wish is not None and wish.partition(":")[0] not in backends_here():
-        hint = "" if has_torch() else "; for the torch backends install PyTorch (`pip install torch`)"
-        raise click.BadParameter(f"{wish!r} is no backend here; there are: {', '.join(backends_here())}{hint}")
+def known_backend(wish: str) -> str:
+    """Return the operator's backend. Raise click.BadParameter if it is not installed."""
+    if wish.partition(":")[0] not in backends_here():
+        hint = "" if has_torch() else ". For the torch backends install PyTorch (`pip install torch`)"
+        raise click.BadParameter(f"there is no backend {wish!r} here. There are: {', '.join(backends_here())}{hint}")
     return wish
 
 

@@ -9,10 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import click
-
 from cli import calls
-from cli.options import dry_run_option, yes_option
 from cli.session import explained, note
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -21,9 +18,9 @@ from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainPort, Identity
 from gpu_tasks.provider.commands.calls import make
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, backend_option, made_base_path, told
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
 from gpu_tasks.provider.commands.run import connect, hardware_for, workshop_of
-from gpu_tasks.provider.commands.sandbox_option import WHERE_POSSIBLE, walls_for
+from gpu_tasks.provider.commands.walls import WHERE_POSSIBLE, walls_for
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.executor import BadRequestError
@@ -49,18 +46,8 @@ OTHER_CLAIM = (
 FinalThing = TypeVar("FinalThing")
 
 
-@click.command()
-@click.argument("task")
-@backend_option("What computes")
-@dry_run_option
-@yes_option
-@click.pass_obj
 def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: bool, yes: bool) -> None:
-    """Compute TASK (0x..) again, and show a fraud proof if its result is wrong; the provider key signs.
-
-    Begin while the task is worked on: it waits for the result then, and little time is left afterwards. The bond is the
-    stash's. If the command is broken off between claim and proof, repeat it.
-    """
+    """Recompute a task, and prove fraud if its result is wrong."""
     task_id = hash_typed(task)
     looked: list[tuple[Identity, Fraud | None]] = []
 

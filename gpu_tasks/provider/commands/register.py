@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-import click
-
-from cli.options import AMOUNT, dry_run_option, yes_option
 from cli.output import as_text
 from cli.session import note
 from gpu_tasks.data import market_reads
@@ -24,7 +21,6 @@ from gpu_tasks.provider.commands.options import (
     hardware_of,
     idle_gpu_problem,
     numbered,
-    stash_key_option,
 )
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus
@@ -40,7 +36,6 @@ from gpu_tasks.provider.registration import (
     registration_calls,
     what_is_there,
 )
-from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.amounts import format_amount
 from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
@@ -57,44 +52,12 @@ FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 """Of who is no provider yet, and names none."""
 
 
-@click.command()
-@stash_key_option
-@click.option("--endpoint", help=f"Blob store.  [default: what it is, or {FIRST_ENDPOINT}]")
-@click.option("--device", "number", type=int, default=0, show_default=True, help="As `devices` counts.")
-@click.option(
-    "--device-bond",
-    type=AMOUNT,
-    default=100 * GRAINS_PER_OGPU,
-    help="oGPU that the device is bonded with: a unit holds 21 times its price, a checked batch 3.5.  [default: 100]",
-)
-@click.option("--service", type=int, default=0, show_default=True, help="The service to offer.")
-@click.option(
-    "--ask",
-    type=AMOUNT,
-    help=f"Lowest price of a thousand output tokens, in oGPU.  [default: what it is, or {format_amount(FIRST_ASK)}]",
-)
-@click.option("--bond", type=AMOUNT, help="oGPU that the stash has bonded then, if it has less.")
-@click.option(
-    "--node-keys",
-    metavar="FILE",
-    help="What `ogpu-node key rotate` or `prove` printed, if the stash is no candidate yet.",
-)
-@click.option(
-    "--commission",
-    type=click.IntRange(0, 100),
-    default=5,
-    show_default=True,
-    help="Per cent of the delegators' rewards, if the stash is no candidate yet.",
-)
-@dry_run_option
-@yes_option
-@click.pass_obj
 def register(
     options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int, service: int,
     ask: int | None, bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
     yes: bool,
 ) -> None:  # fmt: skip
-    """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
+    """Register what is missing, and update what differs."""
     session = stash.session(options)
     joining: list[Registration] = []
 

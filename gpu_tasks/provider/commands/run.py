@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import click
 
 from cli.session import explained
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, parse_endpoint
-from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.blobs.server import DEFAULT_PORT
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
 from gpu_tasks.provider.chain.port import Identity
-from gpu_tasks.provider.commands.engine_option import (
+from gpu_tasks.provider.commands.containers import (
     Containers,
     closing_containers,
     containers_for,
-    engine_option,
     offers_containers,
     policy_of,
 )
@@ -34,15 +28,13 @@ from gpu_tasks.provider.commands.options import (
     ProviderError,
     ProviderOptions,
     StashOptions,
-    backend_option,
     hardware_of,
     idle_gpu_problem,
     numbered,
-    stash_option,
     told,
     why_open,
 )
-from gpu_tasks.provider.commands.sandbox_option import ALWAYS, NEVER, Walls, sandbox_option, walls_for
+from gpu_tasks.provider.commands.walls import ALWAYS, NEVER, Walls, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.duties.devices import on_this_machine
 from gpu_tasks.provider.execution.chain_process import chains_with
@@ -105,54 +97,12 @@ class BrokerOptions:
         return name, password
 
 
-def broker_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that make up `BrokerOptions`, as the argument `broker`."""
-
-    @functools.wraps(command)
-    def with_broker(*arguments: Any, **given: Any) -> Any:
-        broker = BrokerOptions(given.pop("mqtt"), given.pop("mqtt_public"), given.pop("mqtt_login_file"))
-        return command(*arguments, broker=broker, **given)
-
-    for option in (
-        click.option("--mqtt-login-file", type=click.Path(path_type=Path),
-                     help="NAME:PASSWORD for the broker, in a file that nobody else may read."),
-        click.option("--mqtt-public", metavar="URL", help="The broker as customers reach it.  [default: --mqtt]"),
-        click.option("--mqtt", metavar="URL", envvar="OGPU_PROVIDER_MQTT",
-                     help="The broker, mqtt(s)://HOST:PORT, at which customers hear of their tasks."),
-    ):  # fmt: skip
-        option(with_broker)
-    return with_broker
-
-
-@click.command()
-@stash_option
-@backend_option("What computes")
-@click.option("--device", "numbers", type=int, multiple=True, help="Only this one, as `devices` counts; repeatable.")
-@click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
-@click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
-@click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
-@click.option(
-    "--input-mib",
-    type=click.IntRange(0),
-    default=Quota().input_bytes_max // MIB,
-    show_default=True,
-    help="MiB of disk for copies of inputs that are worked on.",
-)
-@sandbox_option
-@engine_option
-@broker_options
-@click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
-@click.pass_obj
 def run(
     options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
     workloads: tuple[str, ...], blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str,
     keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
-    """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
-
-    A registered device that is not on this machine, or left out by --device or --workload, is paused on the chain.
-    --stash refuses to start if the provider key works for another.
-    """
+    """Run the daemon until it is stopped."""
     logging.basicConfig(level=logging.INFO)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))

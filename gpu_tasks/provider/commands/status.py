@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import click
-
 from cli.session import explained, note
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
 from gpu_tasks.data import market_reads
@@ -24,7 +22,6 @@ from gpu_tasks.provider.commands.options import (
     ProviderOptions,
     StashOptions,
     hardware_of,
-    stash_option,
     told,
 )
 from gpu_tasks.provider.commands.run import connect
@@ -50,10 +47,8 @@ SEATS = ("case", "bench", "held", "stage", "said")
 DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
 
-@click.command()
-@click.pass_obj
 def devices(options: ProviderOptions) -> None:
-    """List this machine's devices; without a GPU the reason stands beside the CPU."""
+    """Print this machine's devices."""
 
     def show() -> None:
         found = hardware_of(options)
@@ -76,14 +71,8 @@ def devices(options: ProviderOptions) -> None:
     explained(show)
 
 
-@click.command()
-@stash_option
-@click.pass_obj
 def status(options: ProviderOptions, stash: StashOptions) -> None:
-    """Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned.
-
-    Of a provider that has left, whose stash --stash names: what of its bond is not free yet, and until when.
-    """
+    """Print the state of the provider."""
 
     async def show() -> None:
         try:

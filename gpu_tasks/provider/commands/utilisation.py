@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import click
-
 from cli.session import explained, note
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
@@ -32,14 +30,8 @@ SILENT_MS = 15_000
 """A daemon that has written nothing for so long has ended, or hangs."""
 
 
-@click.command()
-@click.option(
-    "--by", type=click.Choice([by.value for by in UsedBy]), default=UsedBy.DEVICE.value, show_default=True,
-    help="What times are added up by; days are UTC.",
-)  # fmt: skip
-@click.pass_obj
 def utilisation(options: ProviderOptions, by: str) -> None:
-    """Show how long each device computed, for what, why it stood still, and what an hour of it brought."""
+    """Print the utilisation of the devices."""
 
     def show() -> None:
         folder = options.base_path / UTILISATION_FOLDER

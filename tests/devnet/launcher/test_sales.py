@@ -7,7 +7,7 @@ from devnet.launcher import layout
 from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.presets import RATE_MAX, load_spec
-from gpu_tasks.provider.commands.engine_option import bidding_kinds, offers_containers
+from gpu_tasks.provider.commands.containers import bidding_kinds, offers_containers
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
 from gpu_tasks.provider.tasks.policy_file import read_policy
 from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, form_of

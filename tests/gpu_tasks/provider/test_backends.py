@@ -69,7 +69,7 @@ def test_a_backend_that_is_not_installed_is_refused_with_those_that_are(
     monkeypatch.setattr(worker_start, "find_spec", lambda _: None)
     said = CliRunner().invoke(main, ["--base-path", str(tmp_path), *command, "--backend", wish])
     assert said.exit_code == 2
-    assert "numpy, reference; for" in said.stderr
+    assert "numpy, reference." in said.stderr
     assert "torch-cuda," not in said.stderr
 
 

@@ -7,10 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from gpu_tasks.provider.commands.options import ProviderOptions
-from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
@@ -21,12 +18,6 @@ from gpu_tasks.provider.tasks.policy_file import read_policy
 
 ENGINE_FOLDER = "containers"
 NOT_OFFERED = "its policy offers no containers (`ogpu-provider policy --kind container --image REPOSITORY`)"
-
-
-engine_option = click.option(
-    "--engine", "engine_address", default=DEFAULT_ADDRESS, show_default=True, envvar="DOCKER_HOST",
-    help="Where the container engine listens, for programs of customers.",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

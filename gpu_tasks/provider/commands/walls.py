@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import click
-
 from gpu_tasks.provider.commands.options import ProviderError
 from gpu_tasks.provider.execution.sandbox import NoSandboxError, Sandbox, find_sandbox
 
 WHERE_POSSIBLE, ALWAYS, NEVER = "auto", "bubblewrap", "none"
 LEFT_OUT = "workers run under their limits alone, because --sandbox none asks for it"
-
-sandbox_option = click.option(
-    "--sandbox", "wish", type=click.Choice([WHERE_POSSIBLE, ALWAYS, NEVER]), default=WHERE_POSSIBLE, show_default=True,
-    help="Walls around workers: where this machine has them, always or no work, or none.",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
