@@ -101,6 +101,7 @@ class Attestations(Pallet, index=11):
             if problem:
                 raise InvalidBlock(f"attestation of {signed.subject.hex()}: {problem}")
             spent += self.weight_of(signed)
+            # Importers weigh the same, so an author cannot overfill its block.
             if not spent.fits(room):
                 raise InvalidBlock("attestations weigh more than the block has room for")
             self._put_in(signed)
@@ -112,6 +113,7 @@ class Attestations(Pallet, index=11):
         ensure(not self.problem(attestation), NotAdmissible)
         weight = self.weight_of(attestation)
         self._put_in(attestation)
+        # Free like an attestation: otherwise an author could impose a fee by omitting it.
         return PostDispatch(pays_fee=False, actual_weight=weight)
 
     def room(self) -> Weight:

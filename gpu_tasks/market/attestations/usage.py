@@ -36,6 +36,7 @@ def impossible_usage(usage: Usage, blocks: int) -> str:
     """Return the reason why no machine can consume this within `blocks` blocks, or "" if one can."""
     metered_ms = usage.wall_ms + METER_SLACK_MS
     bounds = (
+        # One block more: work that begins and ends in the same block still takes time.
         ("time", usage.wall_ms, (blocks + 1) * MS_PER_BLOCK_MAX),
         ("GPU time", usage.gpu_ms, metered_ms),
         ("processor time", usage.cpu_ms, metered_ms * CORES_MAX),

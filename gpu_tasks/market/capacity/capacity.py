@@ -173,6 +173,7 @@ class Capacity(Pallet, index=16):
         enrolled = self._enrolled(device, origin.account)
         last = self.current.get()
         is_called = last is not None and enrolled.since < last.at and not self._is_over(last)
+        # A device that left during a roll call would escape the loss of its bond.
         ensure(not is_called, RollCallOpen)
         left = self._reckoned(device, enrolled)
         if left.bond:
@@ -181,6 +182,7 @@ class Capacity(Pallet, index=16):
         del self.enrolments[device]
         if device in self.opened_rows:
             del self.opened_rows[device]
+        # `proven` reads proofs without the enrolment, so none may remain.
         self._forget(device, 0 if last is None else last.number + 1)
         self.emit(DeviceUnenrolled(device))
 
@@ -194,6 +196,7 @@ class Capacity(Pallet, index=16):
         called = self._called(enrolled)
         ensure(times.can_commit(called, self.system.number.get()), WrongTime)
         ensure(self.proofs[device, called.number] is None, CommittedAlready)
+        # Earlier roll calls are settled first: a lost bond burns before a new one is held.
         self.enrolments[device] = self._bonded(device, self._reckoned(device, enrolled))
         slot = self.beacon.last_slot.get()
         rate = times.rate(operations(enrolled.shape), called.from_slot, slot)
@@ -254,8 +257,10 @@ class Capacity(Pallet, index=16):
         now, last = self.system.number.get(), self.current.get()
         if self.roll_calls_enabled:
             self._plan(now)
+            # In force only from here on: before the first roll call ends, no device could have proven anything.
             if last is not None and now == times.over_at(last):
                 self.is_enforced.set(True)
+        # The parameter switched roll calls off: every device may work at once.
         elif self.is_enforced.get() or self.next_roll_call.get():
             self.is_enforced.set(False)
             self.next_roll_call.set(0)
@@ -294,7 +299,9 @@ class Capacity(Pallet, index=16):
 
     def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
         """Return the inspectors of a device's rows, drawn from the active set at the time of the draw."""
+        # The epoch of the draw, not the current one: a later active set must not change the drawn inspectors.
         seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(called)))
+        # An owner would never object to its own rows.
         others = [seat for seat in seats if seat[0] != owner]
         return drawn_inspectors(called.inspectors_seed, device, others)
 
@@ -304,6 +311,7 @@ class Capacity(Pallet, index=16):
         """Set the block of a period's roll call, and note the slot before that block."""
         if now % self.period == 0:
             self.next_roll_call.set(times.next_at(now, self.period, self.beacon.current.get()))
+        # A proof's time counts from the slot after this block's: from there on an author may know the seed.
         if now == self.next_roll_call.get() - 1:
             self.previous_slot.set(self.beacon.last_slot.get())
 

@@ -42,6 +42,7 @@ def next_at(first: int, every: int, beacon: bytes) -> int:
 
     The beacon of the period's first block decides, so the block is unknown before that.
     """
+    # The roll call must end within its period, so that periods never overlap.
     room = every - CALL_BLOCKS
     assert room > 0, "a period holds its roll call"
     return first + 1 + int.from_bytes(beacon, "little") % room

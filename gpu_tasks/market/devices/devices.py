@@ -86,7 +86,9 @@ Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
 # query or fragment. Client programs parse by the same rule (`gpu_tasks/data/endpoint.py`) and also check the resolved
 # address. The rule is written out byte by byte, because libraries change their parsing between versions.
 PORT_DIGITS_MAX, PORT_MAX = 5, 65_535
+# RFC 1035, section 2.3.4: labels of 63 octets, and names of 255 on the wire, which are 253 as text.
 NAME_BYTES_MAX, LABEL_BYTES_MAX = 253, 63
+# RFC 4291, section 2.2.
 GROUPS_OF_SIX = 8
 
 DIGITS = frozenset(b"0123456789")
@@ -138,6 +140,7 @@ def _is_number(label: bytes) -> bool:
 def _is_four(text: bytes) -> bool:
     """Return True for four decimal numbers without leading zeros."""
     parts = text.split(b".")
+    # Without leading zeros, which some resolvers read as octal.
     return len(parts) == 4 and all(
         1 <= len(part) <= 3 and DIGITS.issuperset(part) and int(part) <= 255 and (part[:1] != b"0" or len(part) == 1)
         for part in parts
@@ -223,6 +226,7 @@ class Devices(DeviceWork, index=9):
         until = self.expelled_until[stash]
         ensure(not until or self.system.number.get() > until, Expelled)
         ensure(is_store_address(endpoint), BadEndpoint)
+        # With a key of small order, any account could open the inputs sealed to it.
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
         if until:
             del self.expelled_until[stash]
@@ -260,6 +264,7 @@ class Devices(DeviceWork, index=9):
         """Add to your device's bond. It secures more units at once, and weighs more in draws of later units."""
         before = self.owned(device, origin.account)
         self.lock.lock(before.owner, Hold(FREE_BOND, device), value)
+        # changed_at: more bond after the beacon is known must not weigh in that draw
         self.devices[device] = replace(before, bond=before.bond + value, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceBonded(device, value))

@@ -42,5 +42,6 @@ def without_unit(device: Device, unit: UnitId, height: int) -> Device:
         assignment=left[0] if left else None,
         behind=left[1:],
         is_dedicated=False,
+        # `draws.depth_at` counts these units, so finishing one after a beacon is known brings the device into no draw.
         freed_at=(height, *device.freed_at)[: places(device)],
     )

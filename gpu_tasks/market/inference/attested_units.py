@@ -35,6 +35,7 @@ def problem(market: InferenceStorage, signed: SignedAttestation) -> str:
         return _NO_RACE
     racer = unit.racers[statement.replica]
     owner = market.devices.stake.stash_of(statement.provider_key)
+    # Two comparisons first: hashing the commitment and verifying the signature cost far more.
     if (owner, statement.device) != (racer.owner, racer.device):
         return "not the racer's key or device"
     try:

@@ -56,6 +56,7 @@ def close(market: InferenceStorage, number: int, owner: bytes) -> None:
     ensure(service.is_open, UnknownService)
     market.services[number] = replace(service, is_open=False)
     market.service_count.set(market.service_count.get() - 1)
+    # A service without open units is dropped here: no unit's end would drop it later.
     count_units(market, number, 0)
     market.lock.unlock(owner, service_hold(number), service.deposit)
     market.lock.end(service_hold(number))

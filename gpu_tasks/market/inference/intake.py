@@ -76,6 +76,7 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
         _check(market, sold, terms)
     # A judge of the earliest sealed input can judge all of them: its key is old enough for each.
     oldest = min(terms.sealed_at for terms in units)
+    # One search serves all units of the post, by the hardest condition of any of them.
     dearest = max(terms.price_max for terms in units)
     seat = money.judge_seat(market.rules(), dearest) + market.balances.existential_deposit
     judges = find_judges(market.devices, customer, oldest, seat)
@@ -121,6 +122,7 @@ def _check(market: InferenceStorage, sold: ServiceTerms, terms: UnitTerms) -> No
     work = work_of(sold.input_share, terms.tokens_in, terms.tokens_max)
     least, most = price_of(sold.price_min, work), min(price_of(sold.price_max, work), PRICE_MAX)
     ensure(least <= terms.price_max <= most and commit_window_of(sold, work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
+    # With an old height, few current validators could read the input: a judge's key must not be younger.
     final = market.beacon.final_height()
     ensure(final - market.sealed_age_max <= terms.sealed_at <= final, StaleSealing)
 

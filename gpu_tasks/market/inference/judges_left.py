@@ -115,6 +115,7 @@ def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat: int) ->
     The search stops as soon as the answer is known. If all can pay, it reads validators with two thirds of the stake.
     """
     seats, balances = in_office(devices), devices.stake.balances
+    # A customer that is a stash's provider key is the same party as the stash.
     own, needed = (customer, devices.operator(customer)), judges_needed(len(seats))
     stake = sum(weight for _, weight in seats)
     able = paying = looks = 0

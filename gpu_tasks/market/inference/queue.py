@@ -120,6 +120,7 @@ def _again(market: InferenceStorage, unit_id: bytes, record: Unit) -> None:
 
 def _record(market: InferenceStorage, unit_id: bytes, record: Unit) -> None:
     market.units[unit_id] = record
+    # Counted from the post, so a requeued unit expires at its first deadline.
     market.agenda.put(record.posted_at + record.rules.queue_blocks, unit_id)
     schedules.draw_at(market, record.recorded_at + BEACON_DELAY, record.posted_at, unit_id)
 
@@ -174,6 +175,7 @@ def _sleep(market: InferenceStorage, unit: OpenUnit, found: ServiceSlots, wanted
     )
     soonest = min((age for age in ages if age is not None), default=None)
     if soonest is not None:
+        # Not in this block, which has just failed to match the unit.
         market.price_rises.put(max(record.posted_at + soonest, height + 1), unit.id)
 
 
@@ -239,6 +241,7 @@ def _start_race(market: InferenceStorage, unit: OpenUnit, price: int, racers: tu
         race_recorded_at=unit.record.recorded_at,
     )
     market.units[unit.id] = racing
+    # The commit window opens once this draw is final.
     market.final_agenda.put(height, unit.id)
     market.emit(UnitMatched(unit.id, racing.attempt, price, tuple(racer.owner for racer in racers)))
 

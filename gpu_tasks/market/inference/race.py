@@ -158,6 +158,7 @@ def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> Ope
         last = max(over.values(), default=height)
         unit = OpenUnit(unit.id, replace(unit.record, round=race_clocks.closed_by(current, racers, last)))
         return redraws.call_off(market, unit)
+    # A recall leaves a free place without any call that would ask for a draw.
     asks = racers and redraws.is_short(unit.record) and not unit.record.is_refilling
     return redraws.ask(market, unit) if asks else unit
 

@@ -43,6 +43,7 @@ def fill(market: InferenceStorage, unit: OpenUnit, slots: Slots) -> None:
     drawn = _draw(market, record, wanted, slots, height)
     if drawn:
         record = _with_substitute(market, unit.id, record, slots.engage(drawn[0], unit.id, wanted.collateral), height)
+        # The commit window restarts once this draw is final.
         market.final_agenda.put(height, unit.id)
         # Several racers may have been recalled.
         record = ask(market, OpenUnit(unit.id, record)).record

@@ -57,6 +57,7 @@ def due(market: InferenceStorage, height_budget: WeightMeter, final_budget: Weig
     """Return the units that are due in this block, each once."""
     final = market.final_agenda.take(market.beacon.final_height(), final_budget, STEP_WEIGHT)
     reached = market.agenda.take(market.height, height_budget, STEP_WEIGHT)
+    # A unit may be due both ways, and its step must run once.
     return tuple(dict.fromkeys((*final, *reached)))
 
 

@@ -101,6 +101,7 @@ def release_racers(market: InferenceStorage, unit: OpenUnit) -> Unit:
     decliners = (*record.decliners, *(racer for racer in record.racers if racer.has_declined))
     _release(market, unit, tuple(racer for racer in record.racers if not racer.has_declined))
     _end_duties(market, unit)
+    # Decliners still hold collateral, for the case that may look at the input.
     if not decliners:
         market.devices.end_collateral(unit.id)
     return replace(record, racers=(), decliners=decliners)
@@ -152,6 +153,7 @@ def _end(market: InferenceStorage, unit: OpenUnit, shares: tuple[Share, ...], en
         sleepers.rouse(market, record.service, record.asleep_since, unit.id)
     ended = replace(ended, ended_at=height, asleep_since=0)
     market.units[unit.id] = ended
+    # The devices may work again, and their collateral stays for an audit.
     if ended.is_watched:
         for racer in record.racers:
             turns.free(market, racer.device, unit.id)

@@ -96,9 +96,11 @@ class Slots:
 
         They exclude the customer, decliners, current racers, and validators that must stay to judge.
         """
+        # A customer that is a stash's provider key is the same party as the stash.
         own = (self._market.devices.operator(record.customer), record.customer)
         excluded = (*own, *record.declined_by, *(racer.owner for racer in record.racers))
         judges, sealed_at = self._in_office(), record.terms.sealed_at
+        # The hold must leave a judge's account above the existential deposit.
         seat = money.judge_seat(record.rules, price) + self._market.devices.stake.balances.existential_deposit
         can_pay = judges.can_pay(sealed_at, excluded, seat)
         places = 1 if record.racers else record.terms.racers
@@ -125,6 +127,7 @@ class Slots:
         # The cheap test comes first: a unit that no slot can serve must cost little.
         if not found.is_affordable(wanted, racers):
             return []
+        # Units of one beacon share the order, so its cost is charged once.
         if seed not in found.orders:
             self._budget.spend(Weight(len(found.slots) * ORDER_WEIGHT.ref_time, 0))
             found.orders[seed] = DrawOrder(
@@ -175,6 +178,7 @@ class Slots:
             free_bond=device.bond - device.secured + self._given.secured.get(device_id, 0),
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),
+            # An owner that becomes a candidate after a recording could steer that draw like a changed slot.
             changed_at=max(device.changed_at, offer.since, devices.stake.candidate_since[device.owner]),
             depth=len(run_queue.units_of(device)) - self._given.units.get(device_id, 0),
             places=run_queue.places(device),

@@ -38,6 +38,7 @@ def _begin(market: InferenceStorage, unit_id: bytes | None, device: bytes) -> No
     """Start the clock of the device's racer in a unit."""
     if unit_id is None:
         return
+    # The hook charges for these at its end: their number is unknown before the earlier units end.
     market.begun.count += 1
     record, height = market.units[unit_id], market.height
     assert record is not None, "a unit that a device has is open"
@@ -53,6 +54,7 @@ def _recall(market: InferenceStorage, device: bytes, unit_id: bytes) -> None:
     if record is None or record.state is not UnitState.RACING:
         return
     racer = next((each for each in record.racers if each.device == device), None)
+    # Recalls wait for their budget: the race may have ended or replaced this racer meanwhile.
     if racer is None or not race_clocks.is_open(racer):
         return
     market.devices.unsecure(device, unit_id)

@@ -102,6 +102,7 @@ def end_claims(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
     Those claims kept other proofs out: otherwise a liar's friends could fill all places for nothing.
     """
+    # No proof can be opened after the window of acceptance, so later blocks do not age a claim.
     until = min(market.height, task.finished_at + task.windows.accept)
     for challenger, claim in list(market.claims.under(task_id)):
         assert claim is not None, "what is listed is there"

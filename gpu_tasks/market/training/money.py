@@ -272,6 +272,7 @@ def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
     for line in TABLE[outcome].lines:
         wanted = _amount(line.amount, money, left[line.purse])
         assert wanted <= left[line.purse] or line.purse is not TaskPurse.ESCROW, "the escrow covers what a row takes"
+        # A collateral may fall short, because judges are paid from it before. The escrow never does.
         gross = min(wanted, left[line.purse])
         left[line.purse] -= gross
         fee = part(gross, money.rules.settlement_fee) if line.is_earned else 0

@@ -49,10 +49,12 @@ def drawn(offered: Mapping[bytes, TaskBid], seed: bytes, count: int) -> list[byt
 
     There are fewer than `count` if too few owners offer devices.
     """
+    # Sorted, so that the draw does not depend on the order of keys in the storage.
     entrants = [(device, bid.bond) for device, bid in sorted(offered.items())]
     chosen: dict[bytes, bytes] = {}
     for position in lottery(seed, b"ogpu/replicas", entrants, len(entrants)):
         device = entrants[position][0]
+        # The first device of an owner comes as early as one device with the sum of its bonds would.
         chosen.setdefault(offered[device].provider, device)
     return list(chosen.values())[:count]
 

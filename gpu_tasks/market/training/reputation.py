@@ -114,6 +114,7 @@ def patrons_after(patrons: Patrons, customer: bytes, paid: int) -> Patrons:
     settled = {patron.customer: patron.settled for patron in patrons.known}
     rest = patrons.rest
     if customer not in settled and len(settled) == PATRONS_MAX:
+        # Misra and Gries: the newcomer and all twenty names give the same amount, so no customer has more of `rest`.
         struck = min(paid, *settled.values())
         rest += struck * (PATRONS_MAX + 1)
         paid -= struck

@@ -167,6 +167,7 @@ def _ordered(terms: TaskTerms, bids: Iterable[Bid], seed: bytes) -> tuple[list[_
 
 def _fields(terms: TaskTerms, ordered: list[_Entry]) -> list[list[_Entry]]:
     """Return the groups of bids that compete for the slots: all bids together, or those of each class."""
+    # A single slot is of one class anyway.
     if not terms.is_homogeneous or terms.slots == 1:
         return [ordered]
     classes: dict[int, list[_Entry]] = {}

@@ -143,6 +143,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
         For bought time, it states that the interval is over, and the interval is paid.
         """
+        # Weighed before the call, which may end the task.
         weight = self.stating_weight(self.open_task(task), is_result=False)
         running.report_milestone(self, task, place, origin.account, milestone)
         return PostDispatch(pays_fee=False, actual_weight=weight)
@@ -158,6 +159,7 @@ class TrainingMarket(TrainingStorage, index=15):
     @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
         """State the result of your slot by transaction, if authors omit its attestation. Free if it succeeds."""
+        # Weighed before the call, which may end the task.
         weight = self.stating_weight(self.open_task(task), is_result=True)
         running.finish(self, task, place, origin.account, result)
         return PostDispatch(pays_fee=False, actual_weight=weight)
@@ -235,6 +237,7 @@ class TrainingMarket(TrainingStorage, index=15):
     @call(index=11, weight=_of_slots("cancel", SLOTS_MAX))
     def cancel(self, origin: Signed, task: TaskId) -> PostDispatch:
         """Cancel a task that does not run yet."""
+        # Weighed before the call, which ends the task.
         weight = self._weight("cancel", task)
         leaving.cancel(self, task, origin.account)
         return weight

@@ -85,6 +85,7 @@ def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
 
 def keep_stirred(market: InferenceStorage, queue: StirredServices) -> None:
     """Set the services to wake, in this order."""
+    # An idle market must cost no write.
     if queue != market.services_to_retry.get():
         market.services_to_retry.set(queue[:UNITS_OPEN_MAX])
 

@@ -33,6 +33,7 @@ def close_reveals(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     market.awards[auction_id(task_id, task.auction)] = Award(auctioned_terms(task))
     del market.open_auctions[task_id]
     task = replace(task, state=TaskState.AWARDING, deadline=0)
+    # Without enough opened bids, no beacon can help.
     if task.revealed < auctioned_terms(task).slots:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
         return
@@ -57,6 +58,7 @@ def award(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     slots = tuple(_slot(task, placed) for placed in found.winners)
     for place, slot in enumerate(slots):
         market.duties[slot.provider, task_id] = True
+        # A winner's holds belong to its slot from here on: `clear_bids` must not release them.
         del market.held_bids[auction, slot.device]
         market.emit(TaskAwarded(task_id, place, slot.provider, slot.device, slot.price, until))
     task = replace(task, state=TaskState.STARTING, deadline=until, beacon_at=0, slots=slots)

@@ -61,6 +61,7 @@ def reveal(
     case = bid_case(auction, device)
     market.lock.rededicate(provider, Hold(BID_BOND, case), Hold(TASK_COLLATERAL, case), bid.bond)
     market.lock.lock(provider, Hold(TASK_COLLATERAL, case), offer.collateral - bid.bond)
+    # Kept in the bid, so that the selection can be recomputed when the track record has changed.
     past = record_at(market.provider_records[provider], market.stake.current_era.get())
     opened = Bid(provider, device, bid.device_class, offer.price, offer.blocks, offer.collateral, past)
     market.bids[auction, device] = replace(bid, opened=opened)
@@ -77,8 +78,10 @@ def is_eligible(market: TrainingStorage, task: Task, name: bytes, device: Device
     return (
         market.capacity.is_free(name, device)
         and bool(task.order.classes >> device.kind & 1)
+        # The bond may have been charged below the minimum since the registration.
         and device.bond >= market.devices.bond_min(device.kind)
         and reader is not None
         and reader.key_since <= task.order.sealed_at
+        # A customer that is a stash's provider key is the same party as the stash.
         and device.owner not in (task.customer, market.devices.operator(task.customer))
     )

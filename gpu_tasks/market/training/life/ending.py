@@ -177,6 +177,7 @@ def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
 def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """Return the greatest price of a slot that every slot's escrow can still pay."""
     holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
+    # All slots of a gang share one greatest price, so the escrow with the least left decides.
     left = min(market.lock.locked(task.customer, hold) for hold in holds)
     before = task.terms.price_max
     if money.escrow(task.rules, before) <= left:

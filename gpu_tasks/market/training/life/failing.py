@@ -24,6 +24,7 @@ def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         was_standby = task.slots[place].was_standby
         outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
         purses.settle(market, task_id, task, place, outcome)
+    # There is one runner-up: it cannot complete a gang that lacks two.
     if len(late) == 1 and task.standby is not None and task.standby.is_bound:
         replace_slot(market, task_id, task, late[0])
     else:
@@ -65,6 +66,7 @@ def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int
     gone, standby = task.slots[place], task.standby
     assert standby is not None, "somebody stands by"
     ending.set_free(market, task_id, task, gone.provider, gone.device)
+    # The provider may have another slot of the gang, and keeps its duty then.
     if all(slot.provider != gone.provider for other, slot in enumerate(task.slots) if other != place):
         del market.duties[gone.provider, task_id]
     until = market.height + task.windows.start

@@ -248,6 +248,7 @@ def end_of_case(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         return
     challenged = task.slots[task.challenge.place]
     if challenged.outcome is None:
+        # The chance of an audit stays that of the first result: a friend's wrong proof must not draw another one.
         task = replace(task, beacon_at=_chance_from(task), finished_at=market.height)
         task = replace(task, state=TaskState.SUBMITTED, challenge=None, judged_for=None)
         if task.is_due:

@@ -68,6 +68,7 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, change: Rais
         market.ensure_in(task, TaskState.COMMITTING)
         ensure(not task.bids and task.terms.price_max < change.price_max <= CAP_GRAINS, UnsoundAmendment)
         task = raise_price(market, task_id, task, change.price_max)
+        # Bidders get a full window for the new price.
         market.put(task_id, replace(task, deadline=market.height + task.windows.commit))
         market.emit(TaskAmended(task_id, change.price_max, 0))
         return

@@ -108,6 +108,7 @@ def confirm_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, 
     is_standby = standby is not None and standby.provider == market.devices.operator(account)
     is_customer = account == task.customer
     ensure(is_customer or is_standby, MayNotConfirm)
+    # The customer may confirm a milestone that already counts by the runner-up: only then is it owed.
     ensure(number > task.behind + (task.owed if is_customer else task.done), NothingToConfirm)
     newest = known(agreed_milestone(task), NothingToConfirm)
     ensure((number, root) == (newest.number, newest.root), NothingToConfirm)
