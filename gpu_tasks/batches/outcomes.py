@@ -29,7 +29,7 @@ class Completed:
 
 @variant(1)
 class RefusedRequest:
-    """The request at this place is none of the workload: nothing was computed, and nothing is paid."""
+    """The workload cannot read the request at this place: nothing was computed, and nothing is paid."""
 
 
 BatchOutcome = Annotated[Completed | RefusedRequest, Tagged("ogpu::BatchOutcome")]

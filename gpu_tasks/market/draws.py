@@ -52,7 +52,7 @@ class FreeSlot:
     key_since: int
     """The block since which the owner can open sealed inputs."""
     changed_at: int
-    """The last block in which the slot joined, resumed, or changed its ask or its number of places."""
+    """The last block in which the slot joined, resumed, or changed its ask, its bond or its number of places."""
     depth: int = 0
     """The number of units that the slot has."""
     places: int = 1
@@ -132,12 +132,12 @@ def is_eligible(candidate: FreeSlot, wanted: Wanted, secured: int = 0) -> bool:
 
 
 def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], places: int) -> Spare:
-    """Return the most validators that may take places so that any draw of them stays within a third of the stake.
+    """Return the number and the greatest stake of validators that may race, so that any draw stays within a third.
 
-    The function tries each number of places from `places` downward. For each number it leaves out the heaviest
-    validators until any choice of that many others, together with the barred ones, holds at most a third. The result
-    depends on the active set alone. A check during the draw, racer by racer, would let an owner withdraw a slot after
-    the beacon is known and so push a rival out of the race.
+    The third is that of the active set's stake. The function tries each number of places from `places` downward. For
+    each number it leaves out the heaviest validators until any choice of that many others, together with the barred
+    ones, holds at most a third. The result depends on the active set alone. A check during the draw, racer by racer,
+    would let an owner withdraw a slot after the beacon is known and so push a rival out of the race.
     """
     room = sum(stakes.values()) // RACING_PART - sum(stake for stash, stake in stakes.items() if stash in barred)
     heavy = sorted((stake for stash, stake in stakes.items() if stash not in barred), reverse=True)

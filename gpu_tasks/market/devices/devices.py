@@ -342,7 +342,7 @@ class Devices(DeviceWork, index=9):
         """Return the stash that an account acts for: itself if it is one, or the one that names it as provider key.
 
         A stash does not prove possession of its provider key. An account that is a stash itself therefore acts for
-        itself, even if another stash names it as key.
+        itself, even if another stash names it as key. An account that is neither is returned unchanged.
         """
         if account in self.providers or account in self.stake.candidates:
             return account

@@ -101,7 +101,7 @@ class DeviceKnown(DispatchError):
 
 
 class DeviceBusy(DispatchError):
-    """The device works on a unit, secures an unsettled one, still offers a service, or has units to be recalled."""
+    """The device has work, collateral, offers or units to be recalled, or the provider still has devices."""
 
 
 class TooManyDevices(DispatchError):
@@ -113,7 +113,7 @@ class DeviceBondTooSmall(DispatchError):
 
 
 class Expelled(DispatchError):
-    """A court ended the registration, and the time without a new one is not over."""
+    """A court ended the registration, and the waiting time for a new one is not over."""
 
 
 class NotGone(DispatchError):

@@ -200,8 +200,7 @@ class InferenceMarket(InferenceStorage, index=10):
         """Carry out the ruling of a unit's case."""
         judging.carry_out(self, case, ruling)
 
-    # ------------------------------------------------- a handler of disputes about batches: the interface to
-    # LeafDisputes
+    # ----------------------------------------------- a handler of disputes about batches: the interface to LeafDisputes
 
     def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
         """Open a case about the first leaf in which answers differ."""
@@ -278,7 +277,7 @@ class InferenceMarket(InferenceStorage, index=10):
             race.step(self, unit)
 
     def hold_end(self, hold: Hold) -> HoldEnd:
-        """Return the end of a record's deposit hold: its scheduled block, or blocks from the release of its racers."""
+        """Return the end of a deposit hold: its scheduled block, or a number of blocks after the racers' release."""
         unit = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
         if unit is None:
             return HoldEnd()

@@ -83,7 +83,7 @@ def judge_leaf(market: InferenceStorage, unit_id: bytes, claims: Sequence[tuple[
 
 
 def let_fall(market: InferenceStorage, unit_id: bytes, roots: Sequence[bytes]) -> None:
-    """Charge the racers with these roots, whose trees no racer showed, all their collateral, as liars."""
+    """Charge the racers behind these roots all their collateral, as liars: no racer showed the trees."""
     unit = _of_case(market, unit_id)
     racers, price = unit.record.racers, unit.record.price
     # After an earlier charge, by this function or by a verdict, the customer has the price back already.

@@ -43,7 +43,7 @@ class ServiceTerms:
     price_min: Balance
     """The first price that a unit offers, in grains per 1,000 output tokens."""
     price_max: Balance
-    """The greatest maximum price that a customer may set, in grains per 1,000 output tokens."""
+    """The upper bound of a customer's maximum price, in grains per 1,000 output tokens."""
     ramp: BlockNumber
     """Blocks in which an unmatched unit's price rises to its maximum."""
     commit_window: BlockNumber
@@ -83,7 +83,7 @@ class Offer:
     ask: Balance
     """The lowest price that the owner accepts, in grains per 1,000 output tokens."""
     since: BlockNumber
-    """The block in which this ask was made. It does not count for units recorded earlier."""
+    """The block in which this ask was made. The ask does not apply to units recorded earlier."""
     deposit: Balance = 0
     """The grains held of the device's owner for the offer."""
 

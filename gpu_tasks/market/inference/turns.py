@@ -2,7 +2,7 @@
 
 Invariants: a racer's clock starts in the block in which its device begins the unit, however the earlier one ended. A
 recalled unit loses only that racer. Its step in the next block draws it again with its age, or lets the race continue.
-Neither changes the unit that caused it.
+Neither a begin nor a recall changes the record of the unit that caused it.
 """
 
 from dataclasses import replace

@@ -38,7 +38,7 @@ DECLINERS_MAX = RACERS_MAX + DECLINES_TO_JUDGE
 RACE_DECLINES_MAX = RACERS_MAX + 1
 """The most owners that can decline in one race: its racers, and the replacement of one."""
 DECLINES_MAX = 24
-"""The most owners that are not drawn for a unit again. If one more race could exceed this, the unit is refunded."""
+"""The most decliners of a unit. If one more race could exceed this, the unit is refunded."""
 
 
 # The value that racers commit to before any of them reveals.
