@@ -50,6 +50,7 @@ def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_
     if total <= 0 or not len(seed) == len(unit) == 32:
         raise ValueError("points are drawn of a batch with weight, by a seed and a unit of 32 bytes")
     count = leaves_to_check(totals.requests)
+    # A product and a shift instead of a remainder: the bias stays below total / 2^256.
     return tuple(_chance(seed, unit, number) * total >> _CHANCE_BITS for number in range(count))
 
 

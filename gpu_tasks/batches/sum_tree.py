@@ -31,6 +31,7 @@ SUBTREE_LEAVES = 1 << _SUBTREE_LEVEL
 """Two steps lead from a root to a leaf, each over at most this many nodes: 1 of 64 subtrees, then 1 of its 64 leaves.
 """
 _DOMAIN = b"batch\0\0\0"
+# A prefix for each kind of node: otherwise an inner node could pass for a leaf (RFC 6962, section 2.1).
 _LEAF, _INNER, _ROOT, _CLAIM = (_DOMAIN + bytes([kind]) for kind in range(4))
 _TOKENS_MAX = 2**64 - 1
 
@@ -102,6 +103,7 @@ def holds(totals: Totals, path: LeafPath) -> bool:
 
     Take the totals of a root (`batch_root`): only the root binds the number of leaves.
     """
+    # Any caller can send totals: the bound on requests bounds the loop below.
     if not 0 <= path.index < totals.requests <= REQUESTS_MAX:
         return False
     sides = tuple(_sides(totals.requests, path.index))
@@ -232,6 +234,7 @@ def _leaf(index: int, leaf: Leaf) -> TreeNode:
 
 
 def _inner(left: TreeNode, right: TreeNode) -> TreeNode:
+    # The sums are hashed too, so no path can show other tokens for an inner node.
     hash_ = blake2_256(_INNER + left.hash + _sums(left) + right.hash + _sums(right))
     return TreeNode(hash_, left.tokens_in + right.tokens_in, left.tokens_out + right.tokens_out)
 

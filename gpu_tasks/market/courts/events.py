@@ -48,7 +48,7 @@ class OpinionOpened:
 
 @event
 class CaseDecided:
-    """A verdict was reached. It is final unless appealed until a block. 0 means that there is no court to appeal to."""
+    """A verdict was reached. An appeal is possible until block `appealable_until`, or never if that is 0."""
 
     case: Hash
     verdict: Opinion

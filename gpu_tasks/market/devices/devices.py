@@ -420,6 +420,7 @@ class Devices(DeviceWork, index=9):
         self.emit(ProviderRegistered(stash, seal_key, endpoint))
 
     def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> DeviceId:
+        # Otherwise one GPU could take bonds and work under several owners.
         ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
         ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
         ensure(bond >= self.bond_min(kind), DeviceBondTooSmall)

@@ -160,6 +160,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         proof = None if called is None else capacity.proofs[device, called.number]
         rows: tuple[int, ...] = ()
         inspectors: tuple[bytes, ...] = ()
+        # A seed of zeros is one that the beacon has not set yet.
         if called is not None and proof is not None and called.rows_seed != bytes(32):
             rows = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
         if called is not None and enrolled is not None and called.inspectors_seed != bytes(32):

@@ -102,6 +102,7 @@ def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...])
     """Raise MarketBusy unless the most weight of these draws fits beside the earlier posts of this block."""
     height, offers, before = market.height, market.offer_count[service], market.admitted_draws.get()
     total = before.weight if before.height == height else Weight(0, 0)
+    # The draws read a service's slots once for all posts of a block, so only the first one pays for that.
     if market.service(service).last_post != height:
         catalogue.note_post(market, service, height)
         total += reading_weight(offers)

@@ -89,6 +89,7 @@ def stir(market: InferenceStorage, budget: WeightMeter) -> None:
     changed: dict[int, int] = {}
     for device_id in market.devices.woken_devices.take(market.height, budget, STIR_WEIGHT):
         device = market.devices.devices[device_id]
+        # The slot may have left or been filled since it was reported.
         if device is not None and market.capacity.can_work(device_id, device):
             for service in market.device_offers[device_id]:
                 changed[service] = changed.get(service, 0) + 1

@@ -46,6 +46,7 @@ def step(market: InferenceStorage, unit: OpenUnit) -> None:
         unit = _end_time(market, unit, windows)
     current = rounds.opened(round_of(unit.record), height, final)
     unit = OpenUnit(unit.id, replace(unit.record, round=current))
+    # All racers of a race may have been recalled.
     if rounds.is_void(current) or not unit.record.racers:
         _end_without_answer(market, redraws.call_off(market, unit))
     elif rounds.is_over(current, windows, height):

@@ -46,6 +46,7 @@ def commit_deadline(racer: Racer, current: Round, windows: Windows) -> int | Non
     ends = [end for end in (commit_end(racer, current, windows),) if end is not None]
     if current.first_commit:
         took = _time_of_first(current)
+        # Twice the first racer's time, counted from this racer's own start, and the close.
         ends.append(max(current.first_commit, racer.started_at + took) + took + windows.close)
     return min(ends, default=None)
 

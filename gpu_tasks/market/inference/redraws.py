@@ -25,6 +25,7 @@ def ask(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
         return call_off(market, unit)
     height = market.height
     schedules.draw_at(market, height + BEACON_DELAY, unit.record.posted_at, unit.id)
+    # The new recording keeps slots that change after this block out of the draw.
     return OpenUnit(unit.id, replace(unit.record, recorded_at=height, is_refilling=True))
 
 
@@ -89,4 +90,5 @@ def _may_refill(record: Unit) -> bool:
     current = round_of(record)
     has_declined = sum(racer.has_declined for racer in record.racers)
     is_free = is_short(record) or has_declined == 1
+    # After two declines a committee looks at the input anyway.
     return not current.first_commit and not current.closed_at and is_free and declines_of(record) <= 1

@@ -157,6 +157,7 @@ class Slots:
     def _with_places(self, service: int) -> list[FreeSlot]:
         found = []
         for device, offer in self._market.offers.under(service):
+            # Charged for devices that cannot be drawn as well: to read them costs the same.
             self._budget.spend(SCAN_WEIGHT)
             slot = self._slot(device, offer) if offer is not None else None
             if slot is not None:

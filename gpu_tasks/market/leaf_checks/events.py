@@ -9,7 +9,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class LeavesDrawn:
-    """The leaves of a batch were drawn. An answerer must show them until a block."""
+    """The leaves of a batch were drawn. An answerer must show them until block `show_until`."""
 
     unit: UnitId
     leaves: U8
@@ -28,7 +28,7 @@ class LeavesShown:
 
 @event
 class AuditorDrawn:
-    """An auditor was drawn. It holds its seat and must compute the drawn leaves until a block."""
+    """An auditor was drawn. It holds its seat and must compute the drawn leaves until block `check_until`."""
 
     unit: UnitId
     auditor: AccountId

@@ -10,7 +10,7 @@ from runtime.frame.pallet import DispatchError, event
 class NodesAsked:
     """Each side was asked for nodes of its tree: the leaves of a subtree, or first the subtrees.
 
-    The window ends at a block, or later if this block is final late.
+    The window ends at block `show_until`, or later if this block is final late.
     """
 
     unit: UnitId

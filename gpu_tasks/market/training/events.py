@@ -143,7 +143,7 @@ class ResultAccepted:
 
 @event
 class StandbyAsked:
-    """The provider has left or died. The runner-up may take over until a block."""
+    """The provider has left or died. The runner-up may take over until block `until`."""
 
     task: TaskId
     provider: AccountId
@@ -162,7 +162,7 @@ class TaskReopened:
 
 @event
 class SegmentsDrawn:
-    """The beacon drew segments. The providers must show states of their traces until a block."""
+    """The beacon drew segments. The providers must show states of their traces until block `show_until`."""
 
     task: TaskId
     why: JudgedFor

@@ -384,10 +384,12 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
     amounts = {
         TaskSum.PRICE: price,
         TaskSum.MILESTONES: milestones,
+        # The customer keeps all stated checkpoints, so a stopped task pays at least for them.
         TaskSum.ELAPSED: max(price * min(money.elapsed, own) // own, price * money.stated // money.milestones),
         TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, price),
+        # `taken` leaves out waits for partners, which are not the provider's delay.
         TaskSum.LATE: rules.late_penalty_factor * terms.time_value * max(0, money.taken - money.promised),
         TaskSum.NO_START: no_start // 2,
         TaskSum.NO_START_REST: no_start - no_start // 2,

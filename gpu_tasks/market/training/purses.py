@@ -178,6 +178,7 @@ def _mark(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome,
             market.provider_records[who], market.value_by_customer[who], customer=task.customer, paid=paid, era=era
         )
     if outcome in FAILURES:
+        # Only the unearned part of the price counts as failed.
         market.provider_records[who] = record_after_failing(
             market.provider_records[who], unpaid(task, slot) - paid, era
         )

@@ -8,7 +8,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class ReplicasSought:
-    """Replicas or jurors are sought: devices may be offered until a block, at the price of the award."""
+    """Replicas or jurors are sought: devices may be offered until block `until`, at the price of the award."""
 
     task: TaskId
     price: Balance

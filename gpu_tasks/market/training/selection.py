@@ -120,6 +120,7 @@ def select(terms: TaskTerms, bids: Sequence[Bid], seed: bytes) -> Selection:
     if not able:
         unplaced = (Placed(entry.bid, entry.score, BidFate.TOO_FEW) for entry in ordered)
         return Selection((*unplaced, *refused), None)
+    # A class is worth the score of its last winner: at that score it fills all slots.
     chosen = min(able, key=lambda field: field[terms.slots - 1].key)
     clearing = _clearing(terms, chosen, [field for field in able if field is not chosen])
     placed = [*_places(terms, chosen, clearing), *_elsewhere(terms, chosen, fields)]
@@ -201,6 +202,7 @@ def _places(terms: TaskTerms, field: list[_Entry], clearing: int | None) -> list
     for place, entry in enumerate(others):
         behind = entry.score.total - last
         if place == standby:
+            # The standby's price follows the winners' rule: the next score after its own sets it.
             next_score = next((after.score.total for after in others[place + 1 :]), None)
             pay = _pay(terms, entry, next_score)
             places.append(Placed(entry.bid, entry.score, BidFate.STANDBY, pay, behind))

@@ -114,6 +114,7 @@ class TrainingStorage(TrainingNumbers):
         if task.deadline:
             self.agenda.put(task.deadline + 1, task_id)
         else:
+            # Finality or the courts continue this task, and no block may step it before.
             self.agenda.drop(task_id)
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:

@@ -171,7 +171,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
-        """Report, before you start, that the input is missing. Judges decide. A false report costs as a miss does."""
+        """Report, before you start, that the input is missing. A false report costs as much as a miss."""
         inputs.report(self, task, place, origin.account)
 
     @call(index=17, weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT)
@@ -304,7 +304,7 @@ class TrainingMarket(TrainingStorage, index=15):
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def hold_end(self, hold: Hold) -> HoldEnd:
-        """Return the end of a record's deposit hold: its scheduled block, or blocks from the end of the task."""
+        """Return the end of a deposit hold: its scheduled block, or a number of blocks after the task's end."""
         task = self.tasks[hold.case] if hold.reason is TASK_DEPOSIT else None
         if task is None:
             return HoldEnd()

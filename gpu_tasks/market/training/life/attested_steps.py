@@ -61,7 +61,7 @@ def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> s
 
 
 def record_problem(task: Task | None, statement: TaskAttestation) -> str:
-    """Return the part of that reason which the task's record gives, for any signer."""
+    """Return the reason that the task's record alone gives, for any signer, or "" if there is none."""
     slot = _slot_of(task, statement)
     if task is None or slot is None or task.state not in (TaskState.STARTING, TaskState.RUNNING):
         return _NO_SLOT

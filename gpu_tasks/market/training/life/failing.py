@@ -35,6 +35,7 @@ def died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the leg of a task whose next milestone or interval was not stated in time: its provider has died or left."""
     step, gone = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
     for place, slot in enumerate(task.slots):
+        # A provider that is ahead of the slowest has kept its promise.
         is_gone = slot.reported == step and slot.result is None
         purses.settle(market, task_id, task, place, gone if is_gone else TaskOutcome.PARTNER_DIED)
     hand_over(market, task_id, task)

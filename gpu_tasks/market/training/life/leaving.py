@@ -100,7 +100,10 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, change: Rais
 
 
 def close(market: TrainingStorage, task_id: bytes, account: bytes, pay: int, back: int) -> None:
-    """Offer a different end as the customer, or sign the offered one as a slot's stash. The last signature counts."""
+    """Offer a different end as the customer, or sign the offered one as a slot's stash.
+
+    The last signature ends the task.
+    """
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
     ensure(task.accepted is None and not is_replicated(task.order), WrongTaskState)

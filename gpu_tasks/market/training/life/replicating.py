@@ -66,6 +66,7 @@ def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: b
     found = market.devices.owned(device, provider)
     ensure(market.bids[draw, device] is None, DeviceHasBid)
     ensure(is_eligible(market, task, device, found), NotEligible)
+    # An owner with two places would be closer to a majority of its own.
     ensure(all(slot.provider != provider for slot in task.slots), NotEligible)
     if task.volunteers >= BIDS_MAX:
         task = _with_room(market, task_id, task, draw, found.bond)
@@ -213,6 +214,7 @@ def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         is_first = place < task.jury_from
         outcome = _outcome(finding, said, is_convicting=is_convicting and is_first)
         task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
+    # Without a majority there is nothing to accept, and the customer may dispute only once.
     if finding is None or task.jury_from:
         conclude(market, task_id, task)
         return
