@@ -1,11 +1,10 @@
 """The gain of units with many requests: `textgen-int8` over the same requests, cut into batches of each size.
 
-    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks text_batches    about 30 seconds; BACKEND=torch-cpu chooses another
-    backend
+    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks text_batches    about 30 seconds
 
-Lengths and temperatures are mixed, as from real customers. Texts end at different times, and their lanes are filled
-again. A batch of one is a request alone. Times are process time, or wall time on a GPU. Figures are medians of
-alternating rounds.
+BACKEND=torch-cpu chooses another backend. Lengths and temperatures are mixed, as from real customers. Texts end at
+different times, and their lanes are filled again. A batch of one is a request alone. Times are process time, or wall
+time on a GPU. Figures are medians of alternating rounds.
 """
 
 import os

@@ -1,10 +1,10 @@
 """CPU time of `textgen-int8`: decoding, prefill, and the cost of a check relative to the checked work.
 
-    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks textgen          about 5 seconds; BACKEND=torch-cpu chooses another
-    backend
+    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks textgen          about 5 seconds
 
-More BLAS threads waste CPU time in waiting, without any gain at this size. Process time counts all threads, so it shows
-the cost on a shared machine. On a GPU, whose work process time omits, the benchmark uses wall time.
+BACKEND=torch-cpu chooses another backend. More BLAS threads waste CPU time in waiting, without any gain at this size.
+Process time counts all threads, so it shows the cost on a shared machine. On a GPU, whose work process time omits, the
+benchmark uses wall time.
 """
 
 import os

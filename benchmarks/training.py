@@ -1,9 +1,9 @@
 """CPU time of `train-int8` at its usual size: a step, a whole run, and the check of one segment.
 
-    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks training      about 10 seconds; BACKEND=torch-cpu chooses another
-    backend
+    Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks training      about 10 seconds
 
-The text is a part of Python's own library. On a GPU, whose work process time omits, the benchmark uses wall time.
+BACKEND=torch-cpu chooses another backend. The text is a part of Python's own library. On a GPU, whose work process time
+omits, the benchmark uses wall time.
 """
 
 import email

@@ -154,7 +154,7 @@ def _judged(
 ) -> None:
     """Check that each stretch's state is in the trace, then compute the stretch from it."""
     run = workload.begin(request)
-    run.initial_state()  # a worker computes it at the start of each run, whatever stretches are drawn
+    run.initial_state()  # a worker computes it at the start of each run, also when no drawn stretch needs it
     for stretch, each in zip(wanted, shown, strict=True):
         state = held[stretch.first]
         is_its_state = (

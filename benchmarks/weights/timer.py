@@ -4,9 +4,9 @@ The CPU time of this process is divided by the time of one signature check at th
 busy machine therefore equal those from a fast one.
 
 A call is charged with all its work in a block: decoding, execution, and the encoding of its events. Each entry that it
-reads or writes is charged at its cost in a full block, where no account is in a cache, and where the supply rule, the
-state's tree and the disk handle thousands of entries at once (`Entries`). The call is executed repeatedly on separate
-states, as in a block of similar calls.
+reads or writes is charged at its cost in a full block (`Entries`). There no account is in a cache, and the supply rule,
+the state's tree and the disk handle thousands of entries at once. The call is executed repeatedly on separate states,
+as in a block of similar calls.
 """
 
 import gc

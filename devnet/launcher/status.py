@@ -37,7 +37,7 @@ FIGURES = {
     "seat": "seat",
     "next": "next_seat",
 }
-"""Columns of the table, and the fields of `MemberStatus` that they show."""
+"""The columns of the table, with the fields of `MemberStatus` in them."""
 PROCESS_COLUMNS, LAST_COLUMNS = ("node", "state", "provider"), ("restarts", "rpc")
 FIRST_FIGURES = ("accepted", "final", "peers")
 """The columns beside the state in the first of three tables."""
@@ -191,9 +191,9 @@ def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) ->
 
 @dataclass(frozen=True, slots=True)
 class StatusTable:
-    """The statuses for people: one table, three tables, or records.
+    """A table of the statuses for people: the first of several forms that fits the console without cut cells.
 
-    The first that fits the console, never with cut cells.
+    The forms are one table, three tables, and records.
     """
 
     standing: list[MemberStatus]

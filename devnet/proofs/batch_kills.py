@@ -37,7 +37,7 @@ from wallet.suri import keypair_from_suri
 VALIDATORS, VICTIM = 6, "Alice"
 MAX_TOKENS, PRICE = 8, "0.05"
 KILLED_AFTER = (0.25, 0.6)
-"""Shares of the requests."""
+"""The shares of finished requests at which the provider is killed."""
 POLL_SECONDS = 0.1
 WAIT_SECONDS = 900.0
 

@@ -56,8 +56,7 @@ class Struck:
         Raise DevnetError if a node does not start.
         """
         if kind in TAKING:
-            # If the last copy of a block goes, the chain has lost it for good. So no node may be behind when a database
-            # goes.
+            # A block is lost for good if its last copy is deleted. So no node may be behind when a database is deleted.
             await self.all_back()
         await self.pause(ALIVE_SECONDS_MAX)
         await KINDS[kind](self, victim)

@@ -107,7 +107,7 @@ class BrokerRelay:
             self._running.discard(task)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, kept: bool) -> None:
-        """Copy until either side ends, and then end the other. `kept`: data that may be withheld."""
+        """Copy until either side ends, and then end the other. With `kept`, the data may be withheld."""
         try:
             while part := await reader.read(PART_BYTES):
                 if self.delay_seconds:

@@ -5,9 +5,10 @@ and the time-outs. It also defines the leader of each round, and the next set. T
 partitions of the first two phases x the leaders of the first two rounds. The scenario's number seeds the rest. Finally
 all nodes reach each other.
 
-Two unmodified gadgets never propose on a parent without a justification, nor vote for everything at once. So in half of
-all scenarios the doubled key has a third hand that does. In half of all phases, all messages in flight are lost once a
-node knows that a block is final. That node is then isolated for a phase, so the lock has to preserve its knowledge.
+Two unmodified gadgets never propose on a parent without a justification, and never vote for everything at once. So in
+half of all scenarios a third, dishonest signer with the doubled key does both. In half of all phases, all messages in
+flight are lost once a node knows that a block is final. That node is then isolated for a phase, so the lock has to
+preserve its knowledge.
 
 The requirements: no two honest gadgets finalise different blocks, no evidence names an honest key, and each epoch ends
 after healing.

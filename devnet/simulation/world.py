@@ -42,7 +42,7 @@ class Weather:
     duplicate_percent: int = 0
 
     def travels_ms(self, sender: int, receiver: int, random: Random) -> list[int]:
-        """Return the delay of each arriving copy of a message that is sent now, or no delay if it is lost."""
+        """Return the delay of each arriving copy of a message that is sent now. An empty list means that it is lost."""
         if self.side and self.side[sender] != self.side[receiver] and not (self.one_way and self.side[sender] == 0):
             return []
         if self.loss_percent and random.randrange(100) < self.loss_percent:

@@ -3,8 +3,12 @@
 Run as `python -m simulation.stakes [--steps 1000000] [--interleavings 1000] [--seed 1] [--season N] [--jobs 2]` (`make
 stakes STEPS=1000000 INTERLEAVINGS=1000 SEED=1 SEASON=N JOBS=2`). It writes out/stakes.json.
 
-It exits with 1 if an account exceeds the naive rule or escapes a slash, if a grain is lost or made, if a kind of step
-never occurred, or if a step costs over a tenth more with many delegators than with few.
+It exits with 1 in each of these cases:
+
+* An account exceeds the naive rule or escapes a slash.
+* A grain is lost or made.
+* A kind of step never occurred.
+* A step costs over a tenth more with many delegators than with few.
 """
 
 import sys

@@ -67,7 +67,7 @@ AT_ONCE = 5
 TRIES = 5
 """The tries of a scene whose cheat is not found."""
 BLOCKS_MAX = 400
-"""From post to the end of a check."""
+"""The most blocks from the post to the end of a check."""
 RESUME_SECONDS = 90.0
 WORKLOAD = "textgen-int8"
 REQUESTS, TOKENS = 96, 6
@@ -75,7 +75,7 @@ REQUESTS, TOKENS = 96, 6
 ALLOWED = 4 * TOKENS
 """The tokens of each request that the unit allows."""
 RATE = GRAINS_PER_OGPU // 20
-"""For a thousand tokens."""
+"""The price of a thousand tokens, in grains."""
 
 
 @dataclass(frozen=True, slots=True)

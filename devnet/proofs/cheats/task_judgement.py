@@ -251,7 +251,7 @@ def judge(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People,
 
 
 def of_the_honest(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People) -> list[str]:
-    """Yield failures of the requirements on honest parties, which hold for every course of a scene."""
+    """Return failures of the requirements on honest parties, which hold for every course of a scene."""
     sums = ledger.sums.get(task_id, TaskSums())
     return [*_of_losses(scene, sums), *people.wrong(ledger), *_of_judges(scene, ledger, task_id)]
 
@@ -336,7 +336,7 @@ def _of_the_lazy(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Itera
 
 
 def _of_the_cheat(scene: CheatScene, sums: TaskSums) -> Iterator[str]:
-    """Yield a failure for each cheat that gained by the task. A judge's pay counts, except for the lazy judge.
+    """Yield a failure for each cheat that gained by the task. A cheat's pay as a judge counts only for the lazy judge.
 
     A provider that died keeps the pay for milestones that the customer has signed, because it computed them.
     """

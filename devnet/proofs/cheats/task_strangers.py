@@ -40,7 +40,7 @@ PROVER, COPIER, RACER = "Bob", "Charlie", "Dave"
 PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.5
 POOL_SECONDS = 0.05
-"""Between looks at the pool, which the next block empties."""
+"""Seconds between looks at the pool, which the next block empties."""
 TRIES = 3
 TIP = 100_000_000
 """A stolen transaction must be the first of its block."""

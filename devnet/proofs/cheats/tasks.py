@@ -63,7 +63,7 @@ WINDOWS = {
 HOUR_MS = 3_600_000
 CHEATS_ASK = 1
 HONEST_ASK = 2
-"""In oGPU per hour. The cheat asks least. Each honest bidder asks 1 more than the previous one."""
+"""The lowest honest ask, in oGPU per hour. Each further honest bidder asks 1 more. The cheat asks less."""
 
 
 PATIENCE_SECONDS = 240.0

@@ -164,7 +164,8 @@ WATCHER = "Watcher"
 TERMS = 2
 OFFENCE_TRIES = 3
 GAP_SLOTS_MAX = 60
-"""Between two final blocks: a quarter of the weight is away for three epochs, and its rounds must time out."""
+"""The most slots between two final blocks: a quarter of the weight is away for three epochs, and its rounds must time
+out."""
 
 
 @contextmanager

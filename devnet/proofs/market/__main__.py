@@ -105,7 +105,10 @@ class OfferedDevices:
     """The part of the time for which each runs."""
 
     def bare(self, net: Devnet) -> Bare:
-        """Measure the devices while the network is stopped. Two minutes later a machine may be a fifth faster."""
+        """Measure the devices while the network is stopped.
+
+        Measure near a trade: a machine's speed varies by a fifth in minutes.
+        """
         with standing_still(roots_of(net)):
             return bare(len(self.providers), self.part)
 

@@ -1,4 +1,4 @@
-"""Programs that use this chain with public client libraries alone: they import nothing of ours.
+"""Programs that use this chain with public client libraries alone, without any module of this project.
 
 Each takes the address of a node and does the same steps. It reads, estimates a fee, transfers with both kinds of key,
 and watches inclusion and finality. It bonds and delegates, decodes events and a module error, and reads at an old block

@@ -1,6 +1,6 @@
 """The steps of each Python client on the chain: a JSON object for each, and an exit at the first failure.
 
-This module imports nothing of ours, so a client runs with only its library installed.
+This module imports nothing of this project, so a client runs with only its library installed.
 """
 
 from __future__ import annotations

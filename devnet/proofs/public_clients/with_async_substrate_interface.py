@@ -1,7 +1,7 @@
 """`async-substrate-interface`, unmodified: run as a module, with the address of a node.
 
-The library has no keys, and accepts any object that signs. Ours asks the caller: it prints a line `{"sign": key,
-"payload": hex}`, and reads the signature from stdin in hexadecimal.
+The library has no keys, and accepts any object that signs. The signer here asks the caller: it prints a line `{"sign":
+key, "payload": hex}`, and reads the signature from stdin in hexadecimal.
 """
 
 from __future__ import annotations
