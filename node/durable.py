@@ -47,6 +47,7 @@ def write_durably(path: Path, data: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a descriptor would name no file
     finally:
         os.close(descriptor)
+    # A rename is atomic for readers. The sync of the folder keeps it over a power cut.
     draft.replace(path)
     _sync_folder(path.parent)
 
@@ -87,6 +88,7 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     Raise `FileNotFoundError` if it does not exist, and `BadInputError` if it is another kind of file, too long, or open
     to other users.
     """
+    # Not stat: a link could lead to another user's file.
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         raise BadInputError(f"{path} is not a plain file: put the file itself there, not a link or a folder")

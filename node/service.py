@@ -127,6 +127,7 @@ class Node:
     async def run(self) -> None:
         """Run all parts, until a signal or a `NodeError`."""
         async with AsyncExitStack() as stack:
+            # Registered first, so closed last: the other parts use the database until they end.
             stack.callback(self.ledger.close)
             trio.lowlevel.add_instrument(self.core_time)
             async with trio.open_nursery() as nursery:

@@ -15,6 +15,7 @@ MAX_GRAINS = 21_000_000 * GRAINS_PER_OGPU
 PPM_PER_PERCENT = 10_000
 PPM = 100 * PPM_PER_PERCENT
 
+# At most eight digits before the point: 21,000,000 oGPU exist.
 _AMOUNT = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,8}))?", re.ASCII)
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 

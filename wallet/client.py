@@ -143,6 +143,7 @@ class ChainClient:
             chain = await rpc.call("system_chain")
             try:
                 apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
+                # A call's bytes could mean another call under other rules.
                 _check_version(version, apis.runtime)
                 return cls(rpc, apis, hash_of(genesis), str(chain))
             except (KeyError, TypeError, ValueError) as error:
@@ -243,6 +244,7 @@ class ChainClient:
     async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
         """Return a signed extrinsic, valid for about `ERA_BLOCKS` blocks; after this anybody who has it can send it."""
         extra, birth = await self._extra(key.account, nonce, tip)
+        # A verified client proves this id. A false one would bind the signature to another history.
         (birth_hash,) = await self.final_ids(birth, birth)
         version = self.runtime.version
         additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth_hash)
@@ -277,6 +279,7 @@ class ChainClient:
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())
+        # From a final block: an era that begins in a reverted block would make the signature invalid.
         era = mortal(ERA_BLOCKS, height)
         return Extra(era, nonce, tip), era.birth(height)
 
@@ -380,6 +383,7 @@ class ChainClient:
 
 def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     """Return a dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
+    # 3 is Substrate's `DispatchError::Module`, the only kind that names a pallet and its error.
     if value.kind != 3:
         known = (kind for kind in DispatchError.__subclasses__() if vars(kind).get("value") == value)
         return ": ".join((value.name, *((kind.__doc__ or "").strip() for kind in known)))

@@ -40,6 +40,7 @@ class ScryptCost(NamedTuple):
     r: int
 
 
+# polkadot.js' own list of parameters. A file from a stranger could otherwise demand any amount of memory.
 ALLOWED_COSTS = frozenset(
     ScryptCost(1 << log_n, p, 8) for log_n, p in ((13, 10), (14, 5), (15, 1), (15, 3), (16, 2), (17, 1))
 )
@@ -51,6 +52,7 @@ _PKCS8_HEADER = bytes([48, 83, 2, 1, 1, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32]
 _PKCS8_DIVIDER = bytes([161, 35, 3, 33, 0])
 _SECRET_BYTES = 64
 _PLAIN_BYTES = len(_PKCS8_HEADER) + _SECRET_BYTES + len(_PKCS8_DIVIDER) + 32
+# OpenSSL's default limit of 32 MiB is below the memory of these costs.
 _SCRYPT_MEMORY_BYTES = 256 * 1024 * 1024
 _CANNOT_UNLOCK = "cannot unlock: the password is wrong or the key file is damaged"
 
@@ -96,6 +98,7 @@ def unlock(file: KeyFile, password: str, *others: str) -> Keypair:
 
 def _unlock(file: KeyFile, password: str) -> Keypair:
     start = _SALT_BYTES + _COST_LAYOUT.size
+    # The exact length first: the offsets below rely on it.
     if len(file.sealed) != start + SecretBox.NONCE_SIZE + SecretBox.MACBYTES + _PLAIN_BYTES:
         raise CannotUnlockError(_CANNOT_UNLOCK)
     cost = ScryptCost(*_COST_LAYOUT.unpack_from(file.sealed, _SALT_BYTES))
@@ -133,6 +136,7 @@ def load(data: bytes) -> KeyFile:
         if other is not None:
             raise KeyFileError(f"cannot unlock: {other}")
         sealed = base64.b64decode(fields["encoded"], validate=True)
+        # Any prefix: a browser wallet may write the address in the form of another network.
         account = ss58.decode(fields["address"], prefix=None)
         meta = fields.get("meta", {})
         scheme = _scheme(fields["encoding"])

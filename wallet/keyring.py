@@ -15,6 +15,7 @@ from wallet.private_file import read_limited, read_private, write_new
 MAX_ACCOUNTS = 10_000
 NAMES_SHOWN = 10
 
+# A name becomes a file name: without dots and slashes it cannot leave the folder.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ENTROPY_BYTES = 56
 
@@ -65,6 +66,7 @@ class Keyring:
         """
         try:
             with source.open("rb") as stream:
+                # One byte more than allowed shows a longer file without reading it whole.
                 data = read_limited(source, stream.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
         except OSError as error:
             raise KeyFileError(f"{source} cannot be read: {error.strerror}") from None
@@ -101,6 +103,7 @@ class Keyring:
 
     def _store(self, name: str, file: KeyFile, before_stored: Callable[[], None]) -> None:
         try:
+            # It refuses an existing file, so two programs at once cannot overwrite a key.
             write_new(self._path(name), keyfile.dump(file), before_stored)
         except FileExistsError:
             raise self._taken(name) from None

@@ -12,8 +12,10 @@ from mnemonic import Mnemonic
 from wallet.errors import PhraseError
 
 WORD_COUNTS = (12, 15, 18, 21, 24)
+# BIP-39's English words have at most eight letters.
 MAX_PHRASE_CHARACTERS = 24 * 10
 
+# BIP-39's number of rounds, which Substrate keeps.
 _ROUNDS = 2048
 _SECRET_BYTES = 32
 _ENGLISH = Mnemonic("english")
@@ -23,6 +25,7 @@ def generate(words: int = 12) -> str:
     """Return a new phrase from the randomness of the operating system: 128 bits in 12 words, 256 in 24."""
     if words not in WORD_COUNTS:
         raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {words}")
+    # BIP-39: three words hold 32 bits of entropy and one bit of the checksum.
     return _ENGLISH.to_mnemonic(secrets.token_bytes(words // 3 * 4))
 
 
@@ -40,6 +43,7 @@ def entropy_of(phrase: str) -> bytes:
             "in one line"
         )
     for position, word in enumerate(words, start=1):
+        # The error names the position only: a message must not hold a part of the secret.
         if word not in _ENGLISH.wordlist:
             raise PhraseError(f"word {position} of the phrase is not in the English BIP-39 list")
     try:

@@ -25,6 +25,7 @@ def write_new(path: Path, data: bytes, before_named: Callable[[], None] = lambda
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with _told_as_key_file_error(path):
         make_folder(path.parent)
+        # O_EXCL and O_NOFOLLOW: a file or link that another user prepared must not receive the bytes.
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
     try:
         with _told_as_key_file_error(path), os.fdopen(descriptor, "wb") as file:
@@ -65,12 +66,14 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     Raise FileNotFoundError if it is missing, and KeyFileError for any other file.
     """
     try:
+        # O_NONBLOCK: opening a named pipe without a writer would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise KeyFileError(f"{path} cannot be opened as a plain file: {error.strerror}") from None
     try:
+        # The open file is checked, not its path, which could change between check and read.
         check_private(path, os.fstat(descriptor))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return read_limited(path, file.read(limit_bytes + 1), limit_bytes)
@@ -108,6 +111,7 @@ def lock_file(path: Path) -> int:
     Closing the returned descriptor releases the lock.
     """
     make_folder(path.parent)
+    # O_CLOEXEC: a child process would otherwise keep the lock after this process ends.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -132,6 +136,7 @@ def close_folder(folder: Path) -> bool:
     found = folder.stat()
     if not stat.S_IMODE(found.st_mode) & 0o077:
         return True
+    # A sticky folder is shared by all users, as /tmp is.
     is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX
     if is_ours:
         folder.chmod(FOLDER_OWNER_ONLY)

@@ -89,6 +89,7 @@ class RpcConnection:
         try:
             socket = await websockets.connect(
                 url,
+                # A dishonest node must not fill this program's memory with one message.
                 max_size=MAX_MESSAGE_BYTES,
                 open_timeout=min(CONNECT_SECONDS, patience or CONNECT_SECONDS),
                 close_timeout=GOODBYE_SECONDS,
@@ -223,10 +224,12 @@ class RpcConnection:
         if queue is None:
             if not self._subscribing:
                 return
+            # An item may overtake the answer that names its subscription.
             early = self._early.setdefault(key, [])
             if len(early) < SUBSCRIPTION_ITEMS:
                 early.append(item)
         elif queue.qsize() < SUBSCRIPTION_ITEMS:
             queue.put_nowait(item)
         else:
+            # A reader that does not keep up ends with an error: the queue must not grow for ever.
             queue.put_nowait(NodeUnreachableError(f"a subscription fell {SUBSCRIPTION_ITEMS} items behind"))

@@ -35,6 +35,7 @@ class SentNotes:
         path = self.path_of(prepared)
         with contextlib.ExitStack() as holding:
             with self._alone():
+                # The note exists already if this call finishes an earlier try.
                 with contextlib.suppress(FileExistsError):
                     write_new(path, _dump(prepared))
                 is_ours = holding.enter_context(_held(path))
@@ -50,6 +51,7 @@ class SentNotes:
         found = []
         with self._alone():
             for path in sorted(self.folder.glob("*.json"))[:NOTES_MAX]:
+                # Another process may have deleted the note since the listing.
                 with contextlib.suppress(FileNotFoundError), _held(path) as is_ours:
                     if is_ours and (prepared := _load(path)).signer == account:
                         found.append(prepared)
@@ -84,6 +86,7 @@ def _held(path: Path) -> Iterator[bool]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         try:
+            # The system releases the lock when its process ends, so a crash leaves no note locked.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False

@@ -44,6 +44,7 @@ async def send_once(
     repeat.
     """
     encoded = client.runtime.call_codec.encode(call)
+    # Earlier tries first: a second extrinsic for the same call could execute it twice.
     for earlier in notes.unsettled(key.account):
         outcome = await _finish(client, earlier, notes, tell, is_wanted=earlier.call == encoded)
         if outcome is not None:
@@ -63,6 +64,7 @@ async def _finish(
     final = await client.finalized()
     height = await client.height(final)
     account: AccountInfo = await client.read(System.account, earlier.signer, at=final)
+    # After the nonce is used or the era is over, no block can still include it.
     is_over = account.nonce > earlier.nonce or height >= earlier.dies
     lived = await _lived(client, earlier, height) if is_over else []
     is_bound = lived[:1] == [earlier.birth]  # eras repeat, and the heights in a note come from a node
@@ -77,6 +79,7 @@ async def _finish(
             f"out what became of it, or, to make the call once more, remove {notes.path_of(earlier)}"
         )
     if is_over:
+        # Not the birth block: the signature covers its hash, so only later blocks can hold the extrinsic.
         block = await block_with(client, lived[1:], earlier.extrinsic)
         if block is None:
             notes.forget(earlier)
@@ -123,6 +126,7 @@ async def _hand_in(client: ChainClient, prepared: Prepared) -> Outcome:
     try:
         return await client.send(prepared.extrinsic)
     except RpcError as error:
+        # The node has it already, as from an earlier try: its fate shows on the final chain.
         if error.code != ALREADY_IMPORTED:
             raise
     except NodeUnreachableError as error:

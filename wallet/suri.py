@@ -23,6 +23,7 @@ _JUNCTION = re.compile(r"(//?)([^/]+)")
 _SEED = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
 _CHAIN_CODE_BYTES = 32
 _MAX_U64 = 2**64 - 1
+# Substrate's hard derivation for ed25519: blake2-256 over SCALE ("Ed25519HDKD", seed, chain code).
 _ED25519_HARD = bytes([len("Ed25519HDKD") << 2]) + b"Ed25519HDKD"  # the SCALE text
 
 

@@ -155,6 +155,7 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
         fee_text, has = format_amount(fee + tip), format_amount(spendable)
         return Trial(refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {has} {SYMBOL}")
     balances.begin_transaction(signer, fee + tip)
+    # After the fee was taken: the trial's amount excludes it.
     before, returned = balances.free_balance(signer), 0
     for call in calls:
         try:
@@ -182,6 +183,7 @@ def _returned(bound: Bound, call: Call, done: PostDispatch, fee: int) -> int:
 
 def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:
     """Return the change in holds of every account that the calls touched."""
+    # The overlay knows each written entry and its value before, so no other account is read.
     holds, found = bound[Balances].holds, []
     for key, now in list(bound.overlay.changed_values(holds.prefix)):
         sums: dict[HoldReason, int] = {}

@@ -76,6 +76,7 @@ class VerifiedClient(ChainClient):
         if trust.is_blind:
             tell(f"--trust-node: what {self.rpc.url} says is believed without proof")
             return
+        # Asked again: the answer must match the one at the connection, from which the rules were chosen.
         said = await self.rpc.call("ogpu_parameters")
         with about(self.rpc.url, "its parameters"):
             fields = said if isinstance(said, dict) else {}

@@ -103,6 +103,7 @@ class SeatWatch(Listener):
         height, parameters = block.facts.height, self._chain.parameters
         if self._seat is None or not parameters.is_boundary(height - 1):
             return
+        # The first block of an epoch elects the next epoch's set, by the activity in the epoch before it.
         first = parameters.epoch_of(height) + 1
         why = self._why_not(block, self._seat.stash, first - 2)
         self._outcomes = {first: OUT_RANKED if why is None else UNSEATED[why].format(ended=first - 2)}
@@ -136,6 +137,7 @@ class SeatWatch(Listener):
                 if not key.is_copied:
                     self._begin(key)
             elif session not in self._refused and not key.is_listening:
+                # Once for each key: this runs at every final block.
                 self._refused.add(session)
                 _LOG.error(
                     "the key 0x%s sits, and what it has signed is not known here: this node does not sign with it. "
@@ -148,6 +150,7 @@ class SeatWatch(Listener):
             self._paths.sign_state(session),
             self._chain.genesis,
             session,
+            # The file lacks any earlier signature, so it refuses the rounds in which there could be one.
             floor=self._final_round(),
             final_height=self._chain.final.facts.height,
         )

@@ -108,6 +108,7 @@ class SignStateFile:
         Raise `SigningRefusedError`, and write nothing, if that signature is forbidden.
         """
         new = after(self.state, record)
+        # A repeated record was synced at its first time.
         if new != self.state:
             self._write(new, self.final_height)
 
@@ -130,11 +131,13 @@ class SignStateFile:
                 f"{self.path} cannot be written ({error.strerror}), and nothing may be signed without it. Nothing was "
                 "signed or lost: set that right and start again"
             ) from error
+        # After the write, so that memory is never ahead of the disk.
         self.state, self.final_height = state, final_height
 
 
 def _checked(path: Path, data: bytes) -> _Content:
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    # Before decoding: damaged bytes could decode to a plausible record that lacks signatures.
     if not body.startswith(MAGIC) or blake2_256(body) != checksum:
         raise _damaged(path)
     try:

@@ -29,6 +29,7 @@ class Reader:
         """Queue a packed frame."""
         self._bytes += len(packed)
         self._overflowed = self._overflowed or self._bytes > QUEUE_BYTES_MAX
+        # A reader that is about to be disconnected gets no more memory.
         if not self._overflowed:
             self._queue.append(packed)
         self._filled.set()

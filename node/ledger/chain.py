@@ -322,6 +322,7 @@ class Chain:
         entries[-1] = replace(entries[-1], certificate=CERTIFICATE.encode(certificate), handoff=handoff)
         alive = self._descendants(last)
         dead = [block for block in self._tree if block not in alive]
+        # The disk first: if the write fails, the tree in memory is unchanged.
         self.storage.commit_final(entries, abandoned=dead)
         self.storage.rest_on(last.trie)
         self._proof_tries.extend((executed.facts.id, executed.trie) for executed in becoming)

@@ -73,6 +73,7 @@ class Figures(Listener):
         _LOG.warning("validator 0x%s voted twice in one round", accused.hex())
 
     def _seconds_since(self, block: ExecutedBlock) -> float:
+        # A block may come from a slot slightly ahead of this clock.
         return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
 
 

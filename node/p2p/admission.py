@@ -127,6 +127,7 @@ class Admission:
         self._end_handshake(ticket)
         self._tickets.remove(ticket)
         self._in_group.subtract(ticket.keys)
+        # Unary plus drops counts of zero, so that strangers' networks do not stay in memory.
         self._in_group = +self._in_group
 
     def _end_handshake(self, ticket: Ticket) -> None:
@@ -165,6 +166,7 @@ class Admission:
         """Return the networks of `address`, one per configured prefix."""
         parsed = ipaddress.ip_address(address.partition("%")[0])
         if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+            # The same host as its IPv4 address, which must not get a second share.
             parsed = parsed.ipv4_mapped
         prefixes = [v4 if parsed.version == 4 else v6 for v4, v6, _ in self._limits.groups]
         return tuple((prefix, str(ipaddress.ip_network((parsed, prefix), strict=False))) for prefix in prefixes)

@@ -139,6 +139,7 @@ class SecureChannel:
         async with self._lock:
             records = bytearray()
             for start in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):
+                # Under the lock: Noise numbers its records, so they must be written in the order of their encryption.
                 record = self._cipher.encrypt(data[start : start + MAX_RECORD_PLAINTEXT_BYTES])
                 records += len(record).to_bytes(_RECORD_LENGTH_BYTES, "big") + record
             await self._tcp.write(bytes(records))

@@ -95,6 +95,7 @@ class Connection:
         view = memoryview(data)
         while view:
             batch = bytearray()
+            # Taken before the attempt, so that an update between the attempt and the wait is not missed.
             opened = self._window_opened
             while view:
                 frame, size = self._session.data_frame(self._stream, view)

@@ -50,6 +50,7 @@ def _decode_address(item: object) -> Address:
     match item:
         case [str() as peer_id, str() as host, int() as port] if type(port) is int and 0 < port <= 0xFFFF:
             try:
+                # The canonical form: several spellings of one address would fill the book.
                 return Address(parse_peer_id(peer_id), str(ipaddress.ip_address(host)), port)
             except (AddressError, ValueError) as error:
                 raise FrameError("malformed peer address") from error

@@ -194,6 +194,7 @@ class FrameReader:
         start = 0
         while len(self._buffer) - start >= LENGTH_BYTES:
             length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
+            # 0 is impossible too, since each frame holds its version.
             if not 0 < length <= MAX_FRAME_BYTES:
                 raise FrameError(f"frame length {length} out of range")
             end = start + LENGTH_BYTES + length

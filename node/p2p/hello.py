@@ -63,6 +63,7 @@ def decode_hello(payload: bytes) -> Hello:
     match unpacked(payload, "a hello", list_max=len(fields(Hello)), bytes_max=MAX_PROOF_BYTES):
         case [bytes() as genesis, int() as role, int() as port, bytes() as proof] if (
             len(genesis) == GENESIS_BYTES
+            # True is an int in Python, and equal to the role of a validator.
             and type(role) is int
             and role in (Role.FULL, Role.VALIDATOR)
             and type(port) is int

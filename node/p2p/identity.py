@@ -75,6 +75,7 @@ def _create(path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
+            # Unlike a rename, a link refuses to replace the key of another start.
             os.link(draft, path)
     finally:
         draft.unlink()

@@ -39,6 +39,7 @@ PEER_BYTES: Final = {
 CLASS_BYTES: Final = 32 * 1024 * 1024
 """The room of all peers in gossip, and in sync. Beyond it, a peer with more than an even share loses new messages."""
 
+# A shorter wait would make the loop spin.
 LEAST_WAIT_SECONDS: Final = 0.001
 
 
@@ -76,6 +77,7 @@ class Inbox:
         """Queue a message; wait if its peer's consensus room is full, drop it if another class is full."""
         message_class = class_of(message.kind)
         while self._is_full(message_class, message.peer):
+            # Consensus is never dropped: instead its peer is not read until there is room.
             if message_class is not MessageClass.CONSENSUS:
                 self.dropped[message_class] += 1
                 return
@@ -133,6 +135,7 @@ class Inbox:
         if len(queue.messages) >= PEER_MESSAGES[message_class] or queue.bytes >= PEER_BYTES[message_class]:
             return True
         is_crowded = self._class_bytes[message_class] >= CLASS_BYTES and message_class is not MessageClass.CONSENSUS
+        # A crowded class still accepts messages of peers below an even share.
         return is_crowded and queue.bytes * len(queues) > CLASS_BYTES
 
     def _pop(self, message_class: MessageClass, peer: PeerId) -> InboxMessage:

@@ -285,6 +285,7 @@ class Libp2pTransport:
             self._dialling.discard(address.peer_id)
             now = trio.current_time()
             self._unsaved |= self._book.on_connected(address, now)
+            # A host that this node dialled is no stranger if it dials back.
             self._admission.note_reached(address.host)
             if self._table.keeps_old(address.peer_id, dialled_by_us=True, now=now):
                 await say_goodbye(connection, GoodbyeReason.DUPLICATE)
@@ -295,6 +296,7 @@ class Libp2pTransport:
         except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
             self._on_fault(str(address))
         finally:
+            # The set must be clear after every failure too: otherwise this peer would never be dialled again.
             self._dialling.discard(address.peer_id)
             if stream is not None:
                 await trio.aclose_forcefully(stream)
@@ -376,6 +378,7 @@ class Libp2pTransport:
     def _tell(self, event: PeerEvent) -> None:
         _LOG.info("%s", event)
         try:
+            # Events are hints: a full channel must not delay the transport.
             self._event_sender.send_nowait(event)
         except trio.WouldBlock:
             self.counters["events_dropped"] += 1

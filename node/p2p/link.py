@@ -195,6 +195,7 @@ async def _write(link: Link) -> None:
         now = trio.current_time()
         messages = link.outbox.take(now)
         link.last_sent = now
+        # With messages held back by their rate, the event stays set and the next tick tries again.
         if not len(link.outbox):
             link.wake = trio.Event()
         if messages:

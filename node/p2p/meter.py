@@ -63,6 +63,7 @@ class PeerRates:
         now = now_ms / 1_000
         bucket = self._buckets.pop(peer, None) or TokenBucket(self._per_second, self._burst, now)
         self._buckets[peer] = bucket
+        # The peer that was quiet longest leaves, so active ones keep their debts.
         if len(self._buckets) > PEERS_MAX:
             self._buckets.pop(next(iter(self._buckets)))
         if bucket.available(now) < amount:

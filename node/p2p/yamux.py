@@ -189,12 +189,14 @@ class YamuxSession:
         if frame_type == _DATA:
             self._start_body(number, flags, length)
         elif (stream := self._streams.get(number)) is not None:
+            # Saturating: a peer's updates could otherwise exceed the 32 bits of a window.
             stream.send_window = min(MAX_SEND_WINDOW, stream.send_window + length)
             events.append(WindowOpened(number))
         if not self._body_left:
             self._on_flags(number, flags, events)
 
     def _on_open(self, number: int, events: list[YamuxEvent]) -> None:
+        # yamux: the dialler opens odd streams, the listener even ones.
         if number == 0 or number % 2 == self._next_stream % 2 or number in self._streams:
             raise YamuxError("stream number not the peer's to open")
         # The library has no such limit: it opens any number of streams.
@@ -212,6 +214,8 @@ class YamuxSession:
         """Charge announced data to the window before any of it is accepted."""
         stream = self._streams.get(number)
         if stream is None:
+            # Data may be under way on a stream that this end has just reset, but no more than the windows of all
+            # streams.
             self._stray_bytes += length
             if self._stray_bytes > WINDOW_BYTES * MAX_STREAMS:
                 raise YamuxError("data on streams that do not exist")

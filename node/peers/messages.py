@@ -17,6 +17,7 @@ ANSWER_BYTES_MAX = 1024 * 1024
 HANDOFFS_PER_ANSWER_MAX = 16
 HANDOFF_BYTES_MAX = ANSWER_BYTES_MAX // HANDOFFS_PER_ANSWER_MAX
 """Room for the longest handoff: a header of 24 KiB, and signatures and seats of 128 members."""
+# The rest holds the length prefixes of an answer's list and of its only block.
 BLOCK_BYTES_MAX = MAX_BLOCK_PAYLOAD_BYTES - 16
 
 Id = Annotated[bytes, Fixed(32)]

@@ -126,6 +126,7 @@ class EvidencePool(Listener):
         for offender in sorted(self._kept):
             if len(chosen) < PROOFS_MAX and _is_good(pallet, self._kept[offender]):
                 chosen.append(self._kept[offender])
+        # Other inherents use the block's weight too. The rest waits for the next block.
         while chosen and not TrustLock.attach_evidence(proofs=tuple(chosen)).weight.fits(pallet.room()):
             chosen.pop()
         if chosen:

@@ -152,6 +152,7 @@ class HeartbeatPool(Listener):
             heartbeat = self._kept[stash].heartbeat
             if not pallet.problem(heartbeat):
                 chosen.append(heartbeat)
+        # Other inherents use the block's weight too. The rest waits for the next block.
         while chosen and not ImOnline.attach(heartbeats=tuple(chosen)).weight.fits(pallet.room()):
             chosen.pop()
         if chosen:

@@ -105,6 +105,7 @@ class Registry:
         """Return the method of this name; an unsafe one is hidden from callers without the right to it."""
         method = self.methods.get(name)
         if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
+            # The answer repeats a stranger's text, so it is cut.
             raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
         return method
 
@@ -202,8 +203,10 @@ def _to_hash(value: Json) -> bytes:
 
 
 def _to_int(value: Json) -> int:
+    # 0x and at most 16 digits: a u64.
     if isinstance(value, str) and value.startswith("0x") and len(value) <= 18:
         return int(value, 16)
+    # An exact type: True is an int in Python.
     if type(value) is not int or not 0 <= value < 1 << 64:
         raise TypeError("not a number from 0 to 2^64-1")
     return value

@@ -46,6 +46,7 @@ class Argument:
 @lru_cache(maxsize=512)
 def arguments_of(method: CallMethod[Any, Any, Any]) -> tuple[Argument, ...]:
     """Return the arguments of a call, in order."""
+    # A trailing underscore only avoids one of Python's keywords, as in `from_`.
     return tuple(Argument(name.rstrip("_"), form_of(hint)) for name, hint in method.hints().items())
 
 

@@ -84,6 +84,7 @@ class Directory:
         """Return a reader of calls that are nested `depth` deep, the outermost call counted."""
 
         def nested(name: str, given: Any, place: ArgumentPlace) -> Call:
+            # The chain decodes no deeper calls.
             if depth > CALL_DEPTH_MAX:
                 raise CallInputError(f"argument {place.where} (call): calls hold calls {CALL_DEPTH_MAX} deep at most")
             method = self.find(name)
@@ -114,6 +115,7 @@ def _assigned(call: str, arguments: Sequence[Argument], words: Sequence[str]) ->
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or name not in names:
+            # A value may contain `=` itself, so only a name that is similar to an argument's is an error.
             near = get_close_matches(name, names, n=1, cutoff=NEAR) if sign else []
             if near:
                 raise CallInputError(

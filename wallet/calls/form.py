@@ -91,6 +91,7 @@ def written_word(form: ArgumentForm, value: Any, style: Style) -> str:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # JSON decoders keep the last of two equal names, so a person could sign another value than the first one they see.
     names = [name for name, _ in pairs]
     twice = [name for name in names if names.count(name) > 1]
     if twice:

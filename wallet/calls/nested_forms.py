@@ -36,6 +36,7 @@ class OptionalForm:
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
         """Return the value, or None for null."""
+        # `null` also as a word: the command line has no JSON null.
         return None if given in (None, "null") else self.of.read(given, place)
 
     def written(self, value: Any, style: Style) -> Any:
@@ -142,6 +143,7 @@ class StructureForm:
         names = [name for name, _ in self.members]
         unknown = [name for name in given if name not in names]
         missing = [name for name, part in self.members if name not in given and not isinstance(part, OptionalForm)]
+        # An unknown member may be a misspelt optional one, which would otherwise silently be null.
         if unknown:
             place.refuse(self, given, f"it has no member {unknown[0]!r}; there are {', '.join(names) or 'none'}")
         if missing:

@@ -12,6 +12,7 @@ from wallet.amounts import MAX_GRAINS, SYMBOL, format_amount, parse_amount
 from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
 from wallet.errors import CallInputError, WalletError
 
+# 80 digits hold a u256. Longer texts are refused before int() spends time on them.
 _DIGITS = re.compile(r"[0-9]{1,80}(?:_[0-9]{1,80}){0,40}", re.ASCII)
 _AMOUNT = re.compile(rf"(.*?)\s*{SYMBOL}", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "false": False}
@@ -226,6 +227,7 @@ def _most(size: int) -> int:
 def _number(given: Any) -> int | None:
     if isinstance(given, str) and _DIGITS.fullmatch(given):
         return int(given)
+    # True is an int in Python.
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 

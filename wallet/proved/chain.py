@@ -153,6 +153,7 @@ class ProvedChain:
             with about(self._url, "the final block"):
                 require(known is None or not known.header.number, "it says that there is none, and showed one before")
             found = self.root.block_zero
+        # A node that lags may answer with an older block: then the newest known one stays.
         if known is None or found.header.number > known.header.number:
             await self._require_descent(found)
             self._newest = known = found
@@ -184,6 +185,7 @@ class ProvedChain:
         found: list[bytes] = []
         with about(self._url, f"the final blocks {first} to {last}"):
             above = await self._certified(last) or self.root.block_zero
+            # This bounds the headers that a node can make this program fetch.
             within = last <= above.header.number <= last + BLOCK_HASH_COUNT
             require(within, f"the next certified block has the number {above.header.number}, not {last} or soon after")
             block, header = above.id, above.header

@@ -106,6 +106,7 @@ def trust_root(
     require((sudo_key is not None) == (Sudo in runtime.pallets), f"it says that the chain is {said}, which is {is_so}")
     root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.active_set).decode(raw))
     try:
+        # The constructor of the set checks keys and weights.
         _ = root.first_set
     except ValueError as error:
         raise RefutedError(f"the validators of the genesis state are none: {error}") from error
@@ -114,6 +115,7 @@ def trust_root(
 
 def final_header(root: TrustRoot, members: ValidatorSet, header: Header, certificate: bytes) -> FinalHeader:
     """Return the final header. Raise RefutedError unless `members`, the set of its epoch, certified it."""
+    # Before decoding, so that its size bounds the work for a node's answer.
     require(len(certificate) <= CERTIFICATE_BYTES_MAX, f"a certificate has at most {CERTIFICATE_BYTES_MAX:,} bytes")
     try:
         signed = CERTIFICATE.decode(certificate)

@@ -13,6 +13,7 @@ from runtime.cryptography.hashing import HASH_BYTES
 from runtime.encoding.codec import DecodeError
 from wallet.proved.refutation import RefutedError, require
 
+# 0x and eight digits, because heights are u32.
 HEIGHT_DIGITS_MAX = 10
 
 NodeJson = Any

@@ -79,6 +79,7 @@ def read_pin(folder: Path) -> Pin | None:
     except (ValueError, TypeError, RecursionError):
         raise WalletError(f"{path} does not say which chain this is: restore it, or remove it") from None
     kinds = {"str": str, "bool": bool, "int": int}
+    # Exact types: True would pass for the number 1.
     if any(type(getattr(pin, field.name)) is not kinds[str(field.type)] for field in fields(pin)):
         raise WalletError(f"{path} does not say which chain this is: restore it, or remove it")
     return pin

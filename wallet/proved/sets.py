@@ -78,6 +78,7 @@ class KnownSets:
             answer = await self._ask("ogpu_handoffs", first, min(PAGE, epoch - first))
             with about(self._url, f"who sits in epoch {epoch}"):
                 page = bytes_list(answer)
+                # An empty page would make the walk endless.
                 require(0 < len(page) <= PAGE, f"it shows {len(page)} handoffs from epoch {first} on")
                 for handoff in page:
                     self._step(table, handoff)

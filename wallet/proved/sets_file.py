@@ -72,6 +72,7 @@ class SetsFile:
         """Write the newest sets, as many as the file may hold."""
         runs: list[Run] = []
         room = FILE_BYTES_MAX // 2
+        # Newest first: the next program needs those.
         for first, members in reversed(table.runs()):
             run = Run(first, seats_of(ValidatorSet(first, members)))
             room -= len(_RUN.encode(run))

@@ -67,6 +67,7 @@ def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
 
 def renew(folder: Path, before: SeenBlock | None, now: SeenBlock, clock_ms: int) -> SeenBlock | None:
     """Store a recent block that is newer by `RENEWED_AFTER_MS`; return the folder's block after that."""
+    # A block of the future would extend the trust beyond the period.
     is_young = 0 <= clock_ms - now.time_ms <= TRUSTING_PERIOD_MS
     if not is_young or (before is not None and now.time_ms < before.time_ms + RENEWED_AFTER_MS):
         return before

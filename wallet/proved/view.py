@@ -140,9 +140,11 @@ class ProvedView:
                     len(listed) <= KEYS_OF_A_PAGE, f"it lists {len(listed):,} keys where {KEYS_OF_A_PAGE} were asked"
                 )
             last = listed[-1] if len(listed) == KEYS_OF_A_PAGE else None
+            # The walk over the proof needs the page's edges too, to show that no key between them is missing.
             state = await self._proved([prefix, *([start] if start else []), *listed], matter)
             with about(self._url, matter):
                 shown = list(_up_to(last, state.keys(prefix, start)))
+                # Otherwise a node could keep this program busy with empty pages for ever.
                 require(bool(shown) or last is None, "it lists keys that there are not")
             yield state, shown
             if last is None:

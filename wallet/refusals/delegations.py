@@ -38,6 +38,7 @@ def same_validator(refused: RefusedCall) -> str:
 def pool_spent(refused: RefusedCall) -> str:
     """Return the sentence for a pool that slashes left almost empty."""
     pool = refused.stake.pools[refused.target].stake
+    # A new pool has a million shares for each grain, so this is the stake before all slashes.
     first = pool.shares // 1_000_000
     return (
         f"of {grains_text(first)} behind {account_text(refused.target)} slashes left {grains_text(pool.value)}, "

@@ -69,6 +69,7 @@ def _of_batch(bound: Bound, batch: Call, signer: bytes) -> str | None:
     overlay = bound.overlay
     try:
         with overlay.transaction():
+            # The calls before the refused one run too, because they change the state on which it fails.
             for call in batch.named_arguments["calls"]:
                 try:
                     with overlay.transaction():

@@ -48,6 +48,7 @@ class Publisher(Generic[T]):
 
     def publish(self, item: T) -> None:
         """Send an item to every listener, and wake iterators: the first now, the others in later rounds of the loop."""
+        # A copy, because a listener may leave while it is called.
         for listener in tuple(self._listeners):
             listener.tell(item)
         self._under_way.append((item, iter(tuple(self._queues))))
