@@ -46,6 +46,7 @@ def price_of(per_thousand: int, work: int) -> int:
 
 def rate_of(price: int, work: int) -> int:
     """Return the highest ask that `price` for this work meets, in grains per thousand output tokens."""
+    # Rounded down: at an ask of one grain more, the work would cost more than the price.
     return price * PRICED // work
 
 

@@ -118,6 +118,7 @@ class Attestations(Pallet, index=11):
 
     def room(self) -> Weight:
         """Return the weight that is left for attestations in the block under construction."""
+        # When hooks have used up the mandatory weight of a block, attestations wait for a later one.
         return Weight(min(ATTESTATIONS_MAX.ref_time, max(0, self.context.mandatory_left)), 0)
 
     def weight_of(self, signed: AnyAttestation) -> Weight:

@@ -84,6 +84,7 @@ _STATEMENT = codec(Attestation)
 
 def signing_payload(genesis: bytes, statement: Attestation) -> bytes:
     """Return the bytes that the provider key signs."""
+    # The genesis hash keeps the signature from counting on another chain.
     return domain(b"attest", genesis, _STATEMENT.encode(statement))
 
 

@@ -362,7 +362,8 @@ class Capacity(Pallet, index=16):
         first = enrolled.checked + 1
         if done < first:
             return enrolled
-        # Only the newest two proofs are kept. An earlier commit already accounted for the roll calls before them.
+        # Only the newest two proofs are kept. An answered roll call further back was settled by its own commit, so a
+        # larger gap means silence.
         missed = [number for number in range(max(first, done - 1), done + 1) if not self._answered(device, number)]
         if (missed or done - first > 1) and enrolled.bond:
             self.lock.pay_out(enrolled.owner, roll_call_hold(device), (Share(None, enrolled.bond),))

@@ -322,7 +322,7 @@ def _read_committee(courts: CourtsStorage, case_id: bytes, case: CourtCase, agre
 
 
 def _is_for_a_court(case: CourtCase, said: list[_Verdict | None]) -> bool:
-    """Return True if an undecided case is for a court. The existence of an input is not.
+    """Return True if an undecided case is for a court. The question of a missing input is not.
 
     In an audit half of the judges must have had the input, in a dispute a party must have answered. Otherwise the court
     could be the first to receive the input, at the cost of parties without fault.

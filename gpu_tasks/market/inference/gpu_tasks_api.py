@@ -252,6 +252,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         if racer is None or device is None or unit.round is None:
             return DutyStatus(unit_id, status, 0, 0)
         market, units = self.bound[InferenceMarket], run_queue.units_of(device)
+        # A provider acts in the next block at the earliest, so its clocks are those of that block.
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
         current = rounds.with_commit_window(unit.round, height, final_height)
         until = race_clocks.commit_deadline(racer, current, market.windows_of(unit))

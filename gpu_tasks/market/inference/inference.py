@@ -271,6 +271,7 @@ class InferenceMarket(InferenceStorage, index=10):
         record = self.units[unit_id]
         assert record is not None, "a unit that is gone is on no agenda"
         unit = OpenUnit(unit_id, record)
+        # A unit in judgement is not stepped here: the courts have its deadlines.
         if record.state is UnitState.QUEUED:
             queue.step(self, unit)
         elif record.state is UnitState.RACING:

@@ -124,6 +124,7 @@ def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat: int) ->
         stash, weight = seats[looks]
         looks += 1
         since = None if stash in own else reads_since(devices, stash)
+        # Ineligible stake is taken off when it is found, so the answer may be known before the last validator.
         if since is None or since > sealed_at:
             stake -= weight
         else:

@@ -80,6 +80,7 @@ def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
     record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
     turns.free(market, racer.device, unit.id)
     market.emit(RaceDeclined(unit.id, owner))
+    # No other racer may still commit, so there is nothing left to wait for.
     if race_results.is_last_to_commit(racers, owner):
         closed = race_clocks.closed_by(round_of(record), racers, market.height)
         record = replace(record, round=closed)

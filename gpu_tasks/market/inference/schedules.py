@@ -27,6 +27,7 @@ EXPIRY_BUDGET = work(microseconds=16_000)
 def follow(market: InferenceStorage, unit: bytes, change: tuple[int | None, int]) -> None:
     """Schedule the unit for the next change of its race that needs no call (`race_clocks.next_change`)."""
     deadline, awaited = change
+    # The deadline's own block may still hold a commit or a reveal, so the step comes after it.
     if deadline is not None:
         market.agenda.put(max(deadline, market.height) + 1, unit)
     if awaited > market.beacon.final_height():

@@ -130,6 +130,7 @@ def is_sound(terms: ServiceTerms) -> bool:
 def has_sound_paces(terms: ServiceTerms) -> bool:
     """Return True if no class is slower than the one below it, so that commit windows only shorten with the class."""
     paces = [pace_of(terms, each) for each in DeviceClass]
+    # Without a pace of its own, the slowest class would have the shortest commit window.
     has_first = terms.pace > 0 or not any(paces)
     return has_first and paces == sorted(paces) and paces[-1] <= PACE_MAX
 

@@ -48,6 +48,7 @@ class ServiceSlots:
 
     def __init__(self, slots: list[FreeSlot]) -> None:
         self.slots = slots
+        # A unit recorded earlier may have missed this change: `queue.draw` then stirs the service.
         self.changed_at = max((max((slot.changed_at, *slot.freed[:1])) for slot in slots), default=0)
         self._asks: dict[tuple[DeviceClass, ...], list[int]] = {}
         self.orders: dict[bytes, DrawOrder] = {}
@@ -103,6 +104,7 @@ class Slots:
         # The hold must leave a judge's account above the existential deposit.
         seat = money.judge_seat(record.rules, price) + self._market.devices.stake.balances.existential_deposit
         can_pay = judges.can_pay(sealed_at, excluded, seat)
+        # A unit with racers is drawn for one free place of its race.
         places = 1 if record.racers else record.terms.racers
         return Wanted(
             rate=rate_of(price, money.work_allowed(record)),
@@ -111,6 +113,7 @@ class Slots:
             recorded_at=record.recorded_at,
             excluded=excluded,
             judges=judges.stakes,
+            # A negative number of spare judges makes the draw return no racers, so the unit sleeps.
             spare=judges.spare(sealed_at, excluded, places) if can_pay else Spare(-1, 0),
             classes=self._market.classes_of(record),
         )

@@ -153,7 +153,8 @@ class Unit:
     """The grains held for the record. All of them return when it is dropped, for any outcome."""
     posted_at: BlockNumber
     recorded_at: BlockNumber
-    """The block of the recording. The draw, of the race or of a place in it, uses the beacon of two blocks later."""
+    """The block that recorded the unit for a draw, of its race or of a place in it. The draw uses the beacon of two
+    blocks later."""
     state: UnitState = UnitState.QUEUED
     attempt: U32 = 0
     """The number of races drawn for the unit. Results of earlier attempts do not count."""
@@ -188,7 +189,7 @@ class Unit:
     leaf_audit_ppm: U32 = 0
     """For a batch that is checked by its leaves: the chance that its auditor's pass is audited, in millionths."""
     race_recorded_at: BlockNumber = 0
-    """The recording that its race was drawn for. `recorded_at` is newer once a place of the race is drawn again."""
+    """The `recorded_at` of the draw of its race. The current `recorded_at` is newer if a place was drawn again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def failure_ppm(record: TrackRecord, loss: int) -> int:
 
     (failed + L) / (settled + failed + 5 L): a fifth without a record, for any size of task; 0 if L is 0.
     """
+    # Without a record, the fraction would be 0 / 0.
     if loss == 0:
         return 0
     return -(-PPM * (record.failed + loss) // (record.settled + record.failed + PRIOR_TIMES * loss))

@@ -80,6 +80,7 @@ _STATEMENT = codec(TaskAttestation)
 
 def task_signing_payload(genesis: bytes, statement: TaskAttestation) -> bytes:
     """Return the bytes that the provider key signs."""
+    # The genesis hash keeps the signature from counting on another chain.
     return domain(b"t-attest", genesis, _STATEMENT.encode(statement))
 
 
