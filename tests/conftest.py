@@ -50,7 +50,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 COROUTINE_SECONDS = 300
-"""A test that waits for something that never comes ends as a failure, with the line that waits."""
+"""The time limit of a test. A test that waits for ever fails with its waiting line."""
 
 
 @cache
@@ -153,7 +153,7 @@ def keyring_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
 
 @pytest.fixture(autouse=True)
 def keys_sealed_with_the_least_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new key costs half a second by default."""
+    """Use the cheapest key derivation: by default a new key costs half a second."""
     defaults = Keyring.add.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "cost", ScryptCost(1 << 15, 1, 8))

@@ -20,7 +20,7 @@ def modules() -> dict[str, Module]:
 
 
 def test_pictures_equal_the_imports(modules: dict[str, Module]) -> None:
-    """After a change that was meant: `python -m scripts.house.picture --write`, and look at the new picture."""
+    """After an intended change: `python -m scripts.house.picture --write`, and look at the new picture."""
     assert {match["name"]: match["body"] for match in PICTURE.finditer(TEXT)} == pictures(modules)
 
 
@@ -51,7 +51,7 @@ def test_no_tool_needs_the_tests() -> None:
 
 
 def imported_from(path: Path) -> set[str]:
-    """The packages and modules that a file names first in its imports."""
+    """Return the packages and modules that a file names first in its imports."""
     nodes = list(statements(ast.parse(path.read_text(encoding="utf-8"))))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]

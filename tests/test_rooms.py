@@ -17,7 +17,7 @@ NOT_LISTED = {"__init__", "__main__"}  # a room may list its `__main__`; by its 
 
 
 def listed(room: Path) -> list[str]:
-    """The names that a room's docstring lists, in its order."""
+    """Return the names that a package's docstring lists, in its order."""
     text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
     names = []
     for line in text.splitlines():

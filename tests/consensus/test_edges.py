@@ -24,12 +24,12 @@ KEYS = [fake_signer(number) for number in range(8)]
 
 
 def turning(following: Iterable[int]) -> Callable[[int], Epoch]:
-    """Epoch 0 has the members 0 to 3, each later one these."""
+    """Return epochs in which 0 has the members 0 to 3, and each later one `members`."""
     return lambda number: Epoch(set_of(following if number else OLD, number), number.to_bytes(32, "big"))
 
 
 class Edge:
-    """A node around the end of epoch 0: all its blocks are there, and the first of epoch 1."""
+    """A node at the end of epoch 0, with all its blocks and the first one of epoch 1."""
 
     def __init__(self, me: int | None = 1, following: Iterable[int] = NEW, later: Signer | None = None) -> None:
         self.epochs = turning(following)
@@ -54,7 +54,7 @@ class Edge:
         return Certified((certificate_by(content, self.epochs(content.epoch).validators, voters),))
 
     def end(self) -> list[ev.Effect]:
-        """The last block of epoch 0 becomes final, in round 2."""
+        """Finalise the last block of epoch 0 in round 2."""
         return self.say(self.certified(ballot(BallotKind.FINALISE, 2, self.boundary), (0, 1, 2)))
 
     def say(self, message: Message) -> list[ev.Effect]:

@@ -39,7 +39,7 @@ def in_order(ballot: Ballot) -> tuple[int, int, bytes]:
 
 
 class Model:
-    """States reached from the first, breadth first."""
+    """The states reached from the first, breadth first."""
 
     def __init__(self) -> None:
         self.tree = BlockTree(GENESIS_BLOCK)
@@ -54,13 +54,13 @@ class Model:
         self.in_order: Callable[[Votes], list[int]] = cache(sorted)
 
     def _notarisation(self, ballot: Ballot) -> int | None:
-        """The ballot that must be certified before this one is cast."""
+        """Return the ballot that must be certified before this one is cast."""
         if ballot.kind != BallotKind.FINALISE:
             return None
         return self.ballots.index(replace(ballot, kind=BallotKind.NOTARISE))
 
     def certified(self, state: State) -> Votes:
-        """Ballots that enough nodes cast."""
+        """Return the ballots that enough nodes cast."""
         cast = [number for votes in state for number in votes]
         return frozenset(number for number in range(len(self.ballots)) if self.is_enough[cast.count(number)])
 

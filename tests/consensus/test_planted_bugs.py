@@ -118,7 +118,7 @@ def test_whoever_proved_no_key_of_a_member_does_not_vote_in_polls() -> None:
 
 
 def grown() -> tuple[Shell, list[BlockFacts]]:
-    """Member 2 with an epoch of undecided blocks and the next epoch's first one."""
+    """Return member 2 with an epoch of undecided blocks and the next epoch's first one."""
     shell = Shell(me=2).start()
     blocks: list[BlockFacts] = []
     for number in range(DEVNET.epoch_blocks + 1):
@@ -128,7 +128,7 @@ def grown() -> tuple[Shell, list[BlockFacts]]:
 
 
 def end_epoch(shell: Shell, blocks: list[BlockFacts]) -> None:
-    """The boundary block becomes final."""
+    """Finalise the boundary block."""
     shell.say(0, Certified((certificate(ballot(BallotKind.FINALISE, 1, blocks[-2]), 4, range(3)),)))
     assert shell.machine.gadget_round == (1, 1)
 

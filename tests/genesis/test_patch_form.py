@@ -72,7 +72,7 @@ def test_what_is_wrong_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("entries", [patch_form.LIST_LENGTH_MAX + 1, 10 * patch_form.LIST_LENGTH_MAX])
 def test_a_list_that_is_too_long_is_said_to_be_that_and_not_printed(entries: int) -> None:
-    """P5: it was "must be a list, not [[..."."""
+    """P5: the message was "must be a list, not [[..."."""
     listed = [None] * entries
     with pytest.raises(SpecError) as refused:
         patch_form.PALLETS["balances"]({"balances": listed}, "patch.balances")
@@ -124,7 +124,7 @@ def holders(value: Any) -> list[Any]:
 
 
 def spoil(spec: Any, chance: random.Random) -> None:
-    """Put junk somewhere, or take something away, or add something."""
+    """Replace, remove or add a value at a random place."""
     holder = chance.choice([candidate for candidate in holders(spec) if candidate])
     place = chance.choice(list(holder) if isinstance(holder, dict) else list(range(len(holder))))
     action = chance.randrange(5)

@@ -49,7 +49,7 @@ class Before:
 
 
 def with_root(block: Block) -> Block:
-    """The block with the header that its body deserves."""
+    """Return the block with the header that fits its body."""
     return replace(block, header=replace(block.header, extrinsics_root=extrinsics_root(block.extrinsics)))
 
 
@@ -80,7 +80,7 @@ def test_damaged_bytes_are_refused_and_leave_no_trace() -> None:
 
 
 def rich_block() -> Before:
-    """One with attestations."""
+    """Return a block with attestations."""
     recording = lived(11)
     while True:
         before = Before(recording)
@@ -145,7 +145,7 @@ def test_every_field_of_the_header_is_checked(rich: Before) -> None:
 
 
 def attach(before: Before, change: str) -> bytes:
-    """The block's attestations, changed."""
+    """Change the block's attestations."""
     (listed,) = decode_extrinsic(before.runtime, before.block.extrinsics[1]).call.arguments
     first = listed[0]
     statement = first.statement

@@ -38,7 +38,7 @@ EXPECTED = (DecodeError, InvalidTransaction)
 
 
 def anything_signed(*_: object) -> bool:
-    """Damage must reach the pallets: the signature check is tested elsewhere."""
+    """Accept any signature, so that damage reaches the pallets. Other tests cover the signature check."""
     return True
 
 
@@ -89,7 +89,7 @@ class Attacked:
         return damaged(self._signed(made, who.stash, runtime_call=draw(world, who)), self.chance)
 
     def _damaged_call(self, made: Authoring) -> bytes:
-        """A call that is damaged and still a call."""
+        """Return a damaged call that still decodes."""
         runtime = self.recording.runtime
         while True:
             who = self.chance.choice(PAYERS)

@@ -89,7 +89,7 @@ BODIES = (
 
 
 class Attacked:
-    """The node, where its doors are, and seeded chance."""
+    """The node, its ports, and a seeded random source."""
 
     def __init__(self, folder: Path) -> None:
         self.rpc_port = one_free_port()
@@ -98,7 +98,7 @@ class Attacked:
         self.chance = random.Random(5)
 
     def goes_on(self) -> None:
-        """It finalises more blocks, and answers."""
+        """Check that it finalises more blocks, and answers."""
         before = self.process.final_height()
         wait_for(lambda: self.process.final_height() >= before + 2, 30)
         answer = asyncio.run(self.ask(b'{"jsonrpc":"2.0","id":1,"method":"chain_getFinalizedHead"}'))
@@ -112,7 +112,7 @@ class Attacked:
         return text
 
     def write(self, port: int, data: bytes) -> None:
-        """A stranger writes something and leaves."""
+        """Connect as a stranger, write some bytes and leave."""
         with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), 5) as stranger:
             stranger.sendall(data)
             stranger.settimeout(0.2)
@@ -175,7 +175,7 @@ def test_damaged_extrinsics_by_rpc(node: Attacked) -> None:
 
 
 def extrinsics() -> list[bytes]:
-    """Well-formed ones of another chain."""
+    """Return well-formed extrinsics of another chain."""
     recording = Recording(2)
     while recording.count < 40:
         recording.block()
@@ -208,7 +208,7 @@ def test_a_peer_that_sends_damage_of_every_kind(node: Attacked) -> None:
 
 
 async def send_all(node: Attacked, whole: dict[FrameKind, bytes]) -> int:
-    """Each kind, whole and damaged, on a connection of its own until the node has had enough."""
+    """Send each kind, whole and damaged, on a separate connection until the node closes it."""
     peer, sent = identity_from_seed(NODE_SEED).peer_id, 0
     for number, (kind, payload) in enumerate(whole.items()):
         with suppress(HandshakeFailed, ChannelClosed, OSError):

@@ -86,7 +86,7 @@ class Machinery:
         return found
 
     def edit(self, change: Callable[[SignStateFile], SignState]) -> None:
-        """Put the sign-state into a state that a crash may leave."""
+        """Set the sign-state to one that a crash may leave."""
         assert self.node is not None
         file = SignStateFile.load(self.sign_state, self.node.chain.genesis, self.node.machine._session_of(0) or b"")
         assert file is not None
@@ -149,7 +149,7 @@ def test_an_open_vote_for_a_block_that_nobody_has_is_not_sent_again(ahead: int, 
 
 
 def test_the_floor_is_raised_to_what_the_database_proves(machinery: Machinery) -> None:
-    """Killed between the commit of a final block and its note: votes below the floor are open in the file."""
+    """It was killed between the commit of a final block and its note, with votes below the floor open in the file."""
     machinery.boot()
     machinery.pass_seconds(3)
     old = machinery.sign_state.read_bytes()

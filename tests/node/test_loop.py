@@ -153,7 +153,7 @@ def test_an_old_vote_that_a_stranger_replays_is_no_alarm_to_a_key_without_a_past
 
 
 def hear_block(stage: Stage, block: ExecutedBlock) -> None:
-    """A peer announces a block, and it is imported."""
+    """Let a peer announce a block, and import it."""
     stage.hear(FrameKind.BLOCK, as_bytes(block))
     while stage.sync.has_work:
         stage.loop._import_next()
@@ -197,7 +197,7 @@ def test_its_own_block_that_comes_back_is_no_alarm(alice: Stage) -> None:
 
 
 def forged_own_votes(stage: Stage) -> list[bytes]:
-    """Votes that name the node's own key, each another one, with no good signature."""
+    """Return different votes with the node's own key, without valid signatures."""
     votes = []
     for number in range(100):
         ballot = Ballot(BallotKind.SKIP, 0, 1_000 + number, 0, bytes(32))

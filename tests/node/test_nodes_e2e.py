@@ -47,7 +47,7 @@ def test_a_development_node_finalises_and_resumes(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_a_copied_keystore_never_signs_while_the_first_machine_runs(network: list[NodeProcess], tmp_path: Path) -> None:
-    """Its operator asked for a new sign-state: the node listens first, and hears the other one."""
+    """Its operator asked for a new sign-state, so the node listens first, and hears the other one."""
     for node in network:
         node.start()
     wait_for(lambda: min(node.final_height() for node in network) >= 4, 60)

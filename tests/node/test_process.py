@@ -18,7 +18,7 @@ from node.process import COLLECTOR_THRESHOLDS, FILES_MAX, raise_file_limit, set_
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, tuple[int, int]]]]:
-    """The limits that were asked for: this process keeps its own, and the level of the log."""
+    """Record the requested limits. This process keeps its own, and its log level."""
     asked: list[tuple[int, tuple[int, int]]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda *words: asked.append(words))
     yield asked

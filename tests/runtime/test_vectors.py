@@ -26,7 +26,7 @@ BLOCK_1_HASH = "88cbe164a26063076291a4b0ccffc3d7a2c042ec049db7a2733ac89b48eafd97
 
 
 def test_types_and_storage_are_those_on_record() -> None:
-    """After a change that was meant: run `python tests/support/type_vectors.py` and review the difference."""
+    """After an intended change, run `python tests/support/type_vectors.py` and review the difference."""
     assert vectors_of(APIS) == json.loads(VECTORS.read_text())
 
 

@@ -12,7 +12,7 @@ NOT_OF_A_NIGHT = set(
     "help setup devnet test check static lint types format quick nightly bench weights ladder peers house prose lock "
     "clean".split()
 )
-"""Targets that serve people, or measure and prove nothing."""
+"""Targets that serve people, or measure without a verdict."""
 
 
 def test_every_target_that_proves_something_is_a_part() -> None:

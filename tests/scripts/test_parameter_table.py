@@ -6,7 +6,7 @@ TEXT = DOCUMENT.read_text(encoding="utf-8")
 
 
 def test_the_page_shows_what_the_code_says() -> None:
-    """After a change that was meant: `python -m scripts.parameter_table --write`."""
+    """After an intended change: `python -m scripts.parameter_table --write`."""
     assert {match["name"]: match["body"] for match in TABLE.finditer(TEXT)} == tables()
 
 

@@ -101,7 +101,7 @@ def test_a_chain_cannot_tell_an_input_that_comes_late_from_a_decline_without_a_r
 
 
 def test_who_lies_about_an_input_that_others_have_is_found_out() -> None:
-    """The others of the same charge: where it costs nothing to decline, so would this."""
+    """The others of the same charge. If a decline were free, so would this be."""
     setting = Setting(10, 10, replace(habit("declines"), judges_lie=False), has_appeals=True, units=4)
     result = play(setting)
     assert result.racers > 0

@@ -115,7 +115,7 @@ def total_of_a_case(bound: Bound) -> None:
 
 
 def open_unit(bound: Bound) -> tuple[bytes, Any]:
-    """One that no court has: the market's own agenda calls it."""
+    """Return a unit without a case, which the market's own agenda calls."""
     return first(  # type: ignore[no-any-return]
         (unit_id, unit)
         for unit_id, unit in bound[InferenceMarket].units.items()
@@ -233,7 +233,7 @@ def test_what_is_planted_in_a_step_is_found_after_it(played: Season, plant: Call
 
 
 def test_what_changes_unseen_is_found_when_all_is_counted_anew(played: Season) -> None:
-    """Alice paid Bob between two blocks: both accounts balance, and no step did it."""
+    """Alice paid Bob between two blocks. Both accounts balance, and no step did it."""
     bound = played.runtime.at(played.state)
     books = Books(bound, WORLDS)
     bound[Balances].transfer(ALICE, ACTORS[1].stash.account, 1)
@@ -389,7 +389,7 @@ def test_a_kept_state_lists_what_a_state_made_anew_does() -> None:
 
 
 def test_each_chain_of_a_million_steps_can_begin() -> None:
-    """Once in some twenty there were fewer validators than liars."""
+    """About one chain in twenty had fewer validators than liars."""
     seasons = [Season(part.seed, part.number) for part in stretches(1, 1_000_000, SEASON_STEPS)]
     assert len(seasons) == 1_000_000 // SEASON_STEPS
     assert min(len(season.liars) for season in seasons) >= 3

@@ -55,7 +55,7 @@ class Between:
                 task.cancel()
 
     def submitted(self) -> list[str]:
-        """The extrinsics that were handed in, without repetitions."""
+        """Return the submitted extrinsics, without repetitions."""
         return list(dict.fromkeys(asked["params"][0] for asked in self.asked if asked["method"] == SUBMIT))
 
 
@@ -70,7 +70,7 @@ async def lose_after_submit(_direction: str, message: dict[str, Any], wallet_sid
 
 
 async def lose_before_submit(direction: str, message: dict[str, Any], wallet_side: ServerConnection, _: Any) -> bool:
-    """Drop the connection instead of handing the extrinsic in."""
+    """Drop the connection instead of submitting the extrinsic."""
     if direction != "ask" or message.get("method") != SUBMIT:
         return False
     await wallet_side.close()

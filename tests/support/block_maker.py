@@ -1,4 +1,4 @@
-"""Chains over real databases with Alice as the only validator, and blocks that she makes."""
+"""Chains over real databases with Alice as the only validator, and her blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ListedPool:
             yield PooledExtrinsic(b"%d" % number, raw, b"", 0, 0, 0)
 
     def held(self, extrinsic_hash: bytes) -> Held:
-        """Decoded, with no signature checked."""
+        """Return a decoded extrinsic without any signature check."""
         extrinsic = decode_extrinsic(runtime_of(SPEC), self.raws[int(extrinsic_hash)])
         return Held(extrinsic, Claim(Scheme.ED25519, b"", b"", b""))
 
@@ -73,7 +73,7 @@ def now_of(slot: int) -> int:
 
 
 class Maker:
-    """Alice, making blocks on a chain of her own."""
+    """Alice, who makes blocks on a separate chain."""
 
     def __init__(self, path: Path) -> None:
         self.chain = open_at(path)
@@ -116,7 +116,7 @@ class Maker:
         return make_certificate(ballot, epoch.validators, {self.session.public: signature})
 
     def transfer(self, call: Call, nonce: int, tip: int = 0) -> bytes:
-        """A call signed by Alice's provider key, which is an account of its own."""
+        """Return a call signed by Alice's provider key, which is a separate account."""
         seed = dev_accounts.key_seed("Alice", dev_accounts.PROVIDER)
         public, secret = signatures.keypair_from_seed(Scheme.ED25519, seed)
         chain, extra = self.chain, Extra(nonce=nonce, tip=tip)
@@ -124,10 +124,10 @@ class Maker:
 
 
 def as_block(executed: ExecutedBlock) -> Block:
-    """Its block."""
+    """Return its block."""
     return Block(executed.header, executed.extrinsics)
 
 
 def as_bytes(executed: ExecutedBlock) -> bytes:
-    """Its bytes as peers send them."""
+    """Return its bytes as peers send them."""
     return BLOCK.encode(as_block(executed))

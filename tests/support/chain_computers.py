@@ -20,7 +20,7 @@ class HereComputer:
         return self
 
     async def start(self) -> None:
-        """It is ready."""
+        """Start at once."""
 
     async def rows(self, work: ChainWork) -> ChainRows:
         if work.rows:
@@ -34,7 +34,7 @@ class HereComputer:
         return row_hashes(NumpyChain(), work.challenge)
 
     async def close(self) -> None:
-        """Nothing runs."""
+        """Close without a process."""
 
 
 @dataclass

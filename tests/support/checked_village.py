@@ -21,7 +21,7 @@ def in_checked_village(size: int = SIZE, **numbers: Any) -> Callable[[Scene], Ca
 
 
 async def until_checked(village: Village, unit: bytes, each_block: Callable[[], None] = lambda: None) -> CheckOutcome:
-    """Blocks, and a step of everybody after each, until the check of a batch is over."""
+    """Make blocks, with a step of every provider after each, until the check of a batch is over."""
     for _ in range(300):
         village.node.block()
         each_block()

@@ -28,7 +28,7 @@ def members(count: int, epoch: int = 0, weights: tuple[int, ...] = ()) -> Valida
 
 
 def set_of(places: Iterable[int], epoch: int) -> ValidatorSet:
-    """These of the signers, each with weight 1."""
+    """Return a set of these signers, each with weight 1."""
     return ValidatorSet(
         epoch,
         tuple(

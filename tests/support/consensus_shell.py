@@ -64,7 +64,7 @@ class Shell:
         self.run(self.machine.restore(recovery, self.now_ms))
 
     def connect(self) -> None:
-        """All the others are there."""
+        """Connect all other members."""
         for number in range(self.count):
             if self.signer is None or KEYS[number] != self.signer:
                 self.feed(ev.PeerConnected(bytes([number]), (KEYS[number].public,)))

@@ -43,7 +43,7 @@ def split(keys: Keys, case: CourtCase, bench: int) -> Says:
 
 
 def first_lies(keys: Keys, case: CourtCase, bench: int) -> Says:
-    """The first of each bench but the court lies."""
+    """Let the first judge of each bench except the court lie."""
     is_first = case.benches[-1].members[0] == keys.stash
     return LIES if is_first and bench != BenchKind.COURT else Says(Answered(RIGHT))
 
@@ -76,7 +76,7 @@ def appealed(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
 def audited(
     policy: Policy = honest, *, settled: bytes = RIGHT, size: int = 9, court_seats: int = 33, **changed: Any
 ) -> tuple[CourtChain, bytes]:
-    """A case that the beacon picks, with these of its terms changed."""
+    """Return a case that the beacon audits, with some of its terms changed."""
     for seed in range(1, 40):
         constants = {**ALWAYS, "Courts.court_seats": court_seats}
         stage = CourtChain(size=size, policy=policy, constants=constants, seed=seed)

@@ -55,7 +55,7 @@ def book(folder: Path) -> Iterable[Callable[[], None]]:
 
 
 def pauses(folder: Path) -> Iterable[Callable[[], object]]:
-    """A device misses, another one is refuted, and the first is resumed."""
+    """Let a device miss and another be refuted, and resume the first."""
     kept = PauseBook(folder)
     yield lambda: kept.note(b"d" * 32, cause=PauseCause.MISSED, is_paused=True)
     yield lambda: kept.note(b"e" * 32, cause=PauseCause.REFUTED, is_paused=True)
@@ -108,7 +108,7 @@ def _child(deeds: str, folder: Path, place: int) -> None:
 
 
 def main() -> None:
-    """One child after the other, until one comes to its end."""
+    """Run one child after the other, until one completes."""
     deeds, base = sys.argv[1], Path(sys.argv[2])
     for place in itertools.count():
         child = os.fork()

@@ -31,7 +31,7 @@ SPEC = replace(_PRESET, patch={**(_PRESET.patch or {}), "chainParameters": {"Tru
 
 
 def open_electing(path: Path) -> Chain:
-    """Its chain in the database at `path`, from block 0 on."""
+    """Open its chain in the database at `path`, from block 0 on."""
     return open_chain(Storage(path / "db", free_bytes_floor=0), SPEC, genesis_state(SPEC), signatures.verify)
 
 
@@ -47,7 +47,7 @@ class ElectingMaker:
         self._reference: CertifiedRef | None = None
 
     def make_final(self, away: Collection[str] = ()) -> ExecutedBlock:
-        """The next block, which is final at once."""
+        """Make the next block, final at once."""
         final, parameters = self.chain.final.facts, self.chain.parameters
         number = parameters.epoch_of(final.height + 1)
         epoch = self.chain.epochs(number)

@@ -18,12 +18,12 @@ def chain_of(count: int = 8, **constants: int) -> MarketChain:
 
 
 def until_epoch(chain: MarketChain, epoch: int) -> TrustStake:
-    """Up to the first block of an epoch."""
+    """Run to the first block of an epoch."""
     return chain.blocks_to(epoch * EPOCH_BLOCKS + 1)[TrustStake]
 
 
 def heard(*people: Keys) -> Step:
-    """A sign of life in the epoch of the block."""
+    """Record a sign of life in the block's epoch."""
 
     def step(bound: Bound) -> None:
         for who in people:

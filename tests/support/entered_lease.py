@@ -22,7 +22,7 @@ SERVICE = replace(PROGRAM, is_lease=True, ports=(8_080,))
 
 
 class Entered:
-    """A lease that runs, and the way into it."""
+    """A running lease, and the way into it."""
 
     def __init__(self, village: Renting, task: bytes, engine: FakeEngine, stash: bytes) -> None:
         self.village, self.task, self.engine, self.stash = village, task, engine, stash
@@ -50,7 +50,7 @@ class Entered:
 
 @contextlib.asynccontextmanager
 async def entering(tmp_path: Path, **changed: Any) -> AsyncIterator[Entered]:
-    """A lease that runs."""
+    """Yield a running lease."""
     async with Renting(tmp_path, 3) as village:
         task = await village.rent(replace(SERVICE, **changed))
         record = await village.until(task, TaskState.RUNNING)

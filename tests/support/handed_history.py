@@ -19,7 +19,7 @@ WEIGHT = 10**12
 
 
 def members_of(names: Sequence[str], epoch: int) -> ValidatorSet:
-    """A set of development accounts, all of one weight."""
+    """Return a set of development accounts, all of one weight."""
     seated = [
         Validator(
             dev_accounts.stash(name),

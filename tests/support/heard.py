@@ -4,7 +4,7 @@ from gpu_tasks.provider.telemetry import Detail
 
 
 class Heard:
-    """Telemetry that is kept."""
+    """Keeps telemetry records."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Detail]]] = []

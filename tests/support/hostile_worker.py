@@ -21,7 +21,7 @@ CLONE_NEWUSER = 0x10000000
 
 
 class Hostile(Workload):
-    """Runs the attack that it is asked for."""
+    """Runs the requested attack."""
 
     workload_id, model_id = b"w" * 32, b"m" * 32
     is_device_lost = False

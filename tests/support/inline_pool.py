@@ -6,7 +6,7 @@ from typing import Any
 
 
 class InlinePool(Executor):
-    """Takes the place of `ProcessPoolExecutor`."""
+    """A substitute for `ProcessPoolExecutor`."""
 
     def __init__(self, processes: int) -> None: ...
 

@@ -56,7 +56,7 @@ class Joiner:
 
 
 def history(chain: Chain, sets: list[tuple[str, ...]]) -> tuple[list[bytes], list[ValidatorSet]]:
-    """The handoffs from Alice alone over these sets, and the sets."""
+    """Return the handoffs from Alice alone over these sets, and the sets."""
     first = chain.epochs(0)
     assert first is not None
     return handed_on(chain.parameters, chain.genesis, first.validators, sets)

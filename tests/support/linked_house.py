@@ -15,7 +15,7 @@ class LinkedHouse:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.changed: list[str] = []
-        """The files of the repository that were changed, in order."""
+        """The changed files of the repository, in order."""
         for name in ROOMS:
             (folder / name).symlink_to(ROOT / name)
         for name in ("pyproject.toml", "CONTRIBUTING.md", "ARCHITECTURE.md"):
@@ -32,12 +32,12 @@ class LinkedHouse:
         file.write_text(text)
 
     def copy(self, *paths: str) -> None:
-        """Files that a program of the copy will write: through a link it would write the original."""
+        """Copy files that a program of the copy will write. Through a link it would write the original."""
         for path in paths:
             self.write(path, (self.folder / path).read_text())
 
     def change(self, path: str, old: str, new: str) -> None:
-        """Replace a text that is there once."""
+        """Replace a text that occurs once."""
         text = (self.folder / path).read_text()
         assert text.count(old) == 1, (path, old)
         self.write(path, text.replace(old, new))

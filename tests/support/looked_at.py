@@ -74,5 +74,5 @@ def disputed(
 
 
 def says(root: bytes) -> Callable[[Keys], Opinion]:
-    """All judges find this root right."""
+    """Let all judges find this root right."""
     return lambda _keys: Answered(root)

@@ -56,7 +56,7 @@ class SetClock(Clock):
 
 
 class Stage:
-    """A node without a network: as Alice, or as one that only follows."""
+    """A node without a network: Alice's, or one that only follows."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Stage:
                 self.loop.feed(ev.Tick())
 
     def hear(self, kind: FrameKind, payload: bytes, peer: str = "peer") -> None:
-        """A message arrives."""
+        """Deliver a message."""
         self.loop._take(Arrived(peer, kind, payload))
 
 

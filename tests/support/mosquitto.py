@@ -46,7 +46,7 @@ class Mosquitto:
 
 @contextlib.contextmanager
 def mosquitto(folder: Path) -> Iterator[Mosquitto]:
-    """A broker that runs."""
+    """Run a broker."""
     if broker.broker_program() is None:
         pytest.skip("Mosquitto is not installed: apt-get install mosquitto")
     running = Mosquitto(folder, one_free_port())

@@ -12,7 +12,7 @@ def chain_of(count: int, **constants: int) -> MarketChain:
 
 
 def until_taken(chain: MarketChain) -> None:
-    """Blocks until slashes that were proven in this era were taken."""
+    """Make blocks until the slashes proven in this era are taken."""
     era = chain.now()[TrustStake].current_era.get()
     while chain.now()[TrustStake].current_era.get() == era:
         chain.block()

@@ -121,7 +121,7 @@ class PlayedNode:
         return new_id
 
     def finalise(self) -> None:
-        """Say that every block is final."""
+        """Finalise every block."""
         self.final = len(self.ids) - 1
         self._send_status()
 

@@ -42,7 +42,7 @@ class Played:
         self.statuses.append((extrinsic_hash, status, block))
 
     def told(self, name: str) -> list[bytes]:
-        """The extrinsics that a peer was sent."""
+        """Return the extrinsics sent to a peer."""
         return [payload for peer, kind, payload in self.transport.sent if (peer, kind) == (name, FrameKind.TX)]
 
     def arrival(self, raw: bytes) -> Arrival:
@@ -50,7 +50,7 @@ class Played:
         return Arrival(raw, None, blake2_256(raw))
 
     async def settled(self) -> None:
-        """Wait until nothing waits to be judged."""
+        """Wait until no extrinsic waits for a check."""
         while self.pool.entrance.arrivals._under_way:
             await trio.sleep(0.001)
 

@@ -94,7 +94,7 @@ class FakeNode:
         self._answering: dict[type[RuntimeApi], RuntimeApi] = {}
 
     def block(self) -> None:
-        """A block with everything that waits and is admissible."""
+        """Make a block with all waiting, admissible calls."""
         calls, self.calls = self.calls, []
         if self.is_late:
             calls, self.waiting = self.waiting, calls
@@ -129,7 +129,7 @@ class FakeNode:
         return self._over_state(LeafDisputesApi)
 
     def _over_state(self, api: type[Api]) -> Api:
-        """The API over the newest state: one for all daemons, which ask the same in each block."""
+        """Return the API over the newest state, shared by all daemons, which ask the same in each block."""
         held = self._answering.get(api)
         if held is None or held.reader is not self.chain.state:
             held = self._answering[api] = api(self.apis, self.chain.state, bytes(32), verify)
@@ -143,7 +143,7 @@ class FakeNode:
         return self._disputed().duties(stash) if LeafDisputes in self.chain.pallets else ()
 
     def dispute(self, unit: bytes) -> LeafDispute | None:
-        """About a batch."""
+        """Return the dispute about a batch."""
         return self._disputed().dispute(unit) if LeafDisputes in self.chain.pallets else None
 
     def courts(self) -> CourtsApi:
@@ -191,7 +191,7 @@ BIDDING = (TaskState.COMMITTING, TaskState.REVEALING)
 
 
 def fake_processor(name: str) -> Hardware:
-    """A machine without a GPU, and another identifier than the one in the chain's genesis."""
+    """Simulate a machine without a GPU, with another identifier than the one in the chain's genesis."""
     return Hardware(CPU_NAME, f"CPU-{name}", DeviceClass.CPU, 0, None)
 
 
@@ -364,7 +364,7 @@ class Miner:
     daemon: Daemon
 
     async def step(self) -> None:
-        """One view, and everything that it started."""
+        """Give it one view, and complete all started work."""
         await self.daemon.step(self.chain.view())
         until_a_program_ends = self.daemon.duty(WorkDuty).selling.telling
         for tasks in (tasks for duty in self.daemon.duties for tasks in duty.running):
@@ -373,7 +373,7 @@ class Miner:
 
 
 def seal_key(keys: Keys) -> SealKey:
-    """The key that a provider of tests opens inputs with."""
+    """Return the key with which a test provider opens inputs."""
     return SealKey.of(keypair(keys))
 
 
@@ -497,7 +497,7 @@ class Village:
         return unit
 
     async def block(self) -> None:
-        """A block, and a step of every provider after it."""
+        """Make a block, with a step of every provider after it."""
         self.node.block()
         for miner in list(self.miners):
             await miner.step()
@@ -508,7 +508,7 @@ class Village:
             await self.block()
 
     async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:
-        """Blocks, and a step of every provider after each, until the unit has ended."""
+        """Make blocks, with a step of every provider after each, until the unit has ended."""
         for _ in range(blocks):
             await self.block()
             if self.unit(unit).unit.ended_at:

@@ -28,7 +28,7 @@ class Operator:
         )
 
     def answer(self, *arguments: str) -> Any:
-        """The JSON of a command that succeeds."""
+        """Return the JSON of a successful command."""
         result = self.run(*arguments)
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)

@@ -32,7 +32,7 @@ def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
 
 
 def offer(chain: TaskChain, *whose: Keys) -> None:
-    """A block in which these offer their first devices."""
+    """Make a block in which these offer their first devices."""
     calls = [TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in whose]
     chain.block(*(signed(keys.provider, call) for keys, call in zip(whose, calls, strict=True)))
 
@@ -44,7 +44,7 @@ def workers(chain: TaskChain) -> list[Keys]:
 
 
 def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Keys]]:
-    """Three replicas that have started."""
+    """Return three started replicas."""
     chain, books = ordered(size, **order)
     offer(chain, *chain.keys[1:7])
     chain.until(TaskState.STARTING)
@@ -72,12 +72,12 @@ def bind(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> None:
 
 
 def open_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT, salt: bytes = SALT) -> Any:
-    """The call that opens it."""
+    """Return the call that opens a commitment."""
     return TrainingMarket.open_result(task=chain.task, place=place, result=a_result(keys, root), salt=salt)
 
 
 def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
-    """All bind themselves, and open."""
+    """Let all commit, and open."""
     places = list(panel(chain.now()))
     for call in (bind_call, open_call):
         each = zip(whose, places, roots, strict=True)
@@ -92,7 +92,7 @@ def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
 
 
 def accepted(chain: TaskChain) -> None:
-    """The customer takes it."""
+    """Let the customer accept."""
     chain.accept()
     chain.until(TaskState.ENDED)
 

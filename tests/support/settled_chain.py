@@ -10,7 +10,7 @@ from simulation.chains.market_chain import GENESIS_HASH, MarketChain, hash_of
 
 @dataclass
 class SettledChain:
-    """The newest state is that of every block."""
+    """A chain whose newest state is that of every block."""
 
     market: MarketChain
 

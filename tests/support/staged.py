@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS_MAX = 120
-"""A scene that hangs fails after this."""
+"""The time limit of a scene."""
 
 Scene = Callable[..., Awaitable[None]]
 

@@ -76,7 +76,7 @@ class KeptBlocks:
 
 
 class _KeptClient(ChainClient):
-    """Such chains put no events into their state."""
+    """A client of chains whose states have no events."""
 
     def __init__(self, kept: KeptBlocks) -> None:
         super().__init__(StateNode(kept.states), Apis(kept.chain.runtime, ()), GENESIS_HASH, "Development")

@@ -17,7 +17,7 @@ PEER, OTHER = b"peer", b"other"
 
 
 class Stage:
-    """A maker of blocks, and another node that gets them through `Sync`."""
+    """A maker of blocks, and another node that receives them through `Sync`."""
 
     def __init__(self, path: Path) -> None:
         self.maker = Maker(path / "maker")
@@ -44,7 +44,7 @@ class Stage:
         return blocks
 
     def announce(self, data: bytes, peer: bytes = PEER) -> None:
-        """A block arrives."""
+        """Deliver a block."""
         self.events += self.sync.on_block(data, peer)
 
     def import_all(self) -> list[ev.Event]:

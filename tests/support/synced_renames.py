@@ -39,7 +39,7 @@ class Renames:
 
 @contextmanager
 def watched_renames() -> Iterator[Renames]:
-    """Note every rename and hard link by `pathlib`, and every sync by `os.fsync`."""
+    """Record every rename and hard link by `pathlib`, and every sync by `os.fsync`."""
     renames = Renames()
     sync = os.fsync
 

@@ -60,17 +60,17 @@ def stating(
 
 
 def at_milestone(chain: TaskChain, number: int, of: int = 0, /, **changed: Any) -> SignedTaskAttestation:
-    """The attestation of a milestone."""
+    """Return the attestation of a milestone."""
     return stating(chain, a_milestone(number), of, **changed)
 
 
 def at_end(chain: TaskChain, of: int = 0, /, **changed: Any) -> SignedTaskAttestation:
-    """The attestation of a result."""
+    """Return the attestation of a result."""
     return stating(chain, a_result(workers(chain)[of]), of, **changed)
 
 
 def in_this_order(*attestations: AnyAttestation) -> Callable[[Bound], None]:
-    """A step: the inherent, as it is."""
+    """Return a step with the inherent as it is."""
 
     def step(bound: Bound) -> None:
         bound.dispatch(Attestations.attach(attestations=attestations), Unsigned())

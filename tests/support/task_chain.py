@@ -53,7 +53,7 @@ SMALL = {
 PRICE = 10 * OGPU
 COLLATERAL = 240 * OGPU
 BOND = PRICE // 20
-"""The customer's, for a slot."""
+"""The customer's bond, for a slot."""
 LOOKS = 30_000 * (2 * (12 + 2) + 20)
 """The prepaid looks of a task of one slot and two auctions."""
 RIGHT, WRONG = b"r" * 32, b"w" * 32
@@ -189,7 +189,7 @@ class TaskChain:
         return self.chain.now()[Devices].can_work(device)
 
     def providers(self) -> list[Keys]:
-        """The providers of all places, in their order."""
+        """Return the providers of all places, in their order."""
         return [self.chain.keys_of(slot.provider) for slot in self.now().slots]
 
     def happened(self, kind: type[Any]) -> list[Any]:
@@ -203,11 +203,11 @@ class TaskChain:
         return self.chain.block(*steps)
 
     def blocks(self, count: int) -> None:
-        """`count` empty blocks."""
+        """Make `count` empty blocks."""
         self.chain.blocks(count)
 
     def blocks_to(self, height: int) -> None:
-        """Empty blocks up to a height."""
+        """Make empty blocks up to a height."""
         self.chain.blocks_to(height)
 
     def submit(self, **changed: Any) -> bytes:
@@ -225,13 +225,13 @@ class TaskChain:
         return TrainingMarket.commit_bid(task=task, device=device, commitment=sealed)
 
     def reveal_call(self, keys: Keys, offer: BidOffer, device: bytes = b"", task: bytes = b"") -> Any:
-        """The call that opens it."""
+        """Return the call that opens a bid."""
         device = device or keys.device
         salt = bid_salt(keys, device)
         return TrainingMarket.reveal_bid(task=task or self.task, device=device, offer=offer, salt=salt)
 
     def auction(self, bids: dict[Keys, BidOffer], *, unopened: tuple[Keys, ...] = ()) -> None:
-        """Commits and reveals, up to the block of the award, or of the end without one."""
+        """Commit and reveal bids, up to the block of the award, or to the end without one."""
         commits = [signed(keys.provider, self.commit_call(keys, offer)) for keys, offer in bids.items()]
         self.chain.block(*commits)
         self.until(TaskState.REVEALING)
@@ -246,7 +246,7 @@ class TaskChain:
         self.chain.block(signed(account, call) if error is None else refused(account, call, error))
 
     def ask(self, call: Any, error: Any = None) -> None:
-        """A block with a call of the customer's."""
+        """Make a block with a call of the customer's."""
         self.do(CUSTOMER, call, error, role="stash")
 
     def accept(self, error: Any = None) -> None:
@@ -311,7 +311,7 @@ class TaskChain:
             self.block()
 
     def until(self, *states: TaskState, blocks: int = 400) -> None:
-        """Empty blocks, until the task is in one of the states."""
+        """Make empty blocks until the task is in one of the states."""
         for _ in range(blocks):
             if self.state() in states:
                 return
@@ -345,7 +345,7 @@ def bid_salt(keys: Keys, device: bytes) -> bytes:
 
 
 def with_offers(keys: list[Keys], *prices: int, **changed: Any) -> dict[Keys, BidOffer]:
-    """Bids of the first of these providers, alike but for their prices."""
+    """Return bids of the first of these providers, equal except for their prices."""
     return {each: replace(an_offer(price), **changed) for each, price in zip(keys, prices, strict=False)}
 
 
@@ -362,7 +362,7 @@ class Books:
         return won + LOOKS if keys is CUSTOMER else won
 
     def changes(self, *whose: Keys) -> list[int]:
-        """The same of each of these."""
+        """Return the changes of each of these."""
         return [self.change(keys) for keys in whose]
 
 
@@ -404,7 +404,7 @@ def work(chain: TaskChain, keys: Keys, *, milestones: int, counted: int | None =
 
 
 def finish_and_accept(chain: TaskChain, keys: Keys) -> None:
-    """The result, and its payment."""
+    """State the result, and pay it."""
     chain.finish(keys)
     chain.until_checked()
     assert chain.state() is TaskState.SUBMITTED

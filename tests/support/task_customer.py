@@ -1,4 +1,4 @@
-"""A user of `ogpu` with tasks, whose files are in the test's folder."""
+"""A user of `ogpu` with tasks and files in the test's folder."""
 
 from __future__ import annotations
 

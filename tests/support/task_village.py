@@ -49,7 +49,7 @@ from task_chain import SMALL as WINDOWS
 from training_requests import SMALL
 
 ASKED = replace(SMALL, steps=12, segment=2)
-"""Six segments of two steps: two for each of three milestones."""
+"""Six segments of two steps: two segments for each of three milestones."""
 MILESTONES = 3
 CPU_MS = 7
 """The claimed duration of each step."""
@@ -176,7 +176,7 @@ class TaskVillage(Village):
         return found
 
     async def pause(self) -> None:
-        """Let others go on."""
+        """Let other tasks run."""
         await asyncio.sleep(0.001)
 
     async def bought(self, *prices: str, until: TaskState | None = None, **order: Any) -> bytes:
@@ -188,7 +188,7 @@ class TaskVillage(Village):
         return task
 
     async def until(self, task_id: bytes, *wanted: TaskState, blocks: int = 120) -> Task:
-        """Blocks until the task is in one of these states."""
+        """Make blocks until the task is in one of these states."""
         for _ in range(blocks):
             if self.task(task_id).state in wanted:
                 return self.task(task_id)
@@ -200,7 +200,7 @@ class TaskVillage(Village):
         return self.miner(self.task(task_id).slots[0].provider)
 
     def ask(self, call: Any) -> None:
-        """A block with a call of the customer's."""
+        """Make a block with a call of the customer's."""
         self.node.chain.block(signed(CUSTOMER.stash, call))
 
     def checkpoint_root(self, task: Task, milestone: Milestone, blob: bytes) -> bytes:
@@ -246,7 +246,7 @@ def an_order(request: bytes, sealed_at: int, slots: int = 1) -> TaskOrder:
 
 
 def undisturbed_root(asked: Any = ASKED) -> bytes:
-    """The root of the whole trace."""
+    """Return the root of the whole trace."""
     run = IntegerTraining(arithmetic("numpy")).begin(REQUEST.encode(asked))
     return trace_root([state_hash(state) for state in states(run)])
 

@@ -29,7 +29,7 @@ SOMETHING = EventNote("computed", ())
 
 @dataclass
 class Teller:
-    """A provider, as the broker hears it."""
+    """A provider, as the broker sees it."""
 
     key: Keypair = field(default_factory=lambda: Keypair.from_seed(Scheme.ED25519, b"p" * 32))
     stash: bytes = STASH
@@ -53,7 +53,7 @@ class Teller:
         return replace(told, **other)  # type: ignore[arg-type]  # by name
 
     def told(self, number: int, note: TelemetryNote = SOMETHING, **other: object) -> tuple[str, bytes]:
-        """Topic and bytes of that."""
+        """Return topic and bytes of a message."""
         message = self.message(number, note, **other)
         topic = TelemetryTopics(self.genesis).of(message.subject, message.channel)
         return topic, sign_message(message, self.genesis, self.key.sign)

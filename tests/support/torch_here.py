@@ -4,7 +4,7 @@ import pytest
 
 
 def skip_without(backend: str) -> None:
-    """The test is skipped where the backend needs PyTorch, or a CUDA device, that is not there."""
+    """Skip the test if the backend needs PyTorch or a CUDA device that is missing."""
     if not backend.startswith("torch-"):
         return
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")

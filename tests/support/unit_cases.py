@@ -36,7 +36,7 @@ Verdict = Answered | Unanswerable
 
 
 def matched(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, Unit, list[Keys]]:
-    """A unit in its race, and its racers in draw order."""
+    """Return a unit in its race, and its racers in draw order."""
     chain.blocks(3)
     (unit_id,) = chain.post(terms(price, racers))
     return unit_id, *wait_for_race(chain, unit_id)
@@ -52,7 +52,7 @@ def post_unit(chain: MarketChain, customer: Keys = CUSTOMER, *, service: int, pr
 
 
 def wait_for_race(chain: MarketChain, unit_id: bytes, after: int = 0) -> tuple[Unit, list[Keys]]:
-    """The unit in the race after that attempt, and its racers in draw order."""
+    """Return the unit in its next race, and its racers in draw order."""
     while chain.unit(unit_id).state is not UnitState.RACING or chain.unit(unit_id).attempt == after:
         assert chain.unit(unit_id).state not in (UnitState.SETTLED, UnitState.REFUNDED), "it is drawn no more"
         chain.block()
@@ -72,7 +72,7 @@ def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -
 
 
 def committed(chain: MarketChain, unit_id: bytes, racers: Iterable[Keys], root: bytes = RIGHT) -> None:
-    """A block in which these commit to a root."""
+    """Make a block in which these commit to a root."""
     unit = chain.unit(unit_id)
     chain.block(*(commit(keys, unit_id, unit, root) for keys in racers))
 
@@ -99,7 +99,7 @@ def judged(chain: MarketChain, unit_id: bytes, opinions: list[Verdict | None]) -
 
 
 def ended(chain: MarketChain, unit_id: bytes) -> Unit:
-    """The unit once no case about it is open any more."""
+    """Return the unit once no case about it is open."""
     while chain.now()[Courts].cases[unit_id] is not None:
         chain.block()
     return chain.unit(unit_id)
@@ -110,7 +110,7 @@ def all_owned(chain: MarketChain) -> dict[bytes, int]:
 
 
 def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
-    """Both racers of a unit decline."""
+    """Let both racers of a unit decline."""
     unit_id, _, racers = matched(chain)
     decline = InferenceMarket.decline(unit=unit_id, attempt=1)
     chain.block(*(signed(racer.provider, decline) for racer in racers))
@@ -127,7 +127,7 @@ TO_THE_DRAW = BEACON_DELAY + 1
 
 
 def racing(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, list[Keys]]:
-    """A unit in its race, and its racers in draw order."""
+    """Return a unit in its race, and its racers in draw order."""
     unit_id, _, drawn = matched(chain, racers, price)
     return unit_id, drawn
 
@@ -172,7 +172,7 @@ DRAW_BLOCKS = 4
 
 
 def one_device(queue: int = 2) -> tuple[MarketChain, Keys]:
-    """A chain on which all but one device are paused."""
+    """Return a chain on which all but one device are paused."""
     chain = MarketChain(named_keys(4), queue=queue)
     chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in chain.validators[1:]))
     chain.blocks(3)
@@ -180,7 +180,7 @@ def one_device(queue: int = 2) -> tuple[MarketChain, Keys]:
 
 
 def ahead(chain: MarketChain, units: int = 3) -> list[bytes]:
-    """Units of one racer in the order in which the device has them."""
+    """Return units of one racer in the order of its device."""
     posted = chain.post(*(terms(OGPU, 1) for _ in range(units)))
     chain.blocks(DRAW_BLOCKS)
     assert all(chain.unit(unit_id).state is UnitState.RACING for unit_id in posted)

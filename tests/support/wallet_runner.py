@@ -62,7 +62,7 @@ def wallet(folder: Path, url: str, *arguments: str, typed: str = "", attended: b
 
 
 def live_spec() -> ChainSpec:
-    """The specification of the played chain as of a live one, without Sudo."""
+    """Return the played chain's specification as that of a live chain, without Sudo."""
     spec = load_spec("dev")
     assert spec.patch is not None
     patch = {name: values for name, values in spec.patch.items() if name != "sudo"}

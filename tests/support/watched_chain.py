@@ -40,7 +40,7 @@ class WatchedChain(MarketChain):
 
 
 class KeptNode:
-    """A client of a node that keeps everything, or nothing before a block."""
+    """A client of a node that keeps every block, or none before a given one."""
 
     def __init__(self, chain: WatchedChain, oldest: int = 0) -> None:
         """Serve this chain."""

@@ -64,7 +64,7 @@ async def connected(url: str, folder: Path) -> VerifiedClient:
 
 
 async def paid_before(node: str, folder: Path) -> SentNotes:
-    """A payment that went through, unknown to its note: the answer was lost, then five blocks came."""
+    """Make a payment without the note of its success: the answer was lost, then five blocks came."""
     async with await connected(node, folder) as client:
         await client.submit(PAY_LESS, BOB)
         notes = SentNotes(folder / "sent", client.genesis_hash)
@@ -106,7 +106,7 @@ def test_b5_a_node_that_hides_an_earlier_payment_is_named_and_nothing_is_paid_ag
 
 
 def test_b5_which_blocks_there_were_is_not_asked_of_the_node(tmp_path: Path) -> None:
-    """Ids by height are its word alone: they come down from a certified header instead, that of birth too."""
+    """Ids by height are only the node's claim. They come from a certified header instead, with that of birth."""
 
     async def asked(node: str) -> None:
         notes = await paid_before(node, tmp_path)

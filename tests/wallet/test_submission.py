@@ -44,7 +44,7 @@ async def fall_silent(direction: str, message: dict[str, Any], wallet_side: Serv
 
 
 async def call_it_invalid(direction: str, message: dict[str, Any], wallet_side: ServerConnection, node: Any) -> bool:
-    """Hand the extrinsic in, and say that it was refused."""
+    """Submit the extrinsic, and claim that it was refused."""
     if direction != "ask" or message.get("method") != SUBMIT:
         return False
     await node.send(json.dumps({**message, "id": 10**6}))
@@ -97,7 +97,7 @@ def test_b2_the_signature_is_none_under_any_key_for_any_message() -> None:
 
 
 def test_b2_a_dry_run_hands_over_nothing_that_can_be_sent(tmp_path: Path) -> None:
-    """Through every command that has `--dry-run`: each extrinsic that the node sees carries no signature."""
+    """Through every command with `--dry-run`: each extrinsic that the node sees carries no signature."""
     commands = (
         ("send", "//Bob", "777"),
         ("delegate", "//Alice", "50"),
@@ -171,7 +171,7 @@ def test_b5_a_node_that_says_invalid_and_sends_it_gains_nothing(tmp_path: Path) 
 def test_b5_a_node_that_misstates_heights_once_makes_nobody_pay_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eras repeat: signed for a height that is 64 too high, the extrinsic is good now, and its note looks too late."""
+    """Eras repeat: signed for a height that is 64 too high, the extrinsic is valid now, and its note looks too late."""
 
     async def two_nodes(node: str) -> None:
         async with await ChainClient.connect(node) as lied_to, await ChainClient.connect(node) as client:
@@ -304,7 +304,7 @@ def test_b5_a_dead_extrinsic_is_signed_anew(tmp_path: Path, monkeypatch: pytest.
 def test_a_program_that_looks_through_the_notes_takes_none_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Programs of one account share the folder: one signs while another looks for its own earlier tries."""
+    """Programs of one account share the folder: one signs while another looks for its own earlier submissions."""
     notes = SentNotes(tmp_path / "sent", bytes(32))
     waiting = Prepared(bytes(40), b"call", ALICE.account, 0, 0, 64, bytes(32))
     with notes.noted(waiting):

@@ -86,7 +86,7 @@ def row(name: str) -> Weight:
 
 @pytest.mark.parametrize("pallet", PALLETS, ids=lambda pallet: pallet.__name__)
 def test_every_call_and_hook_of_a_listed_pallet_was_measured(pallet: type[Pallet]) -> None:
-    """One that was not has no case in `benchmarks/weights`, or the tables are older than it: `make weights WRITE=1`."""
+    """A missing one has no case in `benchmarks/weights`, or the tables are older than it: `make weights WRITE=1`."""
     missing = [name for name in (*calls_of(pallet), *hooks_of(pallet)) if name not in TABLES[file_of(name)].rows]
     assert not missing
 

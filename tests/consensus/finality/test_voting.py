@@ -37,7 +37,7 @@ FORK = block(GENESIS_BLOCK, 9)
 
 
 def forked() -> Topological:
-    """Return a chain with a fork, whose second block is accepted and whose third is preferred."""
+    """Return a chain with a fork. Its second block is accepted and its third is preferred."""
     chain = Topological(BlockTree(GENESIS_BLOCK), full_poll_thresholds(4))
     for facts in (*LONG[1:], FORK):
         chain.insert(facts)

@@ -92,7 +92,7 @@ def test_soft_and_hard_deadline(support: int, at_ms: int, over: bool) -> None:
 
 @pytest.mark.parametrize(("count", "slow"), [(4, 1), (16, 5), (25, 8)])
 def test_slow_answers_of_less_than_a_third_move_no_deadline(count: int, slow: int) -> None:
-    """Each slow one answers a moment before the deadline: of every answer a sample, polls took 1,053,103 s."""
+    """Each slow one answers just before the deadline. If every answer counted as a sample, polls took 1,053,103 s."""
     polls = Polls(DEVNET)
     voters = {bytes([number]): bytes([100 + number]) for number in range(count)}
     now = 0

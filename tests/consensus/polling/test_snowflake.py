@@ -54,7 +54,7 @@ def test_a_small_sample_needs_more_polls_in_a_row(units: int, conditions: tuple[
 
 @pytest.mark.parametrize("units", [3, 4, 5, 10, 19, 21, 64])
 def test_a_sample_of_a_split_network_decides_nothing_by_chance(units: int) -> None:
-    """Each unit is of either half alike: summed over the outcomes of a poll, one by one."""
+    """Each unit is equally likely in either half: summed over the outcomes of a poll, one by one."""
     for alpha, beta in sampled_thresholds(units).conditions:
         passing = [math.comb(units, votes) / 2**units for votes in range(alpha, units + 1)]
         assert sum(passing) ** beta <= 2**-20
@@ -128,7 +128,7 @@ def test_change_of_preference_begins_anew() -> None:
 
 
 def test_a_poll_that_the_other_side_won_interrupts_the_polls_of_the_side_that_lost() -> None:
-    """Below the bit where the other side won, polls of before and after it are not in a row."""
+    """Below the bit that the other side won, polls before and after it are not in a row."""
     near, far, right = identity(0b00000000), identity(0b01000000), identity(0b10000000)
     instance = Snowflake(FOUR, near)
     instance.add(far)

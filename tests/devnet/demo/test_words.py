@@ -20,11 +20,11 @@ from devnet.stage.report import Narrator
 
 
 class StoppedError(Exception):
-    """Enough was seen."""
+    """Ends the run once the test has seen enough."""
 
 
 def sold(stage: Stage) -> None:
-    """A task is submitted twice: each run of the demo buys its own."""
+    """Submit a task twice: each run of the demo buys its own."""
     task_sale.sell(stage, stage.net.folder / "task.yaml")
 
 

@@ -59,7 +59,7 @@ def polls(net: Devnet, name: str) -> list[dict[str, Any]]:
 
 
 def assert_sampled(net: Devnet, name: str) -> None:
-    """Polls of three votes of four validators: some asked fewer than the three others, and some led to acceptance."""
+    """Check polls of three votes of four validators: some asked fewer than three others, and some led to acceptance."""
     shown = polls(net, name)
     assert {(poll["votes"], poll["validators"]) for poll in shown} == {(3, 4)}
     assert all(sum(drawn["votes"] for drawn in poll["drawn"]) == 3 for poll in shown)

@@ -139,7 +139,7 @@ def test_a_damaged_pid_file_means_that_nothing_runs(process: Process) -> None:
 
 
 def test_a_program_finds_these_packages_from_any_folder() -> None:
-    """The path named devnet/ itself after the launcher had become a room: only installed packages were found."""
+    """The path named devnet/ itself after the launcher had become a package, so only installed packages were found."""
     source = Path(processes.source_path()["PYTHONPATH"].split(os.pathsep)[0])
     assert (source / "devnet" / "__init__.py").exists()
     assert (source / "node" / "cli.py").exists()

@@ -70,7 +70,7 @@ def right_of(unit: bytes) -> RightAnswers:
 
 
 async def watched(village: Village, scene: BatchScene) -> BatchFacts:
-    """A batch from its post to the end of its check, as the course follows one on a devnet."""
+    """Follow a batch from its post to the end of its check, as on a devnet."""
     unit = await village.post(REQUESTS, racers=scene.racers, tokens_max=2 * ASKED)
     lazy = [keys.stash for keys in village.node.chain.validators] if scene.are_lazy else []
     facts = BatchFacts(scene, right_of(unit), CheckTrace(unit=unit), frozenset(lazy))
@@ -141,7 +141,7 @@ def changed(facts: BatchFacts, change: Callable[[CheckTrace], Any]) -> list[str]
 
 
 def swap(trace: CheckTrace, kind: type[Any], make: Callable[[Any], Any]) -> None:
-    """Put others in the place of all events of a kind."""
+    """Replace all events of a kind."""
     trace.happened = [(at, make(event) if isinstance(event, kind) else event) for at, event in trace.happened]
 
 
@@ -150,7 +150,7 @@ def drop(trace: CheckTrace, kind: type[Any]) -> None:
 
 
 def again(trace: CheckTrace, kind: type[Any], **changes: Any) -> None:
-    """One more of the first of a kind."""
+    """Repeat the first event of a kind."""
     height, event = trace.all(kind)[0]
     trace.happened.append((height, replace(event, **changes)))
 

@@ -48,7 +48,7 @@ def joins(world: World[SimulatedNode]) -> bool:
 
 @pytest.fixture
 def old_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chains from before headers had to name each boundary."""
+    """Use the rules of chains whose headers did not have to name each boundary."""
     monkeypatch.setattr(Parameters, "reference_max", lambda *_: 2**31)
 
 

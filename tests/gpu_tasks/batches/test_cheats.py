@@ -64,7 +64,7 @@ class TrueBatch:
 
     @property
     def allowed(self) -> int:
-        """Work that the price allows, in millionths of a token that is written."""
+        """Return the allowed work of the price, in millionths of an output token."""
         return self.work(sum(self.tokens_in), sum(self.most))
 
     def work(self, tokens_in: int, tokens_out: int) -> int:
@@ -129,7 +129,7 @@ def all_wrong(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def dearest_wrong(batch: TrueBatch, chance: Random) -> Claim:
-    """The leaf that saves most."""
+    """Return the leaf that saves most."""
     dearest = max(range(batch.size), key=lambda index: work_of(batch, batch.outcomes[index]))
     return not_computed(batch, lies.some_wrong(batch.right, [dearest]))
 
@@ -150,7 +150,7 @@ def padding(batch: TrueBatch, chance: Random) -> Claim:
 
 
 def cut_short(batch: TrueBatch, chance: Random) -> Claim:
-    """Half of each output, and half of the work."""
+    """Compute half of each output, with half of the work."""
     claim = claimed(batch, lies.cut_short(batch.right, chance))
     return replace(claim, computed=batch.work(claim.totals.tokens_in, claim.totals.tokens_out))
 
@@ -194,7 +194,7 @@ def not_computed(batch: TrueBatch, told: ToldBatch) -> Claim:
 
 
 def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: Sequence[int] = ()) -> Claim:
-    """A claim with some outcomes of another kind."""
+    """Return a claim with some outcomes of another kind."""
     return claimed(batch, lies.told_with(batch.right, changed), skipped)
 
 
@@ -374,7 +374,7 @@ def test_fewer_leaves_than_requests_are_refused_by_their_count() -> None:
     data=st.data(),
 )
 def test_no_lie_at_all_earns(limits: list[int], tokens_in: int, share: int, number: int, data: st.DataObject) -> None:
-    """Any false leaves with any claims: at few tokens a request too, where the floor is mostly rounding."""
+    """Any false leaves with any claims, also with few tokens a request, where the floor is mostly rounding."""
     chance = Random(number)
     batch = true_batch(number, len(limits), share, tokens_in, 1, chance)
     batch = replace(batch, most=tuple(limits))
@@ -404,7 +404,7 @@ def worth(cheat: Cheat, batches: list[TrueBatch], rules: Rules) -> Fraction:
 
 
 def early_ends(longest_in: int, share: int) -> list[TrueBatch]:
-    """32 requests, so one leaf is looked at, of 400 tokens that end after a token: most is left to be claimed."""
+    """32 requests, so one leaf is audited, of 400 tokens that end after one: most of it can be claimed falsely."""
     chance = Random("early ends")
     batches = [true_batch(number, 32, share, longest_in, 1, chance) for number in range(100)]
     return [replace(batch, most=(400,) * 32) for batch in batches]

@@ -123,7 +123,7 @@ def test_draws_of_nothing(seed: bytes, unit: bytes, totals: Totals, floor: int) 
 
 @pytest.mark.parametrize("share", [0, 250_000, WHOLE])
 def test_leaves_are_drawn_as_often_as_they_weigh(share: int) -> None:
-    """20,000 seeded draws: no leaf is off by more than four standard deviations of its own frequency."""
+    """20,000 seeded draws: each leaf is within four standard deviations of its expected frequency."""
     leaves = [Leaf(*tokens, bytes(32)) for tokens in [(0, 0), (0, 30), (100, 5), (7, 200), (40, 0)]]
     totals, floor, draws = totals_of(leaves), 10, 20_000
     drawn: Counter[int] = Counter()

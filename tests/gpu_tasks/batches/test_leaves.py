@@ -1,4 +1,4 @@
-"""A leaf names chain, unit, salt, place and outcome; lists of leaves are compared and published."""
+"""A leaf names chain, unit, salt, place and outcome. Lists of leaves are compared and published."""
 
 import pytest
 from hypothesis import given

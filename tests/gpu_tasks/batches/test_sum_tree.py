@@ -1,4 +1,4 @@
-"""One root for the leaves of a batch, their number, order and sums; a path for each leaf that fits no other place."""
+"""One root for the leaves of a batch, their number, order and sums, and a path for each leaf at its place only."""
 
 from dataclasses import replace
 

@@ -15,7 +15,7 @@ BLOB = b"sealed" * 100
 
 
 class Store:
-    """A server that drips a byte now and then, or answers at once."""
+    """A server that sends single bytes slowly, or answers at once."""
 
     def __init__(self, *, drips: bool) -> None:
         self.drips = drips
@@ -127,7 +127,7 @@ async def test_who_drips_leaves_nobody_s_inventory_out(monkeypatch: pytest.Monke
 
 
 def test_why_a_store_cannot_be_reached_is_said_in_words() -> None:
-    """Nothing of Python's way to write a failed connection: `[Connect call failed ('127.0.0.1', 9)]`."""
+    """The message has nothing of Python's form, such as `[Connect call failed ('127.0.0.1', 9)]`."""
 
     async def main() -> str:
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -132,7 +132,7 @@ def test_a_unit_of_few_requests_makes_nobody_fetch_much() -> None:
 
 
 def test_no_byte_more_than_a_unit_may_have_is_fetched() -> None:
-    """Content and the boxes of its readers, to the byte."""
+    """The limit is the content and the boxes of its readers, to the byte."""
     length = 2 * PIECE_BYTES - 1
     named = manifest(length, [address_of(PIECE), address_of(END[:-1])])
     store = Pieces(PIECE, END[:-1], named)

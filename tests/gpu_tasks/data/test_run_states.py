@@ -66,7 +66,7 @@ def milestone(number: int, digests: tuple[bytes, ...] = DIGESTS) -> Milestone:
 
 
 def other_from(index: int) -> tuple[bytes, ...]:
-    """A run that is another one from s(index) on."""
+    """Return a run that differs from s(index) on."""
     return (*DIGESTS[:index], *(state_hash(digest) for digest in DIGESTS[index:]))
 
 

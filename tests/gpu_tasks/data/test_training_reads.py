@@ -20,7 +20,7 @@ Body = Callable[[ChainClient, bytes], Awaitable[None]]
 
 
 def read(folder: Path, planted: PlantedTask, body: Body) -> None:
-    """`body` with a client that proves, and with one that believes its node."""
+    """Run `body` with a client that proves, and with one that trusts its node."""
 
     async def main(url: str) -> None:
         trust = Trust(folder / "keys")

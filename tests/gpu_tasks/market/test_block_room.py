@@ -43,7 +43,7 @@ class Greedy(Pallet, index=99):
     lock: TrustLock
 
     def on_initialize(self) -> Weight:
-        """Takes it all until block 12."""
+        """Use the whole block until block 12."""
         if self.lock.system.number.get() < 12:
             self.context.mandatory_left = 0
         return Weight()

@@ -46,12 +46,12 @@ SYBIL, SECOND = Keys("sybil"), Keys("second sybil")
 DEAR = 40 * OGPU
 """A price whose seat costs 800 oGPU."""
 PATIENCE = 40
-"""Blocks in which a unit is drawn, or never will be."""
+"""Blocks after which a unit is drawn, or never will be."""
 Opinions = Callable[[Keys], Answered | None]
 
 
 def join(chain: MarketChain, keys: Keys, *, service: int, ask: int = 1) -> None:
-    """A block in which a stranger becomes a provider with one device, and offers it."""
+    """Make a block in which a stranger becomes a provider with one device, and offers it."""
     chain.block(*joins(keys, service=service, ask=ask, bond=10 * OGPU))
 
 
@@ -79,7 +79,7 @@ def posted(chain: MarketChain, *, service: int, price: int, racers: int) -> byte
 
 
 def drawn(unit_id: bytes | None) -> bytes:
-    """The unit, where it must race."""
+    """Return the unit, which must race."""
     if unit_id is None:
         raise LookupError("no race")
     return unit_id

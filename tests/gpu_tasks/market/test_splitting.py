@@ -83,7 +83,7 @@ def test_a_race_of_one_gives_nothing_to_who_splits_and_others_do() -> None:
 
 
 def row(owners: int) -> str:
-    """A row of the table in docs/market.md."""
+    """Return a row of the table in docs/market.md."""
     cells = []
     for racers in RACERS:
         whole, split = (float(places_expected(owners, parts, racers)) for parts in (1, PARTS))

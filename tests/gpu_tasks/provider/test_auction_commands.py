@@ -31,7 +31,7 @@ NOTHING = {
 
 @pytest.fixture
 def operator(tmp_path: Path) -> Operator:
-    """Without a node: these commands read and write the base path alone."""
+    """Return an operator without a node. These commands read and write only the base path."""
     return Operator(tmp_path, NOWHERE, "Alice")
 
 

@@ -34,7 +34,7 @@ class Seen:
         return present_notes(self.folder)[f"0x{self.device.hex()}"].state
 
     async def until(self, state: str) -> None:
-        """Wait until it is at this, without a look of the watch's own."""
+        """Wait until the device has this activity, without a look of the watch itself."""
         for _ in range(2_000):
             if self.miner.daemon.parts.workers.times.present()[self.device].state.value == state:
                 return
@@ -56,7 +56,7 @@ async def step(village: Village, blocks: int = 4) -> None:
 
 
 class Slow(FakeExecutor):
-    """Waits until it is let go on."""
+    """Waits for the test's command."""
 
     def __init__(self) -> None:
         super().__init__()

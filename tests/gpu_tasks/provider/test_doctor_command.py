@@ -31,7 +31,7 @@ JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--device-bond"
 
 @pytest.fixture(autouse=True)
 def _one_workload(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of one workload are tried: the start of each costs a second."""
+    """Try workers of one workload only, because each start costs a second."""
     monkeypatch.setattr(doctor, "FORMS", (TrainingForm(),))
 
 
@@ -110,7 +110,7 @@ def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path, monkeypatch: pytest
 
 @pytest.fixture
 def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The played node's blocks are of the first slots of all: a clock that shows them as new."""
+    """Set a clock at which the played node's blocks, of the first slots, look new."""
     monkeypatch.setattr(verified, "system_clock_ms", lambda: 0)
 
 

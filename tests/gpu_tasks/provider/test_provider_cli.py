@@ -172,7 +172,7 @@ def test_telemetry_is_json_lines(tmp_path: Path) -> None:
 
 
 def test_no_line_of_the_log_is_a_command_to_the_terminal() -> None:
-    """B10: a node's error text and a store's answer come into the log as they are."""
+    """B10: a node's error text and a store's answer go into the log."""
     text = "\x1b[2J\x1b]0;owned\x07\u202e\nINFO all is well"
     error = ValueError(text)
     record = logging.LogRecord("x", logging.WARNING, "", 0, "away (%s)", (text,), (ValueError, error, None))
@@ -184,7 +184,7 @@ def test_no_line_of_the_log_is_a_command_to_the_terminal() -> None:
 
 
 def test_a_device_that_works_leaves_room_for_every_column(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two ids of 66 letters in a row left classes, queues and asks no room at all."""
+    """Two ids of 66 letters in a row left no room for classes, queues and asks."""
     row = {
         "device": bytes(32),
         "class": "cpu",

@@ -49,7 +49,7 @@ def alice(tmp_path: Path, url: str) -> Operator:
 
 @pytest.fixture
 def eve(tmp_path: Path) -> Iterator[Operator]:
-    """Has money only, on a chain of her own."""
+    """Return an account with money only, on a separate chain."""
     (tmp_path / "chain").mkdir()
     with chain(tmp_path / "chain") as url:
         yield Operator(tmp_path, url, "Eve")
@@ -220,7 +220,7 @@ def test_a_service_that_there_is_not_is_not_offered(alice: Operator, eve: Operat
 
 
 def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that bind no money were signed untried, and a refusal cost its fee."""
+    """Commands that bind no money were signed without a dry run, and a refusal cost its fee."""
 
     async def refused(*_: object) -> Trial:
         return Trial(refusal="not now")

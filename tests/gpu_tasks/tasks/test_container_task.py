@@ -56,7 +56,7 @@ def read(text: str) -> ContainerFile:
 
 
 def with_run(text: str, line: str) -> str:
-    """The least file with another key of `run`."""
+    """Return the smallest file with another key of `run`."""
     return text.replace("}}\n  market", "}\n  market").replace(f"{DIGEST}}}", f"{DIGEST}, {line}}}")
 
 

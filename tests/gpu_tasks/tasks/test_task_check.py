@@ -145,7 +145,7 @@ def with_nothing_opened() -> TaskChain:
 
 
 def taken_back(state: TaskState) -> TaskChain:
-    """A task with three bids that its customer cancels in a state before its award."""
+    """Return a task with three bids that its customer cancels in a stage before its award."""
     chain = TaskChain()
     chain.submit()
     bids = with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU)

@@ -186,6 +186,6 @@ def test_the_page_names_every_key_with_its_default() -> None:
 
 
 def below_of(field: FieldInfo) -> type[Section] | None:
-    """The section that a key holds, if it holds one."""
+    """Return the section under a key, if there is one."""
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None

@@ -76,7 +76,7 @@ class Ends:
         self.running = [asyncio.create_task(each.run()) for each in (self.customer, self.provider)]
 
     async def say(self, frame: Any) -> None:
-        """A frame as a customer's other program might send it."""
+        """Send a frame as a customer's other program might."""
         await self.pipe.send(self.line.seal(FRAME.encode(frame)))
 
     async def close(self) -> None:

@@ -191,7 +191,7 @@ WatchedInt.__neg__ = _watched("__neg__")  # type: ignore[method-assign]
 
 
 def watched(value: Any) -> Any:
-    """The same with every integer watched."""
+    """Wrap every integer of the value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: watched(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return dataclasses.replace(value, **parts)
@@ -280,7 +280,7 @@ def test_how_many_paths_go_at_once_changes_nothing(paths: int) -> None:
 
 
 def test_the_light_of_a_scene_is_what_it_always_was() -> None:
-    """Golden: a change of one bit of a result is another workload, with another id."""
+    """Golden values: one changed bit is another workload, with another id."""
     light = light_of_all(backend_named("numpy"), SMALL_SCENE)
     told = b"".join(part.to_bytes(8, "little") for pixel in light for part in pixel)
     assert blake2b(told, digest_size=16).hexdigest() == "782c0c3a0988633d544f8edf9452b359"

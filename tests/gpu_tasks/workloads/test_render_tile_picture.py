@@ -55,7 +55,7 @@ PICTURE = RenderedPicture(12, 9, WHOLE.pixels)
 
 
 def spoiled(**change: Any) -> bytes:
-    """The fifth tile, which is that of columns 5 to 9 and rows 4 to 7, with something else in it."""
+    """Change the fifth tile, that of columns 5 to 9 and rows 4 to 7."""
     return OUTPUT.encode(replace(OUTPUT.decode(TILES[4]), **change))
 
 
@@ -157,7 +157,7 @@ def test_the_page_makes_a_picture_of_the_example(tmp_path: Path, monkeypatch: py
 
 
 def test_a_png_file_has_the_pixels() -> None:
-    """Read as the format's specification has it: chunks with their checksums, rows that begin with their filter."""
+    """Parsed by the format's specification: chunks with their checksums, rows that begin with their filter."""
     data, chunks, start = png_of(PICTURE), [], 8
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     while start < len(data):

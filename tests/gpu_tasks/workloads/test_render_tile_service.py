@@ -36,7 +36,7 @@ PIXELS = 63
 
 
 def with_pixels(change: Callable[[bytearray], None]) -> bytes:
-    """The right output with other pixels."""
+    """Return the right output with other pixels."""
     output = OUTPUT.decode(RIGHT)
     pixels = bytearray(output.pixels)
     change(pixels)
@@ -247,7 +247,7 @@ class TowardsZero(NumpyArrays):
 
 
 class Half(NumpyArrays):
-    """Integers of 32 bits."""
+    """Uses integers of 32 bits."""
 
     def put(self, values: Any) -> Any:
         return np.asarray(values).astype(np.int32)

@@ -25,7 +25,7 @@ from torch_here import skip_without
 
 
 class RoundedOperands(NumpyBackend):
-    """Operands keep some bits and the sums all of theirs, as the matrix units of GPUs do where a program lets them."""
+    """Rounds operands and keeps sums exact, as the matrix units of GPUs do in their fast modes."""
 
     kept_bits = 0
 
@@ -51,7 +51,7 @@ class Bfloat16Operands(RoundedOperands):
 
 
 class Bfloat16Products(NumpyBackend):
-    """Sums that keep 8 bits."""
+    """Keeps 8 bits of each sum."""
 
     def product(self, left: Array, right: Array) -> Array:
         sums = super().product(left, right).astype(np.float32)
@@ -59,7 +59,7 @@ class Bfloat16Products(NumpyBackend):
 
 
 class HalfSums(NumpyBackend):
-    """Sums in float16, as some accelerators keep them."""
+    """Sums in float16, as some accelerators do."""
 
     def product(self, left: Array, right: Array) -> Array:
         sums = super().product(left, right)
@@ -67,7 +67,7 @@ class HalfSums(NumpyBackend):
 
 
 class LostLastBit(NumpyBackend):
-    """The largest sums rounded to even, as one bit too few in the mantissa would do."""
+    """Rounds the largest sums to even, as a mantissa with one bit too few would."""
 
     def product(self, left: Array, right: Array) -> Array:
         sums = super().product(left, right)
@@ -75,14 +75,14 @@ class LostLastBit(NumpyBackend):
 
 
 class FloatRoot(NumpyBackend):
-    """A root in float32 without correction."""
+    """Takes roots in float32 without correction."""
 
     def root(self, squares: Array) -> Array:
         return np.sqrt(squares.astype(np.float32)).astype(np.int64)
 
 
 class WrappedClamp(Reference):
-    """Conversion to 8 bits that wraps round where it should saturate."""
+    """Wraps round in the conversion to 8 bits instead of saturating."""
 
     def clamp(self, values: Array, low: int, high: int) -> Array:
         return values.astype(np.int8).astype(np.int64) if high == 127 else super().clamp(values, low, high)

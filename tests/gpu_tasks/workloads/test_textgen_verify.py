@@ -59,7 +59,7 @@ def test_another_seed_model_or_prompt_is_found() -> None:
     data=st.data(),
 )
 def test_what_is_generated_is_valid(prompt: bytes, temperature: int, seed: bytes, data: st.DataObject) -> None:
-    """Short prompts, full contexts, and texts that the model ends by itself alike."""
+    """Short prompts, full contexts, and texts that the model ends by itself."""
     length = data.draw(st.integers(1, SMALL.context - len(prompt)))
     request = CompletionRequest(prompt, length, temperature, seed)
     assert verify_output(MODEL, request, generate(MODEL, request)).valid

@@ -72,7 +72,7 @@ ROOT = trace_root(DIGESTS)
 
 
 def liar(run: CountingRun, wrong: int) -> list[bytes]:
-    """The states of a run in which one bit of the number at a boundary was flipped, and all went on from there."""
+    """Return the states of a run that continues from one flipped bit at a boundary."""
     honest = list(states(run))
     bad = honest[wrong][:4] + bytes([honest[wrong][4] ^ 1]) + honest[wrong][5:]
     return [*honest[:wrong], *states(run, bad)]

@@ -29,7 +29,7 @@ def torch_on(backend: str) -> ExactArithmetic:
 
 
 def extreme(asked: TrainingRequest, number: int) -> MovingWeights:
-    """Weights and momenta at their limits, their signs drawn."""
+    """Return weights and momenta at their limits, with random signs."""
     draw = np.random.default_rng(number)
     start = [np.asarray(w) for w in decode(asked, TrainingRun(IntegerArithmetic(), asked).initial_state()).weights]
 

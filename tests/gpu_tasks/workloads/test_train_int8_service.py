@@ -214,7 +214,7 @@ class SinglePrecision(FloatArithmetic):
 
 
 class LostLastBits(FloatArithmetic):
-    """A float64 put together from fewer bits, as some accelerators have it: right up to 2**40."""
+    """A float64 built from fewer bits, as on some accelerators: exact up to 2**40."""
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         sums = super().product(left, right)
@@ -222,7 +222,7 @@ class LostLastBits(FloatArithmetic):
 
 
 class Truncating(FloatArithmetic):
-    """Rounds towards nothing where the specification rounds down."""
+    """Rounds towards zero where the specification rounds down."""
 
     def put(self, values: Integers) -> Tensor:
         return super().put(values).view(TruncatedShifts)

@@ -43,7 +43,7 @@ def village_with(form: WorkloadForm, folder: Path) -> Village:
 
 
 async def sell(village: Village, form: WorkloadForm) -> None:
-    """Service 1 is of this workload, offered by the liar and one other."""
+    """Create service 1 for this workload, offered by the liar and one other."""
     chain = village.node.chain
     known = (await village.miners[0].chain.service(0)).terms
     terms = replace(known, workload=form.workload_id, model=form.model_id, name=form.name.encode())

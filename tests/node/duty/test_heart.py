@@ -57,7 +57,7 @@ class Stage:
         self.heart = Heart(played, self.pool, held, self.clock)  # type: ignore[arg-type]
 
     def final(self, height: int, *, seconds_late: int = 1) -> None:
-        """A block becomes final, so long after its slot."""
+        """Finalise a block, some time after its slot."""
         slot = 1_000_000 + height
         self.clock.set_ms = (slot + seconds_late) * self.chain.parameters.slot_ms
         facts = SimpleNamespace(height=height, slot=slot, id=height.to_bytes(32, "big"))
@@ -127,7 +127,7 @@ def test_a_refusal_is_no_reason_to_stop(stage: Stage) -> None:
 
 
 def test_on_a_chain_of_its_own_it_need_not_beat(tmp_path: Path) -> None:
-    """Alice is an author: the chain has heard her."""
+    """Alice is an author, so the chain already has her sign of life."""
     maker = Maker(tmp_path)
     block = maker.make()
     maker.chain.finalise((block.facts.id,), maker.certify(block))

@@ -277,7 +277,7 @@ def test_an_empty_database_may_be_of_a_chain_that_has_begun_so_the_option_listen
 
 
 def test_with_an_empty_database_the_chains_age_says_whether_a_key_may_have_signed(tmp_path: Path) -> None:
-    """A validator of the genesis on a new machine, without its sign-states: block 0 is all that it knows."""
+    """A validator of the genesis on a new machine, without its sign-states, which knows only block 0."""
     paths, chain = Paths(tmp_path, "dev"), open_at(tmp_path)
     settings = config(tmp_path, account="Alice")
     with pytest.raises(BadInputError, match=r"has begun \(it is at block 0 here\)"):
@@ -368,7 +368,7 @@ def test_behind_the_tip_none_is_begun(tmp_path: Path) -> None:
 
 
 def test_a_key_that_turns_out_to_sit_signs_nothing_without_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Its owner registered it elsewhere while this node was reading the chain."""
+    """Its owner registered it elsewhere while this node was syncing."""
     chain, paths = begun(tmp_path / "maker").chain, Paths(tmp_path / "new", "dev")
     watch, keys = watched(chain, paths, "Bob")
     keys.sessions = {KEY: next(iter(keys.sessions.values()))}
@@ -384,7 +384,7 @@ def test_a_key_that_turns_out_to_sit_signs_nothing_without_it(tmp_path: Path, ca
 
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_a_key_that_is_elected_is_in_use_before_it_sits(epoch: int) -> None:
-    """Its other machine may sign headers of the next epoch already."""
+    """Its other machine may already sign headers of the next epoch."""
     market = MarketChain(named_keys(4), [NEW], epoch_blocks=6)
     market.block(
         signed(NEW.stash, TrustStake.bond(value=BOND)), signed(NEW.stash, validates(NEW)),

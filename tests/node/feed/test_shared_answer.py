@@ -14,7 +14,7 @@ PAUSE_SECONDS = 0.02
 
 
 class Asked:
-    """Questions that went out, each answered by its number when it may be."""
+    """Sent questions, each answered by its number at the test's command."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -23,7 +23,7 @@ class Asked:
         self.fails = False
 
     async def __call__(self) -> int:
-        """One question."""
+        """Send one question."""
         self.times.append(asyncio.get_running_loop().time())
         number = len(self.times)
         self.under_way += 1

@@ -98,7 +98,7 @@ def test_what_breaks_a_rule_is_invalid_and_changes_nothing(maker: Maker, tmp_pat
     header = good.header
 
     def sealed(**changes: Any) -> Block:
-        """The same block with a changed header, sealed again: by a validator that cheats."""
+        """Return the same block with a changed header, sealed again, as by a cheating validator."""
         file = maker.key.file
         assert file is not None
         file.state = replace(file.state, header=type(file.state.header)(0, bytes(32)))

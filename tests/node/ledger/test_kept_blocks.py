@@ -39,7 +39,7 @@ def test_the_certificate_is_that_of_the_newest_of_the_blocks_it_makes_final(make
 
 
 def heights_read(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The heights of the final blocks that are read from now on."""
+    """Record the heights of the final blocks that are read from here on."""
     read: list[int] = []
     final_block = chain._final_block
 

@@ -44,7 +44,7 @@ def started(path: Path, spec: ChainSpec = SPEC) -> bytes:
 
 
 def richer(spec: ChainSpec) -> ChainSpec:
-    """The same with one grain moved from one account to another."""
+    """Return the same specification with one grain moved between two accounts."""
     patch = {**(spec.patch or {})}
     first, second, *others = patch["balances"]["balances"]
     moved = [[first[0], first[1] - 1], [second[0], second[1] + 1], *others]

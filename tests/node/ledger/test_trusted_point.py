@@ -24,7 +24,7 @@ OTHER = b"o" * 32
 
 @pytest.fixture(scope="module")
 def maker(tmp_path_factory: pytest.TempPathFactory) -> Maker:
-    """Three final blocks, and two more on them that are not."""
+    """Return three final blocks, and two more on them that are not final."""
     maker = Maker(tmp_path_factory.mktemp("maker"))
     for _ in range(FINAL):
         block = maker.make()

@@ -24,7 +24,7 @@ OUTCOMES = ("passed", "unlooked", "refuted", "withheld")
 
 
 class Watching:
-    """The figures of a node that has been up since a block, and hears of every final one."""
+    """The figures of a node that started at some block and sees every later final one."""
 
     def __init__(self, chain: WatchedChain, since: int) -> None:
         self.metrics = Metrics("test", "node", "0", is_validator=False)

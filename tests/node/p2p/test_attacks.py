@@ -41,7 +41,7 @@ def yamux_frame(kind: int, flags: int, stream: int, data: bytes = b"") -> bytes:
 
 
 async def is_alive(node: Libp2pTransport, number: int = 99) -> bool:
-    """An honest peer connects, is heard, and leaves."""
+    """Check that an honest peer can connect, exchange, and leave."""
     connection, _ = await handshaker(number).dial(await socket_to(node), node.peer_id)
     await connection.send(encode_frame([(FrameKind.VOTE, b"alive")]))
     message = await node.inbound.receive()

@@ -125,7 +125,7 @@ def test_any_script_ends_in_a_known_way(pieces: list[bytes], initiator: bool) ->
 
 
 def test_an_honest_script_is_understood() -> None:
-    """The property above would also hold for a connection that refuses everything."""
+    """A connection that refuses everything would also satisfy the property above."""
 
     async def listen() -> list[bytes]:
         opening = struct.pack(">BBHII", 0, 1, 1, 1, 0)
@@ -215,7 +215,7 @@ async def test_what_records_take_of_the_core_is_bounded_by_time_and_so_is_one_tu
 async def test_r1_an_address_costs_no_more_with_many_connections(
     autojump_clock: trio.testing.MockClock, reading: CountedReading, connections: int
 ) -> None:
-    """Each had a share of its own: 64 took four times the core of this node."""
+    """Each connection had a share of its own, so 64 took four times the core of this node."""
     with trio.move_on_after(20.0):
         async with trio.open_nursery() as nursery:
             for number in range(connections):
@@ -228,7 +228,7 @@ async def test_r1_an_address_costs_no_more_with_many_connections(
 async def test_r1_who_connects_anew_brings_no_new_share(
     autojump_clock: trio.testing.MockClock, reading: CountedReading
 ) -> None:
-    """Twice a second is allowed for an address (`connects_per_second`), and each connection began with a burst."""
+    """An address may connect twice a second (`connects_per_second`), and each connection began with a burst."""
     for number in range(40):
         with trio.move_on_after(0.5):
             await peer_at(FullRecords(), reading.accounts, peer=f"name{number}").receive()

@@ -20,7 +20,7 @@ class Machine:
         self.time = CoreTime(lambda: self.cpu, lambda: self.wall)
 
     def work(self, cpu: float) -> None:
-        """Use so much CPU, which takes longer where the process gets less than the core."""
+        """Use some CPU time, which takes longer where the process gets less than the core."""
         self.cpu += cpu
         self.wall += cpu / self.part
 
@@ -40,7 +40,7 @@ def test_it_goes_on_with_the_cpu_that_the_process_gets_and_with_its_rests() -> N
 
 
 def test_a_look_at_events_without_waiting_is_no_rest() -> None:
-    """The process may be put aside in it for as long as others use the core."""
+    """The process may be suspended in it for as long as others use the core."""
     machine = Machine(part=0.25)
     machine.time.before_io_wait(0.0)
     machine.wall += 5.0

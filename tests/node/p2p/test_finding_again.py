@@ -58,7 +58,7 @@ async def test_m3_addresses_that_led_to_peers_are_kept_and_lead_there_again_with
 
 
 async def test_m3_a_liar_does_not_keep_a_healed_network_apart() -> None:
-    """Two peers that reached each other are named at dead addresses by a third, then lose each other."""
+    """A third node names two connected peers at dead addresses. Then they lose each other."""
     kept: list[list[Address]] = []
     async with running() as nursery:
         boot = transport(1)

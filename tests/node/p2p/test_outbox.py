@@ -12,7 +12,7 @@ PLENTY = 1e12
 
 
 def outbox(rate: float = PLENTY, messages: float = PLENTY) -> Outbox:
-    """`rate` bytes and `messages` of gossip and sync a second, and at once."""
+    """Return a queue with `rate` bytes and `messages` of gossip and sync, each second and at once."""
     limits = (rate / BULK_SHARE, rate / BULK_SHARE, messages / BULK_SHARE, messages / BULK_SHARE)
     return Outbox(RateLimits(*limits), now=0.0)
 

@@ -99,7 +99,7 @@ def test_addresses_are_remembered_up_to_a_number() -> None:
 
 
 def test_who_is_heard_is_not_forgotten_for_those_who_come_after_it() -> None:
-    """Else a flood from one address is forgiven its debt by 4,096 others, one record each."""
+    """Otherwise a flood from one address would lose its debt through 4,096 others with one record each."""
     known = reading()
     known.spend("203.0.113.7", "name", 2 * READING_BURST_SECONDS, 0.0)
     for number in range(MAX_ACCOUNTS):

@@ -44,7 +44,7 @@ ENCODE = encode_attestation
 
 
 class Stage:
-    """A race in which everybody has committed, and a pool."""
+    """A race in which every racer has committed, and a pool."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.market = MarketChain(named_keys(4))
@@ -70,7 +70,7 @@ class Stage:
         return attestation(racer, self.unit_id, self.unit, ROOT, **changed)
 
     def build(self) -> list[Any]:
-        """The inherents of the next block, which is then made with them."""
+        """Make the next block, and return its inherents."""
         calls: list[Any] = []
 
         def attach(bound: Bound) -> None:

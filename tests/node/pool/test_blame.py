@@ -37,14 +37,14 @@ class PlayedExaminer:
         raise PoolRefusalError(*self._refusal)
 
     def enter(self, checked: Vetted, *, is_signed: bool) -> None:
-        """Take nothing."""
+        """Do nothing."""
         del checked
         assert not is_signed
         raise PoolRefusalError(*self._refusal)
 
 
 class PlayedVerifier:
-    """No signature is good."""
+    """Rejects every signature."""
 
     def begin(self, claims: Sequence[Claim]) -> Verdicts:
         """Begin at once."""

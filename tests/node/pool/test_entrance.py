@@ -51,7 +51,7 @@ def maker(tmp_path: Path) -> Maker:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The lengths of calls that were decoded."""
+    """Record the lengths of the decoded calls."""
     lengths: list[int] = []
     decode = Envelope.decode
 
@@ -70,7 +70,7 @@ def forged(raw: bytes) -> bytes:
 
 
 def signed_bytes(maker: Maker, call_bytes: bytes, nonce: int = 0) -> bytes:
-    """Alice's signature over whatever is in the place of a call."""
+    """Return Alice's signature over any bytes in the place of a call."""
     seed = dev_accounts.key_seed("Alice", dev_accounts.PROVIDER)
     public, secret = signatures.keypair_from_seed(Scheme.ED25519, seed)
     runtime, extra = maker.chain.runtime, Extra(nonce=nonce)
@@ -313,7 +313,7 @@ async def test_refused_extrinsics_however_many_end_no_ban_of_a_signer(maker: Mak
 async def test_who_hands_in_what_somebody_else_signed_has_nobody_banned(
     maker: Maker, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The signature is valid, whoever sends it. The signer was banned for two minutes on every connection."""
+    """The signature is valid for any sender. The signer was banned for two minutes on every connection."""
     async with running(maker) as played:
         monkeypatch.setattr(transaction_queue, "READY_LIMIT", 1)
         await played.pool.submit(maker.transfer(PAY, 0, tip=100))

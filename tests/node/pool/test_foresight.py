@@ -46,7 +46,7 @@ def maker(tmp_path: Path) -> Maker:
 
 
 def proven(maker: Maker, *raws: bytes) -> tuple[ProvenBlock, bytes]:
-    """A block with these extrinsics that the maker made and another node has not seen."""
+    """Return a block with these extrinsics that another node has not seen."""
     executed = maker.make(None, *raws)
     return read_body(read_waiting(as_bytes(executed), b"peer")), executed.facts.id
 

@@ -299,7 +299,7 @@ def forged(beat: Heartbeat, number: int) -> Heartbeat:
 
 
 def counting_checks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, ...]]:
-    """The signatures that the pool checks from here on."""
+    """Record the signatures that the pool checks from here on."""
     checks: list[tuple[bytes, ...]] = []
 
     def counted(*claim: bytes) -> bool:
@@ -314,7 +314,7 @@ def counting_checks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, ...]]:
 def test_a_peer_that_forges_is_blamed_until_it_is_banned_and_few_signatures_are_checked(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, *, is_heard_already: bool
 ) -> None:
-    """Also in the name of a candidate that was heard in this epoch: that excuses an honest peer alone."""
+    """Also in the name of a candidate with a sign of life in this epoch, which excuses only an honest peer."""
     stash = stage.market.validators[0] if is_heard_already else NEW[0]
     checks = counting_checks(monkeypatch)
     for number in range(100):

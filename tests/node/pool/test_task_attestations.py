@@ -135,7 +135,7 @@ def test_what_can_never_be_attached_is_refused_and_takes_no_place(stage: Stage) 
 
 
 def test_of_a_slot_two_milestones_and_a_result_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot has 64 steps: 64 devices of a stranger's would fill the pool, and be tried for each block."""
+    """A slot has 64 steps. A stranger's 64 devices would fill the pool, and cost time in each block."""
     stage = Stage(monkeypatch, milestones=64)
     for number in range(1, 64):
         early = at_milestone(stage.tasks, number)

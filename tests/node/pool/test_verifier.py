@@ -117,6 +117,6 @@ async def test_what_is_known_is_no_workers_affair() -> None:
 
 
 def children() -> list[int]:
-    """This process's workers, among whatever else earlier tests have left it to look after."""
+    """Return this process's workers, apart from other children of earlier tests."""
     found = [int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
     return [pid for pid in found if verify_worker.__name__ in Path(f"/proc/{pid}/cmdline").read_text()]

@@ -4,13 +4,13 @@ from node.rpc.held_bytes import HeldBytes
 
 
 class PlayedClient:
-    """It may be dropped."""
+    """A client that the server may drop."""
 
     def __init__(self) -> None:
         self.is_dropped = False
 
     def drop(self) -> None:
-        """Note it."""
+        """Record the drop."""
         self.is_dropped = True
 
 

@@ -37,7 +37,7 @@ def new_server() -> Server:
 
 
 def test_nothing_is_left_of_a_client_that_was_cut_off() -> None:
-    """Its heartbeat was to be sent half a minute later, and kept all that had come: 260 MB of 400 such clients."""
+    """Its heartbeat was due half a minute later, and kept all its input: 260 MB of 400 such clients."""
 
     async def scenario() -> None:
         server = new_server()

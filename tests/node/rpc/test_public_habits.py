@@ -99,7 +99,7 @@ def test_a_state_that_is_gone_is_told_from_one_that_never_was(
 
 
 def test_the_version_of_an_old_block_is_known_though_its_state_is_gone(tmp_path: Path) -> None:
-    """polkadot.js asks for it before it decodes a block: without an answer it reads no old block."""
+    """polkadot.js asks for it before it decodes a block. Without an answer it reads no old block."""
 
     async def body(node: PlayedNode, rpc: RpcConnection, _client: ChainClient) -> None:
         old = Header(bytes(32), 1, bytes(32), bytes(32), ())

@@ -32,7 +32,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_calls_inside_calls_that_nobody_could_sign_are_not_decoded(decoded: list[int]) -> None:
-    """Without a signature they were taken for an inherent, which may be four times as long: a second for one POST."""
+    """Unsigned, they passed for an inherent, which may be four times as long: a second for one POST."""
     batch = Utility.batch(calls=(System.remark(remark=b""),) * BATCHED_CALLS_MAX)
     raw = encode_bare(CALLS.runtime, Utility.batch(calls=(batch,) * 50))
     assert len(raw) > SIGNED_LENGTH_MAX_BYTES

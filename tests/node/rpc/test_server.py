@@ -490,7 +490,7 @@ def test_a_node_is_ready_with_its_peers_and_its_blocks(health: dict[str, Any], s
     class Healthy:
         @method("system_health")
         def system_health(self) -> dict[str, Any]:
-            """The case."""
+            """Return the system's health."""
             return health
 
     async def main() -> None:

@@ -31,7 +31,7 @@ class KilledError(BaseException):
 
 @pytest.fixture(scope="module")
 def maker(tmp_path_factory: pytest.TempPathFactory) -> ElectingMaker:
-    """Five epochs: Ferdie is never there, and Eve no more from epoch 2 on."""
+    """Return a maker with five epochs. Ferdie is never online, and Eve only before epoch 2."""
     maker = ElectingMaker(tmp_path_factory.mktemp("maker"))
     blocks = maker.chain.parameters.epoch_blocks
     for number in range(EPOCHS * blocks):
@@ -65,7 +65,7 @@ class Joining:
         return len(self.transport.sent) > before
 
     def catch_up(self, height: int) -> None:
-        """Its own blocks become final up to a height, one by one."""
+        """Finalise its own blocks up to a height, one by one."""
         while self.chain.final.facts.height < height:
             number = self.chain.final.facts.height + 1
             stored = self.served.stored(self.served.storage.id_at(number) or b"")

@@ -122,7 +122,7 @@ def test_a_wrong_body_that_is_seen_ahead_bans(stage: Stage) -> None:
 
 
 class Late:
-    """Verdicts that a worker has not given."""
+    """Verdicts that a worker has not given yet."""
 
     missing = 1
 
@@ -153,7 +153,7 @@ def test_a_block_is_put_off_while_a_worker_is_at_it_but_not_for_ever(
 def test_behind_a_block_with_a_forged_signature_nothing_is_imported_and_its_peer_pays(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a worker found about later blocks: each needs the one before, and a wrong verdict is checked again."""
+    """Each block needs the one before, and a wrong verdict is checked again, for any early finding."""
     maker = stage.maker
     good = maker.transfer(PAY, 0)
     before = maker.make(None, good)

@@ -16,11 +16,11 @@ from node.sync.waiting_blocks import Room
 
 BLOCKS = 40
 ROOM = 8
-"""Blocks that may wait here: the chain is several times as long."""
+"""The most blocks that may wait here. The chain is several times as long."""
 
 
 class Beside:
-    """A node that only follows, and its peers, carried by the test second by second."""
+    """A node that only follows, and its peers. The test carries their messages, second by second."""
 
     def __init__(self, folder: Path) -> None:
         self.maker = Maker(folder / "maker")
@@ -55,7 +55,7 @@ class Beside:
                 stage.hear(FrameKind.BLOCKS, encode_answer(blocks), peer)
 
     def execute(self) -> None:
-        """Everything that waits."""
+        """Execute all waiting blocks."""
         while self.stage.sync.has_work:
             self.stage.loop._import_next()
 

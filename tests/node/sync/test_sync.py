@@ -101,7 +101,7 @@ ONE_BYTE = encode_compact(1) + b"x"
 
 
 def heavy(header: Header, count: int = 49_000) -> bytes:
-    """A block of many tiny extrinsics: little to send, a quarter of a second to decode and commit to."""
+    """Return a block of many tiny extrinsics: few bytes, but a quarter of a second to decode and commit to."""
     return HEADER.encode(header) + encode_compact(count) + ONE_BYTE * count
 
 

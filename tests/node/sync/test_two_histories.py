@@ -56,7 +56,7 @@ def followed(joiner: Joiner, sets: list[tuple[str, ...]]) -> None:
 
 
 def catch_up(joiner: Joiner, maker: Maker, height: int) -> None:
-    """Its own blocks become final up to a height."""
+    """Finalise its own blocks up to a height."""
     chain = joiner.chain
     while chain.final.facts.height < height:
         stored = maker.chain.stored(maker.chain.storage.id_at(chain.final.facts.height + 1) or b"")

@@ -98,7 +98,7 @@ def test_a_second_output_by_a_torsion_component_is_refused(torsion: curve.Point)
 
 
 def test_an_honest_proof_made_by_the_oracle_is_accepted() -> None:
-    """The same steps without torsion verify, so the attack above fails for no other reason."""
+    """The same steps without torsion verify, so the attack above fails only because of it."""
     secret, nonce = 8 * 12345 % curve.L, 99
     assert curve.BASE is not None
     key = curve.encode(curve.multiply(secret, curve.BASE))

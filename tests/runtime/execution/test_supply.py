@@ -53,7 +53,7 @@ def test_the_rule_is_part_of_every_block() -> None:
 
 
 class CountingState(Memory):
-    """A state that counts how often it is asked for a value or a list."""
+    """A state that counts its reads of values and lists."""
 
     asked = 0
 

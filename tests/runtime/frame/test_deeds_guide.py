@@ -27,7 +27,7 @@ def deeds(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 
 @pytest.fixture
 def chain(deeds: ModuleType) -> SmallChain:
-    """Bob holds a deed of Alice's for the thing."""
+    """Return a chain on which Bob holds a deed of Alice's for the thing."""
     chain = SmallChain(runtime_of(deeds.Deeds))
     assert made(chain, ALICE, deeds.Deeds.give(steward=BOB.account, thing=THING, rank=RANK)) is None
     return chain
@@ -82,6 +82,6 @@ def test_a_state_of_a_newer_program_stops_the_chain(deeds: ModuleType, chain: Sm
 
 
 def without(chain: SmallChain, *keys: bytes) -> None:
-    """Take storage away, as if no program had written it."""
+    """Remove storage, as if no program had written it."""
     chain.state = chain.state.updated(dict.fromkeys(keys))
     chain.trie = Trie(chain.state.values)

@@ -1,4 +1,4 @@
-"""One name, one thing: the real chain's metadata has no two types under one path that clients could confuse."""
+"""The real chain's metadata has no two types under one path that clients could confuse."""
 
 from collections import defaultdict
 
@@ -16,7 +16,7 @@ TYPES = {
 
 
 def named(types: tuple[TypeEntry, ...]) -> dict[str, list[TypeEntry]]:
-    """The types with a path, by it."""
+    """Return the types with a path, by path."""
     by_path = defaultdict(list)
     for entry in types:
         if entry.path:
@@ -25,7 +25,7 @@ def named(types: tuple[TypeEntry, ...]) -> dict[str, list[TypeEntry]]:
 
 
 def confusable(types: tuple[TypeEntry, ...]) -> list[str]:
-    """Paths of two types with equal parameters: polkadot-js takes them for one."""
+    """Return the paths of two types with equal parameters, which polkadot-js takes for one."""
     return [path for path, entries in named(types).items() if len({entry.params for entry in entries}) != len(entries)]
 
 

@@ -70,7 +70,7 @@ def check_sums(bound: Bound) -> None:
 
 
 def callables(*verbs: Callable[[], None]) -> tuple[Callable[[], None], ...]:
-    """The same, typed."""
+    """Return the same, typed."""
     return verbs
 
 
@@ -270,7 +270,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
 
     @rule(who=st.sampled_from(PEOPLE), hold=st.sampled_from(CASES), shares=SHARES)
     def pay(self, who: bytes, hold: Hold, shares: list[tuple[bytes | None, int]]) -> None:
-        """Pay shares of a case, if it holds so much."""
+        """Pay shares of a case, if it has the money."""
         amount = sum(share for _, share in shares)
         expected = amount <= self.table[who, hold]
         assert self.attempt("pay_held", who, hold, shares) == expected
@@ -291,7 +291,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
 
     @rule(source=st.sampled_from(PEOPLE), amount=st.integers(0, 700))
     def transfer(self, source: bytes, amount: int) -> None:
-        """Free grains go about meanwhile."""
+        """Transfer free grains between the other steps."""
         self.attempt("transfer", source, ALICE if source == BOB else BOB, amount)
 
     @invariant()

@@ -34,7 +34,7 @@ def chain_of(count: int = 5) -> MarketChain:
 
 
 def changes(owner: Keys, name: str, stash: bytes | None = None) -> object:
-    """The call by which `owner` takes the keys of another name, proved for a stash."""
+    """Return the call by which `owner` registers the keys of another name, proved for a stash."""
     other = Keys(name)
     return Session.set_keys(other.node_keys(), other.proof(GENESIS_HASH, owner.stash if stash is None else stash))
 

@@ -20,7 +20,7 @@ def root(contents: dict[bytes, bytes]) -> bytes:
 
 
 def node(pairs: list[tuple[str, bytes]]) -> bytes:
-    """The encoding of the node above these pairs of nibbles and values."""
+    """Return the encoding of the node above these pairs of nibbles and values."""
     first, last = pairs[0][0], pairs[-1][0]
     shared = 0
     while shared < min(len(first), len(last)) and first[shared] == last[shared]:

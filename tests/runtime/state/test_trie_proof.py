@@ -63,7 +63,7 @@ def test_a_proof_of_one_key_has_no_node_to_spare(pairs: dict[bytes, bytes], key:
 @given(contents, keys, st.data())
 @settings(max_examples=2 * settings().max_examples)
 def test_a_changed_node_proves_nothing_false(pairs: dict[bytes, bytes], key: bytes, data: st.DataObject) -> None:
-    """However the nodes are changed, the answer is the true one or a refusal."""
+    """For any change of the nodes, the answer is the true one or a refusal."""
     trie = Trie(pairs)
     proof = trie.prove([key])
     index = data.draw(st.integers(0, len(proof) - 1))

@@ -162,7 +162,7 @@ def plain_values(form: ArgumentForm) -> st.SearchStrategy[Any]:
 
 
 def values(form: ArgumentForm, depth: int) -> st.SearchStrategy[Any]:
-    """Values for an argument of a call that is the `depth`-th of those around it."""
+    """Yield values for an argument of a call at nesting `depth`."""
     match form:
         case OptionalForm(of):
             return st.none() | values(of, depth)

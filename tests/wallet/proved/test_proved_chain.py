@@ -177,7 +177,7 @@ async def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, mo
 async def test_a_history_without_a_block_that_was_final_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that lags shows a lower block of an earlier slot."""
+    """A slow node shows a lower block of an earlier slot."""
 
     async with with_node(tmp_path) as (node, liar):
         for _ in range(4):
@@ -324,7 +324,7 @@ async def test_who_serves_another_genesis_is_named(tmp_path: Path) -> None:
 
 
 async def test_two_certified_blocks_of_one_height_are_said(tmp_path: Path) -> None:
-    """More than a third of the validators signed both: nothing of this chain is to be believed."""
+    """More than a third of the validators signed both, so nothing of this chain is trustworthy."""
 
     async with with_node(tmp_path) as (node, liar):
         node.author()
@@ -406,7 +406,7 @@ async def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported
 
 
 async def test_another_header_under_the_hash_of_a_final_block_is_refused(tmp_path: Path) -> None:
-    """Else a node chooses the state that a checkpoint, or any read at a block, is proved against."""
+    """Otherwise a node could choose the state behind a checkpoint, or behind any read at a block."""
 
     async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)

@@ -109,7 +109,7 @@ def test_a_list_with_holes_or_inventions_is_refused_or_made_whole(listing: Listi
 
 
 def test_what_is_left_out_is_never_taken_for_nothing() -> None:
-    """The property above would also hold if every list were refused."""
+    """Refusing every list would also satisfy the property above."""
     listings: tuple[Listing, ...] = (lambda _: [], lambda page: page[:-1], without_the_third)
     for listing in listings:
         with pytest.raises(NodeRefutedError):

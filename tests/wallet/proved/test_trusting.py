@@ -82,7 +82,7 @@ def test_after_the_trusting_period_a_sentence_says_what_to_do() -> None:
 async def absent(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[PlayedNode, VerifiedClient, list[int]]]:
-    """Connect, stay away for twenty days, and be back."""
+    """Connect, stay away for twenty days, and connect again."""
     async with served(folder) as (node, port):
         node.author()
         node.author()
@@ -170,7 +170,7 @@ async def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: py
 async def test_a_checkpoint_whose_state_seats_others_than_the_handoffs_is_refused_and_the_handoffs_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old keys can hand on to any set and certify a true block, whose state has the real set."""
+    """Old keys can hand on to any set and certify a true block, but its state has the real set."""
 
     async with absent(tmp_path, monkeypatch) as (node, client, clock):
         clock[0] -= 20 * DAY_MS

@@ -69,7 +69,7 @@ def newest(chain: MarketChain) -> RollCall:
 
 
 def called(chain: MarketChain) -> RollCall:
-    """Empty blocks until the next roll call begins."""
+    """Make empty blocks until the next roll call begins."""
     before = len(chain.happened(ev.RollCalled))
     while len(chain.happened(ev.RollCalled)) == before:
         chain.block()
@@ -77,7 +77,7 @@ def called(chain: MarketChain) -> RollCall:
 
 
 def until(chain: MarketChain, height: int) -> None:
-    """Empty blocks, so that the next one is `height`."""
+    """Make empty blocks, so that the next one is `height`."""
     chain.blocks_to(height - 1)
 
 
@@ -87,7 +87,7 @@ def enrolled(chain: MarketChain, *owners: Keys) -> RollCall:
 
 
 def answered(chain: MarketChain, *owners: Keys, delay: int = times.COMMITS_FROM) -> RollCall:
-    """A roll call, from here to its rows shown."""
+    """Run a roll call from here until its rows are shown."""
     at = newest(chain)
     until(chain, at.at + delay)
     chain.block(*(signed(one.provider, Capacity.commit(device=one.device, root=ROOT)) for one in owners))
@@ -218,7 +218,7 @@ def test_two_of_three_inspectors_end_a_proof(chain: MarketChain, objections: int
 
 
 def test_inspectors_stay_who_they_are_when_the_set_changes(chain: MarketChain) -> None:
-    """Six could object to one device: three of the set at the draw, and three of the next one."""
+    """Otherwise six could object to one device: three of the set at the draw, and three of the next one."""
     alice = chain.validators[0]
     enrolled(chain, alice)
     now = answered(chain, alice)

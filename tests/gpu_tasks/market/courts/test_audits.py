@@ -148,7 +148,7 @@ def test_an_audit_without_a_fresh_committee_needs_two_who_agree(size: int, outco
 
 
 def lying(*places: int) -> Policy:
-    """A policy of the judges in these places of the case: they say that the wrong root is right."""
+    """Return a policy whose judges in these places confirm the wrong root."""
 
     def policy(keys: Keys, case: CourtCase, _bench: int) -> Says:
         return LIES if judges_of(case).index(keys.stash) in places else Says(Answered(RIGHT))
@@ -197,7 +197,7 @@ def test_a_case_is_an_audit_only_once_the_beacon_says_so() -> None:
 
 
 def most_are_right(keys: Keys, case: CourtCase, bench: int) -> Says:
-    """A pair and a committee lie, and two of a court of five."""
+    """Let a pair and a committee lie, and two of a court of five."""
     is_right = bench == BenchKind.COURT and case.benches[-1].members.index(keys.stash) > 1
     return Says(Answered(RIGHT)) if is_right else LIES
 

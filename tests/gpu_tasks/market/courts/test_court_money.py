@@ -108,7 +108,7 @@ def totals(flows: tuple[Flow, ...]) -> dict[bytes | None, int]:
 
 
 def case_of(judges: int = 3, *, takes_whole: bool = True, **payers: int) -> CaseMoney:
-    """A case of price 1: `lied=2` has two liars with their collateral, `pot=n` that many grains in the pot."""
+    """Return a case of price 1: `lied=2` has two liars with their collateral, `pot=n` puts n grains into the pot."""
     held = {"bond": 33 * FEE, "convicted": SEAT, "customer_bond": PRICE // 20, "customer_price": PRICE, "silent": SEAT}
     purses = {
         Purse[name.upper()]: tuple((who(name, each), held.get(name, COLLATERAL)) for each in range(count))
@@ -151,7 +151,7 @@ def test_a_right_result_is_judged_at_the_cost_of_the_pot_and_of_who_was_silent()
     [CaseOutcome.AUDIT_RIGHT, CaseOutcome.COURT_DECIDED, CaseOutcome.APPEAL_LOST, CaseOutcome.APPEAL_UNDECIDED],
 )
 def test_what_the_customer_set_aside_comes_before_the_pot_and_after_who_was_at_fault(outcome: CaseOutcome) -> None:
-    """An appeal in vain had the pot pay the pair."""
+    """Otherwise an appeal in vain had the pot pay the pair."""
     flows = settle(outcome, case_of(judges=4, silent=1, customer_spare=1, pot=10 * OGPU))
     paid = [(flow.purse, flow.amount) for flow in flows if flow.payee is not None]
     assert paid == [(Purse.SILENT, FEE), *[(Purse.CUSTOMER_SPARE, FEE)] * 3]

@@ -40,7 +40,7 @@ class Crowd:
         return Says(said, is_opened=root[3] > 30, doubted=root[4] & 0b11111 if root[5] < 60 else 0)
 
     def act(self) -> None:
-        """One block."""
+        """Act in one block."""
         steps = [tolerant(step) for step in self.stage.steps()]
         courts = self.stage.chain.now()[Courts]
         for case_id, case in courts.cases.items():
@@ -54,7 +54,7 @@ class Crowd:
         self.stage.chain.block(*steps)
 
     def bring(self) -> None:
-        """A dispute or a watch, of parties in any state."""
+        """Open a dispute or a watch, with parties in any state."""
         kinds = [self.chance.choice(list(ClaimKind)) for _ in self.stage.racers]
         claims = [
             (keys.stash, kind, self.chance.choice(ROOTS) if kind is ClaimKind.ANSWERED else None)

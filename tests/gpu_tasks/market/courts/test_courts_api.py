@@ -11,7 +11,7 @@ from simulation.chains.market_chain import GENESIS_HASH
 
 
 def asked(stage: CourtChain, name: str, data: bytes) -> Any:
-    """An answer that went over the wire."""
+    """Return an answer after its encoding and decoding."""
     apis = Apis(stage.chain.runtime, (CourtsApi,))
     raw = apis.call(stage.chain.state, GENESIS_HASH, f"CourtsApi_{name}", data)
     return apis.methods[f"CourtsApi_{name}"].output.decode(raw)

@@ -38,7 +38,7 @@ EVE = Keys("eve")
 
 
 def joined(chain: MarketChain) -> None:
-    """Eve bonds, becomes a candidate and a provider: the way of a fifth provider on a live chain."""
+    """Register Eve as a fifth provider on a live chain: bond, candidacy, provider."""
     chain.block(
         signed(EVE.stash, TrustStake.bond(value=BOND)),
         signed(EVE.stash, validates(EVE)),

@@ -147,7 +147,7 @@ def stashes(chain: MarketChain, *places: int) -> set[bytes]:
 def test_the_racers_of_a_unit_are_of_the_class_that_it_names(
     kind: DeviceClass, places: tuple[int, ...], blocks: int
 ) -> None:
-    """Under four beacons each: without the class, one of nine would be the right one each time."""
+    """Under four beacons each. Without the class, one of nine racers would be right each time."""
     chain = mixed(9, {1: CONSUMER, 2: CONSUMER, 3: CONSUMER, 4: DATACENTER})
     chain.blocks(blocks)
     (unit_id,) = chain.post(of_class(kind, 1))
@@ -307,7 +307,7 @@ def test_a_unit_wakes_for_what_comes_first_its_price_or_more_classes(
 def test_a_crowd_that_names_a_class_wakes_twice_each_and_a_bounded_number_in_a_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All units of one block open to more classes in one block, whose budget is enough for few."""
+    """All units of one block open to more classes in one block, and its budget is enough for few."""
     budget = work(microseconds=8_000)
     monkeypatch.setattr(inference, "WAKE_BUDGET", budget)
     chain = mixed(3, {})

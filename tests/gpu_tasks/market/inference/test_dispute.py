@@ -84,7 +84,7 @@ def test_a_liar_loses_its_collateral_and_the_right_racer_is_paid(validators: int
 
 
 def test_d3_a_convicted_racer_loses_no_more_than_the_collateral_of_the_unit() -> None:
-    """A third of the judges and a Sybil racer cannot take a rich racer's stake: appealed, they pay themselves."""
+    """A third of the judges and a Sybil racer cannot take a rich racer's stake: after an appeal, they pay."""
     chain = MarketChain(named_keys(9))
     unit_id, _, (sybil, honest) = raced(chain, {0: WRONG, 1: RIGHT})
     before = all_owned(chain)

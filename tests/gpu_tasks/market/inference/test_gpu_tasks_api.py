@@ -48,7 +48,7 @@ CHEAP = ServiceTerms(b"x", WORKLOAD, MODEL, 1, 1, 1, 30, 64)
 
 
 def asked(chain: MarketChain, name: str, data: bytes = b"") -> Any:
-    """An answer that went over the wire."""
+    """Return an answer after its encoding and decoding."""
     apis = Apis(chain.runtime, (GpuTasksApi,))
     raw = apis.call(chain.state, GENESIS_HASH, f"GpuTasksApi_{name}", data)
     return apis.methods[f"GpuTasksApi_{name}"].output.decode(raw)

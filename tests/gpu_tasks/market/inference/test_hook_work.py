@@ -57,7 +57,7 @@ SCAN_READS = 5
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[HookRun]:
-    """The runs of the market's hook so far."""
+    """Record the runs of the market's hook."""
     return watched_hook(monkeypatch, InferenceMarket)
 
 
@@ -84,7 +84,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
 
 @pytest.fixture
 def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The crowd's bonds come from nowhere, and its books would take longer than its blocks."""
+    """Skip the audit: the crowd's bonds come from nowhere, and its books would take longer than its blocks."""
     monkeypatch.setattr(ChainBooks, "follow", lambda *_, **__: None)
 
 
@@ -94,7 +94,7 @@ def one_unit(offers: int) -> Weight:
 
 
 def post_each(services: int) -> list[Any]:
-    """Steps: one unit of each service, for less than its devices ask."""
+    """Return steps with one unit of each service, for less than its devices ask."""
     posts = (InferenceMarket.post(service=number, units=(terms(OGPU // 100, 1),)) for number in range(1, services + 1))
     return [signed(MALLORY.stash, post) for post in posts]
 
@@ -142,7 +142,7 @@ def test_d1_a_block_takes_in_no_more_than_it_can_draw() -> None:
 
 @pytest.mark.usefixtures("_unaudited")
 def test_a_post_of_nothing_takes_up_no_room() -> None:
-    """It charged the block with reading the service: three for nothing but their fees shut everybody else out."""
+    """It charged the block with a read of the service. Three, for only their fees, excluded all others."""
     chain = crowded(services=1, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     bound = chain.block(refused(MALLORY.stash, InferenceMarket.post(service=1, units=()), UnsoundTerms))
@@ -236,7 +236,7 @@ def test_p4_many_devices_that_are_too_dear_cost_a_block_nothing(runs: list[HookR
 
 
 def test_d2_units_that_were_cancelled_delay_nobody() -> None:
-    """Entries of cancelled units used up the steps of every block: 29 oGPU jammed the market for ten minutes."""
+    """Entries of cancelled units used the steps of every block: 29 oGPU jammed the market for ten minutes."""
     chain = MarketChain(named_keys(2), [MALLORY])
     chain.blocks(3)
     post = signed(MALLORY.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
@@ -311,7 +311,7 @@ def test_a_block_counts_the_reading_of_a_service_once_however_often_it_is_posted
 
 @pytest.fixture
 def _one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block may wake no more than one unit."""
+    """Limit wake-ups to one unit a block."""
     monkeypatch.setattr(inference, "WAKE_BUDGET", TURN_WEIGHT + Weight(1, 0))
 
 

@@ -44,7 +44,7 @@ from simulation.chains.market_chain import (
 
 
 def queued() -> tuple[Bound, OpenUnit]:
-    """A state to spoil, and the one open unit in it, which waits for its draw."""
+    """Return a state to spoil, and its one open unit, which waits for its draw."""
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     (unit_id,) = chain.post(terms())
@@ -361,7 +361,7 @@ def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
 
 
 def test_who_is_expelled_works_no_more() -> None:
-    """The third lie that a court of five upholds: the courts name it, and its registration ends."""
+    """After the third lie that a court of five upholds, the courts expel it, and its registration ends."""
     bound, unit, racer = racing()
     market = bound[InferenceMarket]
     market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
@@ -375,7 +375,7 @@ def test_who_is_expelled_works_no_more() -> None:
 
 
 def test_who_is_expelled_registers_anew_only_once_its_lies_count_no_more() -> None:
-    """It was a provider again in the next block, and the registration that ended cost it nothing."""
+    """It could be a provider again in the next block, and the lost registration cost nothing."""
     bound, unit, racer = racing()
     market, until = bound[InferenceMarket], bound[System].number.get() + 300
     market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)

@@ -55,7 +55,7 @@ from unit_cases import TO_THE_DRAW, declines, matched, post_unit, racers_of, rac
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
 """Providers that are no validators: they race, and cannot judge."""
 TO_A_RACE = 5
-"""Blocks from a slot that changes to the race that it was awaited for."""
+"""Blocks from a slot's change to the race that waited for it."""
 
 
 def chain_of(in_office: int, outside: int = 0) -> MarketChain:
@@ -66,7 +66,7 @@ def chain_of(in_office: int, outside: int = 0) -> MarketChain:
 
 
 def posted(chain: MarketChain, racers: int, customer: Keys = CUSTOMER) -> bytes:
-    """A unit that was posted, and drawn if it could be."""
+    """Post a unit and draw it if possible."""
     unit_id = post_unit(chain, customer, service=0, price=OGPU, racers=racers)
     assert unit_id is not None
     chain.blocks(TO_THE_DRAW + 1)
@@ -220,7 +220,7 @@ def test_a_place_goes_to_who_judges_nothing_where_no_judge_is_to_spare() -> None
 
 
 def without_key(chain: MarketChain, who: Keys) -> Step:
-    """A validator that is a provider no more."""
+    """Return a validator that is no longer a provider."""
 
     def step(bound: Bound) -> None:
         del bound[Devices].providers[who.stash]
@@ -290,7 +290,7 @@ def test_a_post_pays_for_each_in_office_that_it_looked_at_and_for_no_other(gone:
 
 
 def by_stash(chain: MarketChain) -> list[Keys]:
-    """The validators in the order in which they are looked at."""
+    """Return the validators in the order of reads."""
     return sorted(chain.validators, key=lambda who: who.stash)
 
 
@@ -454,7 +454,7 @@ def wanted(rate: int, classes: tuple[DeviceClass, ...] = tuple(DeviceClass)) -> 
 
 
 def test_only_asks_of_the_wanted_classes_count() -> None:
-    """Else a unit would be looked at for slots that may not race, and not woken when one that may asks less."""
+    """Otherwise slots that may not race would wake a unit, and a cheaper one that may race would not."""
     found = ServiceSlots([slot(1, 10), replace(slot(1, 30), kind=CONSUMER), replace(slot(2, 20), kind=CONSUMER)])
     assert not found.is_affordable(wanted(29, (CONSUMER,)), 2)
     assert found.is_affordable(wanted(30, (CONSUMER,)), 2)
@@ -498,7 +498,7 @@ def test_where_others_race_one_place_is_to_be_filled() -> None:
 
 @pytest.mark.parametrize("price", [OGPU, 18 * OGPU])
 def test_what_one_service_was_given_counts_once_for_another(price: int) -> None:
-    """A device for two units, and, where they are dear, with a bond for two: one of each service in one block."""
+    """A device for two units and, at a high price, with a bond for two: one of each service in one block."""
     chain = MarketChain(named_keys(4), queue=1)
     only = chain.validators[0]
     chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in chain.validators[1:]))

@@ -88,7 +88,7 @@ def racing(**numbers: int) -> tuple[MarketChain, bytes, Unit, list[Keys]]:
 
 
 def leaving(chain: MarketChain, keys: Keys) -> None:
-    """The device may not leave now."""
+    """Check that the device may not leave yet."""
     withdraw = InferenceMarket.withdraw_offer(device=keys.device, service=0)
     if chain.now()[InferenceMarket].offers[0, keys.device] is not None:
         chain.block(signed(keys.stash, withdraw))

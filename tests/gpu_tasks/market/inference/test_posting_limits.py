@@ -101,7 +101,7 @@ SOLD = ServiceTerms(
 
 
 def test_an_input_token_counts_the_share_that_the_service_names() -> None:
-    """400 input and 100 output tokens come to 200 output tokens: of a thousand that ask 1,000,000, 200,000."""
+    """400 input and 100 output tokens equal 200 output tokens: of a thousand for 1,000,000, that is 200,000."""
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     chain.block(signed(CUSTOMER.stash, InferenceMarket.create_service(terms=SOLD)))
@@ -248,7 +248,7 @@ LIVES: dict[str, tuple[tuple[Habit | None, ...], int, type[Any]]] = {
 
 
 def life(name: str, change: dict[Parameter[Any], int]) -> tuple[Unit, list[Any], bytes]:
-    """A unit from its post until its record is dropped, with a change in the block after its post."""
+    """Run a unit from its post until its record is dropped, with a change in the block after its post."""
     habits, racers, _ = LIVES[name]
     short = {"InferenceMarket.queue_blocks": 60, "InferenceMarket.unit_keep": 20}
     chain = MarketChain(named_keys(len(habits)), constants=short)

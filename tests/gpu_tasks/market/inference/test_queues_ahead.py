@@ -127,7 +127,7 @@ def test_a_miss_sends_everything_behind_it_back_with_its_age() -> None:
 
 
 def test_a_device_whose_queue_is_closed_counts_as_changed_in_that_block() -> None:
-    """It is free for more than it was: once a beacon is known, that must not bring it into the draw."""
+    """It is available for more units than before, and after a known beacon that must not bring it into the draw."""
     chain, only = one_device()
     ahead(chain)
     before = chain.device(only).changed_at
@@ -175,7 +175,7 @@ def test_a_race_of_two_that_loses_one_is_filled_again() -> None:
 
 
 def test_nobody_comes_into_a_draw_by_a_commit_once_its_beacon_is_known() -> None:
-    """A full device that commits after the recording is no candidate: its end counts as if it had not been."""
+    """A full device that commits after the recording is no candidate, as if it had not ended."""
     chain, only = one_device(queue=1)
     first, second = ahead(chain, 2)
     (third,) = chain.post(terms(OGPU, 1))
@@ -299,7 +299,7 @@ def test_a_device_that_has_room_for_a_unit_is_free_for_no_task() -> None:
 
 
 def test_a_fault_in_what_a_device_is_done_with_sends_back_what_is_behind_too() -> None:
-    """A case about an earlier result ends while the device works on another one: that one it may end."""
+    """A case about an earlier result ends while the device works on another unit, which it may complete."""
     chain, only = one_device()
     first, second, third = ahead(chain)
     chain.block(lambda bound: bound[Devices].halt(only.device, b"e" * 32))

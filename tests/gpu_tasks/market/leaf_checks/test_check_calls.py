@@ -43,7 +43,7 @@ def none_may(stage: LeafChain, call: Call, error: type[DispatchError], *, but: l
 
 
 def passing(unit: bytes) -> Call:
-    """Any proof."""
+    """Return any proof."""
     return LeafChecks.pass_leaves(unit=unit, proof=NODE)
 
 
@@ -136,7 +136,7 @@ def test_whoever_is_asked_has_the_last_block_of_its_window_too() -> None:
 
 
 def until_the_last_block(stage: LeafChain, unit: bytes) -> None:
-    """The next block is the last one of the window that is open."""
+    """Run until the next block is the last one of the open window."""
     while stage.chain.height < stage.check(unit).deadline - 1:
         stage.chain.block()
 

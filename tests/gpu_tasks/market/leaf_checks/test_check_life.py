@@ -367,7 +367,7 @@ def test_who_was_silent_has_nothing_to_do_for_the_check_any_more() -> None:
 
 
 def test_a_beacon_that_was_forgotten_is_followed_by_one_that_nobody_knew_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finality stood still for longer than the beacon remembers."""
+    """Finality stopped for longer than the beacon's memory."""
     stage = LeafChain()
     unit = stage.settled()
     settled_at = stage.check(unit).recorded_at

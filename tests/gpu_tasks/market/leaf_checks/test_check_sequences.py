@@ -34,7 +34,7 @@ class Anybody:
         self.units = [self.stage.settled(wrong=each) for each in wrong]
 
     def run(self) -> None:
-        """Blocks until no check is left."""
+        """Make blocks until no check is left."""
         for _ in range(BLOCKS_MAX):
             checks = [(unit, self.stage.chain.now()[LeafChecks].checks[unit]) for unit in self.units]
             if not any(check for _, check in checks):

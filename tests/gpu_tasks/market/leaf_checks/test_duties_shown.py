@@ -52,7 +52,7 @@ def test_a_flood_of_audits_hides_nothing_that_costs_more(flood: int) -> None:
 
 
 def test_of_more_audits_than_are_shown_those_come_first_that_end_first() -> None:
-    """A stranger chooses how long the audits of its dust may take: those of others end before."""
+    """A stranger chooses the length of audits of its dust. Other customers' audits end earlier."""
     planted = {dust(number): (LeafDuty.AUDIT, LATE + number) for number in range(KEYS_READ_MAX // 2 - 1)}
     planted |= {b"\xff" * 32: (LeafDuty.AUDIT, 40)}
     found = seen(planted)

@@ -20,7 +20,7 @@ def stalled() -> tuple[LeafChain, bytes, int]:
 
 
 def test_nobody_loses_for_leaves_that_it_cannot_see_drawn_while_finality_stands_still() -> None:
-    """Daemons act by final blocks: a third of the stake that keeps blocks from being final would have them all lose."""
+    """Daemons act by final blocks, so a third of the stake could stall finality and make them all lose."""
     stage, unit, usual = stalled()
     assert stage.check(unit).stage is LeafStage.SHOWING
     stage.chain.final_lag = usual

@@ -200,7 +200,7 @@ def test_an_end_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, rac
 
 
 def test_an_end_weighs_those_too_who_raced_and_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are set free with the others: two of eight took 1.5 ms, and were charged 0.9."""
+    """They are released with the others: two of eight took 1.5 ms, and were charged 0.9."""
     spent = weighed(monkeypatch)
     stage = LeafChain(size=24, racers=5, answering=2, price=OGPU // 10)
     unit = stage.settled()

@@ -31,14 +31,14 @@ class Lie(Enum):
     TOKENS = auto()
     """Tokens beside a right node, with right sums above."""
     SUMS = auto()
-    """Above right leaves, of a subtree."""
+    """In a subtree, above right leaves."""
     HIDDEN = auto()
     """A wrong leaf in a hidden tree."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, and where it lies."""
+    """An answer, and the place of its lie."""
 
     lie: Lie = Lie.NOTHING
     places: tuple[int, ...] = ()
@@ -57,7 +57,7 @@ class BentChain(DisputeChain):
         return self.disputed(*([] for _ in answers))
 
     def tree(self, unit: bytes, keys: Keys) -> tuple[list[TreeNode], list[TreeNode]]:
-        """The leaves and the subtrees of a racer's tree."""
+        """Return the leaves and the subtrees of a racer's tree."""
         if keys.stash not in self.trees:
             place = [racer.owner for racer in self.unit(unit).racers].index(keys.stash)
             self.trees[keys.stash] = self._bent(unit, self.bent[place])

@@ -56,7 +56,7 @@ def test_who_is_right_is_paid_and_its_leaves_pass() -> None:
 
 
 def test_a_liar_that_lost_all_it_held_may_leave_and_the_batch_ends_all_the_same() -> None:
-    """Its device is in the record of the batch still: looking for it stopped the chain."""
+    """The batch's record still has its device, and the look-up of that halted the chain."""
     stage = DisputeChain(requests=100)
     unit = stage.disputed([70], RIGHT)
     liar = stage.racer(unit, 0)

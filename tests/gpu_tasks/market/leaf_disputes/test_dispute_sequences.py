@@ -46,7 +46,7 @@ def test_who_is_right_is_paid_and_every_liar_loses(seed: int, racers: int) -> No
 @settings(max_examples=settings().max_examples // 8, deadline=None)
 @given(seed=st.integers(0, 2**32), silence=st.sampled_from((0.1, 0.6)), errors=st.sampled_from((0.0, 0.5)))
 def test_every_dispute_ends_and_every_grain_is_in_its_place(seed: int, silence: float, errors: float) -> None:
-    """Trees are withheld, judges say nothing or anything: the books are looked at after every block."""
+    """Trees are withheld, judges are silent or random. The books are checked after every block."""
     chance = random.Random(seed)
     requests = chance.choice((2, 100))
     stage = DisputeChain(size=chance.choice((8, 14)), requests=requests, price=requests * PRICE_EACH)

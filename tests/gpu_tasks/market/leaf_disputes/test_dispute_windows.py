@@ -19,7 +19,7 @@ STALLED = 10_000
 
 
 def test_nobody_loses_for_what_it_cannot_see_while_finality_stands_still() -> None:
-    """Daemons act by final blocks: a third of the stake that keeps blocks from being final would have them all lose."""
+    """Daemons act by final blocks, so a third of the stake could stall finality and make them all lose."""
     stage = DisputeChain(requests=100)
     unit = stage.disputed(NONE, [60])
     stage.chain.final_lag, usual = STALLED, stage.chain.final_lag
@@ -118,7 +118,7 @@ def test_a_racer_that_idles_costs_the_customer_nothing_of_its_price() -> None:
 
 @pytest.mark.parametrize("racers", [2, 4])
 def test_a_look_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, racers: int) -> None:
-    """Else three disputes about dust would fill a block, and keep all others waiting."""
+    """Otherwise three disputes about dust would fill a block, and delay all others."""
     budgets: list[WeightMeter] = []
 
     class Watched(BlockRoom):

@@ -37,7 +37,7 @@ def problem(chain: TaskChain, signed: SignedTaskAttestation) -> str:
 
 
 def next_block(chain: TaskChain) -> Bound:
-    """The state as the next block finds it, for as long as nothing is due."""
+    """Return the state as the next block finds it, while nothing is due."""
     bound = chain.chain.now()
     bound[TrainingMarket].system.number.set(chain.height + 1)
     return bound

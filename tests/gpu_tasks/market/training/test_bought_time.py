@@ -51,7 +51,7 @@ def bought(*prices: int, **order: Any) -> tuple[TaskChain, Books]:
 
 
 def begun(*prices: int, **order: Any) -> tuple[TaskChain, Books, Keys, Keys]:
-    """The same, started by Alice in the newest block."""
+    """Return the same task, started by Alice in the newest block."""
     chain, books = bought(*prices, **order)
     alice, bob = chain.keys[:2]
     chain.start(alice)
@@ -65,14 +65,14 @@ def to_height(chain: TaskChain, passed: int) -> None:
 
 
 def pay_interval(chain: TaskChain, keys: Keys, number: int) -> None:
-    """A block in which an interval is paid, the first in which it may be."""
+    """Make the first block in which an interval may be paid, and pay it."""
     task = chain.now()
     to_height(chain, (number - task.behind) * interval_of(task.order))
     chain.report(keys, number)
 
 
 def paid(chain: TaskChain) -> list[tuple[TaskOutcome, int]]:
-    """All that was settled so far."""
+    """Return all settlements so far."""
     return [(event.outcome, event.earned) for event in chain.happened(SlotSettled)]
 
 

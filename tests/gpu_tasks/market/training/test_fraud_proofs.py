@@ -54,7 +54,7 @@ def claim(chain: TaskChain, who: Keys, proof: TraceFraudProof = PROOF, by: Keys 
 
 
 def show(chain: TaskChain, proof: TraceFraudProof = PROOF, salt: bytes = SALT) -> object:
-    """The call that opens it."""
+    """Return the call that opens it."""
     return TrainingMarket.show_fraud(task=chain.task, place=0, proof=proof, salt=salt)
 
 

@@ -63,7 +63,7 @@ def test_who_starts_before_its_partner_is_neither_late_nor_paid_for_it() -> None
 
 
 def finish_and_accept_second(chain: TaskChain, keys: Keys) -> None:
-    """The other result, and the payment of both."""
+    """State the other result, and pay both."""
     chain.finish(keys, 1)
     chain.until_checked()
     chain.accept()

@@ -34,7 +34,7 @@ from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, an_offer, forfeit, net, with_offers
 
 DUST = 1_000
-"""Grains that a bid of the winner's own second name sets as its price."""
+"""The price that a bid by the winner's second account sets, in grains."""
 LEAST = OGPU // 1_000
 """The least fee of a judge."""
 STOOD_BY = DUST // 50
@@ -45,7 +45,7 @@ SALT = b"s" * 32
 def sold_for_dust(
     constants: dict[str, int] | None = None, collateral: int = COLLATERAL, **order: object
 ) -> tuple[TaskChain, Books]:
-    """A task, its greatest price raised, that Alice has for next to nothing: the second lowest bid is its own too."""
+    """Return a task with a raised greatest price that Alice has for dust: the second lowest bid is her own too."""
     chain = TaskChain(size=14, constants=constants or {})
     books = Books(chain)
     chain.submit(**{"time_value": 0, "loss": 0, "price_max": PRICE // 2, **order})
@@ -56,7 +56,7 @@ def sold_for_dust(
 
 
 def finished_for_dust(root: bytes = RIGHT, **sold: Any) -> tuple[TaskChain, Books]:
-    """The same, with a result."""
+    """Return the same task with a result."""
     chain, books = sold_for_dust(**sold)
     chain.start(chain.alice)
     chain.finish(chain.alice, root=root)
@@ -64,14 +64,14 @@ def finished_for_dust(root: bytes = RIGHT, **sold: Any) -> tuple[TaskChain, Book
 
 
 def case_of(chain: TaskChain, place: int = 0) -> CourtCase:
-    """The case about a slot."""
+    """Return the case about a slot."""
     found = chain.chain.now()[Courts].cases[slot_case(chain.task, place)]
     assert found is not None
     return found
 
 
 def held(chain: TaskChain, who: bytes, hold: Hold) -> int:
-    """Grains that an account holds for a reason."""
+    """Return the grains that an account holds for a reason."""
     return chain.chain.now()[Balances].held_cases[who, hold]
 
 

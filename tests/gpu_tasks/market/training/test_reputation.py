@@ -99,7 +99,7 @@ def test_each_customer_counts_for_a_tenth(customers: int, tenths: int) -> None:
 
 
 def test_one_large_customer_hides_no_small_ones() -> None:
-    """Nine tenths come from one: it counts for a tenth, and the others for all that they paid."""
+    """Nine tenths come from one customer, which counts for a tenth; the others count in full."""
     patrons = patrons_after(Patrons(), name(0), 900)
     for number in range(1, 101):
         patrons = patrons_after(patrons, name(number), 1)

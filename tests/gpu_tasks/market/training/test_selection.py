@@ -149,7 +149,7 @@ def test_a_gang_is_filled_or_nobody_wins() -> None:
 
 
 def classed(**prices: tuple[int, ...]) -> list[Bid]:
-    """Bids by the name of their class."""
+    """Return bids by the name of their class."""
     listed = [(DeviceClass[name.upper()], price) for name, each in prices.items() for price in each]
     return [bid(number, price, device_class=kind) for number, (kind, price) in enumerate(listed, 1)]
 
@@ -326,7 +326,7 @@ def test_every_slot_of_a_gang_costs_the_same(terms: TaskTerms, offered: list[Bid
 
 @given(tasks(), rounds(owners=4), SEEDS)
 def test_a_gang_is_of_whom_it_may_be(terms: TaskTerms, offered: list[Bid], seed: bytes) -> None:
-    """Filled whenever that is possible, from all or from one class, with the lowest scores of these."""
+    """It is filled whenever possible, from all classes or from one, with the lowest scores of these."""
     selection = select(terms, offered, seed)
     able = [each for each in offered if refusal(terms, each) is None]
     by_class = terms.is_homogeneous and terms.slots > 1

@@ -89,7 +89,7 @@ def test_four_different_parts_are_drawn_and_each_as_often(leg: range) -> None:
 
 
 def test_what_is_drawn_is_what_others_draw() -> None:
-    """Chain, provider and judges draw by themselves, in programs of different ages."""
+    """Chain, provider and judges each draw by themselves, in programs of different versions."""
     left, expected = list(range(100, 140, 2)), []
     for number in range(PARTS_DRAWN):
         ticket = blake2_256(b"ogpu/segment" + b"b" * 32 + SLOT + bytes((number,)))
@@ -158,7 +158,7 @@ def shown(chain: TaskChain, place: int = 0) -> tuple[ShownStretch, ...]:
 
 
 def to_be_shown(segment: int | None = None) -> tuple[TaskChain, Books]:
-    """A task with a trace that is disputed, and the beacon has drawn its parts."""
+    """Return a disputed task with a trace whose parts the beacon has drawn."""
     chain, books = disputed(root=TRACE, segments=SEGMENTS, segment=segment)
     assert chain.now().drawn is None
     while chain.now().drawn is None:

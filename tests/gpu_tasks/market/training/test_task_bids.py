@@ -181,7 +181,7 @@ def test_only_what_was_committed_to_is_opened_once() -> None:
 
 
 def replace_device(call: Any, device: bytes) -> Any:
-    """A bid's call with another device, and the same commitment."""
+    """Return a bid's call with another device, and the same commitment."""
     named = {**call.named_arguments, "device": device}
     return TrainingMarket.commit_bid(**named)
 
@@ -358,7 +358,7 @@ def test_partners_do_not_know_what_to_show_by_each_other() -> None:
 
 
 def both_markets() -> tuple[MarketChain, bytes]:
-    """A chain that has both, and a task that takes bids for long."""
+    """Return a chain with both markets, and a task with a long bidding window."""
     numbers = {**SMALL, "TrainingMarket.commit_blocks": 60}
     chain = MarketChain(named_keys(9), [], numbers, check=lambda _bound, _issued: None)
     chain.blocks(3)

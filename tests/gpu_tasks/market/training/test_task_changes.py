@@ -68,7 +68,7 @@ def cancels(chain: TaskChain) -> None:
 
 
 def cancels_the_takeover(chain: TaskChain) -> None:
-    """Cancel once Bob has the slot, which Alice did not start."""
+    """Cancel once Bob has the slot, after Alice did not start."""
     chain.blocks(5)
     chain.cancel()
 

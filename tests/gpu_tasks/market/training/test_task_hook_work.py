@@ -19,7 +19,7 @@ READS_OF_AN_END = 40
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[HookRun]]:
-    """The runs of each hook so far."""
+    """Record the runs of each hook."""
     return {pallet.__name__: watched_hook(monkeypatch, pallet) for pallet in (TrainingMarket, InferenceMarket)}
 
 

@@ -155,7 +155,7 @@ def test_a_dispute_that_judges_cannot_decide_moves_nothing() -> None:
 
 
 def test_who_disputes_before_the_beacon_asks_is_judged_once() -> None:
-    """The chance of an audit is awaited no more: its judges sit already."""
+    """The draw of an audit no longer matters, because judges are already drawn."""
     for seed in range(20):
         chain = TaskChain(size=12, constants=OFTEN)
         chain.chain.chance.seed(seed)
@@ -387,7 +387,7 @@ def robbed(seed: int) -> tuple[TaskChain, Books, CaseOutcome]:
 
 
 def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
-    """Two of three of a committee were enough, one dispute in two: a court of all left could not put it away."""
+    """Two of three in a committee sufficed, in one dispute of two: a court of all the rest could not overrule it."""
     undecided = 0
     for seed in range(8):
         chain, books, outcome = robbed(seed)

@@ -25,7 +25,7 @@ BIDS = (6 * OGPU, 7 * OGPU, 8 * OGPU)
 
 
 def awarded(chain: TaskChain | None = None, **order: object) -> TaskChain:
-    """A task of one slot that Alice has, at Bob's price, with Bob standing by."""
+    """Return a task of one slot that Alice has at Bob's price, with Bob as standby."""
     chain = chain or TaskChain()
     chain.submit(**order)
     chain.auction(with_offers(chain.keys, *BIDS))
@@ -247,7 +247,7 @@ def test_a_record_goes_and_its_deposit_comes_back() -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_the_deposit_that_comes_back_is_the_one_that_was_locked(times: int) -> None:
-    """A chain may ask for more, or for less, while tasks are there."""
+    """The chain's parameter may rise or fall during a task."""
     chain = done(awarded())
     locked = chain.now().deposit
 

@@ -30,7 +30,7 @@ AFTER = codec(Hash | None)
 
 
 def asked(chain: TaskChain, name: str, data: bytes) -> Any:
-    """An answer that went over the wire, and was proven with no more reads than a node lets anybody ask for."""
+    """Return an answer after its encoding and decoding, proven with as few reads as a node allows."""
     apis = Apis(chain.chain.runtime, (TrainingApi,))
     reads = RecordedReads(chain.chain.state, MAX_CALL_KEYS)
     raw = apis.call(reads, GENESIS_HASH, f"TrainingApi_{name}", data)
@@ -47,7 +47,7 @@ def on_sale(chain: TaskChain, after: bytes | None = None) -> list[bytes]:
 
 
 def duty(chain: TaskChain, keys: Keys) -> TaskDuty:
-    """The only one."""
+    """Return the only duty."""
     (found,) = asked(chain, "task_duties", keys.stash)
     assert isinstance(found, TaskDuty)
     assert found.task == chain.task
@@ -252,7 +252,7 @@ def test_who_took_over_is_told_which_milestone_of_its_rest_is_the_result() -> No
 
 
 def test_a_runner_up_of_a_rest_holds_the_next_milestone_and_none_that_is_counted() -> None:
-    """Milestones are numbered over all legs, and those of the leg alone are counted as done."""
+    """Milestones are numbered over all legs, and `done` counts those of the leg alone."""
     chain, _ = awarded(6 * OGPU)
     work(chain, chain.alice, milestones=1)
     chain.until(TaskState.COMMITTING)

@@ -134,7 +134,7 @@ def test_every_outcome_has_a_case() -> None:
 
 @pytest.mark.parametrize("price", [1, PRICE, MAX])
 def test_the_pot_gets_what_an_audit_costs_whatever_the_work_went_for(price: int) -> None:
-    """Judges are paid by the same price: else a bid of a grain to a customer of one's own had the pot pay them."""
+    """Judges are paid by the same price. Otherwise a bid of a grain, to an own customer, let the pot pay them."""
     fee = money.fee_of_judge(DEFAULT_RULES, price)
     found, of = chance_found(DEFAULT_RULES.audit_rate_ppm)
     for outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE):

@@ -36,13 +36,13 @@ class Shelf:
         self.kept = KeptInputs(self.store)
 
     def work(self, number: int, use: InputUse = ANSWERED, size: int = 40) -> None:
-        """Keep the input of a unit of this number."""
+        """Keep the input of unit `number`."""
         blob = an_input(number, size)
         self.kept.name(address_of(blob), use, unit_of(number))
         self.kept.keep(address_of(blob), blob)
 
     def there(self) -> set[int]:
-        """The numbers of those that are here."""
+        """Return the numbers of the kept units."""
         return {blob[0] for address in self.store.inputs if (blob := self.store.get(address)) is not None}
 
 
@@ -130,7 +130,7 @@ def test_the_oldest_that_nobody_needs_goes_first_and_no_more_than_is_wanted(tmp_
 
 
 def test_what_a_customer_brought_stays_a_strangers_and_lives_from_its_use_on(tmp_path: Path) -> None:
-    """An input that lies here for others must not go for want of room, or as soon as this provider has done with it."""
+    """An input kept for others must not be removed for lack of room, or when this provider no longer needs it."""
     shelf = Shelf(tmp_path)
     address = shelf.store.put(an_input(1), now=0)
     shelf.kept.name(address, LOOKED_AT, unit_of(1))

@@ -24,7 +24,7 @@ SLOW_QUESTION = b"POST /reseal HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\
 
 
 class RefusingResealer:
-    """Answers every judge with no."""
+    """Refuses every judge."""
 
     async def answer(self, data: bytes) -> bytes:
         """Refuse."""

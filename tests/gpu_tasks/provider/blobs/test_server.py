@@ -31,7 +31,7 @@ class Taken:
 
 @contextlib.asynccontextmanager
 async def answering(handler: Handler) -> AsyncIterator[tuple[BlobClient, str]]:
-    """A client, and the address of a store that answers everything with `handler`."""
+    """Yield a client, and the address of a store that answers everything with `handler`."""
     app = web.Application(client_max_size=2 * BLOB_BYTES_MAX)
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app)
@@ -197,7 +197,7 @@ async def test_nobody_waits_for_a_strangers_blob_to_be_on_the_disk(
 
 
 async def test_blobs_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blobs that wait for the disk together would hold every thread of the daemon."""
+    """Blobs that wait for the disk together would occupy every thread of the daemon."""
     put, storing, most = BlobStore.put, [0], [0]
 
     def counted(store: BlobStore, *blob: Any, **more: Any) -> bytes:

@@ -54,7 +54,7 @@ STATES = {
 
 
 class Blocks:
-    """A node of final blocks, whose ids are their heights, without the states before `oldest`."""
+    """A node of final blocks with their heights as ids, without the states before `oldest`."""
 
     def __init__(self, oldest: int) -> None:
         self.oldest = oldest

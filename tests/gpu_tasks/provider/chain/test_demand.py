@@ -19,7 +19,7 @@ ASK = per_thousand(2 * OGPU)
 
 
 class Scene:
-    """A chain of four with one device each, which ask for more than a unit offers at first."""
+    """A chain of four providers with one device each, which ask for more than a unit offers at first."""
 
     def __init__(self) -> None:
         self.chain = MarketChain(named_keys(4))

@@ -80,7 +80,7 @@ def test_an_end_is_the_last_one_and_none_where_it_was_never_there_or_still_is(te
 
 
 class Blocks:
-    """Final blocks up to a height, whose ids are their heights, with a seat and a place until some block."""
+    """Final blocks up to a height, with their heights as ids, and with a seat and a place until some block."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, gone_in: int) -> None:
         self.last = last

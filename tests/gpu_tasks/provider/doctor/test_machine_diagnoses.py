@@ -118,7 +118,7 @@ def test_a_lost_card_among_several_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_docker_lacks_is_a_warning() -> None:
-    """Nothing that is sold yet runs in it."""
+    """No work that is sold so far runs in it."""
     items = (
         Diagnosis("engine", Grade.GOOD, "28.2"),
         Diagnosis("seccomp", Grade.WEAK, "off", "switch it on"),

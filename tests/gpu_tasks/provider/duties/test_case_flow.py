@@ -116,7 +116,7 @@ async def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
 
 @in_village(9)
 async def test_a_court_finds_a_probe_that_nobody_computed(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two judges say the wrong thing, the third the right one, copied: its probe betrays it."""
+    """Two judges give the wrong answer, the third the right one, copied: its probe reveals that."""
     liar = village.miners[0]
     unit = await village.unit_for(liar)
     lazy = list[bytes]()
@@ -134,7 +134,7 @@ async def test_a_court_finds_a_probe_that_nobody_computed(village: Village, monk
 
 @in_village(8)
 async def test_what_was_withheld_by_mistake_is_opened_while_the_case_is_open(village: Village) -> None:
-    """A machine that was away for the whole window: a miss and no lie."""
+    """A machine that was away for the whole window: a miss, not a lie."""
     away = village.miners[0]
     unit = await village.unit_for(away)
     for _ in range(200):

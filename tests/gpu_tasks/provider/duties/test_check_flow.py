@@ -40,7 +40,7 @@ class FullTasks(KeyedTasks):
     """Unlimited concurrent tasks."""
 
     def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
-        """Nothing more."""
+        """Start without further effect."""
         work.close()
 
 
@@ -98,7 +98,7 @@ async def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_it
 
 @in_checked_village()
 async def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(village: Village) -> None:
-    """A stranger's dust at a service of its own has every validator called for hundreds, each as long as it likes."""
+    """A stranger's dust at its own service calls every validator for hundreds of audits, each of any length."""
     for miner in village.miners:
         miner.daemon.duty(CheckDuty).audits.tasks = FullTasks()
     unit = await village.post(ASKED, tokens_max=128)

@@ -25,7 +25,7 @@ def in_village(size: int = SIZE) -> Callable[[Scene], Callable[..., None]]:
 
 
 async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
-    """A batch that two have answered differently: the unit, the liar, the other."""
+    """Return a batch with two different answers: the unit, the liar, the other."""
     unit, (liar, honest) = await drawn(village, 2)
     liar.executor.spoil = True
     await until_judged(village, unit)
@@ -100,7 +100,7 @@ async def test_who_shows_nothing_loses_and_no_court_sits(village: Village) -> No
 
 @in_village(size=10)
 async def test_of_two_who_answered_alike_one_shows_the_tree(village: Village) -> None:
-    """Both at once would cost the second the fee of a call that fails."""
+    """If both did at once, the second would pay the fee of a failing call."""
     unit, (liar, first, second) = await drawn(village, 3)
     liar.executor.spoil = True
     await until_judged(village, unit)

@@ -67,7 +67,7 @@ async def test_when_a_race_without_its_input_is_given_back(
 
 @in_village(4)
 async def test_racers_keep_their_inputs_and_serve_them(village: Village) -> None:
-    """Once two racers have an input, the stores of the customer's choice are needed no more."""
+    """Once two racers have an input, the customer's stores are no longer needed."""
     status = await village.run(await village.post())
     root = status.unit.terms.input_root
     for racer in status.unit.racers:

@@ -44,7 +44,7 @@ def elect_the_last(chain: MarketChain) -> None:
 
 @staged(electing_village)
 async def test_nobody_works_for_an_input_that_leaves_out_who_is_elected_next(village: Village) -> None:
-    """Else it would be settled, and not looked at: auditors of the next epoch refuse it."""
+    """Otherwise it would settle without an audit, because auditors of the next epoch refuse it."""
     await village.run(await village.post(ASKED, readers=village.node.chain.validators[:-1], tokens_max=128))
     (refunded,) = village.happened(UnitRefunded)
     assert refunded.refund is Refund.INPUT_BAD

@@ -114,7 +114,7 @@ def test_a_node_that_goes_away_midway_leaves_no_duty_without_what_ended(tmp_path
 
 
 def test_a_race_whose_result_may_be_audited_is_not_over() -> None:
-    """Its output is kept for the judges, and a verdict against it appealed."""
+    """Its output is kept for the judges, and a verdict against it is appealed."""
     watched = UnitStatus(replace(SETTLED, is_watched=True), None, 0, 0, 0)
     assert race_end(watched, KEY, FIRST) is None
     assert race_end(replace(watched, unit=SETTLED), KEY, FIRST) == (End.WON, 98)

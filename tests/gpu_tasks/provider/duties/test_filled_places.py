@@ -13,12 +13,12 @@ from provider_chain import Miner, Village, in_village
 
 
 async def cannot_open(*_: object) -> None:
-    """Its disk gave another key back than was registered, say."""
+    """Fail to open the input, as with a disk that returned another key than the registered one."""
     raise UnusableInputError("no box of this input opens with this key")
 
 
 async def race_between(village: Village) -> tuple[bytes, Miner, Miner, Miner]:
-    """A unit, its two racers, and the provider that does not race for it."""
+    """Return a unit, its two racers, and the provider outside its race."""
     unit = await village.post()
     first, second = village.drawn(unit)
     (third,) = (miner for miner in village.miners if miner not in (first, second))

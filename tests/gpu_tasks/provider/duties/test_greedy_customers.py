@@ -25,13 +25,13 @@ BLOCKS = 150
 
 
 def worth(village: Village) -> int:
-    """All that the customer has, free and locked."""
+    """Return the customer's money, free and locked."""
     balances = village.node.chain.now()[Balances]
     return balances.free_balance(CUSTOMER.stash) + balances.reserved_balance(CUSTOMER.stash)
 
 
 async def posted(village: Village, blob: bytes, commitment: bytes, tokens_max: int = 64) -> bytes:
-    """A unit with any bytes as its input, stored where everybody finds them."""
+    """Post a unit with any bytes as its input, stored where everyone finds them."""
     for miner in village.miners:
         await village.blobs.put(blob, [f"http://127.0.0.1:{miner.daemon.server.port}"])
     terms = UnitTerms(GRAINS_PER_OGPU, 2, address_of(blob), commitment, village.node.chain.height - 1, tokens_max)

@@ -37,7 +37,7 @@ def in_village(**quota: int) -> Callable[[Scene], Callable[..., None]]:
 
 
 async def steps(village: Village, is_enough: Callable[[], bool], each: Callable[[], None] = lambda: None) -> None:
-    """Blocks, and a step of everybody after each, until it is enough."""
+    """Make blocks, with a step of every provider after each, until a condition holds."""
     for _ in range(200):
         if is_enough():
             return

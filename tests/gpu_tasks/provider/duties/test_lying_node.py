@@ -23,7 +23,7 @@ OTHER_REQUEST = b"complete something else"
 
 
 class Lie:
-    """Has a provider's node say something else of every unit, in the best state, in the final one, or in both."""
+    """Makes a provider's node return false units, in the best state, in the final one, or in both."""
 
     def __init__(self, miner: Miner, change: Callable[[Unit], Unit]) -> None:
         self.change = change
@@ -53,7 +53,7 @@ class Lie:
 
 
 async def other_input(village: Village) -> Callable[[Unit], Unit]:
-    """A change of a unit's input into another one that can be had and used."""
+    """Return a change of a unit's input into another available and usable one."""
     other = await village.post(OTHER_REQUEST, racers=8)
     status = village.unit(other)
     terms = status.unit.terms
@@ -222,7 +222,7 @@ async def test_no_verdict_is_revealed_before_its_commit_is_final(village: Villag
 
 
 def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
-    """The final chain, which is proved, holds no commitment of any judge yet."""
+    """Hide the judges' commitments in the final chain, which is proved."""
 
     async def final_seats() -> tuple[SeatStatus, ...]:
         seats = miner.chain.node.courts().seats(miner.keys.stash)

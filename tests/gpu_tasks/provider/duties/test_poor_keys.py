@@ -10,7 +10,7 @@ from simulation.chains.market_chain import signed
 
 
 async def reported(village: Village, miner: Miner) -> list[object]:
-    """The balances that the daemon has reported after some more blocks."""
+    """Return the balances that the daemon reported after some more blocks."""
     for _ in range(2 * ENDINGS_EVERY_BLOCKS):
         village.node.block()
         await miner.step()

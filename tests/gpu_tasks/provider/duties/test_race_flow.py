@@ -237,7 +237,7 @@ def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypa
 
 @in_village(2)
 async def test_a_race_that_has_ended_is_worked_on_no_more(village: Village) -> None:
-    """The chain ended the unit while this provider still computed: the device is free again, nothing is committed."""
+    """The chain ended the unit during the computation: the device is free again, and nothing is committed."""
     slow, started = village.miners[0], asyncio.Event()
 
     async def never(request: bytes) -> Execution:

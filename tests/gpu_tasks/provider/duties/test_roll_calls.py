@@ -51,7 +51,7 @@ def called(village: Village) -> RollCall | None:
 
 
 async def until(village: Village, kind: type, *, without: tuple[Keys, ...] = (), blocks: int = BLOCKS_MAX) -> None:
-    """Blocks, with a step of each daemon after each, until something happens."""
+    """Make blocks, with a step of each daemon after each, until a condition holds."""
     before = len(village.happened(kind))
     for _ in range(blocks):
         await one_block(village, without)

@@ -16,7 +16,7 @@ from provider_chain import Village
 @pytest.mark.parametrize("is_restarted", [False, True])
 @in_checked_village()
 async def test_leaves_are_shown_from_the_journal_alone(village: Village, *, is_restarted: bool) -> None:
-    """The input is nowhere any more, by its customer's will or for want of room."""
+    """The input is in no store any longer, by its customer's will or for lack of room."""
     unit = await village.post(ASKED, tokens_max=128)
     await until_settled(village, unit)
     for miner in village.miners:

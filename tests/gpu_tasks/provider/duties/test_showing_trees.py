@@ -101,7 +101,7 @@ async def test_who_is_started_anew_before_each_step_shows_its_tree_and_computes_
 
 @in_village()
 async def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_same(village: Village) -> None:
-    """Its node takes no nodes until the device has moved on: the duty tries again, and the journal has it all."""
+    """Its node refuses the nodes until the device has moved on. The duty tries again, from the journal."""
     unit, liar, honest = await asked_of_trees(village)
     before, submit = len(honest.executor.runs), honest.chain.submit
     refused: list[Call] = []
@@ -162,7 +162,7 @@ async def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(vil
 
 
 def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_path: Path) -> None:
-    """Its first race came to nothing, and its device has computed something else since."""
+    """Its first race ended without a result, and its device has computed something else since."""
     unit, journal, roots = b"u" * 32, Journal(tmp_path / "journal"), []
     for attempt, text in ((1, b"first"), (2, b"second")):
         outcomes = (Completed(text, 0, 3), Completed(text, 0, 4))

@@ -21,7 +21,7 @@ DEVICE, OTHER = b"d" * 32, b"o" * 32
 
 
 class Scene:
-    """Devices by a clock that the test moves, and a reason that it chooses."""
+    """Devices with a clock and a reason that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000

@@ -140,7 +140,7 @@ def test_a_load_by_script_is_what_the_record_of_its_usage_says(
 
 
 def test_the_library_is_opened_once_for_a_piece_of_work(probe: Probe) -> None:
-    """Opening attaches every GPU of the machine: with each sample it would take longer than the sample."""
+    """Opening attaches every GPU of the machine. With each sample it would take longer than the sample."""
     assert probe()["opened"] == 1
 
 
@@ -154,7 +154,7 @@ def test_a_gauge_reads_again_and_again_and_opens_once(probe: Probe) -> None:
 
 
 def test_energy_unknown_at_the_beginning_is_unknown(probe: Probe) -> None:
-    """The counter counts since the driver was loaded: without its value at the beginning, weeks would be stated."""
+    """The counter starts when the driver is loaded. Without its first value, the energy of weeks would be stated."""
     found = probe(FAKE_NVML_ENERGY_LATE="1")
     assert found["energy"] == 0
     assert found["peak"] > 0
@@ -169,7 +169,7 @@ def test_a_lost_gpu_does_not_take_the_others_along(probe: Probe, lost: str, kept
 
 @pytest.mark.parametrize("code", ["3", "4"])
 def test_a_gpu_that_does_not_tell_its_memory_promises_the_least(probe: Probe, code: str) -> None:
-    """A GB10 shares the machine's memory, and a container may not ask for it."""
+    """A GB10 shares the machine's memory, and a container cannot query it."""
     found = probe(FAKE_NVML_NO_MEMORY=code)
     assert (found["names"], found["why"], found["lost"]) == (["FAKE GPU 0", "FAKE GPU 1"], "", [])
     assert (found["kinds"], found["memory"]) == (["CONSUMER"] * 2, [0, 0])

@@ -42,7 +42,7 @@ async def test_what_was_told_before_an_attack_is_kept(attack: bytes, reason: str
 
 
 class Deaf(WorkerProcess):
-    """No process."""
+    """A worker without a process."""
 
     def write(self, body: bytes) -> None:
         """Discard the message."""
@@ -57,7 +57,7 @@ class Telling(WorkerExecutor):
         self.answers = list(answers)
 
     async def _worker(self) -> None:
-        """It is there."""
+        """The worker exists."""
 
     async def _answer(self) -> WorkerAnswer:
         return self.answers.pop(0)

@@ -126,7 +126,7 @@ def test_a_backend_is_computed_with_where_the_hardware_for_it_is() -> None:
 
 
 def test_a_workload_without_the_operators_backend_is_computed_in_numpy() -> None:
-    """Else a provider with a GPU could neither race for nor judge it."""
+    """Otherwise a provider with a GPU could neither race for it nor judge it."""
     assert backend_for("torch-cuda", GPU, FakeForm()) == "numpy"
     assert backend_for("torch-cpu", GPU, FakeForm()) == "numpy"
 

@@ -39,7 +39,7 @@ POLICY = BidPolicy(("train-int8",), price_of("0.001 oGPU/block"))
 MEANS = Means(b"m" * 32, 1_000 * OGPU, 10**12)
 SLOT_MS = 1_000
 RUN = MeasuredRun(tuple(range(0, 81, 10)), 50_000, 1_000)
-"""Eighty steps in eight segments, of a twentieth of a second each."""
+"""Eighty steps in eight segments, a twentieth of a second each."""
 
 
 def test_a_task_that_suits_is_bid_for() -> None:

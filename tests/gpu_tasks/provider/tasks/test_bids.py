@@ -37,7 +37,7 @@ POLICY = BidPolicy(("train-int8",))
 
 
 def with_collateral(grains: int) -> Task:
-    """One of eight segments that any device may bid for."""
+    """Return a task of eight segments that any device may bid for."""
     return a_task(terms=TaskTerms(PRICE, 0, 0, 1_000, grains), classes=1 << DeviceClass.CPU)
 
 
@@ -105,7 +105,7 @@ class Bidder:
         self.duty = BidDuty(cast(Parts[Any], parts), self.book, NO_PROGRAMS, cast(Any, self.source), self.machine)
 
     async def step(self) -> None:
-        """Look at the auctions of a block, and end all that this begins."""
+        """Read the auctions of a block, and complete all started work."""
         await self.duty.step(View(5, ()))
         await asyncio.gather(*self.duty.tasks._tasks.values())
 
@@ -125,7 +125,7 @@ class Bidder:
 
 
 def bid_for(bidder: Bidder) -> list[bytes]:
-    """The tasks that are in the journal."""
+    """Return the tasks in the journal."""
     return [task for task, _ in bidder.journal.tasks]
 
 

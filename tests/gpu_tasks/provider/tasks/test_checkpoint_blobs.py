@@ -43,7 +43,7 @@ def public(keys: Keys) -> bytes:
 
 
 def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Parts[Any]:
-    """Those of a provider on a chain with one judge, one more provider, and one that came after the input."""
+    """Return a provider's parts on a chain with one judge, one more provider, and one that joined after the input."""
     since = {OWN: 0, STANDBY: 0, JUDGE: 0, OTHER: SEALED_AT, NEWER: SEALED_AT + 1}
     known = {keys.stash: Provider(public(keys), b"http://127.0.0.1:1", height) for keys, height in since.items()}
 
@@ -71,7 +71,7 @@ def task() -> Task:
 
 
 def sealed(store: Store) -> bytes:
-    """The blob of the first milestone, by its maker."""
+    """Return the blob of the first milestone, by its maker."""
     index = state_index(task().order, 1)
     made = seal_run(parts(store), task(), public(CUSTOMER), DIGESTS[: index + 1], STATES[index])
     return store[asyncio.run(made)]

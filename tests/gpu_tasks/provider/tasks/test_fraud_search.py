@@ -32,7 +32,7 @@ NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
 async def blocks(village: TaskVillage) -> AsyncIterator[int]:
-    """A look at each block."""
+    """Return a check for each block."""
     while True:
         yield village.node.chain.height
         await village.block()
@@ -43,7 +43,7 @@ async def watched(village: TaskVillage, task: bytes, who: Miner, base: Path, see
 
 
 async def proven(village: TaskVillage, task: bytes, who: Miner, fraud: Fraud) -> None:
-    """The claim and the proof, in two blocks, as the command sends them."""
+    """Send the claim and the proof, in two blocks, as the command does."""
     identity = who.daemon.parts.identity
     claim = TrainingMarket.claim_fraud(task=task, commitment=fraud.commitment(identity, task))
     salt = fraud.salt(identity, task)
@@ -124,7 +124,7 @@ async def test_a_salt_is_the_same_again_and_another_for_each_task_and_slot(
 
 
 def kept_in(folder: Path) -> list[Path]:
-    """The proofs that are written down."""
+    """Return the recorded proofs."""
     return list(folder.glob("proof-*"))
 
 

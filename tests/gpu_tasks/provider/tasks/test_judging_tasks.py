@@ -25,7 +25,7 @@ SLOT = replace(Slot(b"o" * 32, b"d" * 32, 5, 50, 100), result=RESULT)
 
 
 def a_case(*, drawn_at: int = 9, bench: int = 0, until: int = NEWEST + GIVE_UP_BLOCKS, **task: Any) -> TaskCase:
-    """A seat in a case about a slot."""
+    """Return a seat in a case about a slot."""
     record: Any = SimpleNamespace(round=SimpleNamespace(drawn_at=drawn_at))
     seat: Any = SimpleNamespace(bench=bench)
     judged = a_task(state=TaskState.JUDGED, slots=(SLOT,), **task)
@@ -105,7 +105,7 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """A node that shows another task has its judges commit to an opinion about that, which costs their seats."""
+    """A node that shows another task makes its judges commit to an opinion about that, which costs their seats."""
     case, told, kept = a_case(), list[str](), list[Statement]()
     change = CHANGES[name]
 
@@ -114,7 +114,7 @@ def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.Mo
         return {} if change is None else {case.task_id: replace(case.task, **change)}
 
     async def nothing(*_: object) -> None:
-        """A commitment is no matter of this."""
+        """Do nothing: this test has no commitment."""
 
     parts = SimpleNamespace(
         chain=SimpleNamespace(tasks=tasks), telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event))

@@ -257,7 +257,7 @@ def selling(
     newest: int = 3,
     **task: Any,
 ) -> TaskStep | None:
-    """Four intervals of three blocks, which began in block 1."""
+    """Return four intervals of three blocks, which began in block 1."""
     order = replace(a_task().order, checked_by=checked_by, milestones=4, blocks_max=12)
     state = {"state": TaskState.RUNNING, "deadline": 30, "slots": (SOLD,), "started_at": 1, "milestones": 4, **task}
     own = OwnTask(KEY, a_task(order=order, **state), OPENED)

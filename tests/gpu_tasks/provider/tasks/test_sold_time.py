@@ -115,7 +115,7 @@ async def test_a_customer_that_leaves_has_its_container_taken_away(village: Rent
 
 
 class SlowEngine(FakeEngine):
-    """Brings images and starts containers when a test lets it."""
+    """Pulls images and starts containers only at the test's command."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -234,7 +234,7 @@ async def test_nobody_judges_another_task_than_the_final_chain_holds(village: Ta
 
 
 def lie_to(miner: Miner, other: Callable[[Task], Task]) -> None:
-    """Have a node tell a provider of other tasks than the final chain holds."""
+    """Make a node report other tasks to a provider than the final chain has."""
     known = miner.chain.tasks
 
     async def told(ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:

@@ -29,7 +29,7 @@ LATER_LEG = a_task(behind=1, checkpoint=HeldCheckpoint(MILESTONE, b"h" * 32))
 
 
 class Disk:
-    """A provider's disk and network, where the request is whole and the checkpoint can be fetched."""
+    """A provider's disk and network, with a complete request and an available checkpoint."""
 
     def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.base = base
@@ -80,12 +80,12 @@ class Disk:
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """One with nothing on it."""
+    """Return an empty disk."""
     return Disk(tmp_path, monkeypatch)
 
 
 def prepared(disk: Disk, leg: Task = LATER_LEG) -> task_runs.TaskRun:
-    """The later leg's run."""
+    """Prepare the later leg's run."""
     return asyncio.run(task_runs.prepared_run(disk.parts, disk.base, TASK, leg, FIRST))
 
 
@@ -113,7 +113,7 @@ def test_a_checkpoint_is_had_of_who_holds_it_or_works_and_looked_at(disk: Disk) 
 
 
 def test_a_checkpoint_that_was_signed_for_with_a_provider_key_is_asked_of_its_stash(disk: Disk) -> None:
-    """Stores are known by stash: the one store that surely has it was asked last, and on a large chain not at all."""
+    """Stores are known by stash. The one store that surely has it was asked last or, on a large chain, never."""
     prepared(disk, replace(LATER_LEG, checkpoint=HeldCheckpoint(MILESTONE, b"k" * 32)))
     assert disk.keepers == [b"s" * 32]
 
@@ -134,7 +134,7 @@ def test_a_measurement_doubles_its_steps_until_it_takes_long_enough(disk: Disk) 
 
 
 def test_an_input_that_the_store_has_lost_is_on_the_disk(disk: Disk) -> None:
-    """Its customer's stores may forget it while the task is worked on."""
+    """Its customer's stores may drop it during the task."""
     prepared(disk)
     disk.stored.clear()
     prepared(disk)

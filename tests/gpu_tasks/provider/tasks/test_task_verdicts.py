@@ -46,7 +46,7 @@ RIGHT = tuple(state(done) for done in BOUNDARIES)
 
 
 class WorkerPool:
-    """Computes: a step more is a state further."""
+    """Computes a run in which one step leads to the next state."""
 
     async def begin(self, _form: Any, _request: bytes) -> BegunRun:
         return BegunRun(RIGHT[0], BOUNDARIES)
@@ -131,7 +131,7 @@ def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
 
 
 def test_the_state_behind_a_segment_is_in_the_trace_too() -> None:
-    """Else any state that follows rightly makes any trace right."""
+    """Otherwise any state that follows rightly would make any trace right."""
     parts = parts_of(RIGHT, {})
     digests, bent = ([state_hash(each) for each in run] for run in (RIGHT, [*RIGHT[:4], state(9), *RIGHT[5:]]))
 

@@ -159,7 +159,7 @@ def test_who_drains_prepares_no_rest(drains: bool) -> None:
 
 @pytest.mark.parametrize("result", [TaskResult(b"r" * 32, b"b" * 32, 7), None])
 def test_who_has_computed_nothing_appeals_nothing(monkeypatch: pytest.MonkeyPatch, result: TaskResult | None) -> None:
-    """An appeal costs its bond where the court finds the same."""
+    """An appeal costs its bond if the court confirms the verdict."""
     scene = Scene()
 
     async def send(message: StepMessage) -> None:

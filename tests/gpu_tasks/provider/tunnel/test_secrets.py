@@ -30,7 +30,7 @@ VALUES = {"TOKEN": b"hunter2-in-the-clear", "PASSWORD": b"\xff\0"}
 
 
 def files_with(folder: Path, content: bytes) -> list[Path]:
-    """Those below a folder in which some bytes lie."""
+    """Return the files below a folder that contain some bytes."""
     return [path for path in folder.rglob("*") if path.is_file() and content in path.read_bytes()]
 
 

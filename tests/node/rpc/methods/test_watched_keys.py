@@ -82,7 +82,7 @@ class CountingReads(Memory):
 
 
 class Blocks:
-    """One state under every block id: all of the blocks that is asked, and `written` by each."""
+    """One state under every block id. It records the asked blocks, and `written` by each."""
 
     def __init__(self, values: dict[bytes, bytes]) -> None:
         self.state = CountingReads(values)
@@ -192,7 +192,7 @@ def status(best: BlockRecord, final: BlockRecord) -> feed.NodeStatus:
 
 
 def test_the_blocks_of_a_fork_are_told_once_each() -> None:
-    """A1 is best, then B2 above B1, then A1 again, then A2: with equal values all along but under one key."""
+    """A1 is best, then B2 above B1, then A1 again, then A2. Only one key ever changes its value."""
     zero = block_at(0)
     a1, b1 = (
         block_at(1, zero.id),
@@ -232,7 +232,7 @@ def test_the_blocks_of_a_fork_are_told_once_each() -> None:
 
 
 def test_no_value_that_was_told_is_kept() -> None:
-    """A client that reads slowly could else keep values that the state lost long ago."""
+    """Otherwise a slow client could retain values that the state lost long ago."""
 
     async def scenario() -> None:
         value = bytes(100_000)
@@ -256,5 +256,5 @@ def test_what_is_counted_for_keys_is_no_less_than_what_they_take() -> None:
 
 
 def test_an_extrinsic_that_is_watched_counts_by_its_place_not_by_its_length() -> None:
-    """It is handed on to the node, and its hash alone is kept."""
+    """It goes on to the node, and only its hash is kept."""
     assert kept_bytes([bytes(100_000)]) == kept_bytes([])

@@ -81,7 +81,7 @@ def test_the_subscriptions_of_who_leaves_end_some_in_each_round_of_the_loop() ->
 
 
 def test_what_a_client_asked_is_let_go_of_when_it_is_cut_off() -> None:
-    """Its task is kept, and that kept the error that ended it, with every frame: half a megabyte for each client."""
+    """The kept task held the error that ended it, with every frame: half a megabyte for each client."""
 
     class Asked:
         pass

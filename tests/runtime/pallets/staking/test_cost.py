@@ -19,7 +19,7 @@ def crowds() -> list[Backed]:
 
 
 def cost(crowd: Backed, name: str) -> tuple[int, int]:
-    """The entries that a step reads and writes."""
+    """Return the entries that a step reads and writes."""
     chain, reader = copy(crowd.chain), CountingReader(crowd.chain.state)
     chain.state = cast("Memory", reader)
     bound = PREPARED.get(name, MarketChain.now)(chain)

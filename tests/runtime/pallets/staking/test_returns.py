@@ -29,7 +29,7 @@ def expected(bound: Bound, eras: int) -> tuple[ExpectedReturn, ...]:
 
 
 def emitted(reserve: int, divisor: int, eras: int) -> int:
-    """Era by era, as the chain does it."""
+    """Return the emission, era by era, as the chain computes it."""
     left = reserve
     for _ in range(eras):
         left -= left // divisor

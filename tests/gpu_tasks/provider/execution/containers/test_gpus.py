@@ -93,7 +93,7 @@ def run(folder: Path, address: str, asked: ContainerSpec) -> tuple[dict[str, Any
 
 @pytest.fixture
 def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A toolkit of a version that is good."""
+    """Install a toolkit of an accepted version."""
     path = tmp_path / "bin" / "nvidia-ctk"
     path.parent.mkdir()
     stub(path, STUB_TOOLKIT.format(version="1.17.8"))

@@ -199,7 +199,7 @@ async def test_an_image_is_written_down_before_it_is_brought_and_found_by_the_ne
 
 
 class KilledError(BaseException):
-    """A `kill -9`: nothing that is left of the daemon runs on."""
+    """A `kill -9`: no part of the daemon continues."""
 
 
 class Killing:

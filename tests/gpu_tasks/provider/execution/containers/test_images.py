@@ -80,7 +80,7 @@ def test_configurations_that_are_refused(config: dict[str, object], why: str) ->
 def test_what_the_engine_would_bring_and_not_start_is_refused(
     config: dict[str, object], has_command: bool, why: str
 ) -> None:
-    """Its provider would have to leave, for a quarter of the price."""
+    """Its provider would have to give the task up, for a quarter of the price."""
     with pytest.raises(ContainerRefusedError, match=why):
         check_start(config, has_command=has_command)
 
@@ -139,7 +139,7 @@ def test_bytes_and_files_count_towards_the_limit() -> None:
 
 
 def test_bytes_of_a_layer_that_are_no_file_are_bounded() -> None:
-    """They count as nothing, and a manifest may name one layer 128 times: 8 MB were a gibibyte for the engine."""
+    """They count as nothing, and a manifest may name one layer 128 times: 8 MB became a gibibyte for the engine."""
     layer = layer_of(FILES)
     checked(MadeImage(FILES).archive(layer=layer + bytes(60 * 1024)))
     with pytest.raises(ContainerRefusedError, match="files for"):
