@@ -115,7 +115,7 @@ class PacedTransport(asyncio.Transport):
     """A transport that reads only while both its protocol and its door allow it."""
 
     def __init__(self, real: asyncio.Transport) -> None:
-        """Start with both allowing it."""
+        """Create it; both allow reading at first."""
         super().__init__()
         self._real = real
         self._is_held_by_protocol = self._is_held_by_door = False

@@ -158,7 +158,7 @@ class PlainHandler(web.RequestHandler):
 
 
 class QuietAccepting:
-    """Logs a lack of file descriptors in one line, at intervals; asyncio logs a stack trace each time."""
+    """A log of a lack of file descriptors, one line at intervals: asyncio logs a stack trace each time."""
 
     def __init__(self) -> None:
         """Start with nothing logged."""

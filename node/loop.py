@@ -71,7 +71,7 @@ _LOG = logging.getLogger(__name__)
 # so that no import is delayed. After ten minutes it then searched 250,000 at once: 150 ms and more, at the same moment
 # in nodes that had started together, and a block was 400 ms late.
 QUIET_FROM, QUIET_UNTIL = 0.3, 0.6
-"""Parts of a slot: its block is final by then, and the next one is not made yet."""
+"""The quiet part of a slot, as fractions: its block is final by then, and the next one is not made yet."""
 YOUNG_MIN = 10_000
 """The fewest new objects for a search; it takes about 5 ms."""
 OLDER_EVERY, ALL_EVERY = 8, 64

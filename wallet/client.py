@@ -330,11 +330,11 @@ class ChainClient:
         return Outcome(extrinsic_hash, block, found.height, index, happened, error)
 
     async def finalized_heads(self) -> AsyncIterator[RpcJson]:
-        """Return every later final header."""
+        """Return a stream of every later final header."""
         return await self.rpc.subscribe("chain_subscribeFinalizedHeads", unsubscribe="chain_unsubscribeFinalizedHeads")
 
     async def best_heads(self) -> AsyncIterator[RpcJson]:
-        """Return every later best header."""
+        """Return a stream of every later best header."""
         return await self.rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
 
     def unverified(self) -> ChainClient:

@@ -22,7 +22,7 @@ _MARK = "\ufeff"  # Windows' editors put it before a text
 def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
     """Return a file's password, and then the same text with a byte order mark and final CR, as older programs read it.
 
-    Raise WalletError, with the path, if there is none.
+    Raise WalletError, with the path, if the file holds no password.
     """
     try:
         raw = _read(path, limit_bytes)

@@ -53,6 +53,7 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
             )
     _take_over(paths, chain)
     pairs = {pair.public: pair for pair in sessions}
+    # Keys in use come first, because a hello has room for a few proofs.
     sessions = [pairs[public] for public in by_use(chain, pairs)]
     has_begun = chain.final.facts.height > 0 or age_ms > LAUNCH_MS
     held = [

@@ -232,7 +232,7 @@ class Chain:
         return back, forth[::-1]
 
     def is_seated(self, session: bytes) -> bool:
-        """Return whether a session key is in the current or the elected set, by the last final state."""
+        """Return whether a session key is in the active or the elected set, by the last final state."""
         if self._seated[0] != self.storage.head_height:
             self._seated = (self.storage.head_height, self.epochs.seated())
         return session in self._seated[1]

@@ -43,7 +43,7 @@ class EpochTable:
         return found
 
     def seated(self) -> frozenset[bytes]:
-        """Return the session keys of the current and the elected set, by the last final state."""
+        """Return the session keys of the active and the elected set, by the last final state."""
         bound = self._runtime.at(self._final_state)
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()
         in_office = {seat.session_key for number in (epoch, epoch + 1) for seat in stake.validators(number)}

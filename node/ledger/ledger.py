@@ -222,6 +222,7 @@ def open_ledger(
     chain = open_noted_chain(paths.database, spec, verify)
     try:
         trusted = TrustedPoint(chain, spec, checkpoint)
+        # Before any execution: a node whose trust has expired must not continue.
         trusted.judge(clock.now_ms())
         chain.restore(clock.now_ms())
     except BaseException:

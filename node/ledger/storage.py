@@ -197,6 +197,7 @@ class Storage:
         self._recent.update(merged)
         self._bound_recent()
         if blocks:
+            # It is the trie of the state before this commit.
             self._trie = None
             head = blocks[-1].block
             self.head_height = head.height
@@ -329,6 +330,7 @@ class Storage:
             self._recent.clear()
 
     def _undo(self, changes: Changes, merged: Changes) -> dict[bytes, bytes | None]:
+        # An earlier block of the same batch may have written the value before.
         return {key: merged[key] if key in merged else self.get(key) for key in changes}
 
     @staticmethod

@@ -68,6 +68,7 @@ class CheckFigures(Listener):
 
     def _count(self, block: ExecutedBlock, disputes: set[bytes]) -> None:
         """Count the outcomes in a block, by its events."""
+        # The bytes of an empty SCALE list, if the block wrote no events.
         told = [record.event for record in self._events.decode(block.changes.get(self._events.key()) or b"\0")]
         for event in told:
             if isinstance(event, LeafCheckEnded):

@@ -143,6 +143,7 @@ class MetricsServer:
                 return
             except OSError as error:
                 _LOG.debug("a connection for metrics was not accepted: %s", error)
+                # Without the pause the loop would spin, because the listening socket stays readable.
                 time.sleep(PAUSE_SECONDS)
                 return
             self._enter(_Request(accepted, network_of(str(address[0])), time.monotonic()))
@@ -188,6 +189,7 @@ class MetricsServer:
         if _END_OF_HEAD not in request.heard:
             return not data or len(request.heard) > REQUEST_BYTES_MAX
         refusal = _refusal(bytes(request.heard))
+        # Not watched while it waits, so that a client that goes on sending cannot wake this thread.
         self._selector.unregister(request.socket)
         if refusal is not None:
             self._answer(request, refusal)

@@ -60,6 +60,7 @@ class StatusLine:
             _LOG.info("catching up: handoffs prove that #%d is final", proven)
         if not peers and not self._is_alone():
             _LOG.warning("no peers: this node hears of no block; check --bootnodes, the port and the firewall")
+        # An idle chain makes a block only every `heartbeat_slots` slots.
         if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:
             _LOG.warning("nothing became final for %d slots: %s", lag, self._why_not_final())
 

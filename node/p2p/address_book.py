@@ -152,6 +152,7 @@ class AddressBook:
         if not entry.places:
             del self._entries[address.peer_id]
             return
+        # Bounded: an address may fail for a day, and 2 to that power would be a huge number.
         wait = FIRST_BACKOFF_SECONDS * 2 ** min(entry.failures, 16)
         entry.due_at = now + min(MAX_BACKOFF_SECONDS, wait) * self._jitter()
 

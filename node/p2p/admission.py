@@ -1,7 +1,8 @@
 """Limits of inbound connections: per address and network, on handshakes, with slots reserved for validators.
 
 Pure: addresses and the time are inputs. Invariants: every admitted ticket is counted until `release`, once. The memory
-of addresses is bounded. Half of the slots are reserved for validators that proved a key of the current or elected set.
+of addresses is bounded. Half of the slots are reserved for validators that proved a key of the active or the elected
+set.
 
 All strangers together can cost at most `strangers_share` of handshakes, in seconds of CPU a second, and as much again
 from hosts that this node has dialled itself. Hosts of validators pay by address only.

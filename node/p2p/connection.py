@@ -121,6 +121,7 @@ class Connection:
 
     async def _pump(self) -> None:
         """Write waiting data, read one record, and act on it."""
+        # First, because the peer may wait for these frames before it sends anything.
         await self._flush()
         # A new or second connection waits for the debt of its address first.
         await self._pause(self._accounts.wait(self._host, self.peer_id, self._accounts.seconds()))

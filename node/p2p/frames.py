@@ -171,6 +171,7 @@ def _decode_message(item: object) -> tuple[FrameKind, bytes] | None:
     if type(number) is not int or not 0 <= number <= MAX_KIND or not isinstance(payload, bytes):
         raise FrameError("a message is [kind, bytes]")
     kind = _KIND_BY_NUMBER.get(number)
+    # A newer version's kind is no fault of the peer.
     if kind is None:
         return None
     if len(payload) > max_payload_bytes(kind):

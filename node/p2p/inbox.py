@@ -145,6 +145,7 @@ class Inbox:
         queue.bytes -= len(message.payload)
         self._class_bytes[message_class] -= len(message.payload)
         if queue.messages:
+            # Behind the other peers, so that all take turns.
             queues.move_to_end(peer)
         else:
             del queues[peer]

@@ -337,6 +337,7 @@ class Libp2pTransport:
         rates = self._config.rates
         link = Link(connection, hello, hello.role, host, Outbox(rates, now), rates, now, pinged_at=now)
         link.replaces = self._table.put(link)
+        # The peer of a replaced link was reported already.
         if link.replaces is None:
             self._tell(PeerUp(link.peer_id, link.role))
         self._introductions.introduce(link)
@@ -370,6 +371,7 @@ class Libp2pTransport:
             self._table.ban(link.peer_id, now + ended.ban_seconds)
             self._inbox.forget(link.peer_id)
             self._book.postpone(link.peer_id, now + ended.ban_seconds)
+        # If another link has replaced this one, the peer is still connected.
         if self._table.remove(link):
             self._introductions.forget(link.peer_id)
             self._book.on_lost(link.peer_id, now)

@@ -130,6 +130,7 @@ async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], N
             ended = LinkEnded(str(error) or "timed out")
         except (FrameError, YamuxError) as error:
             ended = LinkEnded(str(error), GARBAGE_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR)
+        # The end of reading or of writing ends the link.
         nursery.cancel_scope.cancel()
 
     with link.scope:
@@ -208,8 +209,10 @@ async def _write(link: Link) -> None:
 async def say_goodbye(connection: Connection, reason: GoodbyeReason) -> None:
     """Send the peer the reason, if it still reads, and close."""
     with trio.move_on_after(GOODBYE_SECONDS) as scope:
+        # Shielded: the goodbye is sent although its task is being cancelled.
         scope.shield = True
         try:
+            # In the middle of a frame the peer would read a goodbye as the frame's rest.
             if not connection.mid_frame:
                 await connection.send(encode_frame([(FrameKind.GOODBYE, bytes([reason]))]))
         except (ChannelClosed, YamuxError):

@@ -61,6 +61,7 @@ class PeerTable:
 
     def ban(self, peer_id: PeerId, until: float) -> None:
         """Refuse a peer until a time; at the limit, the ban that ends first is dropped."""
+        # A shorter ban must not end a longer one.
         self._banned_until[peer_id] = max(until, self._banned_until.get(peer_id, until))
         if len(self._banned_until) > MAX_BANS:
             del self._banned_until[min(self._banned_until, key=lambda banned: self._banned_until[banned])]

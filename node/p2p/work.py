@@ -52,7 +52,7 @@ class WorkAccounts:
     """The accounts of served messages: one for each peer and class, and one for all strangers."""
 
     def __init__(self, is_validator: IsValidator, now: float) -> None:
-        """Create it; `is_validator` returns whether a peer proved a key of the current or elected set."""
+        """Create it; `is_validator` returns whether a peer proved a key of the active or the elected set."""
         self._is_validator = is_validator
         self._strangers = {kind: _account(share, now) for kind, share in STRANGERS_SHARES.items()}
         self._peers: OrderedDict[tuple[PeerId, MessageClass], TokenBucket] = OrderedDict()

@@ -47,7 +47,7 @@ class PeerProofs:
     """The session keys that connected peers proved, in `sessions` by peer id."""
 
     def __init__(self, genesis: bytes, is_seated: IsSeated) -> None:
-        """Create it; `is_seated` returns whether a session key is in the current or elected set."""
+        """Create it; `is_seated` returns whether a session key is in the active or the elected set."""
         self._genesis = genesis
         self._is_seated = is_seated
         self.sessions: dict[str, tuple[bytes, ...]] = {}
@@ -75,7 +75,7 @@ class PeerProofs:
         return True
 
     def is_validator(self, peer_id: str) -> bool:
-        """Return whether a peer proved a key of the current or elected set: proving any other key is free."""
+        """Return whether a peer proved a key of the active or the elected set: proving any other key is free."""
         # One key is one validator, for however many peer ids it signs: only the newest id counts.
         return any(
             self._newest.get(session) == peer_id and self._is_seated(session)

@@ -40,7 +40,7 @@ class Peers:
     """The loop's messages to peers. A peer is the bytes of its id, as consensus needs it."""
 
     def __init__(self, transport: Transport, is_validator: Callable[[str], bool] = lambda _: False) -> None:
-        """Create it; `is_validator` returns whether a peer proved a key of the current or elected set."""
+        """Create it; `is_validator` returns whether a peer proved a key of the active or the elected set."""
         self.transport = transport
         self._is_validator = is_validator
         self._penalties: dict[Peer, deque[int]] = {}

@@ -132,7 +132,7 @@ class FinalState:
 
 
 class Replica:
-    """The copy; attributes may be read, only `apply` writes them."""
+    """The RPC process's copy of the chain. Attributes may be read; only `apply` writes them."""
 
     def __init__(self) -> None:
         """Create it empty, until the node has sent all frames up to its first `NodeStatus`."""

@@ -276,7 +276,7 @@ class SetsAhead:
         except SetChangedError as error:
             if not self._is_below_checkpoint():
                 raise NodeError(_conflict(epoch)) from error
-            # Former validators without stake may have sold their keys. The checkpoint says which history is the false
+            # Anybody may hold the keys of former validators. The checkpoint shows which history is the false
             # one.
             _LOG.warning("handoffs of peers led to another history than this node's blocks in epoch %d", epoch)
             self._begin_from(own)

@@ -142,6 +142,7 @@ def _marked(plain: Any, marks: Sequence[Any]) -> ArgumentForm:
         case Bounded(limit) | Sorted(limit):
             return ListForm(form_of(get_args(plain)[0]), limit)
         case Tagged():
+            # A closed union names its variants, an open one gets them from pallets, and a single class is its own.
             classes = get_args(plain) or _alternatives(plain) or (plain,)
             return UnionForm(tuple(_structure(each, each.__variant_name__) for each in classes))
         case _:

@@ -28,7 +28,7 @@ LOCKED = {
 }
 BURNED = {"Balances.burn": "value"}
 DEPOSITS = {"InferenceMarket.create_service": "InferenceMarket.service_deposit"}
-"""Calls that lock the amount of a parameter of the chain."""
+"""The calls that lock a deposit, with the chain's parameter that sets its amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
     if call.name in BATCHES:
         return sum((moved_by(inner, deposits) for inner in call.arguments[0]), Moved())
     arguments = call.named_arguments
+    # A call locks an argument or a deposit, never both.
     deposit = deposits[DEPOSITS[call.name]] if call.name in DEPOSITS else 0
     return Moved(
         sent=arguments.get(SENT.get(call.name, ""), 0),

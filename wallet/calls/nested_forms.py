@@ -183,6 +183,7 @@ class UnionForm:
     def read(self, given: Any, place: ArgumentPlace) -> Any:
         """Return the named alternative."""
         if isinstance(given, str):
+            # A bare name means an alternative without members.
             given = {given: {}}
         known = {each.type_name: each for each in self.of}
         if not isinstance(given, dict) or len(given) != 1 or not known.keys() & given.keys():

@@ -54,6 +54,7 @@ def read_node_keys(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
 
 
 def _well_known(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
+    # Only a development chain has Sudo. On a live chain anybody could sign with these public keys.
     if Sudo not in client.runtime.pallets:
         raise WalletError(f"{text}: everybody has the keys of development accounts, and this is no development chain")
     name = text.removeprefix("//")

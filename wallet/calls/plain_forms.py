@@ -79,6 +79,7 @@ class AmountForm(PlainForm):
 
     def written(self, value: int, style: Style) -> str:
         """Return digits of grains for programs, whose numbers may be inexact; oGPU for people."""
+        # `parse_amount` refuses more than exists, so only digits of a larger value could be read again.
         if style is Style.PROGRAMS or value > MAX_GRAINS:
             return str(value)
         return f"{format_amount(value)} {SYMBOL}"

@@ -102,6 +102,7 @@ class ProvedChain:
             if STATE_IS_GONE not in str(error):
                 raise
             with about(self._url, matter):
+                # An empty set differs from every real one, so the check below fails.
                 said = followed if await self._began_with(view, followed, tell) else ()
         if said != followed:
             self._sets.forget()
@@ -111,6 +112,7 @@ class ProvedChain:
     async def _began_with(self, view: ProvedView, seats: tuple[Seat, ...], tell: Callable[[str], object]) -> bool:
         """Return whether a block's epoch has these seats, by its hash alone. Raise RefutedError for false headers."""
         epoch, header = self.root.parameters.epoch_of(view.height), view.block.header
+        # No header precedes epoch 0: the genesis state names its seats.
         if not epoch:
             return seats == self.root.seats
         boundary = self.root.parameters.boundary(epoch - 1)
@@ -246,6 +248,7 @@ class ProvedChain:
         except RpcError as error:
             if STATE_IS_GONE not in str(error):
                 raise
+            # A node keeps headers for longer than states.
             (ancestor,) = await self.ids(number, number)
         with about(self._url, matter):
             require(ancestor == block, f"the final block {number} is another: 0x{ancestor.hex()}")

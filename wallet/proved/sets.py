@@ -50,6 +50,7 @@ class KnownSets:
         found = self._table.of(epoch)
         if found is not None:
             return found
+        # One walk at a time: concurrent readers would fetch and check the same handoffs.
         async with self._walking:
             table = self._table if epoch >= self._table.first else self._from_genesis()
             await self._reach(table, epoch)

@@ -106,6 +106,7 @@ class ProvedView:
         try:
             return await self._ask_node(method, *parameters)
         except RpcError as error:
+            # Height 0 means that the node claimed to have no final block.
             if self.height or STATE_IS_GONE not in str(error):
                 raise
         with about(self._url, "the final block"):

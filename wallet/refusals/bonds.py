@@ -89,6 +89,7 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
     waiting = sum(holdings.value_now(stake, chunk) for chunk in chunks)
     first = min(chunks, key=lambda chunk: holdings.kept_until(stake, chunk))
     until, told = holdings.kept_until(stake, first), f"of {grains_text(waiting)} that wait nothing is free yet"
+    # The time is over, so a pending slash must be the reason.
     if until <= refused.epoch:
         offender = next(each.validator for each in first.answers if stake.pending_slash_counts[each.validator])
         return f"{told}: {slash_pending(_about(refused, offender))}"

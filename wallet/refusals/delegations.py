@@ -65,6 +65,7 @@ def still_answering(refused: RefusedCall) -> str:
 
 def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
     """Return the epoch from which evidence against the source validator is too old and raises no slash."""
+    # Evidence counts for `evidence_epochs` after the last epoch of the era.
     too_old = (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
     return max(too_old, _raised_until(refused.stake, move.answer))
 

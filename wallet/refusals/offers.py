@@ -21,6 +21,7 @@ def not_candidate(refused: RefusedCall) -> str:
     named = [refused.argument(name) for name in ("validator", "source", "target")]
     if not any(named):
         return f"you do not offer to validate: {offers} do, and `validate` makes you one of them"
+    # Own stake behind oneself is a bond, never a delegation.
     if refused.signer in named:
         bond = grains_text(refused.stake.bonds[refused.signer])
         return f"an account's own stake is its bond, {bond} now: `stake` adds to it, `unstake` takes of it"
@@ -57,6 +58,7 @@ def key_taken(refused: RefusedCall) -> str:
         owner = refused.stake.key_owner[key]
         if owner not in (None, refused.signer):
             return f"{name} belongs to {account_text(owner)}: each of the {len(keys)} keys has to be a new one"
+    # No key belongs to another account, so the error has the only other cause.
     return f"two of the {len(keys)} keys are the same: each has to be another one"
 
 

@@ -75,6 +75,7 @@ def _of_batch(bound: Bound, batch: Call, signer: bytes) -> str | None:
                     with overlay.transaction():
                         bound.dispatch(call, Signed(signer))
                 except DispatchError as error:
+                    # The raise below undoes the calls before this one, through the outer transaction.
                     said = sentence_of(bound, call, signer, error)
                     raise
     except DispatchError:

@@ -29,7 +29,7 @@ PIECE_ITEMS = 32
 """Notifications in one turn, or fewer after `PIECE_BYTES`: half a millisecond with the sending."""
 
 Note = tuple["Followed[Any]", Any, int, Sequence[str]]
-"""(kind, item, its number, the only subscriptions that get it; empty: all)."""
+"""(kind, item, its number, the only subscriptions that get it). Without subscriptions, all get it."""
 
 
 class Followed(Generic[T]):

@@ -41,7 +41,7 @@ class SubscriptionShares:
         self._shared_left -= beyond
 
     def give_back(self, held: int, less: int = 1) -> None:
-        """Give back `less` for a connection that held `held`, those included."""
+        """Give back `less` of the `held` ones of a connection."""
         self._shared_left += self._beyond(held) - self._beyond(held - less)
 
     def _beyond(self, held: int) -> int:
