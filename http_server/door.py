@@ -1,7 +1,7 @@
 """The connections of a server: their number, their idle time, and the pace of reading them.
 
 A connection costs a descriptor and some memory before it asks for anything, and bytes cost time to parse before any
-request is known. Always: `who_yields` decides which connections stay. A connection without a request ends after
+request is known. Invariants: `who_yields` decides which connections stay. A connection without a request ends after
 `idle_seconds`, however slowly it sends one. It sends `HEAD_BYTES_MAX` at most before a request begins. After
 `SHARE_SECONDS` of parsing, the server reads no more of it before its caller's turn has come.
 """

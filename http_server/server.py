@@ -24,7 +24,7 @@ from http_server.turns import Caller, Turns
 
 SERVER_NAME = "ogpu"
 QUEUE = 1024  # connections that the system holds until they are accepted
-ACCEPTED_AT_ONCE = 4  # before those inside are heard: each takes about a millisecond with its first request
+ACCEPTED_AT_ONCE = 4  # before open ones are read: each takes about a millisecond with its first request
 LINGERING_SECONDS = 2.0
 """The time for the rest of a refused body: a client that is closed at once may never read the reason."""
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 # Limits of HTTP chunks: a chunk of one byte takes as long to parse as one of a kilobyte.
 #
-# Pure. Always: a body beyond its first `FREE_CHUNKS` has at least `CHUNK_BYTES_MIN` bytes in a chunk on average.
+# Pure. Invariant: a body beyond its first `FREE_CHUNKS` has at least `CHUNK_BYTES_MIN` bytes in a chunk on average.
 FREE_CHUNKS = 64
 CHUNK_BYTES_MIN = 128
 

@@ -275,7 +275,7 @@ class ChainClient:
         return self._encoded(call, extra, payer, NO_SIGNATURE)
 
     async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int]:
-        """Return the signed extension, and the height of the block from which on the extrinsic is valid."""
+        """Return the transaction extensions, and the height of the block from which the extrinsic is valid."""
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())

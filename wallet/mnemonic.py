@@ -32,7 +32,7 @@ def generate(words: int = 12) -> str:
 def entropy_of(phrase: str) -> bytes:
     """Return the 16 to 32 bytes of the words, in capitals or not.
 
-    Raise PhraseError for an unknown word, which it names, or a wrong checksum.
+    Raise PhraseError for an unknown word, with its position, or a wrong checksum.
     """
     if len(phrase) > MAX_PHRASE_CHARACTERS:
         raise PhraseError("the phrase is too long: it has at most 24 words")

@@ -17,7 +17,7 @@ from node.ledger.chain import ExecutedBlock
 from node.ledger.listener import Listener
 from node.ledger.storage import REVERSE_KEPT
 
-SYNC_DISTANCE = 5  # blocks behind the highest known one above which a node reports that it is syncing
+SYNC_DISTANCE = 5  # a node that is more blocks behind the highest known one is syncing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class MetricsServer:
             ) from error
         self._listener.setblocking(False)
         self._end, self._ending = socket.socketpair()
-        self._selector = selectors.PollSelector()  # for so few, and to name one to it is no system call
+        self._selector = selectors.PollSelector()  # for few sockets; registering one is no system call
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._end, selectors.EVENT_READ)
         self.port = int(self._listener.getsockname()[1])
@@ -224,7 +224,7 @@ class MetricsServer:
         """Return the whole response to a request for the metrics; no bytes if a figure cannot be read."""
         try:
             return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
-        except Exception:  # noqa: BLE001  # a figure of ours that cannot be read ends these answers, not all that come
+        except Exception:  # noqa: BLE001  # an unreadable figure ends these answers only
             _LOG.exception("the figures could not be told")
             return b""
 

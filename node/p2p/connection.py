@@ -143,7 +143,7 @@ class Connection:
             await self._pause(owed)
 
     async def _pause(self, seconds: float) -> None:
-        """Let other tasks run at least: 64 KiB of a socket hold 3,000 records, which were read in one turn."""
+        """Wait, or only let other tasks run: 64 KiB of a socket hold 3,000 records, which were read in one turn."""
         await trio.sleep(0.0 if self._greeting else seconds)
 
     async def _flush(self) -> None:

@@ -87,7 +87,7 @@ class Handshaker:
     def _accepts(self, peer_id: PeerId, hello: Hello) -> bool:
         try:
             return self.on_hello(peer_id, hello.role, hello.proof)
-        except Exception:  # noqa: BLE001 - the caller's code must not decide over the connection's task
+        except Exception:  # noqa: BLE001 - the caller's fault must not end the connection's task
             _LOG.exception("on_hello failed for %s: refused", peer_id)
             return False
 

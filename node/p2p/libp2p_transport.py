@@ -266,7 +266,7 @@ class Libp2pTransport:
         except (HandshakeFailed, trio.TooSlowError) as error:
             self.counters["inbound_failed"] += 1
             _LOG.debug("inbound connection from %s failed: %s", host, error)
-        except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
+        except Exception:  # noqa: BLE001 - contains the failure of one connection
             self._on_fault(host)
         finally:
             # The task that took the slot frees it. In the library each slot served one connection for ever.
@@ -293,7 +293,7 @@ class Libp2pTransport:
                 await self._live(self._enter(connection, hello, address.host))
         except (HandshakeFailed, trio.TooSlowError, OSError) as error:
             self._on_dial_failed(address, error)
-        except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
+        except Exception:  # noqa: BLE001 - contains the failure of one connection
             self._on_fault(str(address))
         finally:
             # The set must be clear after every failure too: otherwise this peer would never be dialled again.

@@ -18,7 +18,7 @@ BANNED_LIMIT = 10_000  # in one list
 
 
 def brought_by(source: str | None, signer: bytes) -> bytes:
-    """Return the name for a signer's extrinsics from one source: a ban leaves other sources of them unaffected."""
+    """Return the name under which a signer is banned at one source: other sources stay unaffected."""
     return signer + (source or "").encode()
 
 

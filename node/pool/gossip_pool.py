@@ -102,7 +102,7 @@ class Spreading:
         self._refused: dict[bytes, _Refused] = {}
 
     def tell(self, raw: bytes) -> None:
-        """Send an own message to peers, also for a second time."""
+        """Send an own message to peers, even if it was sent before."""
         self._send(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
 
     def hear(self, kind: FrameKind, raw: bytes, peer: str, take: Callable[[bytes], object]) -> None:

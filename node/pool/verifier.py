@@ -117,7 +117,7 @@ class Verifier:
         return verdicts
 
     def foresee(self, claims: Sequence[Claim]) -> Verdicts:
-        """Send claims whose verdicts are a guess for later: False until a worker confirms, and never remembered."""
+        """Send claims in advance: their verdicts are False until a worker confirms them, and never remembered."""
         verdicts = Verdicts([False] * len(claims), len(claims))
         items = [_Item(claim, None, position) for position, claim in enumerate(claims)]
         for start in range(0, len(items), BATCH_MAX):

@@ -61,7 +61,7 @@ def _in_turns(work: Work, steps: Any) -> Generator[Any, Any, Any]:
     while True:
         try:
             yield from work.turns.take(work.caller).__await__()
-        except BaseException as error:  # noqa: BLE001  # cancelled while it waited: the coroutine hears of it
+        except BaseException as error:  # noqa: BLE001  # cancelled while it waited: the coroutine gets the exception
             go = partial(steps.throw, error)
         with work.step():
             try:

@@ -101,7 +101,7 @@ def read_body(waiting: Waiting) -> ProvenBlock:
 def check_unattached(chain: Chain, waiting: Waiting) -> None:
     """Check that a header without its parent has the seal of its slot's proposer.
 
-    Raise `NotYetError` if this node cannot know that yet, and `InvalidHeaderError` if it has not.
+    Raise `NotYetError` if this node cannot know that yet, and `InvalidHeaderError` if the seal is wrong.
     """
     header = waiting.header
     number = chain.parameters.epoch_of(header.number)

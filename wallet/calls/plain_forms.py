@@ -44,7 +44,7 @@ class WholeForm(PlainForm):
         return f"0 to {_most(self.size)}"
 
     def read(self, given: Any, place: ArgumentPlace) -> int:
-        """Return the number of digits, or of a JSON number."""
+        """Return the value of decimal digits, or of a JSON number."""
         number = _number(given)
         if number is None:
             place.refuse(self, given, "write a whole number in digits")
@@ -78,7 +78,7 @@ class AmountForm(PlainForm):
             place.refuse(self, given, str(error))
 
     def written(self, value: int, style: Style) -> str:
-        """Return digits of grains for programs, whose numbers may be inexact; oGPU for people."""
+        """Return digits of grains for programs, because JSON numbers may lose digits; oGPU for people."""
         # `parse_amount` refuses more than exists, so only digits of a larger value could be read again.
         if style is Style.PROGRAMS or value > MAX_GRAINS:
             return str(value)

@@ -74,7 +74,7 @@ class WatchedValues:
         """Create it without reports; a key that is named twice is read once."""
         self._blocks = blocks
         self._keys = tuple(dict.fromkeys(keys))
-        # Python's own hash of a value, keyed by a secret of this process: 8 bytes without collisions on purpose.
+        # Python's own hash of a value, keyed by a secret of this process: 8 bytes, safe from built collisions.
         self._told = array("q")
         self._told_blocks: tuple[bytes, ...] = ()
 

@@ -1,7 +1,8 @@
 """One writer, many readers: a published item reaches every listener of that moment.
 
 A listener has a bounded queue. A slow one ends with `LaggedError`, and delays no other. A listener that drops its
-iterator is forgotten, also before its first item, when no generator has started whose end could run.
+iterator is forgotten, also before its first item. At that time its generator has not started, so the generator's own
+end would not run.
 """
 
 from __future__ import annotations
