@@ -104,6 +104,7 @@ class Inbox:
 
     async def receive(self) -> InboxMessage:
         """Return the next message to serve: best class first, in turn by peer, then in order of arrival."""
+        # Also if a message waits, so that other tasks get their turn.
         await trio.lowlevel.checkpoint()
         while (message := self.receive_nowait()) is None:
             self._arrived = trio.Event()

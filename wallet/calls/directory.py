@@ -92,6 +92,7 @@ class Directory:
             names = [argument.name for argument in arguments]
             if isinstance(given, list) and len(given) == len(names):
                 given = dict(zip(names, given, strict=True))
+            # A call that gets signed has no default arguments.
             if not isinstance(given, dict) or set(given) != set(names):
                 wanted = _listed(arguments)
                 raise CallInputError(f"argument {place.where} (call): its arguments are {wanted}; write all by name")

@@ -152,6 +152,7 @@ class StructureForm:
 
     def written(self, value: Any, style: Style) -> dict[str, Any]:
         """Return the members by name."""
+        # The attributes' own names, because members drop a trailing underscore.
         attributes = type(value).__match_args__
         pairs = zip(attributes, self.members, strict=True)
         return {name: part.written(getattr(value, attribute), style) for attribute, (name, part) in pairs}

@@ -64,6 +64,7 @@ def _well_known(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
 def _parsed(path: Path) -> NodeKeys:
     try:
         with path.open("rb") as file:
+            # A wrong path may name a file of any size.
             fields = json.loads(file.read(FILE_BYTES_MAX))
         keys, proof = (bytes.fromhex(fields[name].removeprefix("0x")) for name in ("keys", "proof"))
         return NodeKeys(_KEYS.decode(keys), _PROOF.decode(proof))

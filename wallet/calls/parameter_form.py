@@ -48,11 +48,13 @@ class ParameterForm:
         """Return the full name of a parameter, from that or from its unambiguous part after the pallet's name."""
         if name in self.of:
             return name
+        # The name alone is enough while only one pallet has a parameter of that name.
         meant = [full for full in self.of if full.rpartition(".")[2] == name]
         if len(meant) == 1:
             return meant[0]
         if meant:
             place.refuse(self, name, f"several pallets have one: {', '.join(meant)}")
+        # A constant exists, so "no such parameter" would mislead.
         fixed = [full for full in self.constants if name in {full, full.rpartition(".")[2]}]
         if fixed:
             place.refuse(self, name, f"{', '.join(sorted(fixed))} is a constant: the genesis fixes it")

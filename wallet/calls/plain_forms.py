@@ -169,6 +169,7 @@ class BytesForm(PlainForm):
     def written(self, value: bytes, style: Style) -> str:
         """Return plain text for people, if the bytes are that; else hex."""
         text = value.decode("utf-8", errors="ignore") if style is Style.PEOPLE else ""
+        # Only printable ASCII: a chain's bytes come from strangers, and a person's terminal shows them.
         is_plain = text.isascii() and text.isprintable() and text.encode() == value
         # Text that looks like `0x...` or `null` would be read as something else.
         return text if text and is_plain and not text.startswith("0x") and text != "null" else "0x" + value.hex()

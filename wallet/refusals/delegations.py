@@ -16,6 +16,7 @@ def delegation_too_small(refused: RefusedCall) -> str:
     least = refused.stake.delegation_min
     there = refused.behind(refused.validator)
     left = there - refused.value
+    # All of it may leave, so only a remainder can be too small.
     if refused.name in LEAVING and 0 < left < least:
         return (
             f"your stake behind {account_text(refused.validator)} would be {grains_text(left)}; the least is "

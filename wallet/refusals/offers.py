@@ -76,6 +76,7 @@ def commission_too_low(refused: RefusedCall) -> str:
 def commission_fixed(refused: RefusedCall) -> str:
     """Return the sentence for an offer that would change the commission."""
     stake, who = refused.stake, refused.signer
+    # A withdrawn candidate is bound to its last commission while others are behind it.
     now = stake.commission_of(who) if who in stake.candidates else stake.last_commission[who]
     asked = percent_text(refused.argument("commission_ppm"))
     return (

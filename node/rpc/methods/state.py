@@ -174,6 +174,7 @@ class State:
     async def pairs(self, prefix: Hex, at: HashParameter | None) -> Json:
         """Return the keys and values under a prefix."""
         reader = await self.blocks.reader(at)
+        # One more than allowed shows that there are more.
         keys = list(itertools.islice(reader.keys(prefix), MAX_PAIRS + 1))
         if len(keys) > MAX_PAIRS:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"more than {MAX_PAIRS} keys; use state_getKeysPaged")

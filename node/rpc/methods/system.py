@@ -71,6 +71,7 @@ class SystemMethods:
         status = self.blocks.replica.status
         return {
             "peers": status.peers if status else 0,
+            # Without a status the node has not confirmed that it is in sync.
             "isSyncing": status.is_syncing if status else True,
             "shouldHavePeers": self._hello.chain_type != "Development",
         }
