@@ -97,7 +97,7 @@ class Attestations(Pallet, index=11):
             raise InvalidBlock("attestations are out of order, or one is there twice")
         spent, room = WEIGHTS["Attestations.attach"], self.room()
         for signed in attestations:
-            problem = self.problem(signed)  # checked in turn: an attestation before it may have settled the unit
+            problem = self.problem(signed)  # Checked in turn: an earlier one may have settled the unit.
             if problem:
                 raise InvalidBlock(f"attestation of {signed.subject.hex()}: {problem}")
             spent += self.weight_of(signed)
@@ -118,7 +118,7 @@ class Attestations(Pallet, index=11):
 
     def room(self) -> Weight:
         """Return the weight that is left for attestations in the block under construction."""
-        # When hooks have used up the mandatory weight of a block, attestations wait for a later one.
+        # If hooks have used up the mandatory weight of a block, attestations wait for a later one.
         return Weight(min(ATTESTATIONS_MAX.ref_time, max(0, self.context.mandatory_left)), 0)
 
     def weight_of(self, signed: AnyAttestation) -> Weight:

@@ -278,7 +278,7 @@ class Capacity(Pallet, index=16):
         last = self.current.get()
         if last is None:
             return 0
-        # a withdrawn device has no proofs, so this also tells whether the device is enrolled
+        # A withdrawn device has no proofs, so this also tells whether the device is enrolled.
         proof = self.proofs[device, last.number if self._is_over(last) else last.number - 1]
         return proof.rate if proof is not None and stands(proof) else 0
 

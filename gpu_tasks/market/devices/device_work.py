@@ -47,7 +47,7 @@ class DeviceWork(Pallet):
 
     def stir(self, device: bytes) -> None:
         """Report a freed or changed slot to the market in the next block."""
-        # deferred to the next block, so that a call that frees a slot does not pay for the search among sleeping units
+        # Deferred to the next block: a call that frees a slot must not pay for the search among sleeping units.
         if not self.woken_devices.places[device]:
             self.woken_devices.put(self.system.number.get() + 1, device)
 

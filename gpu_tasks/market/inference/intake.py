@@ -108,8 +108,7 @@ def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...])
         total += reading_weight(offers)
     for terms in units:
         total += draw_weight(offers, terms.racers)
-    # The limit applies at admission: a backlog of draws that grows faster than blocks can work it off would stop all
-    # draws.
+    # The limit applies at admission: a backlog of draws that outgrows the blocks would stop all draws.
     ensure(total.fits(ADMITTED_MAX), MarketBusy)
     market.admitted_draws.set(AdmittedDraws(height, total))
 

@@ -182,7 +182,7 @@ def _terms(market: InferenceStorage, record: Unit, *, paid: int | None = None) -
     claims = tuple(
         claim
         for racer in _involved(record)
-        # beside agreeing answers, withholding was punished at their payment
+        # Beside agreeing answers, withholding was punished at their payment.
         if (claim := _claim(racer)) is not None and not (is_paid and claim.kind is ClaimKind.WITHHELD)
     )
     has_spare = not is_paid and record.terms.racers > 1

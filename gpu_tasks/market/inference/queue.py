@@ -78,8 +78,7 @@ def wake(market: InferenceStorage, admission: WeightMeter) -> int:
     """
     read = dict[int, None]()
     ways = (_wake_for_price, _wake_for_slots)
-    # The order alternates: when price rises always came first, a large service with some in each block left freed slots
-    # idle.
+    # The order alternates: with price rises always first, a large service with one in each block leaves freed slots idle.
     first = market.height % len(ways)
     return sum(way(market, admission, read) for way in (*ways[first:], *ways[:first]))
 

@@ -91,7 +91,7 @@ def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
         late = racer.committed_at - earliest
         return 0 if late <= SIMULTANEOUS_BLOCKS else late
 
-    return sorted(right, key=lateness)  # stable sort: racers are in draw order
+    return sorted(right, key=lateness)  # A stable sort: racers are in draw order.
 
 
 def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:

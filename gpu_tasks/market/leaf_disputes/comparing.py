@@ -130,7 +130,7 @@ def _go_on(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
         if at is not None:
             _judge(room, unit, dispute, at)
             return
-    # the shown leaves belong to another subtree, and say nothing about this one
+    # The shown leaves belong to another subtree, and say nothing about this one.
     subtree = _first_difference(_lists(room.subtrees, unit, dispute.sides))
     assert subtree is not None, "trees with the same nodes have the same root"
     _ask(room, unit, dispute, subtree)

@@ -86,4 +86,5 @@ def bid_case(auction: bytes, device: bytes) -> bytes:
 
 def tie_seed(auction: bytes, beacon: bytes) -> bytes:
     """Return the seed that breaks the ties of one auction, from the beacon of two blocks after its last reveal."""
+    # The auction's id keeps auctions of one beacon from sharing their ties.
     return blake2_256(b"ogpu/award" + auction + beacon)

@@ -167,7 +167,9 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         (*_DONE_LATE, *_split(TaskPurse.DISPUTE_BOND, TaskSum.HALF, TaskSum.ALL)),
     ),
     TaskOutcome.UNDECIDED: TaskRow("The customer disputed a result, and nobody decided: nothing moves", ()),
+    # Half for the customer, so that it gains less by a lie than the liar loses.
     TaskOutcome.LIED: TaskRow("A lie was proven", _penalty(TaskSum.COVER, TaskSum.ALL)),
+    # The milestones that the customer has signed: no judge computes those of a dead provider.
     TaskOutcome.DIED: TaskRow(
         "Who started did not end: the milestones that check are paid",
         (_earned(TaskSum.MILESTONES), *_penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST)),
@@ -178,6 +180,7 @@ TABLE: dict[TaskOutcome, TaskRow] = {
     TaskOutcome.NOT_STARTED: TaskRow("Who was awarded the slot did not start", _penalty(*_NO_START)),
     TaskOutcome.INPUT_MISSING: TaskRow("The input was not to be had", _FORFEIT),
     TaskOutcome.NO_AWARD: TaskRow("No bid could win, or fewer than the gang needs: nothing moves", ()),
+    # Bids were work, and there is no price yet.
     TaskOutcome.CANCELLED_BEFORE_AWARD: TaskRow(
         "The customer took the task back before the award",
         (TaskLine(TaskPurse.CUSTOMER_BOND, TaskPayee.BURNED, TaskSum.CANCEL),),
@@ -200,6 +203,7 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         "The standby was asked while it was bound, and did not start",
         _penalty(*_NO_START, TaskPurse.STANDBY_COLLATERAL),
     ),
+    # All of the bond: a bidder with two sealed bids must not gain by opening only one.
     TaskOutcome.NOT_REVEALED: TaskRow(
         "A bid was not revealed, or its collateral was not there",
         (TaskLine(TaskPurse.BID_BOND, TaskPayee.BURNED, TaskSum.ALL),),
@@ -216,6 +220,7 @@ TABLE: dict[TaskOutcome, TaskRow] = {
         "Time: the customer left; the interval that runs is paid whole",
         (_earned(TaskSum.TIME), *_FORFEIT),
     ),
+    # Less than for a lie: a coalition with a third of the bonds outvotes an honest one of three in 56 of 100 draws.
     TaskOutcome.OUTVOTED: TaskRow(
         "Replicas: most found something else, and no jury has convicted anybody",
         _penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST),
@@ -337,6 +342,7 @@ def customer_bond(rules: TaskRules, price_max: int) -> int:
 
 def bid_bond(rules: TaskRules, price_max: int) -> int:
     """Return the bond that a bid holds until its reveal. Then it counts as a part of the collateral."""
+    # Of the greatest price: a bidder accepts the bond before any price is known.
     return _up(price_max, rules.bid_bond)
 
 
@@ -377,6 +383,7 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
     """Return the grains of a sum. `left` is the rest of its purse."""
     rules, terms, price = money.rules, money.terms, money.price
     milestones = price * money.done // money.milestones
+    # Of the greatest price: a bidder accepts this penalty before any price is known.
     no_start = _up(terms.price_max, rules.no_start_penalty)
     failure = _up(price - milestones, rules.failure_penalty)
     own = money.promised - money.added

@@ -65,6 +65,7 @@ def agreed(findings: Iterable[ReplicaFinding], places: int) -> tuple[ReplicaFind
     for finding in findings:
         counts[finding] = counts.get(finding, 0) + 1
     most = max(counts.items(), key=lambda entry: entry[1], default=None)
+    # A majority of all places: a coalition gains nothing by keeping others silent.
     return most if most is not None and 2 * most[1] > places else None
 
 

@@ -100,6 +100,7 @@ def trusted(patrons: Patrons) -> int:
     """
     total = patrons.rest + sum(patron.settled for patron in patrons.known)
     limit = total // CUSTOMER_SHARE - -(-patrons.rest // (PATRONS_MAX + 1))
+    # Roundings can make the limit negative where all is a few grains.
     return patrons.rest + sum(min(patron.settled, max(limit, 0)) for patron in patrons.known)
 
 

@@ -158,6 +158,7 @@ def _ordered(terms: TaskTerms, bids: Iterable[Bid], seed: bytes) -> tuple[list[_
         scored = score(terms, bid)
         fate = refusal(terms, bid)
         if fate is None:
+            # The beacon breaks ties: the last bidder to reveal could choose its salt.
             entries.append(_Entry(bid, scored, (scored.total, tie(seed, bid.provider), bid.device)))
         else:
             refused.append(Placed(bid, scored, fate))
@@ -186,6 +187,7 @@ def _clearing(terms: TaskTerms, chosen: list[_Entry], rivals: list[list[_Entry]]
 
 def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
     """Return the rest of the clearing score after a bid's time and risk, at most the greatest price."""
+    # Without a rival, no score sets the price.
     if clearing is None:
         return terms.price_max
     pay = min(terms.price_max, clearing - entry.score.time - entry.score.risk)

@@ -19,6 +19,7 @@ from gpu_tasks.traces.trace import TracedState, is_in_trace
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U16, Bounded, struct
 
+# A finer trace makes no part smaller, so the chance to find a lie in one segment stays a fifth (ADR 19).
 PARTS_MAX = 20
 PARTS_DRAWN = 4
 """A fifth of a run: a skipped tenth is seen with at least 34 %, a single wrong segment with 20 %."""
@@ -53,6 +54,7 @@ def leg_segments(segments: int, behind: int, milestones: int) -> range:
 
 def own_segments(task: Task) -> range:
     """Return the segments of a task's newest leg, for which its slots are liable."""
+    # No provider is liable for segments that an earlier one computed.
     return leg_segments(task.order.segments, task.behind, task.order.milestones)
 
 
@@ -84,6 +86,7 @@ def drawn_parts(seed: bytes, slot: bytes, leg: range) -> tuple[TraceStretch, ...
 def looked_at(seed: bytes, slot: bytes, leg: range, named: int | None) -> tuple[TraceStretch, ...]:
     """Return the stretches that judges compute: the drawn parts, then the named segment, if any."""
     drawn = drawn_parts(seed, slot, leg)
+    # A party that has computed the run must win surely, for any draw of parts (ADR 19).
     alone = () if named is None else (TraceStretch(named, named + 1),)
     return drawn if alone and alone[0] in drawn else (*drawn, *alone)
 

@@ -119,6 +119,7 @@ class TrainingStorage(TrainingNumbers):
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:
         """Schedule the task's step for when the beacon of two blocks from here is final."""
+        # This beacon is unknown in the current block, so no party can have acted on it.
         height = self.height + BEACON_DELAY
         self.put(task_id, replace(task, deadline=0, beacon_at=height))
         self.final_agenda.put(height, task_id)

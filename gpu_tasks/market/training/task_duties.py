@@ -94,6 +94,7 @@ def bid_duty(task_id: bytes, task: Task, auction: int, device: bytes, height: in
         return _duty(task_id, task, TaskRole.BID, device, TaskDeed.WAIT, height, auction=auction)
     if task.state is TaskState.REVEALING:
         return _duty(task_id, task, TaskRole.BID, device, TaskDeed.REVEAL, height)
+    # The windows are frozen in the task, so the reveal window is known before it begins.
     opens_at = max(height, task.deadline + 1)
     until = opens_at + task.windows.reveal - 1
     return TaskDuty(
@@ -108,6 +109,7 @@ def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDe
         return TaskDeed.START, 0, ()
     if task.state is TaskState.OPENING and slot.commitment is not None and slot.result is None:
         return TaskDeed.OPEN_RESULT, 0, ()
+    # A gang keeps step: a provider that is ahead waits for its partners.
     if task.state is TaskState.RUNNING and slot.result is None and slot.reported == kept_step(task):
         number = slot.reported + 1
         last = TaskDeed.BIND if is_replicated(task.order) else TaskDeed.FINISH

@@ -24,6 +24,7 @@ def interval_flows(task: Task, slot: Slot) -> tuple[TaskFlow, ...]:
 def end_flows(task: Task, slot: Slot, outcome: TaskOutcome, held: Mapping[TaskPurse, int]) -> tuple[TaskFlow, ...]:
     """Return the payments of a leg that ends with this outcome. `held` is the locked money at the leg's begin."""
     whole = paid_blocks(task, task.owed + 1)
+    # A program that ends is paid by the block, a customer that leaves pays the whole current interval.
     due = min(slot.finished_at - task.started_at, whole) if outcome is TaskOutcome.TIME_OVER else whole
     return money.settle(outcome, _state(task, slot, held, done=task.owed, due=due))
 

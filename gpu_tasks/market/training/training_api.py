@@ -86,6 +86,7 @@ class TrainingApi(RuntimeApi, version=1):
         end = market.submission_counts[customer]
         ids = (task_id_of(genesis, customer, number) for number in range(end - 1, -1, -1))
         found: list[TaskStatus] = []
+        # A customer may have submitted any number of tasks: the bound limits the reads.
         for task_id in islice(ids, TASKS_LOOKED_AT_MAX):
             task = market.tasks[task_id]
             if task is not None and is_open(task):
@@ -183,6 +184,7 @@ class TrainingApi(RuntimeApi, version=1):
     def _bid_duties(self, task_id: bytes, task: Task, device: bytes) -> list[TaskDuty]:
         """Return the duty of the bid that binds a device to a task, from any of its auctions; none for a slot."""
         market = self._market
+        # A device may still be held by an earlier auction: bids are released only a few in each block.
         for number in (*range(DRAWS_FROM + task.draws, DRAWS_FROM, -1), *range(task.auction, 0, -1)):
             auction = auction_id(task_id, number)
             bid = market.bids[auction, device] if market.held_bids[auction, device] else None

@@ -180,6 +180,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
         When 128 devices are offered, the one with the least bond yields to a larger one.
         """
+        # Read before the call, which makes room for the new offer.
         is_full = self.open_task(task).volunteers >= BIDS_MAX
         replicating.volunteer(self, task, origin.account, device)
         return PostDispatch(actual_weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT if is_full else VOLUNTEER_WEIGHT)

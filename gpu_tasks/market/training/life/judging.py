@@ -291,8 +291,7 @@ def _found(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
         return TaskOutcome.PARTNER_DIED
     if task.judged_for is not JudgedFor.DISPUTE:
         return None
-    # A disputing customer must give the judges something to look at. Otherwise it could hide its input and pay for
-    # nothing.
+    # A disputing customer must give the judges something to look at, or it could hide its input and not pay.
     is_right = isinstance(ruling.verdict, Answered) or ruling.outcome is CaseOutcome.UNHEARD
     return TaskOutcome.DISPUTED_FALSELY if is_right else TaskOutcome.UNDECIDED
 
@@ -354,7 +353,7 @@ def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee:
     price = min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case)))
     spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case))
     pot = money.pot_max(task.rules, slot.price)
-    # The challenger or the liar pays these judges. With pay from the pot, a challenger could accuse itself to feed its
+    # The challenger or the liar pays these judges. Otherwise a challenger could accuse itself to let the pot pay its
     # own judges.
     if task.challenge is not None:
         held, price, spare, pot = held - task.challenge.reward, 0, task.challenge.bond, 0
@@ -363,7 +362,7 @@ def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee:
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),
-        customer_bond=0,  # a half of the bond is due to the provider if the input is missing
+        customer_bond=0,  # A half of the bond is due to the provider if the input is missing.
         customer_price=price,
         customer_spare=spare,
         collateral=slot.collateral,

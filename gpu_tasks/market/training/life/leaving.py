@@ -87,8 +87,8 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, change: Rais
     slots = tuple(
         replace(slot, promised=slot.promised + change.blocks, added=slot.added + change.blocks) for slot in task.slots
     )
-    # In a gang no provider can end the task alone. Unlimited blocks would bind it beside a dead partner for as long as
-    # the customer likes.
+    # In a gang no provider can end the task alone. Unlimited blocks would bind it beside a dead partner for
+    # as long as the customer likes.
     most = BLOCKS_MAX if len(slots) == 1 else task.terms.blocks_max
     ensure(change.blocks > 0 and all(slot.promised <= most for slot in slots), UnsoundAmendment)
     task = replace(task, slots=slots)
