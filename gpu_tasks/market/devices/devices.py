@@ -283,7 +283,7 @@ class Devices(DeviceWork, index=9):
         ensure(paused.bond >= self.bond_min(paused.kind), DeviceBondTooSmall)
         # Its recalled units still name it: with new ones behind it, a second recall would overwrite the first.
         ensure(device not in self.requeued_units, DeviceBusy)
-        # Sets `changed_at`: an owner that resumes after the beacon is known must not bring the device into that draw.
+        # Sets `changed_at`: a resume after the beacon is known must not bring the device into that draw.
         self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceResumed(device))
@@ -311,7 +311,7 @@ class Devices(DeviceWork, index=9):
         ensure(queue <= QUEUE_MAX, QueueTooLong)
         before = self.owned(device, self.operator(origin.account))
         ensure(device not in self.requeued_units, DeviceBusy)
-        # Sets `changed_at`: an owner that adds places after the beacon is known must not bring the device into that draw.
+        # Sets `changed_at`: places added after the beacon is known must not bring the device into that draw.
         self.devices[device] = replace(before, queue=queue, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceQueueSet(device, queue))

@@ -78,7 +78,7 @@ def wake(market: InferenceStorage, admission: WeightMeter) -> int:
     """
     read = dict[int, None]()
     ways = (_wake_for_price, _wake_for_slots)
-    # The order alternates: with price rises always first, a large service with one in each block leaves freed slots idle.
+    # The order alternates: with price rises always first, a large service with many of them leaves freed slots idle.
     first = market.height % len(ways)
     return sum(way(market, admission, read) for way in (*ways[first:], *ways[:first]))
 
