@@ -45,7 +45,7 @@ PARTS = (
     "batchkills rollcall seats files elections auction telemetry containers escape clients liars cheats flood crash "
     "market mutants package gpu"
 ).split()
-"""In this order: the tests, the simulations, then real devnets from short to long."""
+"""The parts in the order of a night: the tests, the simulations, then real devnets from short to long."""
 
 
 @dataclass

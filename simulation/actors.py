@@ -31,7 +31,11 @@ from wallet.suri import keypair_from_suri
 VALIDATORS = ("Alice", "Bob", "Charlie", "Dave")
 OUTSIDERS = ("Eve", "Ferdie")
 NODES = tuple(f"Node{number}" for number in range(7, 15))
-"""Further validators of a larger chain, by the presets' names. On smaller chains they join as walkers do."""
+"""Further validators of a larger chain, by the presets' names.
+
+On a smaller chain they begin as newcomers, as walkers do.
+"""
+# Accounts without money or keys in the presets, with both kinds of signature.
 WALKERS = tuple(f"Walker{number}" for number in range(4))
 
 

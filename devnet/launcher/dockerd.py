@@ -45,6 +45,7 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     address = f"unix://{folder / 'engine.sock'}"
+    # By default dockerd changes forwarding and firewall rules of the whole machine.
     closed = ["--ip-forward=false", "--iptables=false", "--ip6tables=false", "--ip-masq=false"]
     with (folder / "engine.log").open("ab") as log:
         engine = subprocess.Popen(  # the machine's own program, from PATH

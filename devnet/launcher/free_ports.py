@@ -39,6 +39,7 @@ def _walk() -> Iterator[int]:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
+        # Without this option a port in the state TIME_WAIT looks taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -267,6 +267,7 @@ def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[D
     """Add a node that follows the chain and does not vote. Return the new devnet and the node."""
     if not name.isidentifier() or any(member.name.lower() == name.lower() for member in net.members):
         raise DevnetError(f"{name!r} is no free name for a node: use letters and digits, and a name that is not taken")
+    # The ports of a stopped member look free to a probe, but they are its own.
     taken = {port for member in net.members for port in asdict(member.ports).values()}
     ports = next(ports for ports in _ports(any_ports=any_ports) if taken.isdisjoint(asdict(ports).values()))
     net = _with(net, name, ports, is_validator=False)

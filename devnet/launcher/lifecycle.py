@@ -98,10 +98,12 @@ def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> 
     try:
         _start([node_process(net, member) for member in net.members], started, detach=detach)
         standing = asyncio.run(ready(net, seconds))
+        # Providers look for themselves on the chain at their start, so the chain must already work.
         _start([*brokers(net), *providers(net)], started, detach=detach)
         wait_for_broker(net)
         for provider in offering(net):
             wait_for_provider(net, provider)
+    # Ctrl-C and SIGTERM must not leave processes behind either.
     except BaseException:
         processes.stop(*reversed(started))
         raise

@@ -149,6 +149,7 @@ def _group_exists(process: Process) -> bool:
     running(process)
     if _began(pid) not in {began, None}:
         return False
+    # Field 3 is the session, whose id is the pid of its leader (proc(5), counted from the state as 0).
     return any(int(fields[3]) == pid and fields[0] not in "ZX" for _, fields in every_process())
 
 
@@ -163,6 +164,7 @@ def _record(process: Process) -> dict[str, int]:
 def _began(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot, or None if it has ended."""
     fields = stat_fields(pid)
+    # Field 19 is the start time. A zombie counts as ended.
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 

@@ -89,6 +89,7 @@ def as_typed(program: str, *words: str) -> str:
 @contextmanager
 def _output(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[str]]:
     """Yield the program's output. The program has ended when the block ends."""
+    # Errors go to a file: a full pipe that no reader empties would block the program.
     with TemporaryFile("w+") as errors:
         process = started(program, *words, keyring=keyring, errors=errors)
         assert process.stdout is not None  # a pipe

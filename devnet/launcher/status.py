@@ -209,6 +209,7 @@ class StatusTable:
             ("node", *(name for name in FIGURES if name not in elsewhere), "restarts"),
             ("node", *CHECK_FIGURES),
         )
+        # A measurement is cut to the console's width, so it is made for a very wide one.
         measured = options.update(width=WIDTH_MEASURED)
         for form in ((every,), parts):
             tables = [self._table(None if place else self.title, columns) for place, columns in enumerate(form)]

@@ -94,6 +94,7 @@ class SlowNode(SimulatedNode):
         """Answer just before the soft deadline."""
         match effect:
             case ev.SendTo(peer, Chits() as chits):
+                # The question and the answer each take up to the longest delay.
                 late_ms = self.world.parameters.poll_soft_ms - 2 * self.world.weather.delay_max_ms
                 asker = self.world.nodes[int.from_bytes(peer, "big")]
                 self.world.at(self.world.now_ms + max(0, late_ms), self.world.send, self, asker, chits)

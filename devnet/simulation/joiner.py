@@ -79,6 +79,7 @@ class Joiner(Follower):
             handoff = proven.handoff
             if handoff.certificate.ballot.epoch != self.table.newest.epoch:
                 continue  # an answer to an earlier question
+            # The certificate covers only the header, and the facts come from the peer.
             if not is_of(HEADER.decode(handoff.header), proven.boundary):
                 world.findings.refused_handoffs.append("facts of another block")
                 return

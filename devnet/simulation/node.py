@@ -357,6 +357,7 @@ class SimulatedNode:
         """Persist the record in the sign-state, then sign it."""
         if self.disk.is_behind:
             return
+        # The block must be on disk before the vote for it, and a crash can come between both.
         if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
             self._keep(record.block)
             if self.is_cut_off():
@@ -386,6 +387,7 @@ class SimulatedNode:
         self.world.note_final(self, [self.blocks[block] for block in blocks])
         if self.is_cut_off():
             return
+        # A restored database makes blocks final again that the sign-state has already recorded.
         if not disk.is_behind:
             disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
             disk.noted = disk.final.height

@@ -97,6 +97,7 @@ class ScenarioOutcome:
 def run(scenario: SimulatedScenario, seed: int) -> ScenarioOutcome:
     """Simulate one scenario with one seed: storm, healing, quiet. Then judge the run."""
     world = make_world(scenario, seed)
+    # Late nodes and joiners start at healing, when `_heal` starts every stopped node.
     for node in world.nodes[: len(world.nodes) - scenario.late - scenario.joiners]:
         node.start()
     heal_ms = START_MS + 1_000 * scenario.storm_s
@@ -130,6 +131,7 @@ def make_world(scenario: SimulatedScenario, seed: int) -> World[SimulatedNode]:
     ]  # fmt: skip
     first_twin = len(roles) - scenario.twins
     roles += [SimulatedNode] * (len(rings) - len(roles))
+    # The second machine of each twin is one more node with the same keys.
     keys = [*rings, *rings[first_twin : first_twin + scenario.twins]]
     roles += [Twin] * scenario.twins
     roles += [Follower] * scenario.followers + [Joiner] * scenario.joiners

@@ -143,6 +143,7 @@ class World(Generic[R]):
         self.at(when_ms, self._tick, node, when_ms)
 
     def _tick(self, node: R, when_ms: int) -> None:
+        # An earlier wake-up may have replaced this one.
         if self._ticks.get(node.number) == when_ms:
             del self._ticks[node.number]
             node.feed(TICK)

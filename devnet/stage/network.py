@@ -315,6 +315,7 @@ def fresh_network(
         if busy:
             raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `{named_command(folder)} down` ends it")
         shutil.rmtree(folder)
+    # The cheat registers itself on the live devnet, and the customer must not race for its own units.
     net = layout.create(folder, validators, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **options})
     before_start(net)
     tell.line(f"starting validators and providers of {', '.join(each.name for each in net.members)}; logs in {folder}")

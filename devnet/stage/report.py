@@ -62,6 +62,7 @@ def write(name: str, report: Report | list[Report]) -> Path:
 def as_json(value: Any) -> Any:
     """Return the value in JSON types: dataclasses as objects, bytes as hexadecimal text, enumerations by name."""
     match value:
+        # This case and the next come before `int`, because members of an IntEnum and bools are ints.
         case Enum():
             return value.name.lower()
         case bool() | float() | str() | None:

@@ -46,7 +46,7 @@ class Outcome:
     machine: int
     """The machine's rate."""
     bonds_lost: int
-    """In grains."""
+    """The lost roll-call bonds in grains."""
 
 
 @dataclass(frozen=True)

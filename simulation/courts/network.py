@@ -34,7 +34,7 @@ from simulation.chains.market_chain import (
 
 PRICE = OGPU
 SERVICE = 1
-"""Not the service of a `MarketChain`, whose price rises with a unit's age."""
+"""A service with one price, unlike that of a `MarketChain`, whose price rises with a unit's age."""
 STAKE_EACH = 100 * OGPU
 SYBIL_BOND = 400_000 * OGPU
 """The bond of its device. It is drawn first for nine of ten units, with any number of other devices."""

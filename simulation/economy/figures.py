@@ -110,7 +110,7 @@ VAIN_MAX = 2
 
 
 def lacks(tally: Tally, runtime: Runtime) -> list[str]:
-    """Return the reasons why a run proves too little. None if it proves enough, or is short."""
+    """Return the reasons why a run proves too little. A run that proves enough, or is short, has none."""
     if tally.steps.total() < LIVELY_FROM_STEPS:
         return []
     methods = [method for pallet in runtime.pallets for method in pallet.methods if not method.is_inherent]

@@ -130,7 +130,7 @@ MISDEEDS = {
         "the same, and a third of the stake judges its proof",
         lazy_third,
         is_bound=True,
-        harm_max=Fraction(COURT_MOST, 16),  # that many judges, for a fee of at most a sixteenth of the price
+        harm_max=Fraction(COURT_MOST, 16),  # at most that many judges, for a fee of at most a sixteenth of the price
     ),
     "false_dispute": Misdeed(
         "the customer disputes a right leaf", false_dispute, always_loses=True, found_min=Fraction(1)

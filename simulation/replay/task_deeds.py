@@ -141,15 +141,16 @@ def _found(actor: Actor, task_id: bytes, mine: bytes) -> TaskResult:
 ORDERS = 0.08
 """The chance of an order per block, below the limit of open tasks."""
 BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
-"""Chances per block."""
+"""Chances per block that a free device bids, a bid is revealed, and any other due step is taken."""
 UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
-"""Shares of a provider's bids and slots."""
+"""Shares of a provider's bids or results never opened, slots never started or abandoned, and traces never shown."""
 SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1, 0.5
-"""Shares of tasks."""
+"""Shares of tasks with a silent customer, a dispute, a false report about the input or a false proof, and of unnamed
+segments."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """Chances per block that a customer changes its mind, and that a provider signs an early end."""
 LEAVES, ENDS = 0.03, 0.05
-"""Chances per block of providers that sell time."""
+"""Chances per block that a provider of time leaves, and that a metered program ends."""
 LOOKS_AT = 6
 """Blocks in which a customer inspects a result, and others may prove it wrong."""
 

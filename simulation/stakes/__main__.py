@@ -38,7 +38,7 @@ HAPPENING = ("EraStarted", "SlashHeld", "SlashTaken", "SlashRaised", "SlashCance
 
 
 def lacks(told: Told) -> list[str]:
-    """Return the kinds of steps that did not occur in a run. None if it is too short."""
+    """Return the kinds of steps that did not occur in a run. A short run has none."""
     if told.steps < LIVELY_FROM_STEPS:
         return []
     missing = [f"{name} never succeeds" for name in KINDS if not told.done[name]]

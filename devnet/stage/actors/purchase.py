@@ -92,6 +92,7 @@ def buy(stage: Stage, prompts: list[str], on_ended: Callable[[int, UnitView], No
         if row["ended_in_block"] is not None:
             ended += 1
             stage.tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
+            # A node discards old states, so the events are read during the purchase.
             stage.ask(lambda chain: ledger.read_on(chain, purchase.book))
             on_ended(ended, row)
         elif row["state"] != before and row["state"] == "judging":

@@ -34,6 +34,7 @@ class TwiceAuthor(Author):
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """Build the honest block, and announce the second one at once."""
         facts = super().build(request)
+        # The second block differs by the missing reference, so only a block with a reference has one.
         if facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
             self._peers.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))
         return facts

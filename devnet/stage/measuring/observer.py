@@ -72,11 +72,13 @@ class Seen:
 
     def _ballot(self, vote: SignedBallot) -> None:
         seen = self.ballots.setdefault((vote.voter, vote.ballot.epoch, vote.ballot.round), set())
+        # Any peer can relay a forged vote, so only valid signatures count.
         if vote not in seen and vote.voter in self.sessions.values() and self._is_signed(vote.voter, vote):
             seen.add(vote)
 
     def _proposal(self, signed: SignedProposal) -> None:
         seen = self.proposals.setdefault((signed.proposal.epoch, signed.proposal.round), set())
+        # A proposal does not name its author, so the key of each validator is tried.
         if signed not in seen and any(self._is_signed(key, signed) for key in self.sessions.values()):
             seen.add(signed)
 

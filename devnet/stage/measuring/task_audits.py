@@ -114,6 +114,7 @@ class TaskAudits:
         self, chain: ChainClient, height: int, slot: AuditedSlot, outcome: CaseOutcome, verdict: Any
     ) -> list[tuple[bytes, int]]:
         before = await chain.read(System.account, AUDIT_POT, at=await block_hash(chain, height - 1))
+        # The pot keeps the existential deposit, and earlier cases of this block have already drawn from it.
         in_pot = before.data.free - Balances.existential_deposit.default - self.drawn.get(height, 0)
         seats = await chain.read(TrustStake.active_set, at=await block_hash(chain, height))
         in_office = [(seat.stash, seat.weight) for seat in seats]

@@ -290,4 +290,5 @@ async def _following(url: str, ledger: TaskLedger, ended: threading.Event) -> No
         while not ended.is_set():
             await ledger.catch_up(chain)
             await asyncio.sleep(POLL_SECONDS)
+        # More blocks can have become final since the last look.
         await ledger.catch_up(chain)
