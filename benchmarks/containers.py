@@ -89,6 +89,7 @@ def _walled(rounds: int) -> dict[str, Any]:
     for name, script in STEPS.items():
         bare = min(_seconds(["/bin/busybox", "sh", "-c", script]) for _ in range(3))
         within = min(_seconds(walls.around(["/bin/busybox", "sh", "-c", script])) for _ in range(3))
+        # The sandbox's own start is no slowdown of the program.
         slower[name] = round((within - nothing) / bare, 2)
     sleeper = subprocess.Popen(walls.around(["/bin/busybox", "sleep", "30"]))
     try:
@@ -174,6 +175,7 @@ async def _slower(address: str, folder: Path) -> dict[str, float]:
                 run = ["busybox", "sh", "-c", script]
                 contained.append(await _timed(partial(engine.inside.run, container, run, 120, 1_000)))
             nothing = await _timed(partial(engine.inside.run, container, ["busybox", "true"], 20, 10))
+            # The call into the container is no slowdown of the program.
             found[name] = round((min(contained) - nothing) / min(bare), 2)
         return found
     finally:

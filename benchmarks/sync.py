@@ -144,6 +144,7 @@ def _run(spec: Path, folder: Path, address: str, claims: list[Claim]) -> Run:
         used = {role: cpu_seconds_of(pid) - used[role] for role, pid in pids.items()}
         peak = sum(peak_mib(pid) for pid in pids.values())
     after = _verified(claims)
+    # The clock begins at the import of block 1, so it covers only the later blocks.
     transfers = (BLOCKS - 1) * TRANSFERS
     seconds = (_time_of(last) - _time_of(first)).total_seconds()
     cpu_us = {role: spent / transfers * MICROSECONDS for role, spent in used.items()}

@@ -30,6 +30,7 @@ def measure() -> Figures:
     generate_long = median_of(clock, lambda: workload.run(long))
     verify = median_of(clock, lambda: workload.verify(long, output))
     return {
+        # The difference of two lengths removes the costs of the prompt and of the call.
         "decode_tokens_per_second": round((len(output) - 48) / (generate_long - generate_short)),
         "prefill_tokens_per_second": round((len(PROMPT) + len(output)) / verify),
         "generate_to_verify": round(generate_long / verify, 1),

@@ -244,6 +244,7 @@ class ChainBooks:
         Raise BooksBroken if the books do not balance, or AssertionError if a relation between entries fails. An
         unchecked block is recorded only if the books are current.
         """
+        # An exception below leaves the books outdated, and then the next block needs a full count.
         kept, state, self._state = self._books, self._state, None
         is_next = kept is not None and (state, kept.runtime, kept.cap) == (bound.overlay.reader, bound.runtime, issued)
         if kept is not None and is_next:

@@ -108,6 +108,7 @@ async def speed(hardware: Hardware, backend: str, seconds: float, idle_watts: fl
         await bench.close()
     timed = {
         "start_s": round(start, 2),
+        # The difference of two lengths removes the costs of the prompt and of the call.
         "decode_tokens_per_second": round((len(output) - SHORT) / max(long - short, 1e-6)),
         "generate_200_ms": round(1000 * long, 1),
         "verify_200_ms": round(1000 * check, 1),

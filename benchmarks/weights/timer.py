@@ -67,6 +67,7 @@ class Scale:
         Other load can only add time.
         """
         found, signature = [], []
+        # The garbage collector would otherwise run within some of the rounds.
         gc.collect()
         gc.disable()
         try:

@@ -264,6 +264,7 @@ class WholeBlocks(MarketCases):
         block = BLOCK.decode(filled.raw)
         outcome = execute_block(world.runtime, world.storage, world.trie, block, lambda *_: True)
         taken = time.thread_time() - started
+        # The changes are undone below, so that each round starts from the same state.
         before = {key: world.trie.get(key) for key in outcome.changes}
         stored = world.next_stored(filled.raw)
         started = time.thread_time()

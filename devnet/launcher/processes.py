@@ -149,7 +149,7 @@ def _group_exists(process: Process) -> bool:
     running(process)
     if _began(pid) not in {began, None}:
         return False
-    # Field 3 is the session, whose id is the pid of its leader (proc(5), counted from the state as 0).
+    # Field 3 is the session's id (proc(5), counted from the state as 0). It equals the pid of the session's leader.
     return any(int(fields[3]) == pid and fields[0] not in "ZX" for _, fields in every_process())
 
 

@@ -235,6 +235,7 @@ def _of_course(sale: AuctionedTask, trace: EventTrace, found: SoldTask) -> Itera
     """Judge bids, awards, milestones and outcomes."""
     closed = trace.first(BidsClosed)
     until = 0 if closed is None else closed[0]
+    # Later bids belong to the auction of the rest.
     committed = [event for height, event in trace.all(BidCommitted) if height <= until]
     again = trace.first(TaskReopened)
     opened = [event for height, event in trace.all(BidRevealed) if again is None or height < again[0]]

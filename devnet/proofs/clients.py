@@ -117,6 +117,7 @@ def _run(command: Sequence[str], folder: Path | None = None) -> RanClient:
         "ed25519": Keypair.from_seed(Scheme.ED25519, os.urandom(32)),
     }
     steps: list[dict[str, Any]] = []
+    # Errors go to a file: a full pipe without a reader would block the client.
     with tempfile.TemporaryFile("w+") as errors:
         program = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,

@@ -241,6 +241,7 @@ async def _move(operator: Operator) -> Report:
     await operator.until("the new machine has caught up", lambda: operator.has_caught_up(MOVED))
     await operator.types(f"ogpu-wallet set-keys {keys} --key //{NEWCOMER}")
     await operator.until("the new keys are elected", lambda: operator.sits_with_other_keys(before, 1))
+    # Until its keys leave the set, the old machine must vote, so it stops only now.
     processes.stop(operator.machine(NEWCOMER))
     operator.tell("  the old machine is stopped")
     await operator.until("its seat has the keys of the new machine", lambda: operator.sits_with_other_keys(before))

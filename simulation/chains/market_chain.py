@@ -381,6 +381,7 @@ def attach(*attestations: AnyAttestation) -> Callable[[Bound], None]:
     """Return a step: the inherent that attaches attestations."""
 
     def step(bound: Bound) -> None:
+        # The chain accepts attestations only in this order.
         ordered = sorted(attestations, key=order_key)
         bound.dispatch(Attestations.attach(attestations=tuple(ordered)), Unsigned())
 

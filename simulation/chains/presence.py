@@ -48,6 +48,7 @@ def digest_of(
 
     The last block of an epoch names the next set.
     """
+    # Chains without consensus do not verify the VRF proof.
     pre_digest = PreDigest(slot, bound[Beacon].epoch_of(number), output, bytes(80))
     items: list[Any] = [author_item(author), pre_digest_item(pre_digest)]
     if final is not None:

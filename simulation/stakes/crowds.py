@@ -92,6 +92,7 @@ def entries(chain: MarketChain) -> list[bytes]:
 
 def measure(crowds: Sequence[Backed], rounds: int, on_round: Callable[[], None] = lambda: None) -> None:
     """Measure every step on every chain, in turns."""
+    # The garbage collector would otherwise run within some of the steps.
     gc.collect()
     gc.disable()
     try:

@@ -199,6 +199,7 @@ class Leaving:
                 naive.enter((staker, validator), Fraction(event.amount))
             elif isinstance(event, Unbonded):
                 for lot in self._out(stake, (event.staker, event.validator), event.amount):
+                    # The pair (staker, -1) marks the owner: no offence has so early an era.
                     naive.waiting.append(Exact(lot.amount, (*lot.answers, (event.validator, era), (event.staker, -1))))
             elif isinstance(event, Redelegated):
                 for lot in self._out(stake, (event.delegator, event.source), event.amount):

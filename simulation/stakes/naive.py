@@ -59,6 +59,7 @@ class Naive:
 
     def slash(self, validator: Who, era: int, step: SlashStep) -> None:
         """Reduce the stake behind a validator, and all stake that is liable for its offence in that era."""
+        # A raise: `taken` is already gone, so the factor applies to the rest.
         keep = Fraction(PPM - step.wanted, PPM - step.taken)
         for (_, behind), lots in self.free.items():
             for lot in lots:

@@ -113,6 +113,7 @@ class Season:
         call = getattr(self, f"_{name}")(bound, who)
         is_root = name in ("cancel_slashes", "lift_tombstone")
         before, seen = chunks_of(bound, who.stash), len(bound.overlay.events)
+        # The outer transaction collects the step's own writes for the books. A refusal undoes the inner one.
         with bound.overlay.transaction():
             try:
                 with bound.overlay.transaction():

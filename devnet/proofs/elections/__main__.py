@@ -193,6 +193,7 @@ async def _play(stage: ObservedStage) -> Report:
         director = Director(net, other, watched, stage.tell.line)
         playing = asyncio.create_task(_scenes(director, max(EPOCHS, stage.options.epochs)))
         done, _ = await asyncio.wait((following, playing), return_when=asyncio.FIRST_COMPLETED)
+        # Without the subscription, the scenes would wait for final blocks for ever.
         if following in done and playing not in done:
             playing.cancel()
             following.result()

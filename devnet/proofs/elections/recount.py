@@ -86,6 +86,7 @@ def _cut(
     leavers = gone + out
     for count in range(len(leavers), -1, -1):
         going = leavers[:count]
+        # A single validator may leave even with more than an eighth of the weight.
         if count > 1 and sum(left[stash] for stash in going) > eighth:
             continue
         result = {}
@@ -109,6 +110,7 @@ def _comers(
     entering: list[bytes] = []
     for stash in comers[: max(0, seats - len(staying))]:
         weight = sum(stakes[each] for each in [*entering, stash])
+        # A single newcomer may enter with any stake, because its weight is cut to a third below.
         if entering and weight > min(eighth, third):
             break
         entering.append(stash)
@@ -168,6 +170,7 @@ class Watched:
     async def follow(self, client: ChainClient) -> None:
         """Take every final block in order, until cancelled."""
         at = await block_hash(client, 0)
+        # The genesis set also serves epoch 1.
         self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.active_set, at=at))
         last_ms = _now_ms()
         async for header in await client.finalized_heads():
@@ -223,6 +226,7 @@ class Watched:
         """
         present = await client.read(TrustStake.epoch_voters, at=before)
         bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_voters, at=before)}
+        # The newest certificate is in this header, and not yet in the state before it.
         header = await client.rpc.call("chain_getHeader", "0x" + first.hex())
         for log in consensus_logs(digest_of(header)):
             if isinstance(log, FinalRef):

@@ -90,6 +90,7 @@ async def eat_the_memory(scene: EscapeScene, checks: EscapeChecks) -> None:
     checks.that(0 < ran.number("megabytes") <= limit, "within its limit", f"{ran.number('megabytes')} of {limit} MiB")
     script = "dd if=/dev/zero of=/dev/shm/a bs=65536; dd if=/dev/zero of=/tmp/a bs=65536; probe memory"
     ran = await scene.shell(script, limits={"tmp_bytes": 24 * MIB})
+    # Both folders together hold up to 48 MiB, which must count against the container's memory.
     checks.that(ran.number("megabytes") <= limit - 40, "folders in memory count", f"{ran.number('megabytes')} MiB left")
 
 
@@ -428,6 +429,7 @@ async def hand_over_bad_outputs(scene: EscapeScene, checks: EscapeChecks) -> Non
         checks.that(not said.startswith("TAKEN"), what, said)
         checks.that(sink.tell() < LIMITS.output_bytes + MIB and time.monotonic() - began < 15, f"{what}: soon refused")
         checks.that(used_disk(scene.folder) - disk < 8 * MIB, f"{what}: no disk taken")
+    # The order, times and modes of the files differ between both runs, and must not change the hash.
     script = "mkdir /out/d; echo b >/out/d/b; echo a >/out/a; chmod 4777 /out/a"
     hashes = []
     for text in (script, "echo a >/out/a; mkdir /out/d; sleep 1; echo b >/out/d/b; chmod 755 /out/a"):
@@ -479,6 +481,7 @@ def _with_size(layer: bytes, size: bytes) -> bytes:
     """Return the layer with another size in its first header, and a matching checksum."""
     header = bytearray(layer[:512])
     header[124:136] = b"\x80" + size[1:]
+    # The checksum of a tar header is computed with spaces in its own field (POSIX ustar).
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
     return bytes(header) + layer[512:]

@@ -48,6 +48,7 @@ def probe_files(folder: Path) -> tuple[ImageFile, ...]:
     content = target.read_bytes()
     return (
         ImageFile("bin/probe", content),
+        # Owned by root with setuid and setgid, which the container must ignore.
         ImageFile("bin/probe-as-root", content, 0o6755),
         ImageFile("image-disk", mode=0o666, device=(tarfile.BLKTYPE, 254, 0)),
         ImageFile("image-memory", mode=0o666, device=(tarfile.CHRTYPE, 1, 1)),

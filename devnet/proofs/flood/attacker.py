@@ -35,6 +35,7 @@ ATTACKS: Final = {
 def main(folder: Path, name: str, seconds: float, nice: int) -> None:
     """Prepare, attack, and print the account."""
     os.nice(nice)
+    # The largest crowd has 1,200 connections, more than the usual soft limit of 1,024 files.
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     print(trio.run(_attack, folder, ATTACKS[name], seconds), flush=True)

@@ -79,6 +79,7 @@ def usages(net: Devnet) -> dict[str, ProcessUsage]:
     leaders.pop(None, None)
     found: dict[str, tuple[dict[int, float], int]] = {}
     for pid, fields in processes.every_process():
+        # A node's processes share its session. The fields are those of proc(5), counted from the state as 0.
         leader, entry = int(fields[3]), Path("/proc") / str(pid)
         if leader in leaders:
             role = f"{leaders[leader]}/{_role(entry) if pid != leader else 'node'}"

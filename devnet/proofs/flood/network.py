@@ -37,6 +37,7 @@ def fresh(folder: Path) -> Devnet:
 
 def start(net: Devnet) -> None:
     """Start all nodes, and wait until blocks are final."""
+    # The nodes inherit this limit.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES_OF_A_NODE, hard), hard))
     for member in net.members:

@@ -84,6 +84,7 @@ def _unsealed_blocks(scene: Scene) -> Make:
 
 
 def _small_orphans(_: Scene) -> Make:
+    # A header begins with the parent's hash, so another 32 bytes give another orphan without encoding it.
     template = BLOCK.encode(Block(header(bytes(32), 10**6, extrinsics_root(()), "Alice"), ()))[32:]
     return lambda *_: (FrameKind.BLOCK, os.urandom(32) + template)
 
@@ -159,6 +160,7 @@ def _replacements(scene: Scene) -> Make:
         step, gap = divmod(number, GAPS)
         tip = int(FIRST_TIP * 1.3**step) + step
         call = System.remark(remark=os.urandom(REMARK_BYTES))
+        # One nonce stays unused, so none of these extrinsics is ever due.
         return FrameKind.TX, signer.signed(call, key, nonce + 2 + gap, tip)
 
     return make

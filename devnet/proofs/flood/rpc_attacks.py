@@ -53,6 +53,7 @@ from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
 JSON = {"Content-Type": "application/json"}
+# A browser sends text/plain to a foreign origin without a preflight request (Fetch standard, CORS-safelisted).
 FROM_A_PAGE = {"Content-Type": "text/plain", "Origin": "https://page.example"}
 USER = "//Charlie"
 AGAIN_SECONDS = 0.05
@@ -236,6 +237,7 @@ async def _of_heights(scene: Scene) -> PostBodies:
 
 async def _of_keys(scene: Scene) -> PostBodies:
     final, block, back = await _final_height(scene), None, BACK_MOST
+    # The node keeps states for a limited number of blocks, so the oldest available one is searched.
     while back and block is None:
         back = back * 7 // 8
         candidate = await result_of(scene, "chain_getBlockHash", max(0, final - back))

@@ -107,6 +107,7 @@ def provider_behind(net: Devnet, member: NodeLayout, node_url: str) -> Process:
     process = lifecycle.provider_process(net, member)
     words = list(process.arguments)
     words[words.index("--url") + 1] = node_url
+    # The chain's record has the proxy's port, so the store's own port is named here.
     return replace(process, arguments=(*words, "--blob-port", str(member.ports.blobs)))
 
 

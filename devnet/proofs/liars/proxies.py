@@ -126,6 +126,7 @@ class _Talk:
         async for text in self._program:
             asked = json.loads(text)
             question = NodeQuestion(asked.get("method", ""), asked.get("params") or [], asked.get("id"))
+            # A request that a lie answers itself is never removed, so their number is limited.
             if len(self._asked) < QUESTIONS_KEPT:
                 self._asked[question.number] = question
             lie = self._proxy.lie
@@ -158,6 +159,7 @@ class _Talk:
             await self._send(reply)
 
     async def _send(self, reply: RpcJson | bytes) -> None:
+        # Bytes are sent as a text frame too, because invalid text is one of the lies.
         await self._program.send(reply if isinstance(reply, bytes) else json.dumps(reply), text=True)
 
     def _understood(self, content: RpcJson) -> NodeMessage | None:

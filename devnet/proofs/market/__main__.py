@@ -70,6 +70,7 @@ class Bare:
 def bare(devices: int, part: float) -> Bare:
     """Measure the throughput: one process per device, each running for a part of the time."""
     command = [sys.executable, "-m", "devnet.proofs.market.bare"]
+    # A device has a part of one core, so its process needs no further threads.
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(devices)]
     with in_turns(lambda: [[process.pid] for process in running if process.returncode is None], part):

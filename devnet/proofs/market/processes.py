@@ -44,6 +44,7 @@ def standing_still(roots: Collection[int]) -> Iterator[None]:
     children = [pid for pid in parents if pid not in roots and is_of(pid, roots, parents)]
     stopped = [*roots, *children]  # a supervisor before its children: it would replace silent ones
     with going_on_after() as tell:
+        # The children continue before their supervisor, for the same reason.
         tell(stopped[::-1])
         send(stopped, signal.SIGSTOP)
         yield
@@ -94,6 +95,7 @@ def _table() -> tuple[dict[int, int], dict[int, int]]:
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
     for pid, fields in processes.every_process():
+        # The parent, and utime, stime, cutime and cstime (proc(5), counted from the state as 0).
         parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
     return parents, spent
 
@@ -129,6 +131,7 @@ def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
             began = time.monotonic()
             if not found or began - looked_at >= LOOK_SECONDS:
                 found, looked_at = groups(), began
+                # Before the first stop, so that the shell can continue these processes in any case.
                 tell(chain.from_iterable(found))
                 for computing in found:
                     send(computing, signal.SIGSTOP)
