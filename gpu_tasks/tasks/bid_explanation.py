@@ -52,6 +52,7 @@ def explain(terms: TaskTerms, selection: Selection, sealed: Sequence[SealedBid] 
         why = _why(terms, selection, placed, last, kinds)
         opened = (placed.score, bid.blocks, bid.collateral, placed.fate, placed.pay)
         rows.append(ExplainedBid(place, bid.provider, bid.device, bid.device_class, *opened, why))
+    # Sealed bids have no score, so their ids give a reproducible order.
     for place, closed in enumerate(sorted(sealed, key=lambda bid: (bid.provider, bid.device)), len(rows) + 1):
         why = f"was not opened: its bond of {_money(closed.bond)} burns"
         rows.append(ExplainedBid(place, closed.provider, closed.device, closed.kind, None, None, None, None, 0, why))

@@ -46,6 +46,7 @@ CANONICAL = codec(CanonicalTask)
 
 def task_hash_of(task: CanonicalTask) -> bytes:
     """Return the hash of a canonical task, which names it on a chain."""
+    # The prefix separates these hashes from those of other structures.
     return blake2_256(b"ogpu/task/1" + CANONICAL.encode(task))
 
 

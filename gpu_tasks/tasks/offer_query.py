@@ -58,6 +58,7 @@ class QueryCondition:
         found = self.field.of(row)
         if isinstance(found, int):
             results = [_COMPARED[self.sign](found, value) for value in self.values if isinstance(value, int)]
+            # `!=` with several values means that none of them matches.
             return all(results) if self.sign == "!=" else any(results)
         if found is None and self.field.is_claimed:
             return False  # A provider that claims nothing never matches, not even `!=`
@@ -98,6 +99,7 @@ def _condition(word: str) -> QueryCondition:
     if sign not in {"=", "!="} and not field.has_order:
         raise QueryError(f"{name} is compared with = or != and not with {sign}: it has no order")
     texts = text.split(",")
+    # An inequality has one bound. Only equality takes a list.
     if len(texts) > (VALUES_MAX if sign in {"=", "!="} else 1):
         raise QueryError(f"{name}{sign} takes 1 value, or up to {VALUES_MAX} with = and !=, not {len(texts)}")
     try:

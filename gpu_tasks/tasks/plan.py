@@ -149,6 +149,7 @@ def plan_of(
         devices=planned,
         able=able,
         is_served=bool(serving),
+        # Each field could win alone, so a second one is a rival too.
         has_rival=len(serving) > 1 or any(len(field) > sold for field in serving),
         has_standby=bool(serving) and not is_of_replicas and all(_owners(field) > terms.slots for field in serving),
         is_of_replicas=is_of_replicas,
@@ -193,6 +194,7 @@ def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[Pla
 
 def _fields(terms: TaskTerms, devices: Sequence[BiddingDevice]) -> list[list[BiddingDevice]]:
     """Return the groups of devices that compete with each other: all, or those of each class."""
+    # A single slot takes any suitable class.
     if not terms.is_homogeneous or terms.slots == 1:
         return [list(devices)]
     kinds = sorted({device.kind for device in devices})

@@ -106,6 +106,7 @@ def _check_auction(task: Task, number: int, records: AuctionRecords) -> list[Tas
         return [TaskCheck(name, is_right=None if not bids else False, says=_why_no_award(len(bids)))]
     checks = [_check_terms(task, name, award.terms, bids)]
     opened = sum(bid.opened is not None for bid in bids.values())
+    # An award has no seed while its beacon is not final, or if too few bids were opened.
     if award.seed is None:
         if is_newest and task.state is TaskState.AWARDING:
             return [*checks, TaskCheck(name, is_right=None, says="its beacon is not final: nothing is decided")]

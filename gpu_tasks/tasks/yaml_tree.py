@@ -124,6 +124,7 @@ class _Composer:
         self._nodes += 1
         line = _line(event)
         # Counted before a node is built, so that a hostile file stops at the bound.
+        # Checked before the node is built, so that a hostile file stops at the bound.
         if self._nodes > NODES_MAX:
             _refuse(self._file, line, f"the file holds more than {NODES_MAX:,} values; split the task")
         if depth > self._depth_max:

@@ -116,6 +116,7 @@ def _of_size(text: str, size: tuple[int, int] | None) -> str:
         if each.name not in left_out:
             lines.setdefault(each.line, []).append(" ".join((each.name, *each.words)))
     if size is not None:
+        # On the first line, so that the others keep their numbers.
         lines.setdefault(1, []).insert(0, f"picture {size[0]} {size[1]}")
     return "\n".join("; ".join(lines.get(number, ())) for number in range(1, max(lines, default=0) + 1))
 

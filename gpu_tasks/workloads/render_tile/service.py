@@ -132,6 +132,7 @@ class TileRendering(StepwiseWorkload):
         claimed = _claimed(asked, output)
         if claimed is None:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
+        # Few at first, so that a wrong output is refuted at a low cost.
         run, start, size = TileRun(self._use, asked, request), 0, FIRST_LOOKED_AT
         while start < len(order):
             looked = order[start : start + size]

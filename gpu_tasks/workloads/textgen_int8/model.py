@@ -97,6 +97,7 @@ def decode_model(data: bytes) -> Model:
     _check_shape(shape)
     layout = list(_layout(shape))
     sizes = [np.dtype(dtype).itemsize * int(np.prod(size)) for dtype, size in layout]
+    # Before any array is made: a header can name sizes far beyond the file.
     if len(data) != _HEADER_BYTES + sum(sizes):
         raise DecodeError("model file of the wrong length", len(data))
     arrays, start = [], _HEADER_BYTES

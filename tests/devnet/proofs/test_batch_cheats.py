@@ -233,7 +233,10 @@ def test_a_lie_that_its_customer_did_not_dispute_is_said(tmp_path: Path) -> None
     ],
 )
 def test_what_a_lie_pays_goes_to_judges_then_customer_then_burns(judges: int, held: int, paid: dict[Any, int]) -> None:
-    """The judges take all if they hold more than a third of the stake. Otherwise they take price, fees and a fourth."""
+    """A liar loses all that it holds if more than a third of the active set convicts it.
+
+    Otherwise it loses the price, the fees and a fourth of the price.
+    """
     right, wrong = Answered(b"r" * 32), Answered(b"w" * 32)
     said = [OpinionOpened(b"u" * 32, b"j%d" % number, Statement(right, bytes(32))) for number in range(judges)]
     said.append(OpinionOpened(b"u" * 32, b"jw", Statement(wrong, bytes(32))))

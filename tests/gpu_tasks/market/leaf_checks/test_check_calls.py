@@ -68,7 +68,7 @@ def test_only_the_auditor_passes_or_doubts() -> None:
 
 
 def test_an_auditor_that_was_silent_says_nothing_any_more() -> None:
-    """Its seat was released after a fee: a late opinion would cost it nothing, and decide for the next auditor."""
+    """Its seat was released after a fee: a late opinion would cost it nothing, and the next auditor its say."""
     stage = LeafChain()
     unit = stage.settled()
     first = stage.shown(unit)

@@ -238,7 +238,7 @@ def test_evidence_grows_old() -> None:
 
 
 def test_who_offended_counts_for_as_long_as_stake_is_unbonding() -> None:
-    """Longer than evidence is possible. The slash is a share of the heaviest of their sets."""
+    """For longer than evidence is possible. The sum is a share of the heaviest of their sets."""
     chain = chain_of(7, **SITS_ON)
     alice, bob = chain.validators[:2]
     chain.block(signed(REPORTER.stash, double(alice)))
