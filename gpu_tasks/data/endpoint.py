@@ -59,7 +59,7 @@ class StoreAddress:
 
 @functools.lru_cache(maxsize=PARSED_KEPT)
 def parse_endpoint(text: str) -> StoreAddress:
-    """Return the address of a text. Raise EndpointError if it is none."""
+    """Return the address of a text. Raise EndpointError for any other text."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise EndpointError(f"{text!r} is no http(s)://HOST:PORT: no user, path, query or fragment belongs to it")
@@ -71,7 +71,10 @@ def parse_endpoint(text: str) -> StoreAddress:
 
 
 def reachable_endpoint(text: str, *, private: bool) -> StoreAddress:
-    """Parse as `parse_endpoint`. Without `private`, also refuse literal addresses of private networks."""
+    """Parse an address as `parse_endpoint` does.
+
+    Without `private`, also refuse literal addresses of private networks.
+    """
     endpoint = parse_endpoint(text)
     literal = endpoint.literal
     is_local = endpoint.host == "localhost" or endpoint.host.endswith(".localhost")

@@ -76,7 +76,7 @@ class ClaimedPrograms:
     """The limits of a provider for one program in a container."""
 
     why_not: ClaimText = "it runs no containers"
-    """The reason why no program runs; empty if programs may."""
+    """The reason why no program runs. Empty if programs may run."""
     images: Annotated[tuple[Hash, ...], Bounded(IMAGES_MAX)] = ()
     """Hashes of the listed images: customers can look up their image, but cannot read the list."""
     any_archive: bool = False

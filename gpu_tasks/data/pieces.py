@@ -23,7 +23,7 @@ PIECES_MAX = -(-WHOLE_BYTES_MAX // PIECE_BYTES)
 
 
 class PiecesError(ValueError):
-    """The blob is no manifest, or not that of its pieces. Its author made it so."""
+    """The blob is no manifest, or does not fit its pieces. Its author made it so."""
 
 
 @struct

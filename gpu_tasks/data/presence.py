@@ -1,8 +1,8 @@
-"""Proof of a running daemon: it signs a nonce of the asker with the provider key.
+"""Proof of a running daemon: it signs a client's nonce with the provider key.
 
     answer = SCALE(instance, ed25519 signature of the provider key over domain("presence", genesis, nonce || instance))
 
-Always: an answer proves one nonce on one chain, so nobody can replay it. The instance tells two processes apart.
+Invariant: an answer proves one nonce on one chain, so it cannot be replayed. The instance distinguishes two processes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def prove_presence(nonce: bytes, instance: bytes, genesis: bytes, sign: Callable
 
 
 def proven_instance(raw: bytes, nonce: bytes, genesis: bytes, provider_key: bytes) -> bytes | None:
-    """Return the instance that an answer proves; None if the key did not sign this nonce."""
+    """Return the instance that an answer proves, or None if the key did not sign this nonce."""
     try:
         found = _PRESENCE.decode(raw)
     except DecodeError:

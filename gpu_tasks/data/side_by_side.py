@@ -1,4 +1,4 @@
-"""Several at once: attempts of which the fastest count, with one deadline, and jobs that must all end."""
+"""Concurrent work: attempts of which the first successes count, with one deadline, and jobs that must all end."""
 
 from __future__ import annotations
 

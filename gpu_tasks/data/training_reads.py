@@ -63,7 +63,7 @@ async def award(chain: ChainClient, task_id: bytes, auction: int, at: bytes | No
 
 
 async def task_duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> list[NamedTask]:
-    """Return the tasks in which a provider has a slot or stands by."""
+    """Return the tasks in which a provider has a slot or is the standby."""
     at = await chain.finalized() if at is None else at
     named = [name for (_, name), _ in await entries(chain, TrainingMarket.duties, stash, at=at)]
     return await _known(chain, named, at)

@@ -36,7 +36,7 @@ class QueryField:
 
     doc: str
     read: Callable[[str], Value]
-    """Raises QueryError for a text that is no such value."""
+    """Raises QueryError for any other text."""
     of: Callable[[OfferRow], Value | None]
     has_order: bool = False
     is_part: bool = False

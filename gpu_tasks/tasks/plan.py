@@ -36,7 +36,7 @@ class Hindrance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BiddingDevice:
-    """A device, with the values of it and its owner that decide whether it may bid. Amounts are grains."""
+    """A device, with all values that decide whether it may bid. Amounts are grains."""
 
     device: bytes
     owner: bytes
@@ -94,7 +94,7 @@ class TaskPlan:
     is_of_replicas: bool
     """True for replicas, which have no standby."""
     locked: int
-    """Held until the task ends; its deposit until its record is dropped."""
+    """Held until the task ends. Its deposit is held until its record is dropped."""
     prepaid: int
     """Paid on submission."""
     most: int

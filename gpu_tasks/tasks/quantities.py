@@ -27,7 +27,7 @@ _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([dhms]) ?", re.ASCII)
 
 
 class QuantityError(ValueError):
-    """The text is no such quantity. The message gives the right form."""
+    """The text is not such a quantity. The message gives the right form."""
 
 
 @dataclass(frozen=True, slots=True)

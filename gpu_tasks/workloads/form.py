@@ -76,19 +76,25 @@ class WorkloadForm(Protocol):
         ...
 
     def cost_in(self, request: bytes) -> int:
-        """Return the cost of a request's input in `cost_unit`: its input tokens. Raise DecodeError for no request."""
+        """Return the cost of a request's input in `cost_unit`: its input tokens.
+
+        Raise DecodeError for an invalid request.
+        """
         return 0
 
     def cost_asked(self, request: bytes) -> int:
-        """Return a request's greatest cost in `cost_unit`, known before it runs. Raise DecodeError for no request."""
+        """Return a request's greatest cost in `cost_unit`, before it runs. Raise DecodeError for an invalid request."""
         ...
 
     def output_bytes(self, request: bytes) -> int:
-        """Return the greatest length of its output in bytes, known before it runs. Raise DecodeError for no request."""
+        """Return the greatest length of its output in bytes, before it runs.
+
+        Raise DecodeError for an invalid request.
+        """
         ...
 
     def segments(self, request: bytes) -> int:
-        """Return the number of segments in the run's trace, 0 without a trace. Raise DecodeError for no request."""
+        """Return the number of segments in the run's trace, or 0. Raise DecodeError for an invalid request."""
         return 0
 
     def cost(self, output: bytes) -> int:

@@ -40,9 +40,9 @@ class PictureOrder:
         return tuple(f"{self.scene}; tile {each.left} {each.top} {each.columns} {each.rows}" for each in self.places)
 
     def problem(self, number: int, output: bytes) -> str | None:
-        """Return an objection to bytes as the tile of this number, from the bytes alone.
+        """Return the reason why bytes cannot be the tile of this number, or None.
 
-        Return None if there is none.
+        The bytes alone do not show whether the pixels are right.
         """
         try:
             tile = OUTPUT.decode(output)

@@ -1,4 +1,4 @@
-"""A workload that runs in steps. It can continue from the state at the end of any segment; states are bytes.
+"""A workload that runs in steps and can continue from the state at the end of any segment. States are bytes.
 
     s(0) --segment 0--> s(1) --segment 1--> ... --segment n-1--> s(n)
 

@@ -36,7 +36,7 @@ class MatmulHashForm(WorkloadForm):
     options = (SIZE,)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """Encode `SEED` as `cost_max` products of the set size, or `SEED SIZE ROUNDS` as it says."""
+        """Encode `SEED` as `cost_max` products of the set size, or exactly `SEED SIZE ROUNDS`."""
         size = settings(self.options, options)[SIZE.name]
         words = text.split()
         if len(words) == 1:

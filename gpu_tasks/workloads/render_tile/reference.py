@@ -261,7 +261,7 @@ def sky_light(sky: SkyLight, direction: Vector) -> Light:
 
 
 def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector, chance: int) -> Light:
-    """Return the sun's light at a place, by its angle to the surface. Return none if an object is between."""
+    """Return the sun's light at a place, by its angle to the surface. An object in between blocks it."""
     parts = zip(sun.direction, anywhere(chance), strict=True)
     x, y, z = (s + (u >> fp.SUN_SHIFT) << fp.SCALED_BITS for s, u in parts)
     towards = fp.scaled((x, y, z), sun.direction)

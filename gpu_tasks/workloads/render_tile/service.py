@@ -109,7 +109,7 @@ class TileRendering(StepwiseWorkload):
     def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
         """Compute `count` pixels again, drawn from `seed`, which the provider must not know before it has answered.
 
-        An output with a wrong share f passes with probability (1 - f)**count. Raise DecodeError for no request.
+        An output with a wrong share f passes with probability (1 - f)**count. Raise DecodeError for an invalid request.
         """
         asked = decode_request(request)
         return self._looked_at(request, output, _order(b"spots" + seed, asked.pixels)[:count])

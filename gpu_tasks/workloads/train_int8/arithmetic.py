@@ -40,7 +40,7 @@ class ExactArithmetic(IntegerBackend, Protocol):
 
 
 class IntegerArithmetic(PlainIntegers):
-    """The reference: plain int64 NumPy without any float; slow, and correct by inspection."""
+    """The reference: plain int64 NumPy without any float. It is slow, and correct by inspection."""
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """Multiply by NumPy's integer loops."""
