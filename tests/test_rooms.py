@@ -13,7 +13,7 @@ ROOMS = sorted(path.parent for package in HOUSE for path in (ROOT / package).rgl
 # "* `name`: what it is for", several names where they are one idea; or a table, "name    what it is for".
 BULLET = re.compile(r"\* ((?:`\w+`, )*`\w+`): \S")
 ROW = re.compile(r"(\w+) {2,}\S")
-NOT_LISTED = {"__init__", "__main__"}  # a room may list its `__main__`; by its name alone it says what it is
+NOT_LISTED = {"__init__", "__main__"}  # a package may list its `__main__`, but its name alone explains it
 
 
 def listed(room: Path) -> list[str]:

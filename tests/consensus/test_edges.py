@@ -154,7 +154,7 @@ def test_an_ended_epoch_makes_nothing_final_and_signs_nothing() -> None:
     assert edge.shell.machine.gadget_round == (1, 1)
 
 
-# --- whose votes count
+# --- votes that count
 
 
 def test_members_of_the_next_set_have_no_vote_before_the_edge_and_those_of_the_last_none_after() -> None:

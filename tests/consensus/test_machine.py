@@ -97,7 +97,7 @@ def test_no_vote_without_the_skip_certificates_between() -> None:
     shell = Shell(me=2).start()
     shell.feed(ev.BlockImported(ONE))
     accept(shell, ONE)
-    # Somebody proves that round 2 was skipped; nobody proved what happened to round 1.
+    # A peer proves that round 2 was skipped. No peer proved the result of round 1.
     shell.say(0, Certified((certificate(skip_ballot(0, 2), 4, range(3)),)))
     assert shell.machine.gadget_round == (0, 3)
     leader = 2  # of round 3, in turn
@@ -206,7 +206,7 @@ def test_certificates_that_conflict_name_a_third_of_the_stake(other: Ballot) -> 
 
 
 def test_checkpoint_that_is_not_final_is_proposed_again() -> None:
-    # Round 1 notarised ONE and its finalise votes were lost; nothing above ONE exists.
+    # Round 1 notarised ONE and its finalise votes were lost. Nothing above ONE exists.
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
     accept(shell, ONE)

@@ -28,7 +28,7 @@ ONE = block(GENESIS_BLOCK, 1)
 SIGNED = SignedProposal(Proposal(0, 1, 0, 1, ONE.id), bytes(64))
 VOTE = cast(signers(1)[0], ballot(BallotKind.NOTARISE, 1, ONE))
 FINAL = certificate(ballot(BallotKind.FINALISE, 1, ONE), 4, range(3))
-# What a changed layout would change: the digest pins the encoding, the length says what it costs.
+# A changed layout changes both: the digest pins the encoding, the length its cost.
 PINNED: list[tuple[Message, int, str]] = [
     (PullQuery(1, ONE.id, 2), 41, "84ab74ee"),
     (Chits(1, ONE.id, ONE.id, ONE.id, 3, 4), 109, "b4c71fd1"),

@@ -27,7 +27,7 @@ def stranger(number: int) -> PlayedPeer:
         (PlayedPeer("192.0.2.1", 1), "192.0.2.1"),
         (PlayedPeer("2001:db8::1", 1), "2001:db8::/64"),
         (PlayedPeer("127.0.0.1", 1), None),
-        (PlayedPeer(), ""),  # ended: a stranger's, as far as anybody knows
+        (PlayedPeer(), ""),  # ended: an unknown address
         (None, ""),
     ],
 )

@@ -38,7 +38,7 @@ LIMITS = PlaceLimits(total=6, of_network=3, kept_for_this_machine=2)
     [
         ("", "A", ""),
         ("A1 A2", "A", ""),
-        ("A1 A2 a4 b3", "A", "a4"),  # its part is used up: one of its own goes, and nobody else
+        ("A1 A2 a4 b3", "A", "a4"),  # its share is used: only one of its own leaves
         ("A1 A2 A4 b3", "A", None),
         ("A1 A2 B3 b4", "C", "b4"),  # two places are kept for this machine
         ("A1 A2 b3 a4", "C", "b3"),

@@ -335,7 +335,7 @@ def test_a_body_that_is_too_long_is_refused(*, is_counted: bool) -> None:
     async def body(site: Site) -> None:
         if is_counted:
             head = b"POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1)
-            client = await site.connect(sent=head)  # nothing of it has to come
+            client = await site.connect(sent=head)  # no byte of it has to arrive
         else:
             client = await site.connect(sent=CHUNKED + (b"10000\r\n" + bytes(65_536) + b"\r\n") * 200)
         assert (await client[0].readline()).startswith(b"HTTP/1.1 413")

@@ -23,7 +23,7 @@ from node.ledger.storage import Storage
 from node.service import Node
 from runtime.blocks.votes import Ballot, BallotKind
 
-LOST = b"\x77" * 32  # a block that nobody has
+LOST = b"\x77" * 32  # a block that no node has
 STEPS: list[tuple[type, str]] = [
     (SignStateFile, "_write"),
     (Chain, "keep"),
@@ -196,7 +196,7 @@ def test_an_older_database_put_back_starts_and_signs_nothing(copied_after_s: int
     shutil.rmtree(node.paths.database)
     copy.rename(node.paths.database)
     signed = machinery.sign_state.read_bytes()
-    # Else consensus took a refused vote for given, and never asked for it again when the node had caught up.
+    # Otherwise consensus took a refused vote as cast, and never asked for it again after the catch-up.
     assert machinery.boot().machine._gadget.silent_below == was
     machinery.pass_seconds(3)
     assert machinery.height <= copied_after_s < was
@@ -244,7 +244,7 @@ def test_a_clock_set_back_keeps_the_block_that_was_voted_for(machinery: Machiner
     assert goes_on(machinery)
 
 
-# What a restart must hand back to consensus.
+# A restart must return this to consensus.
 
 
 def test_boundary_certificates_are_there_after_a_restart(machinery: Machinery) -> None:

@@ -68,7 +68,7 @@ def test_a_joiner_beside_a_chain_that_stands_still_fetches_all_of_it(database: P
     try:
         served.start()
         joiner.start()
-        # More than twice what may wait at once: a node whose peers said nothing new stopped at #540.
+        # More than twice the number that may wait at once: a node whose peers had no news stopped at #540.
         wait_for(lambda: joiner.final_height() >= EPOCHS * 60, 120)
         assert list(served.finals()) == [EPOCHS * 60 + 1], "it started there, and made nothing final: it had no news"
     finally:

@@ -279,7 +279,7 @@ async def test_the_others_have_a_turn_between_what_is_seen_ahead_and_the_import(
     async def worker() -> None:
         await seen.wait()
         fed.append(blocks[0].facts.id not in stage.chain)
-        stage.loop.peer_down("peer")  # and what it brought goes with it, though it was looked at
+        stage.loop.peer_down("peer")  # and its messages are dropped with it, though they were examined
 
     with trio.move_on_after(5) as scope:
         async with trio.open_nursery() as nursery:

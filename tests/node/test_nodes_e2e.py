@@ -83,7 +83,7 @@ def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) 
         assert "--init-sign-state" in node.log.read_text()
         (kept,) = (
             path for path in (chain / "kept").iterdir() if len(path.name) == 64
-        )  # not what the kill left half written
+        )  # not the files that the kill left half written
         kept.write_bytes(kept.read_bytes()[:-1])
         (chain / "kept").rename(chain / "sign-states")
         node.start()

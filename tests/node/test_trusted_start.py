@@ -106,7 +106,7 @@ def test_away_for_longer_than_the_period_it_does_not_start_and_a_checkpoint_lets
         live.boot()
     assert live.head() == (final.height, final.id)
     assert signed_by(live.paths) == signed
-    # The whole network (one validator) stood still: it goes on from the block that its operator names.
+    # The whole network (one validator) stopped. It continues from the block that its operator names.
     live.boot(final)
     live.pass_seconds(3)
     assert live.stop().height > final.height
@@ -183,7 +183,7 @@ def test_programs_that_were_away_or_are_new_say_what_to_do_and_go_on_with_a_chec
         validator.start("--checkpoint", f"{final.height}:0x{'ab' * 32}")
         assert validator.wait(30) == 2
         assert "this database is of another history" in validator.log.read_text()
-        # The whole network stood still: it goes on from where it did.
+        # The whole network stopped. It continues from its last block.
         validator.start("--checkpoint", f"{final.height}:0x{final.id.hex()}")
         wait_for(lambda: validator.final_height() >= final.height + 2, 60)
         assert validator.kill(signal.SIGTERM) == 0

@@ -29,7 +29,7 @@ async def test_a_vote_waits_for_few_turns_of_others_while_a_long_block_is_next(
     async def others() -> None:
         nonlocal turns
         while True:
-            turns += 1  # stands for 4 ms of the door of the pool, and as much of its entry
+            turns += 1  # 4 ms of the pool's checks, and as much of its entrance
             if turns == VOTE_AT:
                 await stage.transport.inbound.put(InboxMessage("voter", FrameKind.VOTE, b""))
             await trio.lowlevel.checkpoint()

@@ -26,7 +26,7 @@ def chain() -> MarketChain:
 
 
 def test_a_grain_too_many_breaks_the_books_in_its_block(chain: MarketChain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "Books", None)  # what was counted once is not counted anew
+    monkeypatch.setattr(books, "Books", None)  # counted once, not again
     chain.blocks(20)
     chain.block(POST)
     with pytest.raises(BooksBroken):

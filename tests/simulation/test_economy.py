@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_chain_and_another_another(played: Season) 
     again, other = Season(SEED, 0), Season(SEED, 1)
     live(again)
     live(other)
-    # another test has its books counted anew once more
+    # another test counts its books again
     assert again.tally == replace(played.tally, full_counts=again.tally.full_counts)
     assert again.state.values == played.state.values
     assert other.state.values != played.state.values

@@ -51,7 +51,7 @@ class Shell:
     ) -> "Shell":
         self.restore(final, None, blocks, sign_state)
         self.connect()
-        self.tick(LINKS_DELAY_MS)  # then everybody has been told who is connected
+        self.tick(LINKS_DELAY_MS)  # then all know the connections
         self.effects.clear()
         return self
 

@@ -83,7 +83,7 @@ class Agent:
         now = race_clocks.as_found(unit.round, unit.racers, windows, height, height - 1)
         if race_clocks.can_commit(racer, now, windows, height):
             if not racer.started_at and self.chance.random() < 0.8:
-                return  # now and then it is done with what is behind before what is before
+                return  # sometimes it completes a later unit before an earlier one
             if self.habit is Habit.DECLINER and self.chance.random() < 0.5:
                 yield signed(self.keys.provider, InferenceMarket.decline(unit=unit_id, attempt=unit.attempt))
             else:

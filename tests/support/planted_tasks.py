@@ -81,7 +81,7 @@ class PlantedTask:
     def __call__(self, bound: Bound) -> None:
         """Put it there."""
         market, number = bound[TrainingMarket], bound[System].number
-        number.set(1)  # what happens in block 0 has not happened, to who looks for a height
+        number.set(1)  # events of block 0 look as if they never happened to a search by height
         self.id = task_id_of(bound[System].block_hash[0], BOB, market.submission_counts[BOB])
         bound.dispatch(TrainingMarket.submit(order=order()), Signed(BOB))
         for step in (self._bid, self._open, self._award, self._start, self._finish):

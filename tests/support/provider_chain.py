@@ -67,7 +67,7 @@ from staged import Scene, staged
 from state_node import KeptBlocks
 from wallet.keypair import Keypair
 
-# Node and network of a chain in a test's process: what is submitted goes into the next block that the test makes.
+# Node and network of a chain in a test's process: submitted calls enter the next block that the test makes.
 Api = TypeVar("Api", bound=RuntimeApi)
 E = TypeVar("E")
 
@@ -150,7 +150,7 @@ class FakeNode:
         return self._over_state(CourtsApi)
 
 
-# What a chain in memory says of roll calls, as `ChainPort` says it.
+# A chain in memory as the source of roll calls for `ChainPort`.
 def roll_call_of(chain: MarketChain, devices: Sequence[bytes]) -> RollCallView:
     if Capacity not in chain.pallets:
         return RollCallView(None, 0, {}, {}, NOT_ASKED)
@@ -391,12 +391,12 @@ class Village:
         self.running = count if running is None else running
         self.miners: list[Miner] = []
         self.forms: list[WorkloadForm] = [FakeForm()]
-        self.hardware: list[Hardware] = []  # of every machine; by default a CPU
+        self.hardware: list[Hardware] = []  # of every machine, by default a CPU
         self.make: MakeExecutor | None = None  # by default a fake for each provider
         self.machine = HostMachine()
-        self.cheats: dict[str, Callable[[Daemon], None]] = {}  # by name, of who is no honest one
-        self.engines: dict[str, ProgramEngine] = {}  # by name, of who runs containers
-        self.chains: dict[str, HereComputer] = {}  # by name, of who answers roll calls in a way of its own
+        self.cheats: dict[str, Callable[[Daemon], None]] = {}  # by name, for dishonest ones
+        self.engines: dict[str, ProgramEngine] = {}  # by name, for those that run containers
+        self.chains: dict[str, HereComputer] = {}  # by name, for special answers to roll calls
         self.quota = Quota()
         self.keep_paused = False  # whether `run` was given --keep-paused
         self.blobs = BlobClient(private=True)

@@ -27,7 +27,7 @@ def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
     chain.submit(**{**fields, **order})
     chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
     assert chain.state() is TaskState.VOLUNTEERING
-    chain.block()  # Bob, who did not win, is set free
+    chain.block()  # Bob, who did not win, is released
     return chain, books
 
 

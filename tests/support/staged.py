@@ -37,7 +37,7 @@ def staged(make: Callable[[Path], AbstractAsyncContextManager[Any]]) -> Callable
         folder = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         asked = [folder, *(each for each in others if each.name != "tmp_path")]
         test.__signature__ = inspect.Signature(asked)  # type: ignore[attr-defined]  # pytest reads it
-        del test.__wrapped__  # whose arguments are others
+        del test.__wrapped__  # it has other arguments
         return test
 
     return decorate

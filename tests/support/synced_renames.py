@@ -18,7 +18,7 @@ class Renames:
         self.done: list[Path] = []
         self.unsynced: list[Path] = []
         self._sizes: dict[int, int] = {}  # of inodes, as they were synced
-        self._folders: dict[int, Path] = {}  # whose new names are not on the disk
+        self._folders: dict[int, Path] = {}  # with new names that are not on the disk
 
     @property
     def unsynced_folders(self) -> list[Path]:

@@ -119,7 +119,7 @@ def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
     return unit_id, racers
 
 
-# Races with a place that was declined, on a `MarketChain`: who races, who declined, who is drawn instead.
+# Races with a declined place, on a `MarketChain`: the racers, the decliner, and the newly drawn one.
 LEASE = 30
 """The race deadline of the service on these chains."""
 TO_THE_DRAW = BEACON_DELAY + 1

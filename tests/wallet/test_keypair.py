@@ -20,7 +20,7 @@ def test_signatures_verify_under_the_chain_s_rule(scheme: Scheme) -> None:
 def test_the_secret_stays_inside(scheme: Scheme) -> None:
     keypair = Keypair.from_seed(scheme, SEED)
     assert "secret" not in repr(keypair)
-    with pytest.raises(TypeError, match="not pickled"):  # copying goes the way of pickling
+    with pytest.raises(TypeError, match="not pickled"):  # copying uses pickling
         copy.copy(keypair)
 
 

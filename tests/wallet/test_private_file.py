@@ -34,7 +34,7 @@ def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypat
         with pytest.raises(KeyboardInterrupt):
             private_file.replace(path, b"second")
     assert path.read_bytes() == b"first"
-    private_file.replace(path, b"third")  # what the crash left behind is in nobody's way
+    private_file.replace(path, b"third")  # remains of the crash do not matter
     assert path.read_bytes() == b"third"
     assert list(tmp_path.iterdir()) == [path]
 

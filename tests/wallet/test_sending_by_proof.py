@@ -47,7 +47,7 @@ class Liar:
     def change(self, message: dict[str, Any]) -> None:
         """The lie."""
         match self.method:
-            case "chain_getBlock":  # without what its author was paid for
+            case "chain_getBlock":  # without the author's payment
                 message["result"]["block"]["extrinsics"] = message["result"]["block"]["extrinsics"][:1]
             case "chain_getHeader":
                 message["result"]["number"] = hex(int(message["result"]["number"], 16) + 1)

@@ -209,5 +209,5 @@ def test_invalid_blocks_are_not_asked_for_again() -> None:
     assert not fetches.is_wanted(b"bad")
     for number in range(REJECTED_MAX):
         fetches.reject(b"%d" % number)
-    fetches.need(b"bad", 0)  # forgotten after so many others
+    fetches.need(b"bad", 0)  # forgotten after many others
     assert fetches.is_wanted(b"bad")

@@ -81,7 +81,7 @@ def test_confidence_is_the_polls_in_a_row(polls: list[int], confidence: tuple[in
 def test_confidence_is_that_of_the_least_sure_bit() -> None:
     instance = Snowflake(FOUR, identity(0b10))
     instance.record({identity(0b10): 3})
-    instance.add(identity(0b00))  # the bit where they part begins with what the other had
+    instance.add(identity(0b00))  # the bit where they differ begins with the other's state
     instance.record({identity(0b10): 3})
     assert instance.confidence == (2, 0)
     instance.record({identity(0b10): 2, identity(0b00): 2})

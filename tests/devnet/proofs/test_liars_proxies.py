@@ -234,7 +234,7 @@ def test_stores_that_drip_are_silent_or_gone() -> None:
     assert from_store("silent", "GET") == (TimeoutError, 1)
     found, told = from_store("gone", "GET")
     assert issubclass(found, aiohttp.ClientError)
-    assert told >= 1  # who asked may have tried again by itself
+    assert told >= 1  # the client may have tried again by itself
 
 
 def test_a_store_that_throws_away_says_that_it_stored() -> None:

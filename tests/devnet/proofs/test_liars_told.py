@@ -85,7 +85,7 @@ def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: py
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await chain.close()
-            assert following.heights == sorted(following.heights)  # what was final stays so
+            assert following.heights == sorted(following.heights)  # final blocks stay final
 
     asyncio.run(asyncio.wait_for(main(), SECONDS_AT_MOST))
 

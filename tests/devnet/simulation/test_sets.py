@@ -64,7 +64,7 @@ def test_just_under_a_third_of_the_new_set_may_be_down_at_every_edge() -> None:
     outcome = run(scenario, 3)
     assert outcome.failures == ()
     assert outcome.set_changes > 8
-    assert outcome.finals > 45  # in 90 s: rounds of leaders who are down cost a time-out
+    assert outcome.finals > 45  # in 90 s: a round whose leader is down costs a time-out
 
 
 def test_disjoint_sets_with_an_offender_and_trouble_at_the_edges() -> None:

@@ -148,14 +148,15 @@ def test_forgotten_votes_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         start(node)
 
     monkeypatch.setattr(SimulatedNode, "start", forgetful)
-    # Blackouts: who restarts alone votes only for what it still knows, so it takes many restarts in one open round.
+    # Blackouts: a node that restarts alone votes only for blocks that it still has, so it takes many restarts in one
+    # open round.
     scenario = SimulatedScenario("mutant", 4, storm=scenarios.BLACKOUT_MIX, storm_s=50)
     assert "framed" in failures_until_caught(scenario, first=4)
 
 
 @pytest.mark.nightly
 def test_forgotten_certificates_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The only holder of a round's certificate forgets it, and nobody can go on: a stall, no conflict.
+    # The only holder of a round's certificate forgets it, and no node can continue: a stall, no conflict.
     start = SimulatedNode.start
 
     def forgetful(node: SimulatedNode) -> None:

@@ -86,7 +86,7 @@ def test_a_missed_bar_is_an_exit_status(
 ) -> None:
     monkeypatch.setattr("devnet.simulation.twins.ProcessPoolExecutor", InlinePool)
     if not is_sound:
-        monkeypatch.setattr(Rounds, "parent_round", lambda _: None)  # nobody proposes any more
+        monkeypatch.setattr(Rounds, "parent_round", lambda _: None)  # no node proposes any more
     report = tmp_path / "out" / "twins.json"
     assert main(["--count", "2", "--report", str(report)]) == (0 if is_sound else 1)
     figures = json.loads(report.read_text())

@@ -22,10 +22,10 @@ from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, before, holds, leaf_paths, opens, totals_of
 from runtime.cryptography.hashing import blake2_256
 
-# Batches, providers that lie about them, and what each lie earns by the rules of `gpu_tasks.batches`, in grains.
+# Batches, providers that lie about them, and the gain of each lie by the rules of `gpu_tasks.batches`, in grains.
 #
-# A cheat is a function from a batch to a claim. Its gain is what it is paid and saves beside an honest provider; found
-# out, it loses the collateral and what it was paid. Chances are exact fractions; draws are those of the chain.
+# A cheat is a function from a batch to a claim. Its gain is its pay and its savings against an honest provider. On
+# discovery it loses the collateral and its pay. Probabilities are exact fractions, and draws are the chain's.
 PRICE = 10**12
 """The customer's greatest price, and the collateral by the rules, in grains."""
 GENESIS, SALT = bytes(32), bytes([9]) * 32

@@ -87,6 +87,6 @@ def test_a_result_begins_with_its_leg_and_with_what_counts_of_that() -> None:
     for stated, first_free in ((task, 0), (begun, 3), (replace(task, checkpoint=held), 8), (counted, 8)):
         assert all(begins_as_stated(other_from(index), stated) for index in range(first_free, 11))
         assert not any(begins_as_stated(other_from(index), stated) for index in range(first_free))
-    # what counted was of another run than the one that the leg goes on from
+    # the counted milestone was of another run than the one that the leg continues
     elsewhere = replace(counted, begun_from=milestone(1, other_from(1)).root)
     assert not any(begins_as_stated(digests, elsewhere) for digests in (DIGESTS, other_from(1)))

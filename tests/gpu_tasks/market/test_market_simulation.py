@@ -56,7 +56,7 @@ def test_the_right_are_paid_and_the_honest_never_slashed(seed: int) -> None:
     assert chain.happened(ev.UnitSettled)
     for slashed in chain.happened(ev.ProviderSlashed):
         culprits = {
-            PartyFault.LIED: (Habit.LIAR, Habit.SLOW),  # who is slow withholds what it committed to
+            PartyFault.LIED: (Habit.LIAR, Habit.SLOW),  # a slow one withholds its committed result
             PartyFault.MISSED: (Habit.SLOW,),
             PartyFault.DECLINED: (Habit.DECLINER,),
         }

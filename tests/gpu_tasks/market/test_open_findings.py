@@ -115,7 +115,7 @@ def judged_to_the_end(
     raise TimeoutError("a unit without end")
 
 
-# Who races cannot judge, and a coalition is what is left.
+# Racers cannot judge, so only a coalition is left.
 @pytest.mark.parametrize(("size", "bad", "racers"), [(7, 2, 5), (10, 3, 7)])
 def test_honest_racers_leave_more_judges_than_a_coalition(size: int, bad: int, racers: int) -> None:
     chain = MarketChain(named_keys(size), [SYBIL])

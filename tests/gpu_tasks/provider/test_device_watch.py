@@ -81,7 +81,7 @@ def test_a_device_computes_waits_for_the_chain_and_has_nothing_to_do(tmp_path: P
         await miner.daemon.step(miner.chain.view())
         looking = miner.daemon.duty(DeviceWatch)._running
         assert looking is not None
-        looking.cancel()  # what is seen from here on is seen as it happens
+        looking.cancel()  # later changes are seen as they happen
         await seen.until("units")
         executor.go.set()
         await seen.until("chain")  # its commit is in no block

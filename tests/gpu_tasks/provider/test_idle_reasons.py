@@ -79,7 +79,7 @@ def test_a_reason_that_holds_alone_is_the_one(why: WhyIdle, scene: IdleScene) ->
         (replace(ALONE[WhyIdle.PAUSED], drains=True), WhyIdle.DRAINING),
         (replace(ALONE[WhyIdle.PAUSED], race=RaceWait.INPUT), WhyIdle.INPUT),
         (replace(NOTHING, status=of_device(is_dedicated=True, assignment=UNIT)), WhyIdle.TASK),
-        # what it could take counts before what it could not
+        # work that it could take counts before work that it could not
         (replace(NOTHING, demand=asked(replace(FITS, rate=1), FITS)), WhyIdle.UNMATCHED),
         (replace(NOTHING, demand=asked(replace(FITS, collateral=99 * OGPU), FITS)), WhyIdle.UNMATCHED),
         (replace(NOTHING, demand=asked(replace(FITS, classes=FASTER), FITS)), WhyIdle.UNMATCHED),
@@ -89,7 +89,7 @@ def test_a_reason_that_holds_alone_is_the_one(why: WhyIdle, scene: IdleScene) ->
         (replace(ALONE[WhyIdle.BETWEEN], demand=asked(FITS)), WhyIdle.BETWEEN),
         (replace(ALONE[WhyIdle.BETWEEN], demand=asked(open_units=0)), WhyIdle.NOT_ASKED),
         (replace(ALONE[WhyIdle.BETWEEN], height=HEIGHT + 1), WhyIdle.TAKEN),
-        # of a service that it does not offer, or that is gone
+        # of a service that it does not offer, or that was closed
         (replace(NOTHING, demand=Demand(services={4: ServiceDemand(5)})), WhyIdle.NOT_ASKED),
     ],
 )

@@ -16,7 +16,7 @@ from gpu_tasks.tasks.training_task import TrainingFile, read_task
 from gpu_tasks.tasks.yaml_tree import FileNode, Listing, Scalar, parse
 from scripts import task_schema as script
 
-# As much of JSON Schema as task files need, written down a second time: what a validator would say of a document.
+# The part of JSON Schema that task files need, written a second time: a validator's verdict on a document.
 KINDS = {"string": str, "integer": int, "number": int, "boolean": bool, "object": dict, "array": list}
 KNOWN = {
     "$schema", "$id", "title", "description", "default", "type", "pattern", "maxLength", "enum", "minimum", "maximum",

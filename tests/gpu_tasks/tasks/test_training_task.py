@@ -210,7 +210,7 @@ def test_terms_are_integers_for_the_chain_s_slots() -> None:
     plain = terms_of(read(SIX_LINES), rules, SLOT_MS)
     assert (plain.blocks_max, plain.loss) == (10_800, 250_000_000 // 4)
     assert plain.time_value == 250_000_000 // (4 * 10_800)
-    assert plain.collateral_min == 4 * 5 * 125_000_000  # a fourth of it pays the judges of a lie
+    assert plain.collateral_min == 4 * 5 * 125_000_000  # a fourth of it pays judges who find a lie
 
 
 def test_milestones_stand_at_the_ends_of_segments() -> None:

@@ -171,7 +171,7 @@ async def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.Monkey
         await reader.read()
 
     async with against(serve) as address, broker_connection(address, private=True) as client:
-        library: Any = client._client  # where what it wants to send waits
+        library: Any = client._client  # the queue of its outgoing messages
         library._out_packet.extend([{}] * 9)
         with pytest.raises(ConnectionError, match="takes nothing"):
             library._sock_recv(1)

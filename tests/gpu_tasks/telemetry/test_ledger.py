@@ -46,7 +46,7 @@ def test_what_is_told_is_heard_once() -> None:
 
 def test_what_is_left_out_is_missing() -> None:
     book = ledger()
-    assert heard(book, TELLER.told(3)).missing == 0  # who comes later has missed nothing that was its to hear
+    assert heard(book, TELLER.told(3)).missing == 0  # a later reader missed nothing meant for it
     assert heard(book, TELLER.told(4)).missing == 0
     assert heard(book, TELLER.told(7)).missing == 2
 
@@ -105,7 +105,7 @@ def test_who_calls_everything_kept_is_late_all_the_same() -> None:
     assert heard(book, TELLER.told(1), now_ms=later, kept=True).late_ms == 0
     assert heard(book, TELLER.told(2), now_ms=later, kept=True).late_ms == LATE_MS + 1
     assert heard(book, TELLER.told(1, channel=Channel.LOG), now_ms=later, kept=True).late_ms == 0
-    book.subscribed()  # who was away has what was kept meanwhile
+    book.subscribed()  # a returning reader gets the kept messages
     assert heard(book, TELLER.told(5), now_ms=later, kept=True).late_ms == 0
     book.subscribed()
     assert book.take(*TELLER.told(5), STASH, later, is_retained=True) is None

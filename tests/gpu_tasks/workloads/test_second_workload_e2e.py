@@ -53,7 +53,7 @@ def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tm
     service = str(created["service"])
     devices = {row["provider"]: row["device"] for row in run(net, "ogpu", "providers")}
 
-    # Bob and Eve are all who offer it, so both are drawn, and their results differ.
+    # Only Bob and Eve offer it, so both are drawn, and their results differ.
     offer(net, "Bob", devices, service)
     offer(net, "Eve", devices, service)
     (judged,) = bought(net, tmp_path, service, "7\n")
@@ -61,12 +61,12 @@ def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tm
     shown = run(net, "ogpu", "result", judged["unit"], "--key", "//Ferdie")
     assert (shown["state"], shown["completion"]) == ("settled", judged["completion"])
 
-    # The chain paused Eve's device: Bob and Charlie agree, and nobody has to judge.
+    # The chain paused Eve's device. Bob and Charlie agree, and no judge is needed.
     offer(net, "Charlie", devices, service)
     agreed = bought(net, tmp_path, service, "8\n9 5 3\n")
     assert not any("judging" in row["states"] for row in agreed)
     assert {row["payee"] for row in agreed} <= {STASH["Bob"], STASH["Charlie"]}
-    # each of what was just settled may have been drawn for an audit
+    # each settled unit may have been drawn for an audit
     assert run(net, "ogpu", "close-service", service, *seller())["open_units"] <= len(agreed)
     assert_the_liar_paid(net, judged, agreed)
 

@@ -22,7 +22,7 @@ from gpu_tasks.workloads.stepwise import states
 from runtime.encoding.codec import DecodeError
 
 
-# A run that anybody can follow: its state is a number, and a step makes the next one of it.
+# A simple run: its state is a number, and a step makes the next one from it.
 @dataclass(frozen=True)
 class CountingRun:
     """Implements `SegmentedRun`: states are steps done and a number, a step squares and adds."""

@@ -45,7 +45,7 @@ def test_who_asks_while_a_question_is_under_way_shares_the_next_one() -> None:
         later = [asyncio.create_task(shared.get()) for _ in range(50)]
         await asyncio.sleep(2 * PAUSE_SECONDS)
         assert len(asked.times) == 1
-        first[0].cancel()  # who goes away ends nobody else's wait
+        first[0].cancel()  # its departure ends no other wait
         asked.may_answer.set()
         answers = await asyncio.gather(*first, *later, return_exceptions=True)
         assert isinstance(answers[0], asyncio.CancelledError)

@@ -98,7 +98,7 @@ def test_values_are_read_from_the_trie_of_the_state_until_it_changes(
     trie = Trie(dict(storage.items()))
     storage.rest_on(trie)
     with monkeypatch.context() as patched:
-        patched.setattr(storage, "_get", None)  # nobody asks the disk
+        patched.setattr(storage, "_get", None)  # no read of the disk
         assert [storage.get(key) for key in (b"a", b"ab", b"b", b"abc", b"")] == [b"0", b"1", b"2", None, None]
     changes = {b"a": None, b"c": b"3"}
     storage.commit_final([FinalEntry(block(1), changes, None)])

@@ -88,7 +88,7 @@ def test_on_a_live_chain(maker: Maker, checkpoint: TrustedBlock | str | None, ov
 
 def test_block_0_is_as_old_as_its_specification_says(tmp_path: Path) -> None:
     chain = open_at(tmp_path)
-    TrustedPoint(chain, LIVE).judge(10**15)  # nobody said
+    TrustedPoint(chain, LIVE).judge(10**15)  # no checkpoint given
     begun = replace(LIVE, start_time=1_800_000_000)
     end = begun.start_time * 1_000 + PERIOD_MS
     TrustedPoint(chain, begun).judge(end)
@@ -118,7 +118,7 @@ def test_a_database_with_another_past_is_not_started_from(maker: Maker, height: 
         assert f"final block {height} in " in str(refused.value)
         assert block_at(maker.chain, height).hex() in str(refused.value)
     assert maker.chain.rules is rules
-    TrustedPoint(maker.chain, LIVE, TrustedBlock(FINAL + 1, OTHER))  # what is there is not final yet
+    TrustedPoint(maker.chain, LIVE, TrustedBlock(FINAL + 1, OTHER))  # the present block is not final yet
 
 
 def test_another_block_at_that_height_is_invalid_also_one_that_was_kept(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_checkpoint_that_is_reached_is_judged_by_its_own_age(
     chain = open_at(tmp_path / "other")
     point = TrustedPoint(chain, LIVE, TrustedBlock(1, blocks[0].facts.id))
     facts = [block.facts for block in blocks[:count]]
-    # What lies above it may bear any slot: whose stake is out signs what it likes.
+    # Blocks above it may have any slot: validators with withdrawn stake can sign anything.
     facts[1:] = [replace(facts[1], slot=facts[1].slot + 10**6) for _ in facts[1:]]
     moment = facts[0].slot * 1_000 + PERIOD_MS + over_ms
     if is_good:

@@ -348,7 +348,7 @@ async def test_n1_cheap_consensus_messages_are_read_at_a_healthy_peers_rate() ->
             for _ in range(100):
                 await connection.send(frame)
             await trio.sleep_forever()
-        # The frame that empties the bucket is read whole; whatever comes after it waits in the sender's own buffers.
+        # The frame that empties the bucket is read whole. Later ones wait in the sender's own buffers.
         assert 100 <= len(node.inbound) <= 300
         assert peer_ids(node), "a moment too fast is no crime"
         assert await is_alive(node)

@@ -51,7 +51,7 @@ async def test_m3_addresses_that_led_to_peers_are_kept_and_lead_there_again_with
         await second.start(nursery)
         await until(lambda: peer_ids(second) == {first.peer_id})
         await second.stop()
-        assert kept == []  # what the operator gave needs no keeping
+        assert kept == []  # the operator's addresses need no storage
         third = transport(3, config=replace(CONFIG, known=[Address(first.peer_id, "127.0.0.1", first.port)]))
         await third.start(nursery)
         await until(lambda: peer_ids(third) == {first.peer_id})

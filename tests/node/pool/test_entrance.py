@@ -117,7 +117,7 @@ async def test_a_replacement_without_a_chance_is_refused_before_its_signature_is
     async with running(maker) as played:
         await played.pool.submit(maker.transfer(LETTER, 0, tip=100))
         decoded.clear()
-        monkeypatch.setattr(played.verifier, "begin", None)  # nobody may ask for a signature
+        monkeypatch.setattr(played.verifier, "begin", None)  # no signature may be checked
         (outcome,) = await played.pool.submit_many([maker.transfer(LETTER, 0, tip=105)])
         assert isinstance(outcome, Refusal)
         assert outcome.code == 1014
@@ -193,7 +193,7 @@ def test_a_peer_that_sends_rubbish_is_blamed_and_then_not_looked_at() -> None:
 @pytest.fixture
 def no_collector() -> Iterator[None]:
     gc.collect()
-    gc.freeze()  # what other tests keep alive is not looked at
+    gc.freeze()  # skip the objects of other tests
     gc.disable()
     yield
     gc.enable()

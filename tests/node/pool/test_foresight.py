@@ -65,7 +65,7 @@ def test_what_was_found_valid_is_not_checked_again(maker: Maker, monkeypatch: py
     block, _ = proven(maker, maker.transfer(PAY, 0), maker.transfer(PAY, 1))
     verifier = Answered(valid=True)
     foreseen = foreseen_of(maker, block, verifier)
-    monkeypatch.setattr(signatures, "verify", None)  # nobody asks for one here
+    monkeypatch.setattr(signatures, "verify", None)  # no check in this process
     assert len(verifier.asked) == 2
     assert all(foreseen.verify(*claim) for claim in verifier.asked)
 
@@ -107,7 +107,7 @@ async def test_signatures_of_a_block_that_will_come_are_known_when_it_comes(
             payload = played.pool._validator.payload(who)
             known.append((who.signature.scheme, who.signer, payload, who.signature.signature))
         with monkeypatch.context() as patched, trio.fail_after(30):
-            patched.setattr(signatures, "verify", lambda *_: False)  # what this process would say
+            patched.setattr(signatures, "verify", lambda *_: False)  # the verdict of this process
             while not (foreseen.verify(*known[0]) and foreseen.verify(*known[1])):
                 await trio.sleep(0.001)
         assert not foreseen.verify(*known[2])

@@ -64,7 +64,7 @@ async def at_work(verifier: Verifier) -> AsyncIterator[None]:
 async def test_workers_do_the_work_and_agree_with_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier = Verifier()
     claims = [claim(n, valid=n % 3 != 0, scheme=Scheme(n % 2)) for n in range(300)]
-    monkeypatch.setattr(signatures, "verify", None)  # nobody checks in this process
+    monkeypatch.setattr(signatures, "verify", None)  # no check in this process
     async with at_work(verifier):
         assert await verifier.prepare(claims) == [n % 3 != 0 for n in range(300)]
 

@@ -98,7 +98,7 @@ class Crowd:
             session = self.sessions[source] = aiohttp.ClientSession(connector=connector)
         socket = await session.ws_connect(f"http://{HOST}:{self.port}/")
         await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": []})
-        self.sockets.append(socket)  # one that nobody holds is closed
+        self.sockets.append(socket)  # an unreferenced one is closed
         assert "result" in await socket.receive_json()
         return socket
 

@@ -58,7 +58,7 @@ def test_a_short_one_is_worked_out_at_once_and_a_long_one_elsewhere() -> None:
         assert await calls.run("GpuTasksApi_devices", LONG_BYTES, slow.call) == "done", "it walks over the state"
         task = run(calls, slow, RpcCaller())
         while len(slow.threads) < 3:
-            await asyncio.sleep(0.001)  # the loop goes on meanwhile
+            await asyncio.sleep(0.001)  # the loop continues meanwhile
         slow.go.set()
         assert await task == "done"
         assert slow.threads[:2] == [threading.main_thread().name] * 2

@@ -405,7 +405,7 @@ def test_n9_a_websocket_that_never_asked_anything_yields_before_one_that_did(
 def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(_server: Server, _calls: Calls, at: str) -> None:
         monkeypatch.setattr("node.rpc.server.BODIES_MAX", 4)
-        monkeypatch.setattr("node.rpc.server.BODY_SECONDS", 20.0)  # who is given up is so for being the oldest
+        monkeypatch.setattr("node.rpc.server.BODY_SECONDS", 20.0)  # clients are dropped only by their age
         host, port = at.split(":")
         head = f"POST / HTTP/1.1\r\nHost: {at}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n["
         slow = []
@@ -421,7 +421,7 @@ def test_slow_bodies_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) ->
         assert (await asyncio.wait_for(slow[0][0].readline(), 5)).startswith(b"HTTP/1.1 408")
         for reader, writer in slow:
             writer.write_eof()
-            await reader.read()  # until the server has seen it leave: one that is closed waits for who is there
+            await reader.read()  # until the server has seen it leave: a closing one waits for those inside
             writer.close()
 
     serve(body)

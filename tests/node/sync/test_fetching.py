@@ -40,7 +40,7 @@ def test_a_long_fetch_goes_on_where_it_is_however_often_the_machine_asks(stage: 
     stage.sync.fetch(tip, OTHER, 0)
     assert stage.requests() == asked, "the tip comes after what waits here"
     assert len(stage.import_all()) == 3
-    stage.sync.fetch(tip, OTHER, 0)  # whoever was asked last says nothing
+    stage.sync.fetch(tip, OTHER, 0)  # the last asked peer is silent
     assert stage.requests() == [*asked, GetBlocks(tip, 3)], "what is here is not fetched again"
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks[1:]))), OTHER)
     imported = [event.facts.height for event in stage.import_all() if isinstance(event, ev.BlockImported)]

@@ -57,7 +57,7 @@ def test_a_body_is_cut_out_and_proven_once(stage: Stage, monkeypatch: pytest.Mon
         return extrinsics_root(extrinsics)
 
     monkeypatch.setattr(sync, "extrinsics_root", note)
-    monkeypatch.setattr(executive, "extrinsics_root", None)  # nobody asks a second time
+    monkeypatch.setattr(executive, "extrinsics_root", None)  # no second computation
     stage.sync.fetch(blocks[-1].facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
     stage.import_all()
@@ -73,7 +73,7 @@ def test_what_was_seen_ahead_of_one_copy_says_nothing_of_another(stage: Stage) -
     assert second.facts.id in stage.sync._ahead
     wrong = BLOCK.encode(Block(second.header, (*second.extrinsics, encode_compact(1) + b"x")))
     stage.announce(wrong, OTHER)
-    stage.sync.import_next()  # the announced copy goes first
+    stage.sync.import_next()  # the announced copy is first
     assert second.facts.id not in stage.chain
     assert stage.network.penalties == 1
     stage.import_all()
@@ -158,13 +158,13 @@ def test_behind_a_block_with_a_forged_signature_nothing_is_imported_and_its_peer
     good = maker.transfer(PAY, 0)
     before = maker.make(None, good)
     forged = bytearray(maker.transfer(PAY, 1))
-    forged[40] ^= 1  # its proposer seals it all the same: authors of this kind check nothing
+    forged[40] ^= 1  # its proposer seals it anyway: authors of this kind check nothing
     monkeypatch.setattr(maker.author, "_verify", lambda *_: True)
     monkeypatch.setattr(Held, "verified_or", lambda *_: lambda *_: True)
     wrong = maker.make(before.facts.id, bytes(forged))
     behind = [maker.make(wrong.facts.id, maker.transfer(PAY, 2))]
     behind.append(maker.make(behind[0].facts.id))
-    verifier = Verifier()  # whose workers never answer: what they would say decides nothing
+    verifier = Verifier()  # with mute workers, whose verdicts decide nothing
     monkeypatch.setattr(
         stage.sync, "_foresee", lambda raws: foresee(raws, lambda who: payload_of(maker, who), verifier)
     )

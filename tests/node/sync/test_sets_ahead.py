@@ -24,7 +24,7 @@ from runtime.cryptography import signatures
 
 NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie")
 EPOCHS = 40
-# Each era of three epochs seats others, between two and five of them; Alice alone begins.
+# Each era of three epochs has other members, between two and five. Alice begins alone.
 SETS = [NAMES[era % 4 : era % 4 + 2 + era % 3] for era in (epoch // 3 for epoch in range(EPOCHS))]
 
 
@@ -225,7 +225,7 @@ def test_silent_peers_hold_up_an_honest_one_once_each_and_a_few_at_a_time(joiner
         assert len(joiner.ahead._asked) <= ASKED_MAX
         assert joiner.now_ms - begun <= (silent // ASKED_MAX + 2) * (PATIENCE_MS + ASK_MS), "rounds of four"
     assert len(asked) == len(set(asked)) == silent + 1, "nobody is asked twice before everybody was asked once"
-    while joiner.ahead.newest.epoch < EPOCHS:  # and then it is asked before all who never answered
+    while joiner.ahead.newest.epoch < EPOCHS:  # and then it is asked before all mute peers
         epoch = joiner.ahead.newest.epoch
         assert joiner.answer(honest, *handoffs[epoch : epoch + HANDOFFS_PER_ANSWER_MAX])
         assert joiner.asks() == ([(honest, joiner.ahead.newest.epoch)] if joiner.ahead.newest.epoch < EPOCHS else [])

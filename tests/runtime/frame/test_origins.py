@@ -286,7 +286,7 @@ def test_declarations_that_cannot_be_are_refused() -> None:
         (Deputies.narrow(trust=Trust.NoMoney, inner=Deputies.narrow(trust=Trust.MoneyOnly, inner=SEND)), CallFiltered),
         (Deputies.narrow(trust=Trust.MoneyOnly, inner=Deputies.narrow(trust=Trust.NoMoney, inner=SEND)), CallFiltered),
         (Deputies.narrow(trust=Trust.Any, inner=Deputies.narrow(trust=Trust.MoneyOnly, inner=SEND)), None),
-        # a new origin begins anew, as in the SDK: the outer filter let this call pass, and so whom it acts as
+        # a new origin starts afresh, as in the SDK: the outer filter allowed this call and its acting account
         (Deputies.narrow(trust=Trust.NoMoney, inner=Deputies.act(real=WHO, trust=Trust.Any, inner=SEND)), None),
         # the filter comes before the origin
         (Deputies.narrow(trust=Trust.MoneyOnly, inner=Quiet.close()), CallFiltered),

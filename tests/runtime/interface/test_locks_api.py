@@ -103,7 +103,7 @@ def test_over_a_lively_chain_the_page_adds_up_and_tells_no_lie(monkeypatch: pyte
             locks = all_held(apis, state, who)
             for entry in holds:
                 mine = [lock.amount for lock in locks if lock.reason is entry.id]
-                # a slash that nobody has collected yet lies there still, and is its owner's no more
+                # a slash that has not been collected yet is still there, and no longer its owner's
                 assert sum(mine) == entry.amount or (entry.id is STAKE and sum(mine) < entry.amount)
             seen.update({lock.reason: lock for lock in locks})
             dated.update(lock.reason for lock in locks if lock.until_block is not None)

@@ -163,7 +163,7 @@ def test_no_cut_changes_more_than_it_may(
     elected = [name for name in ranked if name not in tombstoned][:seats]
     assert came.keys() <= set(elected)
     assert not set(gone) & set(elected)
-    # Who comes is a beginning of the list of those who wait: nobody is overtaken.
+    # Newcomers are the first of the waiting list, so none is overtaken.
     waiting = [name for name in elected if name not in base]
     assert list(came) == waiting[: len(came)]
 

@@ -19,7 +19,7 @@ from runtime.state.overlay import Memory, Overlay, StateReader
 from runtime.state.trie import Trie
 
 
-# How many lines of some modules a piece of work executes: what it costs, without a clock.
+# The number of lines of some modules that a piece of work executes: its cost, without a clock.
 def steps_of(work: Callable[[], Any], *modules: ModuleType) -> int:
     """Lines of `modules` that `work` executes."""
     files = {module.__file__ for module in modules}
@@ -108,7 +108,7 @@ def test_a_listing_costs_what_it_returns(kind: str) -> None:
     costs, others = [], []
     for count in (100, 10_000):
         state = STATES[kind](entries(HERE, count))
-        list(state.keys(ITEM + b"nothing", b""))  # what is put in order once for a block is so now
+        list(state.keys(ITEM + b"nothing", b""))  # the sorting that happens once a block is done
         costs.append(steps_of(lambda state=state: list(islice(state.keys(HERE, b""), TAKEN)), *STATE_MODULES))  # type: ignore[misc]
         others.append(steps_of(lambda state=state: list(state.keys(ELSEWHERE, b"")), *STATE_MODULES))  # type: ignore[misc]
     # a hundred times as many entries: a few nodes of a tree more, or a few steps of a search

@@ -44,7 +44,7 @@ def test_a_walk_over_a_proof_with_a_node_taken_out_leaves_no_key_out(
         found = list(ProvedState(trie.root, proof).keys(prefix))
     except InvalidProof:
         return
-    assert found == expected  # what was taken out was a value, which a walk does not need
+    assert found == expected  # the removed part was a value, which a walk does not need
 
 
 def test_a_refusal_is_nothing_that_a_runtime_takes_for_an_answer() -> None:

@@ -34,7 +34,7 @@ async def test_a_node_that_hides_all_final_blocks_after_it_dropped_block_zero_is
         is_open = True
         with pytest.raises(NodeRefutedError, match="about the final block: it says that there is none yet"):
             await (await chain.newest()).read(System.number)
-        zero = chain.root.block_zero  # a later state that is gone is no lie
+        zero = chain.root.block_zero  # the loss of a later state is no lie
         later = ProvedView("ws://liar", ask, APIS, replace(zero, header=replace(zero.header, number=7)))
         with pytest.raises(RpcError, match="already discarded"):
             await later.read(System.number)

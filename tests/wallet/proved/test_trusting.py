@@ -51,7 +51,7 @@ def test_the_newest_block_is_written_down_when_it_is_worth_it(tmp_path: Path) ->
     assert renew(tmp_path, first, block(9 * RENEWED_AFTER_MS + 1), NOW_MS) == first
     later = renew(tmp_path, first, block(9 * RENEWED_AFTER_MS), NOW_MS)
     assert later == read_seen(tmp_path, GENESIS) == block(9 * RENEWED_AFTER_MS)
-    assert renew(tmp_path, later, block(20 * RENEWED_AFTER_MS), NOW_MS) == later  # it never goes back
+    assert renew(tmp_path, later, block(20 * RENEWED_AFTER_MS), NOW_MS) == later  # it never decreases
     assert renew(tmp_path, later, block(-1), NOW_MS) == later  # nor into the future
     assert read_seen(tmp_path, b"o" * 32) is None
 
@@ -134,7 +134,7 @@ async def test_another_history_of_a_live_chain_is_not_taken_for_a_reset(
 async def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with absent(tmp_path, monkeypatch) as (node, client, clock):
         await client.begin(Trust(tmp_path / "keys"), lambda _: None)
-        with pytest.raises(TrustExpiredError):  # the block is final, and no younger than what is known
+        with pytest.raises(TrustExpiredError):  # the block is final, and no newer than the known one
             await check(client, tmp_path, block_id(node.chain.head), is_live=True)
         clock[0] -= 20 * DAY_MS
         seen = read_seen(tmp_path / "keys", node.chain.genesis_hash)

@@ -153,7 +153,7 @@ def test_a_gang_of_two() -> None:
         seen.chain.count(number)
     for place, keys in enumerate(pair):
         seen.chain.finish(keys, place)
-    seen.chain.until(TaskState.ENDED)  # the customer says nothing
+    seen.chain.until(TaskState.ENDED)  # the customer is silent
     check(seen, ["ACCEPTED_BY_SILENCE", "ACCEPTED_BY_SILENCE"])
 
 

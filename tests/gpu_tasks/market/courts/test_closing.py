@@ -70,7 +70,7 @@ def test_of_a_court_that_was_drawn_each_member_is_one_vote() -> None:
     [
         (OTHER, None, CaseOutcome.AUDIT_RIGHT, SETTLED),
         (None, None, CaseOutcome.AUDIT_RIGHT, SETTLED),
-        (SETTLED, None, CaseOutcome.APPEAL_UNDECIDED, SETTLED),  # it stands already, and its appellant pays
+        (SETTLED, None, CaseOutcome.APPEAL_UNDECIDED, SETTLED),  # it already applies, and its appellant pays
         (OTHER, OTHER, CaseOutcome.APPEAL_LOST, OTHER),  # a court that decides is believed
     ],
 )
@@ -100,7 +100,7 @@ def test_a_probe_is_doubted_by_the_votes_of_a_court(votes: tuple[int, ...], is_c
 @pytest.mark.parametrize(
     ("right", "takes_whole"),
     [
-        ("b", False),  # three tenths of all may be one coalition, whoever else has sat
+        ("b", False),  # three tenths of all may be one coalition
         ("cd", False),
         ("a", True),
         ("bd", True),

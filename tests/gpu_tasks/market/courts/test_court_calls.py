@@ -170,7 +170,7 @@ def test_nobody_appeals_where_no_court_is_left() -> None:
     stage = CourtChain(size=6)
     case_id = stage.appealable()
     free = [keys for keys in stage.chain.validators if keys.stash not in _members(stage, case_id)]
-    # an appellant is a party: of three who are left, two would judge
+    # an appellant is a party: of three remaining validators, two would judge
     stage.chain.block(refused(free[0].stash, Courts.appeal(case_id=case_id), NotAppealable))
     stage.chain.block(signed(stage.chain.others[-1].stash, Courts.appeal(case_id=case_id)))
     stage.run(case_id)

@@ -134,7 +134,7 @@ def test_half_who_speak_show_that_it_could_be_looked_at_and_two_thirds_that_all_
     def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
         spoken = [Says(Answered(bytes([number]) * 32)) for number in range(speaking)]
         place = [judge for each in case.benches for judge in each.members].index(keys.stash)
-        order = (0, 3, 4, 5, 6, 1, 2)  # of the committee and of the court: each says something else
+        order = (0, 3, 4, 5, 6, 1, 2)  # of the committee and of the court: all differ
         return spoken[order.index(place)] if place in order[:speaking] else SILENT
 
     stage = CourtChain(policy=policy)

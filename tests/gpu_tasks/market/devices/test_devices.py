@@ -236,7 +236,7 @@ def test_who_names_somebodys_stash_as_its_key_gets_no_hold_of_it() -> None:
         signed(EVE.stash, TrustStake.bond(value=BOND)),
         signed(EVE.stash, TrustStake.validate(EVE.node_keys(), EVE.proof(GENESIS_HASH), alice.stash, 50_000)),
     )
-    assert chain.now()[Devices].operator(alice.stash) == alice.stash  # else she might judge what she asked for
+    assert chain.now()[Devices].operator(alice.stash) == alice.stash  # otherwise she could judge her own request
     chain.block(signed(alice.stash, Devices.pause(device=alice.device)))
 
 

@@ -122,7 +122,7 @@ def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:
     keys = named_keys(1)[0]
     chain = MarketChain([keys])
     bound = chain.runtime.at(chain.state)
-    for number in range(DEVICES_MAX):  # of owners that anybody can find: their keys begin with zeros
+    for number in range(DEVICES_MAX):  # owners whose keys begin with zeros, which are easy to find
         owner, uuid_hash = (number // DEVICES_PER_PROVIDER_MAX).to_bytes(32, "big"), number.to_bytes(32, "big")
         bound[Devices].devices[device_id(owner, uuid_hash)] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1)
     chain.state = chain.state.updated(bound.overlay.changes())

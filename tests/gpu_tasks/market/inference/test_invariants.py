@@ -330,7 +330,7 @@ def test_an_offer_holds_its_deposit_and_its_device() -> None:
 @pytest.mark.parametrize("case", [UNIT_MONEY, UNIT_DEPOSIT, COLLATERAL])
 def test_a_unit_leaves_nothing_held_by_anybody(case: HoldReason) -> None:
     bound, unit, keys = racing()
-    who = CUSTOMER.stash if case is COLLATERAL else keys.stash  # whose part in the case is another
+    who = CUSTOMER.stash if case is COLLATERAL else keys.stash  # an account with another part in the case
     bound[Balances].hold(who, Hold(case, unit.id), 1)
     with pytest.raises(AssertionError, match="case that has ended"):
         settlement.refund(bound[InferenceMarket], unit, Refund.INCONCLUSIVE)
@@ -480,7 +480,7 @@ def test_a_racers_part_of_its_bond_is_held_for_the_unit_from_the_draw_to_the_end
     for racer in unit.racers:
         held = chain.now()[Balances].held(racer.owner, Hold(COLLATERAL, unit_id))
         assert held == racer.collateral == collateral(unit.rules, unit.price)
-    chain.blocks(60)  # nobody commits: two misses, and the unit waits again
+    chain.blocks(60)  # no racer commits: two misses, and the unit waits again
     assert not [key for key, _ in chain.now()[Balances].held_cases.items() if key[1] == Hold(COLLATERAL, unit_id)]
     assert {paid.case for paid in chain.happened(Paid) if paid.reason is COLLATERAL} == {unit_id}
 

@@ -52,7 +52,7 @@ def test_its_bond_bounds_them_too() -> None:
     chain.blocks(3)
     chain.block(signed(only.stash, InferenceMarket.offer(device=only.device, service=0, ask=per_thousand(10 * OGPU))))
     posted = chain.post(*dear)
-    chain.blocks(DRAW_BLOCKS + 14)  # their price rises to what is asked
+    chain.blocks(DRAW_BLOCKS + 14)  # their price rises to the asks
     held = chain.device(only)
     racing = [unit_id for unit_id in posted if chain.unit(unit_id).state is UnitState.RACING]
     each = max(racer.collateral for unit_id in racing for racer in chain.unit(unit_id).racers)
@@ -143,7 +143,7 @@ def test_who_has_units_to_be_recalled_is_not_resumed_before() -> None:
     while not chain.happened(ev.RaceMissed):
         chain.block()
     assert len(chain.now()[Devices].requeued_units[only.device]) == 2
-    with pytest.raises(dev.DeviceBusy):  # the hook of the next block comes before any call of it
+    with pytest.raises(dev.DeviceBusy):  # the next block's hook runs before any of its calls
         chain.now().dispatch(Devices.resume(device=only.device), Signed(only.stash))
     chain.block(signed(only.stash, Devices.resume(device=only.device)))
 

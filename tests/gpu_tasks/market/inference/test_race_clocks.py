@@ -31,11 +31,11 @@ def racer(name: str, began: int, committed: int = 0, *, is_out: bool = False, de
         (racer("a", 20), (), Round(5, 7), 50),  # or from its turn
         (racer("a", 5), (racer("b", 5, 9),), Round(5, 7, 9), 23),  # as long again as the first took, and ten blocks
         (racer("a", 5), (racer("b", 5, 12),), Round(5, 7, 12), 29),
-        (racer("a", 5), (racer("b", 5, 36),), Round(5, 7, 36), 37),  # its lease all the same
+        (racer("a", 5), (racer("b", 5, 36),), Round(5, 7, 36), 37),  # its own deadline
         (racer("a", 20), (racer("b", 5, 9),), Round(5, 7, 9), 38),  # twice as long as the first took, and the close
         (racer("a", 20), (racer("b", 5, 34),), Round(5, 7, 34), 50),
-        (racer("a", 6), (racer("b", 15, 16),), Round(5, 7, 16), 37),  # who comes to it later took since the draw
-        (racer("a", 8), (racer("b", 0, 12),), Round(5, 7, 12), 32),  # and so did who commits before its turn
+        (racer("a", 6), (racer("b", 15, 16),), Round(5, 7, 16), 37),  # a later starter took since the draw
+        (racer("a", 8), (racer("b", 0, 12),), Round(5, 7, 12), 32),  # so did a racer that commits before its turn
         (racer("a", 9), (racer("b", 5, 9), racer("c", 7, 9)), Round(5, 7, 9), 27),  # of several first ones the slower
     ],
 )

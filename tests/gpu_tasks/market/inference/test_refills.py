@@ -134,7 +134,7 @@ def test_a_declined_place_is_filled_and_two_that_agree_are_paid(place: int) -> N
 
 
 def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_when_that_is_final() -> None:
-    for seed in range(6):  # one beacon may draw whom another would have drawn
+    for seed in range(6):  # beacons may draw different racers
         chain = MarketChain(named_keys(9), final_lag=3)
         chain.chance.seed(seed)
         unit_id, (declined, other) = racing(chain)
@@ -192,7 +192,7 @@ def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is
     assert (racers_of(chain, unit_id), unit.decliners, unit.is_refilling) == ([declined, other], (), False)
     assert unit.round is not None
     assert unit.round.refilled_at == 0, "the lease is the one that it was"
-    # nobody sleeps, and nothing is tried again when a slot comes that could take it
+    # no unit sleeps, and no draw is repeated for a slot that could take it
     chain.block(
         signed(last.provider, InferenceMarket.offer(device=last.device, service=0, ask=per_thousand(OGPU // 100)))
     )

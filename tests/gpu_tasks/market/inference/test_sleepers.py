@@ -281,7 +281,7 @@ def test_a_bond_that_a_race_gives_back_wakes_a_unit_that_it_can_secure(monkeypat
     assert asleep(chain, waiting)
     chain.block(attach(attestation(keys, running, racing, RIGHT)))
     assert chain.unit(running).state is UnitState.SETTLED
-    while chain.unit(running).is_watched:  # it stands for its result until no audit can come
+    while chain.unit(running).is_watched:  # it is liable for its result until no audit is possible
         chain.block()
     chain.blocks(1 + BEACON_AND_FINALITY)
     assert chain.unit(waiting).state is UnitState.RACING
@@ -320,7 +320,7 @@ def test_an_owner_who_chilled_and_validates_again_wakes_a_unit() -> None:
 
 def test_an_owner_whose_stake_suffices_again_wakes_a_unit() -> None:
     chain = with_somebody_late()
-    chain.check = lambda *_: None  # the stake below goes without its grains
+    chain.check = lambda *_: None  # the stake below has no grains behind it
     least = chain.now()[TrustStake].validator_bond_min
     chain.block(lambda bound: bound[TrustStake].set_bond(LATE.stash, least - 1))
     unit_id = asleep_for_want_of_late(chain)

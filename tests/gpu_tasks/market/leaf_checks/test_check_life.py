@@ -279,7 +279,7 @@ def test_a_customer_that_disputes_a_right_leaf_pays_the_judges() -> None:
     stage.chain.block(signed(CUSTOMER.stash, stage.dispute_call(unit, 3, stage.claim(unit, 3, is_right=False))))
     stage.until(unit)
     assert outcome(stage) is CheckOutcome.PASSED
-    # its bond pays three judges, and itself the price as what any liar is charged does; the rest burns
+    # its bond pays three judges, and itself the price, like any convicted liar's. The rest burns
     assert stage.owned(CUSTOMER.stash) == customer - fee - dispute_bond(check.terms.judge_fee) + check.terms.price
     assert not stage.chain.happened(ProviderSlashed)
 

@@ -195,7 +195,7 @@ def test_an_end_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, rac
     stage.until(unit, LeafStage.SHOWING)
     answered = len(stage.check(unit).terms.answerers)
     assert answered == racers
-    stage.until(unit)  # nobody shows anything
+    stage.until(unit)  # no racer shows anything
     assert spent[-1] == end_of(racers)
 
 

@@ -124,7 +124,7 @@ def test_where_nobody_shows_anything_both_lose_and_the_batch_is_drawn_again() ->
 def test_where_both_are_wrong_about_the_leaf_both_lose_and_the_batch_is_drawn_again() -> None:
     stage = DisputeChain(requests=100)
     unit = stage.disputed(range(50, 100), range(20, 100))
-    # both have other leaves than is right from 50 on; the first in which they differ is 20, where the first is right
+    # both have wrong leaves from 50 on. They first differ at 20, where the first one is right
     stage.play(unit)
     assert [event.leaf for event in stage.chain.happened(LeafDisputed)] == [20]
     assert len(lost(stage, unit)) == 1

@@ -23,7 +23,7 @@ def test_nobody_loses_for_what_it_cannot_see_while_finality_stands_still() -> No
     stage = DisputeChain(requests=100)
     unit = stage.disputed(NONE, [60])
     stage.chain.final_lag, usual = STALLED, stage.chain.final_lag
-    stage.chain.block(stage.shows(unit, 1))  # the liar goes by the newest block
+    stage.chain.block(stage.shows(unit, 1))  # the liar uses the newest block
     for _ in range(3 * stage.dispute(unit).window):
         stage.chain.block()
     assert not stage.chain.happened(TreeWithheld)

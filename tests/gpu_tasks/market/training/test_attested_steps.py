@@ -161,7 +161,7 @@ def test_what_comes_after_the_deadline_is_refused() -> None:
 def test_what_was_signed_for_one_leg_proves_nothing_in_the_next() -> None:
     chain = running()
     alice, old = workers(chain)[0], at_milestone(chain, 1)
-    chain.until(TaskState.STARTING)  # she died; who stood by has the slot
+    chain.until(TaskState.STARTING)  # she died, and the standby has the slot
     (bob,) = workers(chain)
     chain.start(bob)
     assert bob is not alice

@@ -75,7 +75,7 @@ def test_who_waits_for_a_partner_is_not_late() -> None:
     chain.start_all()
     for number in (1, 2, 3):
         chain.report(alice, number)
-        while chain.height < chain.now().deadline - 1:  # as long as nobody takes it for dead
+        while chain.height < chain.now().deadline - 1:  # until it would count as dead
             chain.block()
         chain.report(bob, number, 1)
     chain.finish(alice)

@@ -83,7 +83,7 @@ def test_a_call_at_a_wrong_time_changes_nothing(state: TaskState) -> None:
         if state in STATES[name]:
             continue
         signer = CUSTOMER.stash if name in (*CUSTOMERS, "confirm_checkpoint") else chain.alice.provider
-        errors = (ev.WrongTaskState, ev.NotSlotOwner)  # nobody has a slot yet
+        errors = (ev.WrongTaskState, ev.NotSlotOwner)  # no provider has a slot yet
         bound = chain.chain.now()
         with pytest.raises(errors):
             signed(signer, call)(bound)
@@ -173,7 +173,7 @@ def test_an_order_that_does_not_hold_together_is_refused(field: str, value: int)
     order = an_order(**{field: value})
     chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
     sound = value - 1 if value > 1 and field != "price_max" else value + 1
-    if field not in ("price_max", "collateral_min", "loss"):  # which nobody here can lock
+    if field not in ("price_max", "collateral_min", "loss"):  # more than anyone here can lock
         chain.submit(**{field: sound})
 
 
@@ -229,7 +229,7 @@ def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
     chain.ask(hold(chain, 1), ev.NothingToConfirm)
     chain.report(alice, 1)
     chain.ask(hold(chain, 2), ev.NothingToConfirm)
-    chain.ask(hold(chain, 1, b"x" * 32), ev.NothingToConfirm)  # Of another root, by whoever had the task before
+    chain.ask(hold(chain, 1, b"x" * 32), ev.NothingToConfirm)  # Of another root, by the earlier provider
     chain.count(1)
     chain.ask(hold(chain, 1), ev.NothingToConfirm)
     chain.report(alice, 2)

@@ -189,7 +189,7 @@ def test_both_may_sign_another_end(state: TaskState) -> None:
     assert books.change(alice) == net(3 * OGPU) - 5 * OGPU
     assert books.change(bob) == net(7 * OGPU // 50)
     assert books.change(CUSTOMER) == 2 * OGPU - 7 * OGPU // 50
-    assert chain.market.provider_records[alice.stash].settled == 0  # it says nothing of work
+    assert chain.market.provider_records[alice.stash].settled == 0  # it is no evidence of work
 
 
 def test_an_end_needs_every_provider_of_a_gang() -> None:
@@ -200,7 +200,7 @@ def test_an_end_needs_every_provider_of_a_gang() -> None:
     chain.do(gang[0], close, role="stash")
     assert chain.state() is TaskState.STARTING
     refused(gang[0].stash, close, ev.DoneAlready)(chain.chain.now())
-    chain.ask(TrainingMarket.close(task=chain.task, pay=2 * OGPU, back=0))  # another offer is signed anew
+    chain.ask(TrainingMarket.close(task=chain.task, pay=2 * OGPU, back=0))  # another offer needs another signature
     close = TrainingMarket.close(task=chain.task, pay=2 * OGPU, back=0)
     for keys in gang:
         signed(keys.stash, close)(chain.chain.now())
@@ -223,7 +223,7 @@ def test_a_higher_price_is_locked_and_bid_for() -> None:
     chain.blocks(2)
     chain.amend(RaisePrice(2 * PRICE))
     task = chain.now()
-    assert task.deadline == chain.height + 4  # who could not bid for less has the whole time
+    assert task.deadline == chain.height + 4  # a provider that could not bid for less has the whole time
     held = {reason: chain.market.lock.locked(CUSTOMER.stash, Hold(reason, slot_case(chain.task, 0))) for reason in HELD}
     assert held == {TASK_ESCROW: money.escrow(task.rules, 2 * PRICE), TASK_BOND: 2 * BOND}
     assert task.terms.price_max == 2 * PRICE

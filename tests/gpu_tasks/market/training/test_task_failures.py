@@ -184,7 +184,7 @@ def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None
 def test_a_bound_standby_takes_the_whole_over_and_is_paid_its_own_price() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
-    work(chain, alice, milestones=1, counted=0)  # stated, and held by nobody
+    work(chain, alice, milestones=1, counted=0)  # stated, without a holder
     chain.until(TaskState.STARTING)
     task = chain.now()
     assert (task.slots[0].provider, task.slots[0].price, task.milestones) == (bob.stash, 8 * OGPU, 4)

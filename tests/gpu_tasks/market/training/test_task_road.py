@@ -138,7 +138,7 @@ def test_a_bid_takes_its_device_out_of_every_draw_until_it_has_lost() -> None:
     assert not chain.is_idle(third)
     chain.block()
     assert chain.is_idle(third)
-    assert not chain.is_idle(chain.bob)  # who stands by
+    assert not chain.is_idle(chain.bob)  # the standby
     assert [event.burned for event in chain.happened(BidEnded)] == [0]
 
 

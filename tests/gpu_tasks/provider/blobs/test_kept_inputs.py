@@ -54,7 +54,7 @@ def test_inputs_that_are_needed_take_no_more_than_their_limit(tmp_path: Path) ->
         shelf.work(3)
     assert shelf.there() == {1, 2}
     assert shelf.store.input_bytes == sum(path.stat().st_size for path in tmp_path.iterdir()) == 80
-    shelf.store.put(an_input(7), is_own=True)  # what the provider makes has no limit, nor do these take strangers' room
+    shelf.store.put(an_input(7), is_own=True)  # own results have no limit, and take no room of strangers
     shelf.store.put(an_input(8))
     assert (shelf.store.input_bytes, shelf.store.bytes_stored) == (80, 40)
 

@@ -45,7 +45,7 @@ async def reached(condition: Callable[[], bool]) -> None:
 async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # nobody is ended by time here
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # no request times out here
     async with asked(tmp_path, resealer=RefusingResealer()) as (made, client, url):
         await client.put(b"here", [url])
         slow = [await opened(made.port, SLOW_PUT) for _ in range(server.UPLOADS[0])]
@@ -115,7 +115,7 @@ async def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
         assert not made._uploads._taken
         assert not made._arriving._taken
         writer.write_eof()
-        await reader.read()  # until the server has seen it leave: one that is closed waits for who is there
+        await reader.read()  # until the server has seen it leave: a closing one waits for those inside
         writer.close()
 
 
@@ -224,7 +224,7 @@ def test_one_address_has_a_part_of_the_room(tmp_path: Path) -> None:
         store.put(bytes([number]), stranger="203.0.113.9", now=0)
     with pytest.raises(StoreFullError):
         store.put(b"one more", stranger="203.0.113.9", now=0)
-    store.put(b"a" * 600, is_own=True, now=1)  # what was a stranger's is own now, and counts for nobody
+    store.put(b"a" * 600, is_own=True, now=1)  # a stranger's blob is own from here on, and counts for no client
     store.put(b"c" * 600, stranger="203.0.113.7", now=1)
 
 

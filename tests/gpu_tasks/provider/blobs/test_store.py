@@ -29,7 +29,7 @@ def test_limits_of_size_number_and_sum(tmp_path: Path) -> None:
     store.put(bytes(19))
     with pytest.raises(StoreFullError):
         store.put(b"4")
-    assert store.put(bytes(60)) == address_of(bytes(60))  # what is here costs no room
+    assert store.put(bytes(60)) == address_of(bytes(60))  # a present blob costs no room
     assert store.bytes_stored == 99
 
 

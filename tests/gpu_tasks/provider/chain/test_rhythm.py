@@ -59,5 +59,5 @@ def test_the_same_thing_with_other_numbers_is_told_once_in_a_while() -> None:
     seldom("final block 9 is 36 s old")
     assert told[2:] == ["final block 9 is 36 s old"]
     for number in range(3 * KINDS_MAX):
-        seldom("x" * (number + 1) + " is gone")  # a node chooses what it says
+        seldom("x" * (number + 1) + " is gone")  # a node chooses its message
         assert len(seldom._told) <= KINDS_MAX

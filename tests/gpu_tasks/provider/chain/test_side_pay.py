@@ -113,7 +113,7 @@ class Blocks:
 
 def test_a_payment_is_of_the_block_behind_which_the_seat_or_place_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = Blocks(monkeypatch, 100, gone_in=95)
-    paid = SidePayment(95, 94_095)  # by what stood before that block, and by its events
+    paid = SidePayment(95, 94_095)  # by the state before that block, and by its events
     assert blocks.told(94) == {b"c" * 32: paid, TASK: paid}
     assert Blocks(monkeypatch, 100, gone_in=101).told(94) == {}, "both are there"
 

@@ -34,7 +34,7 @@ def followed(village: Village, miner: Miner, *, leaves_after: int) -> None:
                 )
             village.node.block()
             yield miner.chain.view()
-        yield View(0, ())  # one too many: nobody may ask for it
+        yield View(0, ())  # one too many: it must not be requested
 
     miner.chain.views = views  # type: ignore[method-assign]
 

@@ -96,7 +96,7 @@ async def test_a_liar_is_found_by_a_check_and_slashed_and_the_right_racer_is_pai
         assert len(judge.executor.runs) == runs[judge.keys.stash]  # none generated anything
     await village.blocks(4)
     problems = {miner.keys.stash: miner.heard.problems("ended") for miner in village.miners}
-    assert problems.pop(liar.keys.stash) == [REFUTED]  # who runs a machine that computes wrong learns of it
+    assert problems.pop(liar.keys.stash) == [REFUTED]  # the operator of a faulty machine learns of it
     assert not any(problems.values())
 
 

@@ -83,7 +83,7 @@ def a_race(
         (a_race(COMMITTED, closed_at=30, reveals_from=32), None, 32, RaceStep.NOTHING),
         (a_race(REVEALED, closed_at=30, reveals_from=32), DONE, 33, RaceStep.NOTHING),
         (a_race(replace(RACER, has_declined=True)), RaceEntry(DEVICE, sent=(Sent.DECLINE,)), 21, RaceStep.NOTHING),
-        # what was not opened in time: late it is a miss and no lie
+        # not opened in time: opened late, it is a miss and no lie
         (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.REVEAL),
         (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), NEW, 40, RaceStep.NOTHING),
         (a_race(REVEALED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.NOTHING),

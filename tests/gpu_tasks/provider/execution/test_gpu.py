@@ -126,7 +126,7 @@ def test_energy_and_memory_are_sampled(probe: Probe) -> None:
         ([(7_000_000, 1 << 30), (7_090_000, 9 << 30), (7_250_500, 2 << 30)], 250_500, 9 << 30),
         ([(7_000_000, 3 << 30), (7_000_001, 1 << 30)], 1, 3 << 30),
         ([(0, 0), (0, 0)], 0, 0),
-        ([(9_000_000, 0), (12, 5)], 0, 5),  # the driver was loaded anew: its counter began again
+        ([(9_000_000, 0), (12, 5)], 0, 5),  # the driver was reloaded, and its counter restarted
         ([(2**63, 2**40), (2**63 + 10, 0)], 10, 2**40),
     ],
 )

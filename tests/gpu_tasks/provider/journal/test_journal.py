@@ -122,7 +122,7 @@ def test_a_file_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None
         whole = max(end for end in ends if end <= cut)
         assert path.stat().st_size == whole
         assert known(journal) == states[ends.index(whole)]
-        journal.races.put((b"v" * 32, 1), RaceEntry(DEVICE))  # goes on where the whole records end
+        journal.races.put((b"v" * 32, 1), RaceEntry(DEVICE))  # continues after the last whole record
         journal.close()
         again = Journal(path)
         assert (b"v" * 32, 1) in again.races
@@ -283,5 +283,5 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
         process.stdout.close()
     journal = Journal(path)
     assert told >= 5
-    assert len(journal.races) in (told + 1, told + 2)  # one may have been written and not told
+    assert len(journal.races) in (told + 1, told + 2)  # one may have been written and not reported
     journal.close()

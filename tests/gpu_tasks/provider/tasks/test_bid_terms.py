@@ -45,7 +45,7 @@ RUN = MeasuredRun(tuple(range(0, 81, 10)), 50_000, 1_000)
 def test_a_task_that_suits_is_bid_for() -> None:
     check_task(a_task(), MEANS, POLICY, 5)
     offer = offer_for(a_task(), RUN, POLICY, SLOT_MS, MEANS)
-    # four seconds, and half of that as slack; and what it takes until a final block shows each of four milestones
+    # four seconds and half of that as slack, and the time until a final block shows each of four milestones
     assert offer.blocks == 6 + 4 * MILESTONE_BLOCKS
     assert offer.price == -(-offer.blocks * OGPU // 1_000 * 1_000_000 // 980_000)
     assert offer.collateral == 19 * PRICE

@@ -84,7 +84,7 @@ def test_nothing_is_left_of_a_case_that_is_over() -> None:
         duty._seen_final.add(each.key)
     duty.learn(Endings(cases=[case.key]))
     assert (set(duty._searches), duty._seen_final) == ({other.key}, {other.key})
-    duty.learn(Endings(cases=[case.key]))  # the journal may say so again
+    duty.learn(Endings(cases=[case.key]))  # the journal may repeat that
 
 
 @pytest.mark.parametrize("lacks", [Lacking.INPUT, Lacking.STATES])

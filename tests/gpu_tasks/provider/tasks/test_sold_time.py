@@ -157,7 +157,7 @@ async def test_a_program_that_starts_when_its_customer_has_left_is_taken_away(vi
 async def test_a_program_that_takes_long_to_start_is_not_left_meanwhile(village: Renting) -> None:
     engine, task, _ = await slowed(village)
     slow = village.slot_miner(task)
-    for _ in range(6):  # and nobody waits for the engine
+    for _ in range(6):  # without waiting for the engine
         village.node.block()
         for miner in village.miners:
             await (slow.daemon.step(slow.chain.view()) if miner is slow else miner.step())

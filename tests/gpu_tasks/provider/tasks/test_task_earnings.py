@@ -93,7 +93,7 @@ def test_of_a_gang_each_has_what_its_own_slot_ended_as() -> None:
     assert [slot.outcome for slot in task.slots] == [TaskOutcome.LATE, TaskOutcome.ON_TIME]
     lost = 5 * task.terms.time_value * (task.slots[0].finished_at - task.started_at - 2)
     assert earned(task, alice.stash, alice.device) - lost == books.change(alice)
-    for first in (TaskOutcome.LATE, TaskOutcome.LIED):  # by which the task is said to have ended
+    for first in (TaskOutcome.LATE, TaskOutcome.LIED):  # the task's own outcome
         assert earned(replace(task, outcome=first), bob.stash, bob.device) == books.change(bob)
 
 

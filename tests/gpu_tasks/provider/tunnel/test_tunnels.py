@@ -126,7 +126,7 @@ async def answered(server: asyncio.Server, said: bytes) -> bytes:
     writer.write(said)
     try:
         return await reader.read()
-    except ConnectionResetError:  # it was closed before it had read what was said
+    except ConnectionResetError:  # it was closed before it had read the request
         return b""
     finally:
         writer.close()

@@ -108,7 +108,7 @@ async def test_a_provider_says_that_it_is_there_and_what_its_devices_are_at(scen
 @staged(at_a_broker)
 async def test_of_a_task_its_customer_hears_while_it_is_worked_on(scene: Scene) -> None:
     broadcast = scene.broadcast
-    broadcast.tell("bid", task=TASK, price=7)  # nobody's business
+    broadcast.tell("bid", task=TASK, price=7)  # without any reader
     broadcast.begin(TASK, 3, DEVICE, CUSTOMER.public)
     broadcast.tell("computed", task=TASK, milestone=1, device=DEVICE)
     broadcast.tell("computed", task=b"o" * 32, milestone=9)
@@ -121,7 +121,7 @@ async def test_of_a_task_its_customer_hears_while_it_is_worked_on(scene: Scene) 
     broadcast.tell("computed", task=TASK, milestone=2)
     broadcast.begin(TASK, 4, DEVICE, CUSTOMER.public)
     broadcast.tell("computed", task=TASK, milestone=3)
-    while True:  # what the broker kept of place 3 is taken back first, with no message at all
+    while True:  # the broker's kept message of place 3 is taken back first, with an empty one
         message = await asyncio.wait_for(anext(scene._reader.messages), 20)  # type: ignore[union-attr]
         if not message.payload:
             assert str(message.topic).endswith("/3/status")
@@ -134,7 +134,7 @@ async def test_of_a_task_its_customer_hears_while_it_is_worked_on(scene: Scene) 
 async def test_what_a_program_says_is_kept_until_the_task_is_over(scene: Scene) -> None:
     said = (LogLine(1, is_error=False, text="one"), LogLine(2, is_error=True, text="two"))
 
-    scene.broadcast.lines(TASK, said, 3)  # nobody works on it: it is nobody's
+    scene.broadcast.lines(TASK, said, 3)  # no one works on it, so it has no reader
     scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
     scene.broadcast.lines(TASK, said, 3)
     assert (await scene.of_task())[1] == LogNote(said, 3)

@@ -11,7 +11,7 @@ from node.rpc.subscriptions.broadcast import QUEUE_ITEMS, WOKEN_AT_ONCE, LaggedE
 def test_a_listener_that_goes_before_its_first_item_leaves_nothing() -> None:
     news: Publisher[int] = Publisher()
     for _ in range(10):
-        news.listen()  # as when the extrinsic that somebody wants to watch is refused
+        news.listen()  # as after a refusal of the watched extrinsic
     assert news.listeners == 0
 
 

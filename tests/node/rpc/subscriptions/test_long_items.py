@@ -55,7 +55,7 @@ def test_long_items_are_worked_out_one_after_the_other_for_a_client_that_has_roo
         await turned()
         assert novels.begun == 0  # it has not read that it is subscribed
         assert socket.message is not None
-        assert socket.message() is None  # and what it asked is not kept
+        assert socket.message() is None  # and its question is not kept
         socket.reads.set()
         while novels.begun < 3:
             await asyncio.sleep(0)

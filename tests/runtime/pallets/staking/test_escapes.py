@@ -151,7 +151,7 @@ def test_root_cancels_all_that_waits_and_the_queue_leaves_nothing() -> None:
 
 def test_an_epoch_that_lies_ahead_counts_as_now() -> None:
     chain = chain_of()
-    chain.block(refused(REPORTER.stash, double(FIRST, epoch=1_000), tl.NotAnOffence))  # nobody is elected: no block
+    chain.block(refused(REPORTER.stash, double(FIRST, epoch=1_000), tl.NotAnOffence))  # no election: no block
     chain.block(signed(REPORTER.stash, double(FIRST, epoch=1)))
     (proven,) = chain.happened(tl.OffenceProven)
     assert (proven.epoch, [past.epoch for past in chain.now()[TrustLock].offenders.get()]) == (0, [0])
@@ -171,7 +171,7 @@ def test_a_later_report_lowers_nothing_that_is_being_raised() -> None:
     chain.block(
         *(signed(REPORTER.stash, double(keys)) for keys in (FIRST, SECOND, THIRD)),
         *(signed(Root(), TrustStake.lift_tombstone(stash=keys.stash)) for keys in (SECOND, THIRD)),
-        signed(REPORTER.stash, double(fourth)),  # two of seven are left, who deserve less than the three did
+        signed(REPORTER.stash, double(fourth)),  # two of seven remain, with a smaller slash than the three
     )
     chain.blocks(2)
     alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
@@ -277,7 +277,7 @@ def test_a_pardon_forgives_all_epochs_until_it() -> None:
     chain.blocks_to(3 * EPOCH_BLOCKS)
     chain.block(signed(Root(), TrustStake.lift_tombstone(stash=FIRST.stash)))
     chain.block(refused(REPORTER.stash, double(FIRST, epoch=3), tl.AlreadyPunished))
-    chain.blocks_to(6 * EPOCH_BLOCKS)  # of the first era whose election could seat it again
+    chain.blocks_to(6 * EPOCH_BLOCKS)  # of the first era whose election could include it again
     chain.block(signed(REPORTER.stash, double(FIRST, epoch=6)))
 
 

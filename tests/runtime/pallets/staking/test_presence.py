@@ -90,7 +90,7 @@ def test_one_that_comes_later_still_is_written_down_an_epoch_late_for_the_set_th
     note(bound, certificate(b"\x03", epoch=0))
     note(bound, certificate(b"\x08", epoch=0))
     seats = stake.validators(0)
-    stake.active_set.set(seats[1:])  # somebody has left since, and all others have other places
+    stake.active_set.set(seats[1:])  # one member has left since, and all others have other places
     presence.settle(stake)
     stake.active_set.set(seats)
     signed = [place for place, seat in enumerate(seats) if stake.was_on_line(seat.stash, 0)]

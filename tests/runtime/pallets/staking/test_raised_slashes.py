@@ -52,7 +52,7 @@ def test_a_raise_reaches_what_moved_when_evidence_is_too_old() -> None:
     chain.blocks_to((4 + UNBONDING) * EPOCH_BLOCKS)
     after = stake_of(collected(chain, collect), WHO, THIRD.stash)
     assert STAKE - after in (lost(raised_ppm(chain)), lost(raised_ppm(chain)) + 1)
-    # Now nobody can be found any more, and it may go on.
+    # From here on no accomplice can be found, and it may leave.
     chain.block(signed(WHO, collect), signed(WHO, TrustStake.redelegate(THIRD.stash, named_keys(4)[3].stash, after)))
 
 

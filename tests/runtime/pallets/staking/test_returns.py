@@ -101,7 +101,7 @@ def test_the_chain_pays_what_was_expected_and_hardly_more(turns: Turns, commissi
         if turns.authors.count(0 if stash == first else 1) == 0:
             assert found[stash].paid == 0
         else:
-            # Of what providers do not earn the reserve has some back, which the expectation leaves out.
+            # A part of the money that providers do not earn returns to the reserve. The expectation leaves it out.
             assert found[stash].paid >= share * 90 // 100 - (LOST_AN_ERA + 1) * turns.eras - 200
 
 

@@ -223,7 +223,7 @@ def test_what_moved_answers_where_it_is_and_may_not_move_on() -> None:
     chain.blocks(6 * 4)
     left = stake_of(chain.now()[TrustStake], who, bob)
     onward = TrustStake.redelegate(source=bob, target=charlie, value=left)
-    chain.block(refused(who, onward, StillAnswering))  # an accomplice would raise what it bears
+    chain.block(refused(who, onward, StillAnswering))  # an accomplice would raise its liability
     chain.blocks(6 * 3)
     chain.block(signed(who, onward))
     assert stake_of(chain.now()[TrustStake], who, charlie) == left

@@ -263,7 +263,7 @@ def test_wherever_a_daemon_is_killed_the_next_one_knows_every_image_that_it_brou
         coming = [name for name, image in read_book(book).items() if not image.bytes and name not in late]
         later = keeping(engine, book)
         await later.keeping.settle()
-        for name in coming:  # the engine had all of it, and unpacked on
+        for name in coming:  # the engine had all bytes, and continued to unpack
             engine.has(name, MIB)
         await later.keeping.tidy()
         assert set(engine.images) - {"own"} == set(read_book(book)), at
