@@ -1,4 +1,4 @@
-"""A connection gate without a server: closed, and as the transport of a protocol."""
+"""A door (the connections of a server) without a server: closed, and as the transport of a protocol."""
 
 import asyncio
 from unittest.mock import Mock, call

@@ -1,4 +1,4 @@
-"""A real aiohttp server behind its gate, and clients that hold connections, are slow, or send single bytes."""
+"""A real aiohttp server behind its door, and clients that hold connections, are slow, or send single bytes."""
 
 import asyncio
 import contextlib

@@ -31,7 +31,7 @@ def test_it_costs_who_does_it_what_the_formula_says_and_nobody_else_anything(nam
 
 
 def test_a_court_that_a_third_of_the_stake_keeps_from_deciding_undoes_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of three in a committee belong to the customer, and more than a third of the rest for a court."""
+    """Two of three in a committee are the customer's, and so is more than a third of the rest, which forms a court."""
     stages: list[PartsChain] = []
 
     def kept(seed: str) -> tuple[PartsChain, Random]:

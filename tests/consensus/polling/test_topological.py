@@ -179,7 +179,7 @@ def test_what_is_settled_stays_the_same_whatever_else_is_said(
 
 def test_a_poll_is_settled_only_when_nobody_missing_could_matter() -> None:
     chain = chain_of(A1, A2)
-    assert not chain.is_settled([(A2.id, 2)], 2)  # no voter yet
+    assert not chain.is_settled([(A2.id, 2)], 2)  # the two missing ones could decide it
     assert not chain.is_settled([(A2.id, 3)], 1)  # the fourth could make it unanimous
     assert chain.is_settled([(A2.id, 4)], 0)
     assert chain_of(A1, B1).is_settled([(A1.id, 1), (B1.id, 2)], 0)
@@ -193,7 +193,7 @@ def test_polls_decide_up_to_the_ceiling_and_the_next_set_up_to_its_own() -> None
         chain.record([(A3.id, 4)])
     assert (chain.accepted, chain.preference) == (A1.id, A3.id)
     assert not chain.is_processing
-    assert chain.is_settled([], 4)  # no answer can decide it
+    assert chain.is_settled([], 4)  # nothing beyond the ceiling may be decided
     chain.restart_confidence(FOUR, ceiling=2)
     assert chain.is_processing
     for _ in range(9):
