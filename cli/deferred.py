@@ -70,6 +70,8 @@ class DeferredCommand(click.Command):
 def import_work(command: click.Command) -> None:
     """Import everything that a command needs when it runs."""
     whole = command.load() if isinstance(command, DeferredCommand) else command
+    for each in whole.commands.values() if isinstance(whole, click.Group) else ():
+        import_work(each)
     place = vars(whole.callback).get(PLACE) if whole.callback is not None else None
     if place is not None:
         loaded(place)

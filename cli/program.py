@@ -20,6 +20,8 @@ JSON_WORD = "--json"
 ALIKE = 0.75
 """The least similarity of a suggestion, by difflib's measure: one letter of four or five may differ."""
 END_WORD = "--"
+EITHER = " or "
+"""Joins two commands that one word may stand for."""
 EXIT_ABORTED = 1
 EXIT_PIPE_CLOSED = 1
 EXIT_UNUSABLE = 2
@@ -50,8 +52,10 @@ def explain_option(error: click.NoSuchOption, info_name: str | None, parent: cli
     name = error.option_name
     if name[1:2].isdigit():
         return click.UsageError(f"{name} begins with a minus: amounts and numbers here are not negative", error.ctx)
-    if parent is not None and _has_option(parent.command, name):
-        before = f"{parent.command_path} {name} … {info_name}"
+    program = None if parent is None else parent.find_root()
+    if parent is not None and program is not None and _has_option(program.command, name):
+        words = f"{parent.command_path} {info_name}".removeprefix(program.command_path)
+        before = f"{program.command_path} {name} …{words}"
         return click.UsageError(f"{name} stands before the command: {before}", error.ctx)
     return error
 
@@ -65,22 +69,60 @@ class CommandGroup(click.Group):
 
     command_class = ExplainingCommand
 
+    def __init__(
+        self,
+        *args: Any,
+        foreign_words: Mapping[str, str] | None = None,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`foreign_words`: other words, and the command here that does the same. `EITHER` joins two commands.
+
+        `sections`: names of commands by the heading under which the help lists them. The others come first.
+        """
+        super().__init__(*args, **kwargs)
+        self._foreign_words = foreign_words or {}
+        self._sections = sections or {}
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for an unknown one suggests the command that was meant."""
+        """Find the command, and show its help, if that is asked, before the program's own options are used.
+
+        The error for an unknown command suggests the command that was meant.
+        """
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             here = self.suggested(ctx, args[0])
             if here is None:
                 raise
-            raise click.UsageError(f"No such command {args[0]!r}. Use `{here}`.", error.ctx) from None
+            meant = EITHER.join(f"`{each}`" for each in here.split(EITHER))
+            raise click.UsageError(f"No such command {args[0]!r}. Use {meant}.", error.ctx) from None
+        if command is not None and any(word in ctx.help_option_names for word in rest) and not ctx.resilient_parsing:
+            # The words may be another option's value, or a program's own: then this does nothing, and the command runs.
+            context = command.make_context(name, list(rest), parent=ctx)
+            if isinstance(command, click.Group) and not rest[0].startswith("-"):
+                command.resolve_command(context, list(rest))
+        return name, command, rest
 
     def suggested(self, ctx: click.Context, word: str) -> str | None:
-        """Return the command whose name resembles `word`."""
-        alike = get_close_matches(word, self.commands, n=1, cutoff=ALIKE)
-        return f"{ctx.command_path} {alike[0]}" if alike else None
+        """Return the command that another system's word means, or whose name resembles `word`."""
+        names = {**dict.fromkeys(self._foreign_words), **dict.fromkeys(self.commands)}
+        near = [word] if word in self._foreign_words else get_close_matches(word, names, n=1, cutoff=ALIKE)
+        if not near:
+            return None
+        return self._foreign_words.get(near[0]) or f"{ctx.command_path} {near[0]}"
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections of the help."""
+        apart = {name for names in self._sections.values() for name in names}
+        first = [name for name in self.list_commands(ctx) if name not in apart]
+        width = formatter.width - 6 - max(map(len, self.commands), default=0)
+        for heading, names in {"Commands": first, **self._sections}.items():
+            if names:
+                with formatter.section(heading):
+                    formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
 
 
 class ProgramGroup(CommandGroup):
@@ -95,37 +137,17 @@ class ProgramGroup(CommandGroup):
     def __init__(
         self,
         *args: Any,
-        foreign_words: Mapping[str, str] | None = None,
         program_commands: Sequence[str] = (),
         explained: tuple[type[Exception], ...] = (),
         **kwargs: Any,
     ) -> None:
-        """`foreign_words`: commands of other systems, and the command here that does the same.
+        """`program_commands`: commands that pass words on to another program.
 
-        `program_commands`: commands that pass words on to another program. `explained`: exceptions beside `CodedError`
-        whose text is a message for the user.
+        `explained`: exceptions beside `CodedError` whose text is a message for the user.
         """
         super().__init__(*args, **kwargs)
-        self._foreign_words = foreign_words or {}
         self._ends = (END_WORD, *program_commands)
         self._explained: tuple[type[Exception], ...] = (CodedError, *explained)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, and show its help, if that is asked, before the program's own options are used."""
-        name, command, rest = super().resolve_command(ctx, args)
-        asks_help = any(word in ctx.help_option_names for word in _split(rest, self._ends)[0])
-        if command is not None and asks_help and name not in self._ends and not ctx.resilient_parsing:
-            # The words may be another option's value: then this does nothing, and the command runs.
-            command.make_context(name, list(rest), parent=ctx)
-        return name, command, rest
-
-    def suggested(self, ctx: click.Context, word: str) -> str | None:
-        """Return the command that another system's word means, or whose name resembles `word`."""
-        alike = get_close_matches(word, {**dict.fromkeys(self.commands), **self._foreign_words}, n=1, cutoff=ALIKE)
-        near = self._foreign_words.get(word) or (self._foreign_words.get(alike[0]) if alike else None)
-        return near or (f"{ctx.command_path} {alike[0]}" if alike else None)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words, with `--json` moved to the front, where the program's own options stand."""

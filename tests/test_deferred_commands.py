@@ -17,6 +17,7 @@ from cli import deferred
 from cli.deferred import DeferredCommand, loaded
 from cli.wallet.program import main as ogpu_wallet
 from devnet.launcher.cli import ogpu_devnet
+from gpu_tasks.client.cli import SHORT_FORMS
 from gpu_tasks.client.cli import main as ogpu
 from gpu_tasks.market.devices.records import QUEUE_MAX
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
@@ -50,7 +51,13 @@ HEAVY = (
     "aiohttp", "asyncio", "genesis.chain", "importlib.metadata", "libp2p", "msgpack", "nacl", "numpy", "plyvel", "rich",
     "runtime", "runtime.frame.pallet", "trio", "wallet.client", "wallet.keyring", "websockets",
 )  # fmt: skip
-FUNCTIONS = {"ogpu-wallet": "main", "ogpu-provider": "main", "ogpu-node": "ogpu_node", "ogpu-devnet": "ogpu_devnet"}
+FUNCTIONS = {
+    "ogpu": "main",
+    "ogpu-wallet": "main",
+    "ogpu-provider": "main",
+    "ogpu-node": "ogpu_node",
+    "ogpu-devnet": "ogpu_devnet",
+}
 TERMINAL_WIDTHS = (40, 80, 1_000)
 
 
@@ -77,19 +84,23 @@ def test_the_help_of_a_program_imports_nothing_heavy(program: str) -> None:
     assert loaded_by(MODULES[program], "--help") == set()
 
 
-DECLARED = [name for name in PROGRAMS if name != "ogpu"]
-"""The programs that declare their commands in one file."""
-
-
 def paths_of(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield each command of a program, those of its groups too, by its words."""
     for name, command in group.commands.items():
-        yield (*path, name), command
+        yield (*path, name), command.load() if isinstance(command, DeferredCommand) else command
         if isinstance(command, click.Group):
             yield from paths_of(command, *path, name)
 
 
-@pytest.mark.parametrize("program", DECLARED)
+def groups_of(group: click.Group, *path: str) -> Iterator[tuple[list[str], click.Group]]:
+    """Yield the groups of a program by their words, itself first."""
+    yield list(path), group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from groups_of(command, *path, name)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_help_of_each_command_imports_nothing_heavy(program: str) -> None:
     words = [[*path, "--help"] for path, _ in paths_of(PROGRAMS[program])]
     code = (
@@ -104,7 +115,7 @@ def test_the_help_of_each_command_imports_nothing_heavy(program: str) -> None:
     assert done.stdout.count(f"Usage: {program} ") == len(words)
 
 
-@pytest.mark.parametrize("program", DECLARED)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_each_body_takes_the_parameters_of_its_command(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies: list[str] = []
 
@@ -113,26 +124,28 @@ def test_each_body_takes_the_parameters_of_its_command(program: str, monkeypatch
             body = loaded(place)
             inspect.signature(body, follow_wrapped=False).bind(*given, **named)
             if hasattr(body, "__wrapped__"):  # a coroutine behind `reads` or `sends`
-                more = {name: value for name, value in named.items() if name not in {"key_text", "sending"}}
-                inspect.signature(body.__wrapped__).bind(*[None] * first_parameters(body), **more)
+                coroutine = inspect.signature(body.__wrapped__, follow_wrapped=False)
+                is_plan = "by" in coroutine.parameters
+                taken = {"key_text", "sending"} if is_plan else set()
+                more = {name: value for name, value in named.items() if name not in taken}
+                # a plan gets a `Planning`; other coroutines session and client
+                coroutine.bind(*[None] * (1 if is_plan else 2), **more)
             bodies.append(place)
 
         return bind
 
+    commands = list(paths_of(PROGRAMS[program]))
     monkeypatch.setattr(deferred, "loaded", checked)
-    for path, command in paths_of(PROGRAMS[program]):
+    for path, command in commands:
         if isinstance(command, click.Group):
             continue
         context = click.Context(command, info_name=path[-1])
         with context:
             assert command.callback is not None
             command.callback(**{parameter.name: None for parameter in command.params if parameter.expose_value})
-    assert len(bodies) == len(set(bodies)) > 5
-
-
-def first_parameters(body: Any) -> int:
-    """Return how many positional parameters a coroutine gets: a `Planning`, or session and client."""
-    return 1 if "by" in inspect.signature(body.__wrapped__).parameters else 2
+    short_forms = [place for place in bodies if bodies.count(place) > 1]
+    assert len(set(bodies)) > 5
+    assert len(short_forms) == (0 if program != "ogpu" else len(SHORT_FORMS) - 1 + len(set(short_forms)))
 
 
 def test_the_defaults_that_a_help_states_are_those_of_the_program() -> None:
@@ -179,12 +192,11 @@ def test_the_shell_completes_names_of_commands_without_importing_them() -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_shell_completes_commands_and_their_options(program: str) -> None:
     complete = ShellComplete(PROGRAMS[program], {}, program, "_COMPLETE")
-    names = [item.value for item in complete.get_completions([], "")]
-    assert sorted(names) == sorted(PROGRAMS[program].commands)
-    for name, command in PROGRAMS[program].commands.items():
-        whole = command.load() if isinstance(command, DeferredCommand) else command
-        own = [option for parameter in whole.params for option in parameter.opts if option.startswith("--")]
-        offered = {item.value for item in complete.get_completions([name], "--")}
+    for path, group in groups_of(PROGRAMS[program]):
+        assert sorted(item.value for item in complete.get_completions(path, "")) == sorted(group.commands)
+    for words, command in paths_of(PROGRAMS[program]):
+        own = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+        offered = {item.value for item in complete.get_completions(list(words), "--")}
         assert set(own) <= offered
 
 
@@ -195,11 +207,16 @@ def test_the_shell_completes_commands_of_a_command() -> None:
 
 @pytest.mark.parametrize("program", ["ogpu"])
 def test_a_stand_in_says_what_its_command_says(program: str) -> None:
-    assert PROGRAMS[program].commands
-    for name, stand_in in PROGRAMS[program].commands.items():
-        assert isinstance(stand_in, DeferredCommand)
+    stand_ins = [
+        (name, command)
+        for _, group in groups_of(PROGRAMS[program])
+        for name, command in group.commands.items()
+        if isinstance(command, DeferredCommand)
+    ]
+    assert len(stand_ins) > 40
+    for name, stand_in in stand_ins:
         command = stand_in.load()
-        assert command.name == name
+        assert name in {command.name, *SHORT_FORMS}
         for width in TERMINAL_WIDTHS:
             assert stand_in.get_short_help_str(width) == command.get_short_help_str(width)
 
@@ -213,15 +230,16 @@ def test_a_command_of_another_place_is_an_error_of_ours() -> None:
 @pytest.mark.parametrize(
     ("program", "command", "option"),
     [
-        ("ogpu", "services", "--url"),
+        ("ogpu", "offer services", "--url"),
+        ("ogpu", "ps", "--url"),
         ("ogpu-provider", "status", "--url"),
     ],
 )
 def test_an_option_of_the_program_behind_its_command_is_shown_its_place(
     program: str, command: str, option: str
 ) -> None:
-    refused = CliRunner().invoke(PROGRAMS[program], [command, option], prog_name=program)
+    refused = CliRunner().invoke(PROGRAMS[program], [*command.split(), option], prog_name=program)
     assert refused.exit_code == 2
     assert f"{option} stands before the command: {program} {option} … {command}" in refused.stderr
-    unknown = CliRunner().invoke(PROGRAMS[program], [command, "--jsonn"], prog_name=program)
+    unknown = CliRunner().invoke(PROGRAMS[program], [*command.split(), "--jsonn"], prog_name=program)
     assert "No such option" in unknown.stderr

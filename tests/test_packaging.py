@@ -75,7 +75,7 @@ def test_light_program_loads_without_the_heavy_libraries(program: str, absent: C
     # A command is imported when it is called: so each of them is.
     code = (
         f"import sys\nfor name in {sorted(absent)!r}: sys.modules[name] = None\nfrom {program} import main\n"
-        "from cli.deferred import import_work\nfor command in main.commands.values(): import_work(command)"
+        "from cli.deferred import import_work\nimport_work(main)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

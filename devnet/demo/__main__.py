@@ -1,16 +1,12 @@
 """`python -m devnet.demo`: a network that mines real inference, sells a training task, elects, and catches a cheat.
 
-Exit status 1 if a requirement fails. The requirements:
+Exit status 1 if a bar fails.
 
-* Every unit is settled and paid exactly once. Its completion decrypts and matches its hash, and its payee's attestation
-  is in a block.
-* The customer lost exactly the cost of the units.
-* The cheat is slashed and never paid, and no other provider is slashed.
-* The training task is done, paid by the money table, and confirmed by `ogpu verify`.
-* If there is an engine, a program in a container leaves the right outputs.
-* A batch of requests is answered completely, in one unit.
-* The fifth candidate is elected and proposes a block.
-* Every node has the same blocks.
+The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
+payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
+nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu task verify`; a
+program in a container, where there is an engine, left what it should; a batch of requests is answered whole, in one
+unit; the fifth candidate is elected and proposes a block; every node has the same blocks.
 """
 
 from __future__ import annotations

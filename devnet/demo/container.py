@@ -132,7 +132,7 @@ class DemoProgram:
     def _run(self) -> None:
         try:
             self._sale = task_sale.sell(self._stage, write_task(self._stage.net.folder / "job"), f"//{CUSTOMER}")
-        except Exception as error:  # noqa: BLE001  # `end` reports it as a failure of the demo
+        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
     def end(self) -> dict[str, Any]:
@@ -156,14 +156,14 @@ class DemoProgram:
         return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
 
     def _paid(self, sale: TaskSale) -> int:
-        """Return the provider's payment in grains, from `ogpu describe`."""
-        rows = json.loads(task_sale.ask(self._stage, sale, "describe"))["payments"]
+        """What its provider had of it, by `ogpu task show`."""
+        rows = json.loads(task_sale.ask(self._stage, sale, "task show"))["payments"]
         return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 
     def _outputs(self, sale: TaskSale) -> dict[str, bytes]:
         out = self._stage.net.folder / "job" / "out.tar"
         words = ("--key", f"//{CUSTOMER}", "--out", str(out))
-        task_sale.ask(self._stage, sale, "result", *words, is_shown=True)
+        task_sale.ask(self._stage, sale, "task result", *words, is_shown=True)
         return task_sale.files_of(out)
 
 

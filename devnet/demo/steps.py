@@ -39,9 +39,10 @@ DONE = ("ON_TIME", "LATE")
 PATIENCE_SECONDS = 120.0
 
 
-# A second purchase of the same customer: many requests in one unit, decoded together and paid by their tokens.
-# Invariant: `ogpu` decrypts every answer and verifies it against the root of the paid result. The tokens are those of
-# the winner's attestation, and its root commits to them.
+# The same customer once more: many requests in one unit, decoded side by side and paid by their tokens.
+#
+# Always: every answer is shown by `ogpu`, which opens and checks it against the root that was paid for; the tokens are
+# those that the winner's attestation states and its root commits to.
 REQUESTS = 24
 
 
@@ -95,7 +96,7 @@ def show(stage: Stage) -> dict[str, Any] | None:
     node, tell = stage.net.members[0], stage.tell
     polls = asyncio.run(_inspect(node.rpc_url))
     whole = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
-    whole.sort(key=lambda poll: not poll["confidence"])  # polls that led to an acceptance first
+    whole.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
     if not whole:
         tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
@@ -145,10 +146,10 @@ def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
     file, answers = write_prompts(stage, "batch", prompts), stage.net.folder / "batch.jsonl"
     words = post_words(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE)
-    ended = list(stage.ogpu_lines("post", *words, "--watch"))[-1]
+    ended = list(stage.ogpu_lines("unit post", *words, "--watch"))[-1]
     if ended["state"] != "settled":
         return {"failures": [f"the batch ended {ended['state']}: {ended['why']}"]}
-    stage.ogpu("result", ended["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
+    stage.ogpu("unit result", ended["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
     found = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
     told = stage.ask(lambda chain: _told(chain, ended["unit"]))
     stage.tell.line(
@@ -187,7 +188,7 @@ class DemoTask:
         try:
             with following(self._stage.url) as self._book:
                 self._sale = task_sale.sell(self._stage, task_sale.RELAY, f"//{CUSTOMER}")
-        except Exception as error:  # noqa: BLE001  # `end` reports it as a failure of the demo
+        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
     def end(self) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def _outcomes(trace: EventTrace) -> list[str]:
 
 
 def _unverified(stage: Stage, sale: TaskSale) -> list[str]:
-    """Return a failure for each statement that `ogpu verify` does not confirm."""
+    """Return what `ogpu task verify` does not find to be by the rules."""
     rows = task_sale.verified(stage, sale)
-    stage.tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu verify` hold")
-    return [f"`ogpu verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]
+    stage.tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu task verify` hold")
+    return [f"`ogpu task verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]

@@ -150,7 +150,7 @@ def _customers(net: Devnet) -> str:
     """Whose key may buy without racing for its own units."""
     names = customer_names(tuple(member.name for member in net.members if member.is_validator))
     keys = ", ".join(f"//{name}" for name in names)
-    example = f"`ogpu post ... --key //{names[-1]}`"
+    example = f"`ogpu unit post ... --key //{names[-1]}`"
     return f"accounts for customers, with {format_amount(ENDOWMENT)} oGPU each: {keys} ({example})"
 
 

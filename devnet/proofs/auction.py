@@ -1,14 +1,9 @@
 """`python -m devnet.proofs.auction`: tasks at auction on a live devnet of five, from a task file to a paid result.
 
-The requirements in each sale:
-
-* Three bids were committed and revealed.
-* Each slot ended as the sale says, with its kills.
-* Trace root and last state equal those of the undisturbed run.
-* Every payment equals the money table's, and every account has the balance that payments and transaction fees leave.
-* `ogpu verify` finds no violation.
-
-Finally `ogpu plan` must refuse a task that no provider can serve, and give the reason.
+The bars, in each sale: three bids were sealed and opened; each slot ended as the sale says, whoever was killed on the
+way; root and last state are those of the undisturbed run; everything that was paid is what the money table says, and
+every account has to the grain what that and the fees of its transactions leave it; `ogpu task verify` finds nothing
+that is not by the rules. At last `ogpu task plan` must refuse a task that nobody can serve, and say why.
 """
 
 from __future__ import annotations
@@ -127,7 +122,7 @@ class TaskStrike:
 
     def on_row(self, row: SaleRow) -> None:
         """Handle a change of the task."""
-        if row["state"] == "submitted":  # the successor has submitted; an audit would wait long for dead judges
+        if row["state"] == "submitted":  # by who took over; an audit would wait long for judges that are dead
             self.undo()
         stated = int(row["milestones"].split("/")[0])
         if self.killed or not self._sale.kills_winner or stated < STRUCK_AT or "running" not in row["state"]:
@@ -160,7 +155,7 @@ def sold(sale: AuctionedTask, stage: Stage) -> SoldTask:
         followed = task_sale.sell(stage, sale.file, on_row=strike.on_row)
     people.after = stage.wealth(people.accounts, book.height)
     out = stage.net.folder / f"{followed.name[:10]}.state"
-    result = json.loads(task_sale.ask(stage, followed, "result", "--key", CUSTOMER_KEY, "--out", str(out)))
+    result = json.loads(task_sale.ask(stage, followed, "task result", "--key", CUSTOMER_KEY, "--out", str(out)))
     found = judge(sale, followed.task_id, book, people, result, out.read_bytes(), wanted, strike.killed)
     found.failures += unverified(task_sale.verified(stage, followed), found.auctions)
     strike.undo()
@@ -168,9 +163,9 @@ def sold(sale: AuctionedTask, stage: Stage) -> SoldTask:
 
 
 def refused(stage: Stage) -> dict[str, str]:
-    """Return the words of `ogpu plan` about a task that no provider can serve."""
+    """Return what `ogpu task plan` says of a task that nobody here can serve."""
     try:
-        stage.ogpu("plan", str(NOT_SERVED), "--key", CUSTOMER_KEY)
+        stage.ogpu("task plan", str(NOT_SERVED), "--key", CUSTOMER_KEY)
     except DevnetError as error:
         return {"said": str(error)}
     return {"said": ""}
@@ -179,7 +174,7 @@ def refused(stage: Stage) -> dict[str, str]:
 def not_refused(facts: Mapping[str, str]) -> list[str]:
     """Return a failure unless the plan says that the class of devices is missing."""
     is_refused = "nobody could serve the task now" in facts["said"] and "class" in facts["said"]
-    return [] if is_refused else [f"`ogpu plan {NOT_SERVED.name}` says {facts['said']!r}"]
+    return [] if is_refused else [f"`ogpu task plan {NOT_SERVED.name}` says {facts['said']!r}"]
 
 
 def judge(
@@ -207,13 +202,10 @@ def judge(
 
 
 def unverified(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
-    """Return the statements that `ogpu verify` cannot confirm.
-
-    The chain does not keep the slots of earlier auctions.
-    """
+    """Return what `ogpu task verify` cannot confirm; of auctions before the last the chain does not keep the slots."""
     earlier = {f"auction {number}" for number in range(1, auctions)}
     return [
-        f"`ogpu verify` compares no {row['what']}"
+        f"`ogpu task verify` compares no {row['what']}"
         for row in rows
         if row["is_right"] is not True and not (row["is_right"] is None and row["what"] in earlier)
     ]
@@ -235,7 +227,6 @@ def _of_course(sale: AuctionedTask, trace: EventTrace, found: SoldTask) -> Itera
     """Judge bids, awards, milestones and outcomes."""
     closed = trace.first(BidsClosed)
     until = 0 if closed is None else closed[0]
-    # Later bids belong to the auction of the rest.
     committed = [event for height, event in trace.all(BidCommitted) if height <= until]
     again = trace.first(TaskReopened)
     opened = [event for height, event in trace.all(BidRevealed) if again is None or height < again[0]]
@@ -266,7 +257,7 @@ def _of_result(found: SoldTask, trace: EventTrace, state: bytes, wanted: Undistu
     if roots != {wanted.root}:
         yield f"roots {sorted(root.hex() for root in roots)} were stated, and {wanted.root.hex()} is right"
     if found.root != "0x" + wanted.root.hex():
-        yield f"`ogpu result` shows the root {found.root}, and 0x{wanted.root.hex()} is right"
+        yield f"`ogpu task result` shows the root {found.root}, and 0x{wanted.root.hex()} is right"
     if state != wanted.last_state:
         yield "the last state is not that of the undisturbed run"
 

@@ -82,7 +82,7 @@ def failures_of(found: KilledBatch) -> list[str]:
 
 
 def answered_once(shown: str) -> int:
-    """Return the number of requests with exactly one answer in the output of `ogpu result --json`."""
+    """How many requests have one answer, and one only, in what `ogpu unit result --json` prints."""
     places = Counter(row["index"] for row in json.loads(shown)["answers"] if row["output"] is not None)
     return sum(count == 1 for count in places.values())
 
@@ -101,14 +101,14 @@ class BatchKilling:
         prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, self._found.requests)
         file = purchase.write_prompts(self._stage, "requests", prompts)
         words = purchase.post_words(file, 1, PRICE, batch=self._found.requests, max_tokens=MAX_TOKENS)
-        self._stage.ogpu("post", *words, "--anyway", is_shown=False)
+        self._stage.ogpu("unit post", *words, "--anyway", is_shown=False)
         for share in KILLED_AFTER:
             self._until(lambda goal=share: self._finished() >= goal * self._found.requests)  # type: ignore[misc]
             self._kill(f"computing, {100 * share:.0f} %")
         self._stage.ask(self._to_the_end)
         self._found.seconds = time.monotonic() - self._began
         unit = "0x" + self._stage.ask(_unit_of_customer).hex()
-        shown = self._stage.ogpu("result", unit, "--key", CUSTOMER_KEY, is_shown=False)
+        shown = self._stage.ogpu("unit result", unit, "--key", CUSTOMER_KEY, is_shown=False)
         self._found.answered = answered_once(shown)
         return self._found
 

@@ -1,12 +1,12 @@
-"""`python -m devnet.proofs.files --lines 2000`: a file of requests whose customer is killed while it posts.
+"""`python -m devnet.proofs.files --lines 2000`: a file of requests whose customer is killed with -9 while it posts.
 
-A devnet of four validators with a provider each. `ogpu post FILE --out RESULTS` is started, killed with SIGKILL at a
-random time, and started again: once before it has posted, several times while it sends units, and while answers arrive.
-The last run is not killed.
+A devnet of four validators with a provider each. `ogpu unit post FILE --out RESULTS` is started, killed at a random
+moment, and started again: before anything was posted, several times while units are on their way, and while answers
+come. The last run is left alone.
 
-The requirements: the customer has posted exactly the units of the split file, and the run knows each. Each is settled.
-Every line is in the results once, and none in the errors. The customer lost the units' payments, their duty calls, and
-the fees of posting each unit at most once. The proof writes `out/files.json`.
+Bars: the customer has posted as many units as the file was split into, and the run knows each of them; each is settled;
+every line stands once in the results, none in the errors; what the customer lost is what its units were paid, what
+their duty calls cost, and fees of no more than posting each unit once. Writes `out/files.json`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Customer:
 
     def buy(self) -> FileSale:
         """Buy the answers, through all kills, and record the outcome."""
-        cost = json.loads(self._stage.ogpu("post", *self._words, "--dry-run", is_shown=False))
+        cost = json.loads(self._stage.ogpu("unit post", *self._words, "--dry-run", is_shown=False))
         before = self._stage.wealth(ACCOUNTS)[CUSTOMER]
         sale = FileSale(self._lines, int(cost["units"]), fees_most=int(cost["fees"]["grains"]))
         sale.seed = self._stage.options.seed
@@ -144,7 +144,7 @@ class Customer:
     def _killed_at(self, sale: FileSale, goal: tuple[int, float] | None) -> bool:
         """Run the command until the goal is reached, and kill it. Return False if it ended first."""
         with self._log.open("ab") as log:
-            words = ("--url", self._stage.url, "post", *self._words)
+            words = ("--url", self._stage.url, "unit", "post", *self._words)
             run = programs.started("ogpu", *words, keyring=self._stage.net.keyring, output=log, errors=log)
             try:
                 return self._watched(run, sale, goal)
@@ -156,17 +156,19 @@ class Customer:
         end = time.monotonic() + WAIT_SECONDS
         while run.poll() is None and not (goal is not None and self._is_reached(goal)):
             if time.monotonic() > end:
-                raise DevnetError(f"`ogpu post` is not done after {WAIT_SECONDS:.0f} s; {self._log} says how far it is")
+                raise DevnetError(
+                    f"`ogpu unit post` is not done after {WAIT_SECONDS:.0f} s; {self._log} says how far it is"
+                )
             time.sleep(POLL_SECONDS)
         if goal is not None and run.poll() is None:
-            time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # a random time in the next phase
+            time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # anywhere in what comes next
             run.send_signal(signal.SIGKILL)
             if run.wait() == -signal.SIGKILL:
                 sale.kills.append(self._moment())
                 self._stage.tell.line(f"killed: {sale.kills[-1]}")
                 return True
         if run.returncode:
-            raise DevnetError(f"`ogpu post` ended with status {run.returncode}; its last words are in {self._log}")
+            raise DevnetError(f"`ogpu unit post` ended with status {run.returncode}; its last words are in {self._log}")
         return False
 
     def _is_reached(self, goal: tuple[int, float]) -> bool:

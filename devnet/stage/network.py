@@ -59,17 +59,20 @@ class Stage:
     # --- programs
 
     def ogpu(self, command: str, *words: str, is_shown: bool = True) -> str:
-        """Run `ogpu` against the first node, and return its output. Raise DevnetError if it fails."""
-        return self._run("ogpu", "--url", self.url, command, *words, is_shown=is_shown)
+        """Run `ogpu` at the first node; return what it printed. Raises `DevnetError`.
+
+        `command` has the words of the command, such as `unit post`.
+        """
+        return self._run("ogpu", "--url", self.url, *command.split(), *words, is_shown=is_shown)
 
     def ogpu_lines(self, command: str, *words: str, is_shown: bool = True) -> Iterator[Any]:
         """Run `ogpu` against the first node, and yield each printed line, parsed. Raise DevnetError if it fails."""
         show = self.tell.command if is_shown else None
-        return programs.lines("ogpu", "--url", self.url, command, *words, keyring=self.net.keyring, show=show)
+        return programs.lines("ogpu", "--url", self.url, *command.split(), *words, keyring=self.net.keyring, show=show)
 
     def ogpu_tried(self, command: str, *words: str) -> tuple[int, str]:
         """Run `ogpu` against the first node, and return its exit code and its output. It may fail."""
-        words = ("--url", self.url, command, *words)
+        words = ("--url", self.url, *command.split(), *words)
         return programs.tried("ogpu", *words, keyring=self.net.keyring, show=self.tell.command)
 
     def wallet(self, command: str, *words: str, is_shown: bool = True) -> str:
@@ -315,7 +318,6 @@ def fresh_network(
         if busy:
             raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `{named_command(folder)} down` ends it")
         shutil.rmtree(folder)
-    # The cheat registers itself on the live devnet, and the customer must not race for its own units.
     net = layout.create(folder, validators, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **options})
     before_start(net)
     tell.line(f"starting validators and providers of {', '.join(each.name for each in net.members)}; logs in {folder}")

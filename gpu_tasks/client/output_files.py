@@ -14,6 +14,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from wallet.errors import WalletError
 
 RESULT_MODE = 0o600
@@ -70,6 +72,13 @@ class OutputFile:
             raise _is_there(path)
         if not stat.S_ISREG(found.st_mode):
             raise OutputFileError(f"{path} is no plain file, and is not replaced: name another file")
+
+
+def output_file(path: Path | None, *, is_forced: bool) -> OutputFile | None:
+    """Return the file of `--out`; None without one. Raise UsageError for `--force` alone."""
+    if path is None and is_forced:
+        raise click.UsageError("--force overwrites the file of --out: give --out")
+    return None if path is None else OutputFile(path, is_forced)
 
 
 def _is_there(path: Path) -> OutputFileError:

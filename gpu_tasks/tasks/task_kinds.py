@@ -36,9 +36,9 @@ class OtherFile(Enum):
     """A kind of another program's file, and the remedy."""
 
     KUBERNETES = "a Kubernetes file, and no command converts it: write its container as a job (docs/tasks.md)"
-    COMPOSE = "a Compose file: `ogpu from-compose` makes a task file of it"
-    SDL = "an Akash deployment: `ogpu from-sdl` makes a task file of it"
-    SCRIPT = "a script: `ogpu from-sbatch` makes a task file of it"
+    COMPOSE = "a Compose file: `ogpu task convert` makes a task file of it"
+    SDL = "an Akash deployment: `ogpu task convert` makes a task file of it"
+    SCRIPT = "a script: `ogpu task convert` makes a task file of it"
 
 
 def other_file(data: bytes) -> OtherFile | None:

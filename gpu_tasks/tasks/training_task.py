@@ -79,7 +79,7 @@ class WorkloadRun(Section):
         default=1000, description="how much of it, in the workload's unit of cost: steps"
     )
     options: Annotated[dict[Label, RunOption], NamedWords(LABEL, _OPTION, OPTIONS_MAX)] = Field(
-        default={}, description="of the workload, as `ogpu post --set` has them"
+        default={}, description="of the workload, as `ogpu unit post --set` has them"
     )
     seed: Annotated[bytes | None, quantity_word(_seed, "^0x[0-9a-f]{64}$")] = Field(
         default=None, description="of whatever chance is in it; drawn if it is left out"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.messages import note
-from cli.program import ProgramGroup
+from cli.program import EITHER, ProgramGroup
 from cli.wallet.program import FOREIGN_WORDS, main
 from gpu_tasks.client import cli as client_cli
 
@@ -58,11 +58,32 @@ def test_a_command_of_another_system_is_answered_with_the_command_here(name: str
     program, words = PROGRAMS[name]
     assert not words.keys() & program.commands.keys()
     for word, here in words.items():
-        of_program, command = here.split()[:2]
-        assert command in PROGRAMS[of_program][0].commands
         for more in ((), ("--json",)):
             result = CliRunner().invoke(program, [word, *more])
-            assert (result.exit_code, here in result.stderr) == (2, True)
+            assert result.exit_code == 2
+            for each in here.split(EITHER):
+                assert f"`{each}`" in result.stderr
+        for each in here.split(EITHER):
+            of_program, *path = each.split()
+            command: click.Command = PROGRAMS[of_program][0]
+            while isinstance(command, click.Group):
+                command = command.commands[path.pop(0)]
+
+
+def test_each_group_answers_words_of_others_and_typing_mistakes() -> None:
+    for words, here in (
+        (["unit", "submit"], "ogpu task submit"),
+        (["unit", "lst"], "ogpu unit list"),
+        (["unit", "units"], "ogpu unit list"),
+        (["task", "describe"], "ogpu task show"),
+        (["task", "hold"], "ogpu task confirm"),
+        (["task", "exce"], "ogpu task exec"),
+        (["offer", "serach"], "ogpu offer search"),
+        (["tsk"], "ogpu task"),
+        (["suqeue"], "ogpu squeue"),
+    ):
+        result = CliRunner().invoke(client_cli.main, words)
+        assert (result.exit_code, f"`{here}`" in result.stderr) == (2, True), result.stderr
 
 
 def test_behind_a_lone_dash_dash_it_is_a_word_like_any(tmp_path: Path) -> None:

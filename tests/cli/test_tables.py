@@ -144,7 +144,9 @@ COMMANDS = {
         ogpu_wallet,
     ),
     **dict.fromkeys(("parameters", "rewards //Alice", "history //Bob", "list"), ogpu_wallet),
-    **dict.fromkeys(("services", "providers", "price", "search offers", "ps --key //Alice"), client_cli.main),
+    **dict.fromkeys(
+        ("offer services", "offer providers", "offer price", "offer search", "ps --key //Alice"), client_cli.main
+    ),
 }
 
 

@@ -86,7 +86,7 @@ class FakeInside:
     ) -> OutputArchive:
         found = {name: content for name, content in self.files.items() if name == path or name.startswith(f"{path}/")}
         if not found:
-            raise ContainerError("copy out of a container", "there is no such file", "look with `ogpu shell`")
+            raise ContainerError("copy out of a container", "there is no such file", "look with `ogpu exec`")
         top = path.rpartition("/")[2]
         with tarfile.open(fileobj=sink, mode="w|") as archive:
             for name, content in found.items():

@@ -61,7 +61,7 @@ class BatchCustomer(Enum):
 
     SILENT = auto()
     LOOKS = auto()
-    """Disputes a wrong leaf with `ogpu dispute`."""
+    """Disputes a leaf that is wrong, with `ogpu unit dispute`."""
     LIES = auto()
     """Disputes a right leaf."""
 

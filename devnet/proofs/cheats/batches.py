@@ -204,7 +204,7 @@ class SceneRound:
             wrong = BatchFacts(scene, batch.right, batch.trace).wrong_outputs()
             drawn = [leaf.index for leaf in batch.trace.shown if leaf.index in wrong]
             words = ("0x" + batch.right.unit.hex(), "--leaf", str([*drawn, *wrong][0]), "--key", CUSTOMER_KEY, "--yes")
-            await asyncio.to_thread(self.stage.ogpu, "dispute", *words, is_shown=False)
+            await asyncio.to_thread(self.stage.ogpu, "unit dispute", *words, is_shown=False)
         elif scene.customer is BatchCustomer.LIES:
             refused = await dispute_falsely(chain, batch.right, 0)
             batch.trace.refused += [] if refused is None else [f"the chain refused the dispute: {refused}"]

@@ -84,7 +84,7 @@ class DisputeTrace(EventTrace):
     returned_at: int = 0
     """The block after which the honest daemon was restarted; 0: not killed."""
     why: str | None = None
-    """The words of `ogpu show` to its customer while a side has not shown its tree."""
+    """The words of `ogpu unit show` to its customer while a side has not shown its tree."""
     to_show: list[dict[str, Any]] | None = None
     """The disputes in the honest provider's `ogpu-provider status` at that time; None: not queried."""
     computed: list[dict[str, Any]] = field(default_factory=list)
@@ -279,7 +279,7 @@ class DisputedBatch:
     def _ask_programs(self) -> None:
         """Record the words to customer and operator while a side has not shown its tree."""
         trace = self.trace
-        trace.why = json.loads(self.stage.ogpu("show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
+        trace.why = json.loads(self.stage.ogpu("unit show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
         trace.to_show = json.loads(self.stage.provider(HONEST, "status", is_shown=False))["disputes"]
         self.stage.tell.line(f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}")
 
@@ -332,7 +332,7 @@ def _tried(stage: Stage, scene: DifferingScene) -> DisputedBatch:
     file = purchase.write_prompts(stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests))
     first = stage.next_height()
     words = purchase.post_words(file, 2, PRICE, batch=scene.requests, max_tokens=MAX_TOKENS)
-    (unit,) = {row["unit"] for row in json.loads(stage.ogpu("post", *words, "--again"))}
+    (unit,) = {row["unit"] for row in json.loads(stage.ogpu("unit post", *words, "--again"))}
     batch = DisputedBatch(stage, scene, DisputeTrace(unit=bytes.fromhex(unit[2:])))
     batch.play(first)
     return batch

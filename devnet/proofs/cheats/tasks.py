@@ -98,7 +98,9 @@ class CheatCourse:
     def play(self, book: TaskLedger) -> None:
         """Submit the task, act as the scene says, and wait for the task's end on the final chain."""
         if self.scene.customer is TaskCustomer.SILENT:
-            self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *submit_options(self.stage)))["task"])
+            self._began(
+                json.loads(self._ogpu("task submit", str(self.file), "--yes", *submit_options(self.stage)))["task"]
+            )
         else:
             self._start(self._follow)
         if not until(
@@ -133,7 +135,7 @@ class CheatCourse:
         words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
         words += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
-            for row in self.stage.ogpu_lines("submit", *words):
+            for row in self.stage.ogpu_lines("task submit", *words):
                 self._take(row)
         except DevnetError as error:
             if "ended without a result" not in str(error):
@@ -145,7 +147,7 @@ class CheatCourse:
         self.stage.tell.line(f"task {row['task'][:10]}  block {row['height']}  {row['state']}")
         if row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
             self._is_disputed = True
-            self._ogpu("dispute", row["task"], *DISPUTERS[self.scene.customer], "--yes")
+            self._ogpu("task dispute", row["task"], *DISPUTERS[self.scene.customer], "--yes")
 
     def _ogpu(self, command: str, *words: str) -> str:
         return self.stage.ogpu(command, *words, "--key", CUSTOMER_KEY)
@@ -280,7 +282,18 @@ class HonestSales:
     def _follow(self, sale: HonestSale) -> None:
         path = write(self.stage.net.folder / "orders", f"honest-{sale.number}", TaskSize())
         url = self.stage.net.member(sale.provider).rpc_url
-        words = ["--url", url, "submit", str(path), "--key", secret(sale.provider), "--yes", "--watch", "--accept"]
+        words = [
+            "--url",
+            url,
+            "task",
+            "submit",
+            str(path),
+            "--key",
+            secret(sale.provider),
+            "--yes",
+            "--watch",
+            "--accept",
+        ]
         try:
             for row in programs.lines("ogpu", *words, *submit_options(self.stage), keyring=self.stage.net.keyring):
                 sale.task_id = bytes.fromhex(row["task"][2:])

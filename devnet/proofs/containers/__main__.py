@@ -92,7 +92,7 @@ class RanContainer:
     seconds: float
     """From submission to the end."""
     paid_grains: int
-    """To providers, by `ogpu describe`."""
+    """To providers, by `ogpu task show`."""
     failures: list[str] = field(default_factory=list)
 
 
@@ -104,7 +104,7 @@ def judge(
     outputs: Mapping[str, bytes] | None,
     left: list[str],
 ) -> None:
-    """Record failures. `told` is the output of `ogpu describe`, `moved` each stash's gain."""
+    """Note what is not as it must be: `told` is what `ogpu task show` says, `moved` what each stash has won."""
     failures = finding.failures
     if finding.outcome != scene.ends.name.lower():
         failures.append(f"it ended as {finding.outcome}, not {scene.ends.name.lower()}")
@@ -185,7 +185,7 @@ def with_engine(run: ProofRun) -> Iterator[ContainerStage]:
     shutil.rmtree(run.folder, ignore_errors=True)
     (run.folder / "yard").mkdir(parents=True)
     with shipyard(run.folder / "yard") as yard:
-        os.environ["DOCKER_HOST"] = yard.engine  # the daemons read it, as an operator's would
+        os.environ["DOCKER_HOST"] = yard.engine  # the daemons find it there, as an operator's would
         with NETWORK.open(run) as stage:
             for name, asked in ASKS.items():
                 words = ("--kind", "container", "--image", yard.repository, "--least-price", asked)
@@ -218,7 +218,7 @@ def ran(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     record = task_sale.record(stage, sale.task_id)
     seconds = round(time.monotonic() - began, 1)
     left = _until_gone(stage)
-    told: dict[str, Any] = json.loads(task_sale.ask(stage, sale, "describe"))
+    told: dict[str, Any] = json.loads(task_sale.ask(stage, sale, "task show"))
     moved = {address: now - before[address] for address, now in stage.wealth(addresses).items()}
     paid = sum(int(row["paid"]["grains"]) for row in told["payments"] if row["paid"] and row["account"] in moved)
     outcome = "none" if record.outcome is None else record.outcome.name.lower()
@@ -253,7 +253,7 @@ def _strike(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> lis
     """Act as the scene says, and return failures."""
     missed = visit(stage, sale.name) if scene.ports else []
     if scene.is_stopped:
-        task_sale.ask(stage, sale, "amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
+        task_sale.ask(stage, sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
     else:
         stage.kill_and_restart(name_of(task_sale.record(stage, sale.task_id).slots[0].provider), "amid its lease")
     return missed
@@ -295,7 +295,7 @@ def _outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, b
     if not any(slot.result is not None for slot in record.slots):
         return None
     out = stage.net.folder / f"{sale.name[:10]}.tar"
-    task_sale.ask(stage, sale, "result", "--key", CUSTOMER_KEY, "--out", str(out), is_shown=True)
+    task_sale.ask(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(out), is_shown=True)
     return task_sale.files_of(out)
 
 
@@ -320,7 +320,7 @@ PROOF = LiveProof(
         ),
     ),
     figures,
-    folder=Path("/tmp/ogpu-containers"),  # noqa: S108  # sockets need a short path
+    folder=Path("/tmp/ogpu-containers"),  # noqa: S108  # a short path
 )
 
 if __name__ == "__main__":

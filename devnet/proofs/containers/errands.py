@@ -36,17 +36,17 @@ def visit(stage: Stage, task: str) -> list[str]:
 
 def _shell(stage: Stage, task: str) -> Iterator[str]:
     words = (task, "--key", CUSTOMER_KEY, "--", "sh", "-c")
-    said = stage.ogpu("shell", *words, "id -u; hostname")
+    said = stage.ogpu("exec", *words, "id -u; hostname")
     if said.split() != ["65534", "container"]:
         yield f"a shell says {said[:80]!r}"
     try:
-        stage.ogpu("shell", *words, "exit 5", is_shown=False)
+        stage.ogpu("exec", *words, "exit 5", is_shown=False)
         yield "a program that fails there does not fail here"
     except DevnetError as error:
         if "status 5" not in str(error):
             yield f"the exit code is not the program's: {error}"
     try:
-        stage.ogpu("shell", task, "--key", "//Dave", "--", "id", is_shown=False)
+        stage.ogpu("exec", task, "--key", "//Dave", "--", "id", is_shown=False)
         yield "somebody else is let in"
     except DevnetError:
         pass
@@ -128,11 +128,11 @@ def run_command(place: Place) -> Iterator[str]:
 
 
 def run_array(place: Place) -> Iterator[str]:
-    """Judge `ogpu submit --array`: two members at once on two devices, none twice; then a task after them."""
+    """`ogpu task submit --array`: at once on two devices, none twice; then one more behind them."""
     path = job_file(place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
     options = ("--postings", str(place.folder / "postings"), "--yes")
     words = (str(path), "--array", f"{','.join(map(str, INDICES))}%{len(INDICES)}", "--watch", *options)
-    code, said = place.typed("submit", *words)
+    code, said = place.typed("task submit", *words)
     rows = json.loads(said) if said else []
     if code or [row["index"] for row in rows] != list(INDICES) or any(row["exit_code"] != 0 for row in rows):
         yield f"the array ends with {code}: {rows}"
@@ -144,43 +144,43 @@ def run_array(place: Place) -> Iterator[str]:
         yield "one ran after the other"
     for row in rows:
         out = place.folder / f"array-{row['index']}.tar"
-        place.typed("result", row["task"], "--out", str(out))
+        place.typed("task result", row["task"], "--out", str(out))
         if files_of(out).get("index") != f"{row['index']}\n".encode():
             yield f"member {row['index']} found another index"
-    _, again = place.typed("submit", *words)
+    _, again = place.typed("task submit", *words)
     if [row["task"] for row in json.loads(again)] != [row["task"] for row in rows]:
         yield "the same command again submits others"
-    code, _ = place.typed("submit", str(path), "--after-ok", rows[0]["task"], "--dry-run", *options)
+    code, _ = place.typed("task submit", str(path), "--after-ok", rows[0]["task"], "--dry-run", *options)
     if code:
         yield "what waits for a task that ended well does not go on"
-    _, told = place.typed("history")
+    _, told = place.typed("task history")
     found = {row["task"]: (row["state"], row["exit_code"]) for row in json.loads(told)}
     if any(found.get(row["task"]) != ("completed", 0) for row in rows):
-        yield f"`ogpu history` says otherwise: {found}"
+        yield f"`ogpu task history` says otherwise: {found}"
 
 
 def requeue_job(place: Place) -> Iterator[str]:
-    """Judge `ogpu submit --requeue`: a job cut off by its time limit is submitted once more, and only once."""
+    """`ogpu task submit --requeue`: what its time limit cut off is another task, once and no more."""
     path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
     options = ("--postings", str(place.folder / "postings"), "--yes")
-    code, said = place.typed("submit", str(path), "--watch", "--requeue", "1", *options)
+    code, said = place.typed("task submit", str(path), "--watch", "--requeue", "1", *options)
     tasks = list(dict.fromkeys(json.loads(line)["task"] for line in said.splitlines()))
     if code or len(tasks) != 2:
-        yield f"`ogpu submit --requeue 1` ends with {code}, after {len(tasks)} tasks"
+        yield f"`ogpu task submit --requeue 1` ends with {code}, after {len(tasks)} tasks"
         return
     for task in tasks:
         out = place.folder / f"{task[:10]}-endless.tar"
-        place.typed("result", task, "--out", str(out))
+        place.typed("task result", task, "--out", str(out))
         if files_of(out).get("state") != b"begun\n":
             yield f"{task} left no outputs"
 
 
 def buy_picture(place: Place) -> Iterator[str]:
-    """Judge `ogpu picture`: tiles from three providers, combined."""
+    """`ogpu unit picture`: tiles from three providers, put together."""
     out = place.folder / "still-life.png"
     code, said = place.typed(
-        "create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001", "--price-max", "0.1",
-        "--ramp", "20", "--commit-window", "60", "--max-tokens", "4000000000", "--yes",
+        "offer create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001",
+        "--price-max", "0.1", "--ramp", "20", "--commit-window", "60", "--max-tokens", "4000000000", "--yes",
     )  # fmt: skip
     if code:
         yield "no service is created"
@@ -190,7 +190,7 @@ def buy_picture(place: Place) -> Iterator[str]:
         device = _device_of(place.stage, name)
         place.stage.provider(name, "offer", device, "--service", str(service), "--ask", "0.001")
     code, said = place.typed(
-        "picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles", str(TILES), "--out",
+        "unit picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles", str(TILES), "--out",
         str(out), "--postings", str(place.folder / "postings"), "--yes",
     )  # fmt: skip
     if code or not out.exists():
@@ -203,7 +203,7 @@ def buy_picture(place: Place) -> Iterator[str]:
 
 def _device_of(stage: Stage, name: str) -> str:
     stash = ss58(dev_accounts.stash(name))
-    rows = json.loads(stage.ogpu("providers", is_shown=False))
+    rows = json.loads(stage.ogpu("offer providers", is_shown=False))
     return next(str(row["device"]) for row in rows if row["provider"] == stash)
 
 

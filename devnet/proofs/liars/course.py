@@ -45,7 +45,7 @@ FUNDS_OF_THE_HONEST = 40  # times those of the others: this customer posts all t
 FUNDS_OF_A_UNIT = GRAINS_PER_OGPU // 5
 SECONDS_OF_A_UNIT, SECONDS_AT_LEAST = 6.0, 120.0
 LOAD_SEED = 7
-PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # the defaults of `ogpu post`
+PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # the defaults of `ogpu unit post`
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,4 +304,4 @@ async def _post(stage: LiarsNet, customer: Person, units: int, run: LiarsRun) ->
     said = await people.command(customer, stage.url, "--json", *words, patience=patience)
     stage.tell.line(f"{units} units ended in {said.seconds} s")
     if said.status not in (0, 1) or judging.TRACEBACK in said.text:
-        run.failures.append(f"`ogpu post` ended with {said.status}: {judging.shown(said.text)}")
+        run.failures.append(f"`ogpu unit post` ended with {said.status}: {judging.shown(said.text)}")

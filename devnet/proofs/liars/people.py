@@ -118,4 +118,4 @@ def post_words(person: Person, prompts: list[str], *more: str) -> tuple[str, ...
     file = person.home / "prompts.txt"
     file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")
     folder = str(person.home / "postings")
-    return "post", str(file), "--key", person.key, "--max-tokens", "8", "--postings", folder, "--yes", *more
+    return "unit", "post", str(file), "--key", person.key, "--max-tokens", "8", "--postings", folder, "--yes", *more

@@ -31,7 +31,7 @@ UNITS_UNDER_STORE_LIE = 4
 IDLE_SECONDS = 60.0
 TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
-KNOWING = {Program.WALLET: ("validators",), Program.CUSTOMER: ("services",)}
+KNOWING = {Program.WALLET: ("validators",), Program.CUSTOMER: ("offer", "services")}
 """Read-only commands. A program that has run one knows the chain."""
 
 
@@ -96,7 +96,7 @@ async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
     A lie on a new connection waits for a quiet moment.
     """
     if lie.is_met_anew:
-        await _without_duties(provider)  # a provider without a connection misses its races
+        await _without_duties(provider)  # who is away misses its races
     log = provider.process.log
     offset = log.stat().st_size
     told_before = provider.node.told

@@ -209,7 +209,7 @@ def posted_and_followed(stage: Stage, requests: int, units: int, racers: int, pr
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, requests * units)
     file = purchase.write_prompts(stage, f"{requests}-{racers}", prompts)
     words = purchase.post_words(file, racers, price, batch=requests, max_tokens=MAX_TOKENS)
-    return sorted({row["unit"] for row in stage.ogpu_lines("post", *words, "--watch", "--anyway", is_shown=False)})
+    return sorted({row["unit"] for row in stage.ogpu_lines("unit post", *words, "--watch", "--anyway", is_shown=False)})
 
 
 async def _told(chain: ChainClient, named: Sequence[str], racers: int) -> tuple[list[Unit], float, int]:

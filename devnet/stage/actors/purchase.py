@@ -75,7 +75,7 @@ def write_prompts(stage: Stage, name: str, prompts: Sequence[str]) -> Path:
 
 
 def post_words(file: Path, racers: int = RACERS, price: str = format_amount(PRICE_MAX), **options: object) -> list[str]:
-    """Return the arguments of `ogpu post`."""
+    """Return the words of `ogpu unit post` behind the command."""
     words = [str(file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price, "--yes"]
     return words + [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
@@ -86,13 +86,12 @@ def buy(stage: Stage, prompts: list[str], on_ended: Callable[[int, UnitView], No
     words = post_words(write_prompts(stage, "prompts", prompts), max_tokens=MAX_TOKENS, service=SERVICE)
     newest: dict[str, UnitView] = {}
     ended = 0
-    for row in stage.ogpu_lines("post", *words, "--watch"):
+    for row in stage.ogpu_lines("unit post", *words, "--watch"):
         before = newest.get(row["unit"], {}).get("state")
         newest[row["unit"]] = row
         if row["ended_in_block"] is not None:
             ended += 1
             stage.tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
-            # A node discards old states, so the events are read during the purchase.
             stage.ask(lambda chain: ledger.read_on(chain, purchase.book))
             on_ended(ended, row)
         elif row["state"] != before and row["state"] == "judging":

@@ -87,7 +87,7 @@ def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
 
 
 def submit_options(stage: Stage) -> list[str]:
-    """Return options of `ogpu submit`: the customer's folders, and `--again`, which buys even an identical file."""
+    """Return options for `ogpu task submit`: the customer's folders, and a new purchase even of an equal file."""
     folder = stage.net.folder
     return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 
@@ -101,13 +101,13 @@ def sell(
     """
     words = (str(file), "--key", key, "--watch", "--accept", "--yes", *submit_options(stage))
     sale: TaskSale | None = None
-    for row in stage.ogpu_lines("submit", *words):
+    for row in stage.ogpu_lines("task submit", *words):
         sale = sale or TaskSale(bytes.fromhex(row["task"][2:]))
         _tell(stage, sale, row)
         sale.rows.append(row)
         on_row(row)
     if sale is None:
-        raise DevnetError(f"`ogpu submit {file}` said nothing of its task")
+        raise DevnetError(f"`ogpu task submit {file}` said nothing of its task")
     return sale
 
 
@@ -134,9 +134,9 @@ def record(stage: Stage, task_id: bytes) -> Task:
 
 
 def verified(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
-    """Return the rows of `ogpu verify`. If the command failed, return one row with its error."""
+    """Return what `ogpu task verify` looked at; one row of a failure if it failed."""
     try:
-        rows: list[dict[str, Any]] = json.loads(ask(stage, sale, "verify"))
+        rows: list[dict[str, Any]] = json.loads(ask(stage, sale, "task verify"))
     except DevnetError as error:
         return [{"what": str(error), "is_right": False, "says": ""}]
     return rows

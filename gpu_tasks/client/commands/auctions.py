@@ -6,10 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-import click
-
 from cli.output import Output, fields_of
-from cli.session import CallFailedError, WalletSession, note, reads_chain
+from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.tasks.payments import PAYMENT_COLUMNS, TaskAccount, payment_rows, payments_of_task
@@ -19,7 +17,6 @@ from gpu_tasks.client.tasks.records import (
     EXPLAINED_COLUMNS,
     HISTORY_COLUMNS,
     HISTORY_SHOWN,
-    HISTORY_STATES,
     SLOT_COLUMNS,
     TASK_COLUMNS,
     WHY_COLUMNS,
@@ -62,14 +59,10 @@ from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
-BLOCKS_LOOKED_AT = 256
-BLOCKS_LOOKED_AT_MAX = 100_000
 NOT_TOLD = "a node proves the states of its last 64 final blocks only, so this is not shown"
 CHECK_COLUMNS = ("what", "is_right", "says")
 
 
-LISTEN_SECONDS = 12.0
-"""A provider beats every ten."""
 WHOSE = "the provider's word: nothing proves it, and no payment rests on it"
 NOBODY = "nobody works on the task now: its providers tell nothing"
 PERSON_COLUMNS = (
@@ -118,12 +111,9 @@ def show_told(output: Output, live: dict[str, Any] | None) -> None:
         note(f"{text}; what the chain says above stands")
 
 
-@click.command()
-@click.option("--key", "key_text", required=True, metavar="KEY", help="Whose tasks: a key, or any account's address.")
-@click.option("--all", "is_all", is_flag=True, help="Those that have ended too, as long as the chain keeps them.")
-@reads_chain
-async def ps(session: WalletSession, client: ChainClient, key_text: str, is_all: bool) -> None:
-    """List the tasks of a key, oldest first, and why they wait."""
+@reads
+async def list_tasks(session: WalletSession, client: ChainClient, key_text: str, is_all: bool) -> None:
+    """Carry out `ogpu task list`."""
     require_market(client)
     final = await client.finalized()
     found = await training_reads.tasks_of(client, session.account(key_text), final)
@@ -136,19 +126,11 @@ async def ps(session: WalletSession, client: ChainClient, key_text: str, is_all:
         note(f"open: {len(shown)}; {len(found) - len(shown)} have ended: --all shows them")
 
 
-@click.command()
-@click.option("--key", "key_text", required=True, metavar="KEY", help="Whose tasks: a key, or any account's address.")
-@click.option("--since", "since", type=click.IntRange(0), default=0, help="Those submitted from this block on.")
-@click.option("--state", "states", multiple=True, type=click.Choice(HISTORY_STATES), help="Of this state; repeatable.")
-@reads_chain
+@reads
 async def history(
     session: WalletSession, client: ChainClient, key_text: str, since: int, states: tuple[str, ...]
 ) -> None:
-    """List the kept tasks of a key: exit code, time and cost.
-
-    The chain forgets old tasks. The cost excludes the transaction fee. It is blank if only `ogpu describe` can find
-    it.
-    """
+    """Carry out `ogpu task history`."""
     require_market(client)
     final = await client.finalized()
     found = await training_reads.tasks_of(client, session.account(key_text), final)
@@ -165,26 +147,14 @@ async def history(
         session.output.rows("History", HISTORY_SHOWN, [history_shown(row) for row in rows])
     oldest = min((task.submitted_at for _, task in found), default=None)
     known = "none is known" if oldest is None else f"the oldest that is known was submitted in block {oldest}"
-    note(f"the chain forgets what ended long ago: {known}; `ogpu describe` has the payments of each")
+    note(f"the chain forgets what ended long ago: {known}; `ogpu task show` has the payments of each")
 
 
-@click.command()
-@click.argument("task")
-@click.option("--key", "key_text", metavar="KEY", help="Its customer's: what its providers tell now is shown too.")
-@click.option("--mqtt", metavar="URL", help="With --key: the broker to listen to.  [default: those of the providers]")
-@click.option(
-    "--listen", default=LISTEN_SECONDS, show_default=True, type=click.FloatRange(0.5, 600),
-    help="With --key: for so many seconds at most.",
-)  # fmt: skip
-@reads_chain
-async def describe(
+@reads
+async def show_task(
     session: WalletSession, client: ChainClient, task: str, key_text: str | None, mqtt: str | None, listen: float
 ) -> None:
-    """Show all that the chain says of TASK (0x..).
-
-    Shows how far it is and why, its terms, the providers that worked, and all payments. With its customer's --key
-    it shows also what its providers tell. Nothing proves that part.
-    """
+    """Carry out `ogpu task show`."""
     task_id = await named_task(session, client, task, key_text)
     final = await client.finalized()
     found = await known_task(client, task_id, final)
@@ -215,16 +185,9 @@ async def describe(
     show_told(output, live)
 
 
-@click.command()
-@click.argument("task")
-@click.option("--explain", is_flag=True, help="Say of each bid why it won or lost.")
-@click.option("--auction", type=click.IntRange(1), help="Of an earlier auction of the task; the newest, if left out.")
-@reads_chain
+@reads
 async def bids(session: WalletSession, client: ChainClient, task: str, explain: bool, auction: int | None) -> None:
-    """List the bids for TASK (0x..), winners first.
-
-    A score is the sum of price, time and risk.
-    """
+    """Carry out `ogpu task bids`."""
     task_id = await named_task(session, client, task)
     final = await client.finalized()
     found = await known_task(client, task_id, final)
@@ -244,22 +207,9 @@ async def bids(session: WalletSession, client: ChainClient, task: str, explain: 
         note("the beacon that breaks ties is not final yet: nothing is decided")
 
 
-@click.command()
-@click.argument("task")
-@click.option(
-    "--blocks",
-    type=click.IntRange(0, BLOCKS_LOOKED_AT_MAX),
-    default=BLOCKS_LOOKED_AT,
-    show_default=True,
-    help="How many blocks of its life, the newest, are read for what was stated and signed.",
-)
-@reads_chain
+@reads
 async def verify(session: WalletSession, client: ChainClient, task: str, blocks: int) -> None:
-    """Check TASK (0x..) again from the chain alone.
-
-    Checks id, terms, awards, milestones, result, outcome and statements. The node proves every record and block
-    that is read. Exit code 1: something is not as the rules say.
-    """
+    """Carry out `ogpu task verify`."""
     task_id = await named_task(session, client, task)
     final = await client.finalized()
     found = await known_task(client, task_id, final)

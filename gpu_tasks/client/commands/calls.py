@@ -9,7 +9,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,19 +17,8 @@ from cli.calls import PlannedCall
 from cli.messages import report_text
 from cli.output import Output
 from cli.program import EXIT_ABORTED
-from gpu_tasks.client.units.posting_once import DEFAULT_FOLDER
 from runtime.frame.call import Call
 from wallet.client import Outcome
-
-key_option = click.option("--key", "key_text", required=True, metavar="KEY", help="A stored key, or one like //Bob.")
-postings_option = click.option(
-    "--postings",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    envvar="OGPU_POSTINGS",
-    help="The folder of purchase records, so that none is made twice.",
-)
 
 
 def planned(
@@ -69,7 +57,10 @@ def this_command() -> str:
 
 
 def other_command(*words: str) -> str:
-    """Another command of the program, with the options that stand before this one."""
-    name = click.get_current_context().info_name
+    """Return another command of the program, with the options that precede this one."""
+    context = click.get_current_context()
+    while context.parent is not None and context.parent.parent is not None:  # up to the group's own word
+        context = context.parent
+    name = context.info_name
     before = sys.argv[1 : sys.argv.index(name)] if name in sys.argv else []
     return shlex.join(["ogpu", *before, *words])

@@ -1,19 +1,19 @@
-"""The command that takes back what was posted: a unit, a task, or what of a run of a file still waits."""
+"""Commands that cancel: units, tasks, or the rest of a file's run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
+from cli.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask
 from cli.session import CallFailedError, WalletSession
-from gpu_tasks.client.commands.calls import key_option, planned, postings_option, this_command, told_when_interrupted
-from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, named_id, task_if_known
+from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
+from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, known_task, named_task, named_unit
 from gpu_tasks.client.commands.purchase import PostedRun, follow_file, post_units, require_answers, sender, show_end
 from gpu_tasks.client.commands.task_decisions import cancelled
 from gpu_tasks.client.commands.units import known_unit
@@ -36,60 +36,72 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
 
-@click.command()
-@click.argument("named", metavar="UNIT|TASK|RUN...", nargs=-1, required=True)
-@key_option
-@postings_option
-@sending_options
-@click.pass_obj
-def cancel(
+def cancel_units(
     session: WalletSession, named: tuple[str, ...], key_text: str, postings: Path, sending: SendingOptions
 ) -> None:
-    """Take back queued units, early tasks, or the rest of a run.
-
-    A UNIT (0x..) must be queued, and a TASK (0x..) must not run yet. One call takes back several of them: all, or
-    none where one cannot be taken back.
-
-    The command shows the cost first. For a unit, and for a task before its award, a tenth of the bond burns. For an
-    awarded task the whole bond is lost. A RUN is named by its file of results, or its id: see `ogpu batch`. Units
-    that providers work on are awaited, and their answers are written. Every other line goes into the file of errors
-    as cancelled.
-    """
+    """Carry out `ogpu unit cancel`."""
     runs = [text for text in named if not is_id(text)]
     if runs and len(named) > 1:
         raise click.UsageError(f"{runs[0]!r} is a run, or unknown: cancel a run by itself")
-    if len(named) > CANCELS_PER_CALL:
-        raise click.UsageError(f"give at most {CANCELS_PER_CALL} units and tasks at once")
     if runs:
         cancel_run(session, runs[0], key_text, sending, postings)
         return
 
+    async def plan_one(client: ChainClient, payer: Payer, text: str) -> tuple[bytes, PlannedCall]:
+        unit_id = await named_unit(session, client, text, key_text)
+        with _named_in_errors(unit_id):
+            found = await known_unit(client, unit_id, await client.finalized())
+            _check_cancellable(found, payer.account)
+        call = InferenceMarket.cancel(unit=unit_id)
+        return unit_id, planned(session.output, call, _cancel_facts(unit_id, found))
+
+    _cancel_all(session, named, key_text, sending, plan_one)
+
+
+def cancel_tasks(session: WalletSession, tasks: tuple[str, ...], key_text: str, sending: SendingOptions) -> None:
+    """Carry out `ogpu task cancel`."""
+
+    async def plan_one(client: ChainClient, payer: Payer, text: str) -> tuple[bytes, PlannedCall]:
+        task_id = await named_task(session, client, text, key_text)
+        with _named_in_errors(task_id):
+            found = await known_task(client, task_id, await client.finalized())
+            return task_id, await cancelled(session, client, payer, task_id, found)
+
+    _cancel_all(session, tasks, key_text, sending, plan_one)
+
+
+PlanOne = Callable[[ChainClient, Payer, str], Awaitable[tuple[bytes, PlannedCall]]]
+"""Find what a user named, and plan the call that cancels it."""
+
+
+def _cancel_all(
+    session: WalletSession, texts: Sequence[str], key_text: str, sending: SendingOptions, plan_one: PlanOne
+) -> None:
+    """Cancel units or tasks by one call."""
+    if len(texts) > CANCELS_PER_CALL:
+        raise click.UsageError(f"give at most {CANCELS_PER_CALL} ids at once")
+
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        typed = [await named_id(session, client, text, key_text) for text in named]
-        ids = list(dict.fromkeys(typed))
-        plans = [await _plan_of(session, client, payer, each) for each in ids]
+        plans = list(dict([await plan_one(client, payer, text) for text in texts]).values())
         if len(plans) == 1:
             return plans[0]
         facts = {name: _sum(plans, name) for name in ("comes_back", "comes_back_later")}
         facts |= {"gone": _sum(plans, "gone", "burned")}  # of tasks, of units
         call = Utility.batch_all(calls=tuple(each.call for each in plans))
-        return planned(session.output, call, {"taken_back": len(ids), **facts})
+        return planned(session.output, call, {"taken_back": len(plans), **facts})
 
     make(session, key_text, sending, plan)
 
 
-async def _plan_of(session: WalletSession, client: ChainClient, payer: Payer, thing_id: bytes) -> PlannedCall:
-    """Return the call that takes back a unit or a task; ResultError or TaskError, with its id, if it cannot be."""
-    final = await client.finalized()
-    task = await task_if_known(client, thing_id, final)
+@contextmanager
+def _named_in_errors(thing_id: bytes) -> Iterator[None]:
+    """Begin an error with the id: several may be cancelled."""
     try:
-        if task is not None:
-            return await cancelled(session, client, payer, thing_id, task)
-        found = await known_unit(client, thing_id, final)
-        _check_cancellable(found, payer.account)
+        yield
     except (ResultError, TaskError) as error:
-        raise type(error)(f"0x{thing_id.hex()}: {error}") from None
-    return planned(session.output, InferenceMarket.cancel(unit=thing_id), _cancel_facts(thing_id, found))
+        named = f"0x{thing_id.hex()}"
+        text = str(error) if str(error).startswith(named) else f"{named}: {error}"
+        raise type(error)(text, code=error.code) from None
 
 
 def _sum(plans: Sequence[PlannedCall], *names: str) -> Grains:
@@ -241,7 +253,7 @@ async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run
             show_end(session, end, file)
             require_answers(end)
     except RecordBusyError:
-        who = "the `ogpu post` that is at the run takes back what waits, and writes what was answered"
+        who = "the `ogpu unit post` that is at the run takes back what waits, and writes what was answered"
         session.output.facts({"run": run_id(run.record.path), "status": "cancelling", "who": who})
 
 
@@ -258,8 +270,8 @@ def _without_file(run: _Run, error: Exception) -> str:
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return (
         "what waited was taken back, and nothing more is posted; but the lines of the run's file are needed to write "
-        f"what was answered, and {run.source or 'it came through a pipe'} ({why}): repeat the `ogpu post` command with "
-        "the file as it was"
+        f"what was answered, and {run.source or 'it came through a pipe'} ({why}): repeat the `ogpu unit post` "
+        "command with the file as it was"
     )
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
+from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, require_somebody_to_ask
 from cli.session import WalletSession, note
-from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.client.commands.calls import key_option, planned
-from gpu_tasks.client.commands.id_prefixes import NamedKind, TaskError, known_task, named_id, require_customer
+from gpu_tasks.client.commands.calls import planned
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, named_unit, require_customer
 from gpu_tasks.client.commands.task_decisions import facts, require_result
+from gpu_tasks.client.commands.units import known_unit
 from gpu_tasks.client.tasks.results import RunBlobError, fetch_input, stated_digests
 from gpu_tasks.client.units.leaf_checks import WrongLeaf, first_wrong, is_early, require_disputable, why_checked
 from gpu_tasks.client.units.results import PaidOutput, ResultError, paid_output, progress
@@ -29,7 +29,7 @@ from gpu_tasks.market.training.orders import JURORS, is_replicated
 from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash
+from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.stepwise import states, stepwise
 from wallet.amounts import Grains
@@ -68,7 +68,7 @@ async def leaf_dispute(
         "bond": Grains(bond),
         "gone_if_lost": Grains(bond),
         "brings_if_won": Grains(check.terms.price),
-        "then": f"judges compute it: ogpu watch 0x{unit_id.hex()}",
+        "then": f"judges compute it: ogpu unit watch 0x{unit_id.hex()}",
     }
     return planned(session.output, wrong.dispute(unit_id), facts, locks=bond)
 
@@ -151,60 +151,37 @@ NO_RESULT_YET = {
 """A run can be computed as soon as its task is submitted."""
 
 
-@click.command()
-@click.argument("task", metavar="TASK|UNIT")
-@key_option
-@click.option(
-    "--leaf", type=click.IntRange(0, REQUESTS_MAX - 1), help="Of a UNIT: the request whose answer is wrong, from 0."
-)
-@click.option(
-    "--segment",
-    type=click.IntRange(0, SEGMENTS_MAX - 1),
-    help="The segment of the trace that is wrong, counted from 0.",
-)
-@click.option(
-    "--compute",
-    "is_computed",
-    is_flag=True,
-    help="Compute the run, or all requests, on this machine, and name the first wrong segment or leaf.",
-)
-@click.option(
-    "--backend", default="numpy", show_default=True, help="To compute on: numpy, reference, or torch-<device>."
-)
-@sending_options
-@click.pass_obj
-def dispute(
-    session: WalletSession, task: str, key_text: str, leaf: int | None, segment: int | None, is_computed: bool,
-    backend: str, sending: SendingOptions,
+def dispute_unit(
+    session: WalletSession, unit: str, key_text: str, leaf: int | None, is_computed: bool, backend: str,
+    sending: SendingOptions,
 ) -> None:  # fmt: skip
-    """Dispute the result of TASK, or an answer of UNIT (0x..).
+    """Carry out `ogpu unit dispute`."""
+    if is_computed == (leaf is not None):
+        raise click.UsageError("name one answer with --leaf, or have all of them recomputed with --compute")
 
-    Judges look at it. The bond is lost if the result is right.
+    async def plan(client: ChainClient, _: Payer) -> PlannedCall | NothingToSend:
+        unit_id = await named_unit(session, client, unit, key_text)
+        final = await client.finalized()
+        found = await known_unit(client, unit_id, final)
+        await require_not_late(client, unit_id, found, final)
+        # now, and not after all is computed
+        require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
+        return await leaf_dispute(session, client, session.key(key_text), unit_id, found, leaf, backend)
 
-    For a task, judges compute a drawn fifth of the run. Name a segment to have all of it computed. Begin with
-    --compute while the task is worked on: it waits for the result, and the dispute window that follows is short.
+    make(session, key_text, sending, plan)
 
-    For a unit, ogpu recomputes one answer (--leaf) or all (--compute) locally and disputes the first that differs.
-    It waits for the unit's check to finish, because the dispute window that follows is short. With --dry-run, or
-    where --compute finds no difference, nothing is sent.
-    """
-    if sum((segment is not None, is_computed, leaf is not None)) > 1:
-        raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
+
+def dispute_task(
+    session: WalletSession, task: str, key_text: str, segment: int | None, is_computed: bool, backend: str,
+    sending: SendingOptions,
+) -> None:  # fmt: skip
+    """Carry out `ogpu task dispute`."""
+    if segment is not None and is_computed:
+        raise click.UsageError("give --segment or --compute: --compute finds the segment")
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
-        named = await named_id(session, client, task, key_text, (NamedKind.TASK, NamedKind.UNIT))
-        final = await client.finalized()
-        unit = await market_reads.unit(client, named, final)
-        if unit is not None:
-            if segment is not None or not (is_computed or leaf is not None):
-                raise click.UsageError("it is a unit: name an answer with --leaf, or have all computed with --compute")
-            await require_not_late(client, named, unit.unit, final)
-            # now, and not after all is computed
-            require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-            return await leaf_dispute(session, client, session.key(key_text), named, unit.unit, leaf, backend)
-        if leaf is not None:
-            raise click.UsageError("it is a task: --leaf is for units")
-        return await draft(client, payer, named, await known_task(client, named, final))
+        named = await named_task(session, client, task, key_text)
+        return await draft(client, payer, named, await known_task(client, named, await client.finalized()))
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall | NothingToSend:
         require_customer(found, payer.account)

@@ -11,36 +11,14 @@ import click
 from cli.output import Output
 from cli.session import WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import named_id
-from gpu_tasks.client.units.events import BLOCKS_PROVED, EventFilter, EventStream, ToldEvent, UntoldBlocks
+from gpu_tasks.client.units.events import EventFilter, EventStream, ToldEvent, UntoldBlocks
 from wallet.trust import hash_typed
 
-BLOCK_MAX = 2**32 - 1
 
-
-@click.command()
-@click.option("-w", "--watch", "is_followed", is_flag=True, help="Go on with what comes, until it is interrupted.")
-@click.option(
-    "--key", "key_text", metavar="KEY", help="Events of this account alone: a stored key, //Alice or an address."
-)
-@click.option(
-    "--task", "--unit", "about", multiple=True, metavar="ID", help="Events about a task or a unit (0x..) and its cases."
-)
-@click.option(
-    "--from",
-    "first",
-    type=click.IntRange(0, BLOCK_MAX),
-    metavar="BLOCK",
-    help=f"The first block.  [default: the newest {BLOCKS_PROVED}; with -w what comes from now on]",
-)
-@click.pass_obj
 def events(
     session: WalletSession, is_followed: bool, key_text: str | None, about: tuple[str, ...], first: int | None
 ) -> None:
-    """Tell the market's events as they become final.
-
-    Of everybody, of a key, or of a task or a unit. Every event is told once, also over connections that break.
-    `--from` goes on where an earlier run ended.
-    """
+    """Carry out `ogpu events`."""
     streams: list[EventStream] = []
 
     async def body() -> None:

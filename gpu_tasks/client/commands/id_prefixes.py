@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
+import click
+
 from cli.session import WalletSession
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from gpu_tasks.client.offers.outlook import sells_tasks
@@ -40,6 +42,29 @@ class NamedKind(Enum):
     UNIT = "unit"
     TASK = "task"
 
+    @property
+    def other(self) -> NamedKind:
+        """The other kind."""
+        return NamedKind.TASK if self is NamedKind.UNIT else NamedKind.UNIT
+
+
+SHARED_COMMANDS = {"list", "show", "watch", "result", "cancel", "dispute"}
+"""Commands that units and tasks have both."""
+
+
+def wrong_kind(named: bytes, kind: NamedKind) -> TaskError:
+    """Return the error for an id of this kind where a command takes the other one, with the right command."""
+    context = click.get_current_context(silent=True)
+    command = "" if context is None else str(context.command.name)
+    here = f"ogpu {kind.value} {command if command in SHARED_COMMANDS else 'show'} 0x{named.hex()}"
+    return TaskError(f"0x{named.hex()} is a {kind.value}, not a {kind.other.value}. Use `{here}`", code="wrong_kind")
+
+
+async def require_no_task(client: ChainClient, unit_id: bytes, at: bytes) -> None:
+    """Raise TaskError for the id of a task where a command takes a unit."""
+    if await task_if_known(client, unit_id, at) is not None:
+        raise wrong_kind(unit_id, NamedKind.TASK)
+
 
 async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
     """Return the task id that a user typed; TaskError if it is none."""
@@ -66,8 +91,9 @@ async def named_id(
     what, typed = " or ".join(kind.value for kind in kinds), _BEGINNING.fullmatch(text)
     if typed is None:
         raise TaskError(
-            f"{text!r} is no {what}: a {what} is 0x and 64 hexadecimal digits, or the first {DIGITS_LEAST} of them or "
-            "more; see `ogpu units` and `ogpu ps`"
+            f"{text!r} is not the id of a {what}. Type 0x and 64 hexadecimal digits, at least the first {DIGITS_LEAST} "
+            f"of them. {_lists(kinds)} shows ids",
+            code="invalid_id",
         )
     at = await client.finalized()
     accounts, digits = _accounts(session, client, key_text), typed[1].lower()
@@ -76,11 +102,22 @@ async def named_id(
         return found[0]
     if found:
         shown = ", ".join(f"0x{each.hex()}" for each in found[:MATCHES_SHOWN])
-        raise TaskError(f"{text!r} is the beginning of {len(found)} ids: {shown}. Type more digits")
+        raise TaskError(
+            f"{text!r} is the beginning of {len(found)} ids: {shown}. Type more digits", code="id_ambiguous"
+        )
+    others = [] if len(kinds) > 1 else await _beginning_so(client, kinds[0].other, accounts, digits, at)
+    if len(others) == 1:
+        raise wrong_kind(others[0], kinds[0].other)
     raise TaskError(
-        f"the chain knows no {what} of your keys that begins with {text!r}. `ogpu units` and `ogpu ps` list them. For "
-        f"another account's {what}, type all 64 digits"
+        f"no {what} of your keys begins with {text!r}. {_lists(kinds)} shows them. For another account's {what}, type "
+        "all 64 digits",
+        code=f"{kinds[0].value}_unknown",
     )
+
+
+def _lists(kinds: Sequence[NamedKind]) -> str:
+    """Name the commands that list things of these kinds."""
+    return " or ".join(f"`ogpu {kind.value} list`" for kind in kinds)
 
 
 def is_id(text: str) -> bool:
@@ -137,9 +174,12 @@ async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
     require_market(client)
     found = await training_reads.task(client, task_id, at)
     if found is None:
+        if (await market_reads.units(client, [task_id], at))[0] is not None:
+            raise wrong_kind(task_id, NamedKind.UNIT)
         raise TaskError(
-            "the chain knows no such task: it is too new, too old, or of another chain, or this is the hash of what "
-            "it computes, and not its id; see `ogpu ps`"
+            "the chain knows no such task. It is too new, too old, or of another chain, or the id is a task hash; see "
+            "`ogpu task list`",
+            code="task_unknown",
         )
     return found
 

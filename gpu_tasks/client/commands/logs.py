@@ -12,9 +12,8 @@ import click
 from rich.live import Live
 
 from cli.output import Output
-from cli.session import CallFailedError, WalletSession, note, reads_chain
+from cli.session import CallFailedError, WalletSession, note, reads
 from cli.tables import FittedTable
-from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer, require_market
 from gpu_tasks.client.tasks.results import RunBlobError, fetch_lines, places_with_lines
 from gpu_tasks.client.tasks.streams import (
@@ -41,33 +40,20 @@ TASK_BYTES_SHOWN = 4
 """A provider beats every ten seconds."""
 REDRAWN_SECONDS = 0.5
 NOTHING = (
-    "nothing was heard: the task may wait for its auction (`ogpu describe`), or its provider has no broker; "
+    "nothing was heard: the task may wait for its auction (`ogpu task show`), or its provider has no broker; "
     "`-f` waits, and says why it does"
 )
-NOT_KEPT = "the task has ended, and nothing that a program of it wrote was kept: see `ogpu describe` and `ogpu result`"
-
-mqtt_option = click.option(
-    "--mqtt", "mqtt", metavar="URL", help="The broker to listen to.  [default: those that the providers name]"
+NOT_KEPT = (
+    "the task has ended, and nothing that a program of it wrote was kept: see `ogpu task show` and `ogpu task result`"
 )
 
 
-@click.command()
-@click.argument("task")
-@key_option
-@mqtt_option
-@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
-@click.option("--place", type=click.IntRange(0), help="Of programs that have ended: the lines of this place alone.")
-@reads_chain
+@reads
 async def logs(
     session: WalletSession, client: ChainClient, task: str, key_text: str, mqtt: str | None, follow: bool,
     place: int | None,
 ) -> None:  # fmt: skip
-    """Show the events, lines and progress of TASK (0x..).
-
-    Its providers tell them, and its customer's key opens them. The command reports anything that a broker forges,
-    replays, withholds or delays. After a program's end it fetches the program's last lines with the outputs.
-    Nothing proves any of it.
-    """
+    """Carry out `ogpu task logs`."""
     task_id = await named_task(session, client, task, key_text)
     found = await known_task(client, task_id, await client.finalized())
     key = session.key(key_text)
@@ -87,20 +73,11 @@ async def logs(
         raise CallFailedError(NOTHING)
 
 
-@click.command()
-@click.argument("tasks", nargs=-1)
-@key_option
-@mqtt_option
-@click.option("--once", is_flag=True, help="Listen for twelve seconds, show what there is, and end.")
-@reads_chain
+@reads
 async def top(
     session: WalletSession, client: ChainClient, tasks: tuple[str, ...], key_text: str, mqtt: str | None, once: bool
 ) -> None:
-    """Show how far running tasks (0x..) and their devices are.
-
-    Without TASKS it shows all of the key. State and milestones are the chain's. The rest is what providers tell:
-    nothing proves it, and no payment rests on it.
-    """
+    """Carry out `ogpu task top`."""
     require_market(client)
     key = session.key(key_text)
     typed = [await named_task(session, client, task, key_text) for task in tasks]

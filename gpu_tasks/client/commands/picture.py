@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -14,13 +13,11 @@ from typing import Any
 
 import click
 
-from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
 from cli.output import Account
 from cli.session import CallFailedError, WalletSession
 from gpu_tasks.batches.requests import rate_of, work_of
-from gpu_tasks.client.commands.calls import key_option, postings_option, told_nothing_was_sent
+from gpu_tasks.client.commands.calls import told_nothing_was_sent
 from gpu_tasks.client.commands.purchase import Manner, answer_file
-from gpu_tasks.client.commands.task_runs import force_option
 from gpu_tasks.client.offers.listing import form_of
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.orders import load, load_input
@@ -32,7 +29,7 @@ from gpu_tasks.client.units.results import cost_of, winner_of
 from gpu_tasks.client.units.run_record import INPUT, BatchRecord, runs_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.inference.units import RACERS_MAX, Unit
+from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.pictures import (
     PICTURE_WORKLOAD,
@@ -127,7 +124,7 @@ class PictureState:
                 state._take(source, record)
             except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
                 raise PictureSaleError(
-                    f"{source} or its results cannot be read ({error}): see with `ogpu batch` what was posted, "
+                    f"{source} or its results cannot be read ({error}): see with `ogpu unit runs` what was posted, "
                     f"and remove {state.folder} to buy all tiles anew"
                 ) from None
         return state
@@ -190,7 +187,7 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
     if number is None and len(selling) == 1:
         number = selling[0]
     if not selling:
-        offered = f"`ogpu create-service --workload {form.name}` offers one"
+        offered = f"`ogpu offer create-service --workload {form.name}` offers one"
         raise PictureSaleError(
             f"no service here sells {form.name}; {offered}, and providers decide whether they serve it"
         )
@@ -202,9 +199,6 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
 
 
 PRICE = 5_000_000
-TILES = 4
-PIXELS_CHECKED = 256
-PIXELS_CHECKED_MAX = 65_536
 SCENE_BYTES_MAX = 64 * 1024
 """With remarks; what is asked for is shorter."""
 SHOWN = ("tile", "unit", "provider", "device", "block", "cost", "pixels_checked")
@@ -213,64 +207,12 @@ PROBLEMS_SHOWN = 8
 ID_BYTES_SHOWN = 4
 
 
-class PictureSize(click.ParamType[tuple[int, int]]):
-    """`WxH` in pixels; the limits are the scene's."""
-
-    name = "WxH"
-
-    def convert(
-        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """Width and height."""
-        if isinstance(value, tuple):
-            return value
-        found = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", value)
-        if found is None:
-            self.fail(f"{value!r} is not WxH, as 320x200", param, ctx)
-        return int(found[1]), int(found[2])
-
-
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--scene", type=click.Path(path_type=Path, dir_okay=False), help="A scene, instead of a task file.")
-@key_option
-@click.option("--size", type=PictureSize(), help="Of the picture in pixels.  [default: as the scene says]")
-@click.option("--tiles", default=TILES, show_default=True, type=click.IntRange(1), help="Units that it is bought as.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(DEFAULT_NAME), show_default=True,
-    help="Where the picture goes, as PNG: a new file.",
-)  # fmt: skip
-@force_option
-@click.option("--service", type=int, help="Number of the service.  [default: the one that sells pictures]")
-@click.option(
-    "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each tile."
-)
-@click.option(
-    "--price", type=AMOUNT, help="oGPU for a tile at most.  [default: maxPrice of FILE over all tiles, or 0.05]"
-)
-@click.option(
-    "--check", "pixels", default=PIXELS_CHECKED, show_default=True, type=click.IntRange(0, PIXELS_CHECKED_MAX),
-    help="Drawn pixels of each tile that are computed here again; 0 for none.",
-)  # fmt: skip
-@click.option("--backend", default="numpy", show_default=True, help="For --check: numpy, reference, or torch-<device>.")
-@click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
-@postings_option
-@click.option("--again", is_flag=True, help="Forget the tiles of earlier tries, and post all of them anew.")
-@tip_option
-@yes_option
-@dry_run_option
-@click.pass_obj
 def picture(
     session: WalletSession, file: Path | None, scene: Path | None, key_text: str, size: tuple[int, int] | None,
     tiles: int, out: Path, force: bool, service: int | None, racers: int, price: int | None, pixels: int,
     backend: str, anyway: bool, postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Buy a picture as tiles, and put them together.
-
-    FILE is a task file that renders a picture; --scene names a scene instead. Several providers work side by side.
-    Repeat the command after an interruption: it posts no tile twice. A tile without a result, or one that is found
-    wrong, is posted again once you have agreed to it.
-    """
+    """Carry out `ogpu unit picture`."""
     if (file is None) == (scene is None):
         raise click.UsageError("name a task file, or a scene with --scene")
     place = OutputFile(out, is_forced=force)

@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import click
 
-from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
 from cli.output import counted
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.commands.calls import (
-    key_option,
     other_command,
-    postings_option,
     this_command,
     told_nothing_was_sent,
     told_when_interrupted,
@@ -35,7 +32,7 @@ from gpu_tasks.client.commands.purchase import (
     show_and_ask,
 )
 from gpu_tasks.client.commands.units import STAYS, show_until_ended
-from gpu_tasks.client.offers.listing import CLASS_CHOICES, USUAL, form_of, open_service
+from gpu_tasks.client.offers.listing import form_of, open_service
 from gpu_tasks.client.units.file_plan import SEED_BYTES, FileWish
 from gpu_tasks.client.units.line_reader import LineTerms
 from gpu_tasks.client.units.lines import FILE_BYTES_MAX, FileForm
@@ -54,105 +51,22 @@ from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED, Posted, Posted
 from gpu_tasks.client.units.run_record import WindowError, window_seconds
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
-from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
 from wallet.keypair import Keypair
 
-PRICE = 5_000_000
 PIECE_BYTES = 1024 * 1024
 UNITS_NAMED_MAX = 3
 """The most earlier units of the same command that are named."""
-FILE = click.Path(path_type=Path, dir_okay=False)
-FORM = click.Choice([form.value for form in FileForm])
 
 
-class PromptFile(click.File):
-    """The file of prompts; the error for a prompt in its place shows the right command."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The open file."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter as error:
-            how = "prompts come a line each from FILE, or from standard input: `echo … | ogpu post -`"
-            raise click.BadParameter(f"{error.message}; {how}", ctx, param) from None
-
-
-class Setting(click.ParamType[tuple[str, str]]):
-    """`NAME=VALUE`; which names there are, the service's workload says."""
-
-    name = "NAME=VALUE"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Name and value."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name, text
-
-
-@click.command()
-@click.argument("file", type=PromptFile("rb"))
-@key_option
-@click.option("--service", default=0, show_default=True, help="Number of the service: see `ogpu services`.")
-@click.option(
-    "--max-tokens", default=64, show_default=True, help="Most that a request may cost, in the service's unit."
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(1, REQUESTS_MAX),
-    help="Requests in one unit: so many, or with --out at most.  [default: 1; with --out what devices can answer for]",
-)
-@click.option(
-    "--set", "options", multiple=True, type=Setting(), help="An option of the workload, several times for more of them."
-)
-@click.option(
-    "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each unit."
-)
-@click.option(
-    "--class",
-    "device_class",
-    type=click.Choice(CLASS_CHOICES),
-    default=USUAL,
-    help="Devices that race, until the price has risen.  [default: any for one racer, else one class that has enough]",
-)
-@click.option(
-    "--price", type=AMOUNT, default=PRICE, help="oGPU per thousand tokens for the winner, at most.  [default: 0.05]"
-)
-@click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
-@click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")
-@click.option("--errors", type=FILE, help="Lines without an answer, with --out.  [default: RESULTS.errors]")
-@click.option("--form", type=FORM, help="Form of FILE; jsonl and openai need --out.  [default: by its first line]")
-@click.option(
-    "--completion-window",
-    "window",
-    metavar="24h",
-    help="With --out: after so long (s, m, h, d) what still waits is taken back.  [default: as long as it takes]",
-)
-@click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
-@postings_option
-@click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
-@tip_option
-@yes_option
-@dry_run_option
-@click.pass_obj
 def post(
     session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, batch: int | None,
     options: tuple[tuple[str, str], ...], racers: int, device_class: str, price: int, anyway: bool,
     out: Path | None, errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path,
     again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Post a request for each line of FILE.
-
-    FILE - is standard input. --batch puts several requests into one unit. With --out, FILE holds up to 50,000
-    prompts, JSON objects, or lines of OpenAI's batch input, and RESULTS has the same form. Repeat the command after
-    an interruption: it posts nothing twice.
-    """
+    """Carry out `ogpu unit post`."""
     most = batch or (REQUESTS_MAX if out else 1)
     wish = Wish(service, max_tokens, dict(options), racers, price, most, device_class)
     if out is not None:
@@ -253,7 +167,7 @@ def _bought_before(parts: list[PostedPart], key_text: str) -> str:
     """A sentence about the units that the same command posted before, and how to follow them."""
     ids = [f"0x{unit}" for part in parts for unit in part.units]
     more = f" and {len(ids) - UNITS_NAMED_MAX} more" if len(ids) > UNITS_NAMED_MAX else ""
-    watching = other_command("watch", *ids[:UNITS_NAMED_MAX], "--key", key_text)
+    watching = other_command("unit", "watch", *ids[:UNITS_NAMED_MAX], "--key", key_text)
     return (
         f"the same command posted {counted(len(ids))} before, from block {parts[0].block} on, and this one posts the "
         f"same once more. To follow the earlier ones{more and f' ({UNITS_NAMED_MAX}{more})'}: `{watching}`"
@@ -319,7 +233,7 @@ class _Plan:
 def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
     """How far a post of so many units came that is interrupted, and how to go on."""
     if followed:
-        watching = other_command("watch", "--key", key_text)
+        watching = other_command("unit", "watch", "--key", key_text)
         return f"all of {counted(len(followed))} are posted; {STAYS}. Go on with `{watching}`"
     parts = [part for record in records for part in record.parts]
     posted = sum(len(part.units) for part in parts if part.block is not None)

@@ -526,7 +526,9 @@ def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
     path, sent = journal_of(wanted.records, *file.record_of), PostingRecord.peek(wanted.records, *file.postings_of)
     record = BatchRecord.look(path) if path.exists() else None
     posted, written = (set(record.posted), len(record.written)) if record is not None else (set(), 0)
-    cancelling = other_command("cancel", str(wanted.output), "--key", key_text, "--postings", str(wanted.records))
+    cancelling = other_command(
+        "unit", "cancel", str(wanted.output), "--key", key_text, "--postings", str(wanted.records)
+    )
     return (
         f"of {counted(len(file.plan.units))} {len(posted):,} are posted, {len(sent - posted):,} more may be, and the "
         f"answers of {written:,} are written. Nothing is lost: what is posted is worked on and paid for. Go on with "
@@ -540,7 +542,7 @@ def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
     if end.not_posted:
         raise CallFailedError(
             f"{counted(end.not_posted)} of the file could not be posted: {plan.unsold}. The answers of the others are "
-            f"written. Repeat the same command when that has changed, or end the run with `ogpu cancel {wanted.output}`"
+            f"written. Repeat the same command later, or end the run with `ogpu unit cancel {wanted.output}`"
         )
     missing = _missing(end.record, plan.file.plan.lines_refused)
     if missing:

@@ -11,22 +11,17 @@ from typing import Any
 import click
 
 from cli import calls
-from cli.options import dry_run_option, tip_option, yes_option
 from cli.session import CallFailedError, WalletSession, explained, note
-from gpu_tasks.client.commands.calls import key_option, postings_option, told_nothing_was_sent
+from gpu_tasks.client.commands.calls import told_nothing_was_sent
 from gpu_tasks.client.commands.id_prefixes import require_market
-from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
 from gpu_tasks.client.commands.task_runs import (
     OTHER_AWAITED,
-    after_options,
     file_name_of,
     follow_task,
     named_secrets,
-    secret_option,
     waiting_for,
 )
-from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
-from gpu_tasks.client.commands.tasks import TASK_PRICE
+from gpu_tasks.client.commands.task_submission import TaskSubmission, asked_when_interrupted
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.drafts import DraftOrigin, ProgramDraft, in_own_words, option_origins, variable_key
 from gpu_tasks.client.tasks.orders import ArchiveFile, LoadedTask, look_at_image
@@ -36,10 +31,9 @@ from gpu_tasks.client.tasks.results import RunBlobError, fetch_lines, fetch_outp
 from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
-from gpu_tasks.tasks.container_task import NETWORKS, SavedImage
+from gpu_tasks.tasks.container_task import SavedImage
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import read_any_task
 from wallet.client import ChainClient
@@ -56,50 +50,8 @@ ORIGINS = option_origins({name: f"--{name}" for name in (
 ANY_GPU = "any"
 
 
-@click.command(cls=ProgramCommand, instead=OF_DOCKER)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@key_option
-@click.option(
-    "--image", required=True, envvar="OGPU_IMAGE", show_envvar=True, metavar="NAME@sha256:…", help="What runs."
-)
-@click.option(
-    "--archive", type=click.Path(path_type=Path), help="The image, as `docker save` wrote it; --image is its id then."
-)
-@click.option("--max-price", type=TASK_PRICE, required=True, help="Maximum cost of the whole time, such as `2 oGPU`.")
-@click.option(
-    "--gpu", type=click.Choice([*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]), help="With a GPU."
-)
-@click.option("--cpu", default="", help="Cores.  [default: 1]")
-@click.option("--memory", default="", help="Such as `2Gi`.  [default: 512Mi]")
-@click.option("--disk", default="", help="Of /workspace.  [default: 64Mi]")
-@click.option("--time", default="1h", show_default=True, help="What is bought; it costs what the program takes of it.")
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable, which bidders can read.")
-@click.option("--in", "inputs", multiple=True, type=click.Path(path_type=Path), help="A file that is found in /in.")
-@click.option(
-    "--network", type=click.Choice(list(NETWORKS)), default="none", show_default=True, help="What it may reach."
-)
-@click.option("--copies", default="", metavar="3|5|7", help="So many compute it, and most of them decide.")
-@click.option("--name", default="run", show_default=True, help="How you call it; it stays with you.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where /out goes, as a tar archive.")
-@click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
-@click.option("--save", type=click.Path(path_type=Path), help="Write the task file too, for `ogpu submit`.")
-@click.option("--detach", is_flag=True, help="Submit it, print its id, and do not wait.")
-@click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
-@secret_option
-@after_options
-@postings_option
-@again_option
-@tip_option
-@yes_option
-@dry_run_option
-@click.pass_obj
 def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
-    """Run COMMAND in a container on somebody's device.
-
-    Its lines come here, and its exit code is this program's. It is a job as in a task file: put to auction, and
-    paid interval by interval until it ends. The same command never buys it twice. It continues the job that it
-    submitted, and once that job's end was shown, it says so.
-    """
+    """Carry out `ogpu task run`."""
     found: list[LoadedTask] = []
     explained(lambda: found.append(_loaded(command, given)))
     secrets = named_secrets([word.partition("=")[0] for word in given["secret_words"]], given["secret_words"])
@@ -126,7 +78,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         if given["detach"]:
             session.output.facts({"task": posted.unit})
             if secrets:
-                note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
+                note(f"once it runs, its program waits for secrets: `ogpu task secrets 0x{posted.unit.hex()} NAME...`")
             submission.note_told(client, key, SUBMITTED)
             return
         note(f"task 0x{posted.unit.hex()}; `ogpu logs -f` shows its lines while it runs")

@@ -6,14 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import click
-from click.shell_completion import CompletionItem
-
-from cli.calls import PlannedCall, Planning, sends_call
-from cli.options import AMOUNT, PERCENT
+from cli.calls import PlannedCall, Planning, sends
 from cli.output import Account, Output, fields_of
-from cli.session import WalletSession, explained, note, reads_chain
-from gpu_tasks.client.commands.calls import key_option, planned
+from cli.session import WalletSession, explained, note, reads
+from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.offers.listing import (
     DEVICE_COLUMNS,
     SERVICE_COLUMNS,
@@ -34,17 +30,14 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ServiceCreated, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
-    COMMIT_WINDOW_MAX,
-    PACE_MAX,
     PRICE_MAX,
-    RAMP_BLOCKS_MAX,
     SERVICE_NAME_BYTES_MAX,
     ServiceTerms,
     has_sound_paces,
 )
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.training.reputation import PPM
-from gpu_tasks.tasks.offer_query import FIELDS, asks_for_claims, matching, parse_query
+from gpu_tasks.tasks.offer_query import asks_for_claims, matching, parse_query
 from gpu_tasks.tasks.offers import DeviceState, OfferRow, rows_of
 from runtime.cryptography import ss58
 from wallet.amounts import Grains, format_amount
@@ -52,7 +45,6 @@ from wallet.client import ChainClient, Outcome
 from wallet.rpc import OddAnswerError, RpcError
 
 ID_BYTES_SHOWN = 4
-TOKENS_MAX = 2**32 - 1
 CREATED = (
     "name", "workload", "price_min", "price_max", "ramp_blocks", "commit_window_blocks", "pace", "consumer_pace",
     "datacenter_pace", "tokens_max", "input_share_percent", "unit_of_cost",
@@ -118,10 +110,9 @@ def price_rows(offers: Iterable[OfferRow], settled: Sequence[SettledUnit]) -> li
     return rows
 
 
-@click.command()
-@reads_chain
+@reads
 async def services(session: WalletSession, client: ChainClient) -> None:
-    """List the services for sale."""
+    """Carry out `ogpu offer services`."""
     sold = await market_reads.services(client)
     found = [service_view(each.terms, number, is_open=each.is_open) for number, each in sold.items()]
     if session.output.as_json:
@@ -139,63 +130,18 @@ def _paces(service: ServiceView) -> str | None:
     return ", ".join(f"{kind}{pace}" for kind, pace in named.items() if pace) or None
 
 
-@click.command()
-@reads_chain
+@reads
 async def providers(session: WalletSession, client: ChainClient) -> None:
-    """List devices and what they ask."""
+    """Carry out `ogpu offer providers`."""
     rows = [fields_of(each) for each in await read_devices(client)]
     if not session.output.as_json:
         rows = [row | {"device": row["device"][:ID_BYTES_SHOWN]} for row in rows]
     session.output.rows("Providers", DEVICE_COLUMNS, rows)
 
 
-@click.command()
-@key_option
-@click.option("--workload", required=True, help="What a unit computes, by name.")
-@click.option("--name", required=True, help=f"What it is called, at most {SERVICE_NAME_BYTES_MAX} bytes.")
-@click.option("--price-min", type=AMOUNT, required=True, help="oGPU per thousand tokens that a unit offers first.")
-@click.option("--price-max", type=AMOUNT, required=True, help="oGPU per thousand tokens that it offers at last.")
-@click.option(
-    "--ramp", type=click.IntRange(0, RAMP_BLOCKS_MAX), required=True, help="Blocks in which an unmatched price rises."
-)
-@click.option(
-    "--commit-window",
-    type=click.IntRange(1, COMMIT_WINDOW_MAX),
-    required=True,
-    help="Blocks that racers have for a unit.",
-)
-@click.option(
-    "--max-tokens",
-    "tokens_max",
-    type=click.IntRange(1, TOKENS_MAX),
-    required=True,
-    help="Most that a request may cost, in its workload's unit.",
-)
-@click.option("--input-share", type=PERCENT, default=0, help="Per cent of an output token that an input token counts.")
-@click.option(
-    "--pace",
-    type=click.IntRange(0, PACE_MAX),
-    default=0,
-    help="Output tokens that the slowest racer computes in a block: large units have more blocks; 0 for no more.",
-)
-@click.option(
-    "--consumer-pace",
-    type=click.IntRange(0, PACE_MAX),
-    default=0,
-    help="The same of the slowest device of class consumer.  [default: as --pace]",
-)
-@click.option(
-    "--datacenter-pace",
-    type=click.IntRange(0, PACE_MAX),
-    default=0,
-    help="The same of the slowest device of class datacenter.  [default: as --consumer-pace]",
-)
-@sends_call
+@sends
 async def create_service(by: Planning, /, workload: str, name: str, **numbers: int) -> PlannedCall:
-    """Offer a new kind of unit.
-
-    A deposit is locked until the service is closed.
-    """
+    """Carry out `ogpu offer create-service`."""
     form = form_named(workload)
     terms = ServiceTerms(name=name.encode(), workload=form.workload_id, model=form.model_id, **numbers)
     _check(terms)
@@ -231,18 +177,12 @@ def _created(outcome: Outcome) -> dict[str, Any]:
     return {"service": next((event.service for event in outcome.events if isinstance(event, ServiceCreated)), None)}
 
 
-@click.command()
-@click.argument("number", type=int, metavar="SERVICE")
-@key_option
-@sends_call
+@sends
 async def close_service(by: Planning, number: int) -> PlannedCall:
-    """Close SERVICE, and take its deposit back.
-
-    No more units of it can be posted. Open units go on.
-    """
+    """Carry out `ogpu offer close-service`."""
     service = await market_reads.service(by.client, number)
     if service is None or not service.is_open:
-        raise ServiceError(f"there is no open service {number}: see `ogpu services`")
+        raise ServiceError(f"there is no open service {number}: see `ogpu offer services`")
     if service.owner != by.payer.account:
         raise ServiceError(f"service {number} is {ss58.encode(service.owner)}'s: only its owner can close it")
     facts = {
@@ -254,8 +194,6 @@ async def close_service(by: Planning, number: int) -> PlannedCall:
     return planned(by.session.output, InferenceMarket.close_service(service=number), facts)
 
 
-ROWS_SHOWN = 50
-ROWS_SHOWN_MAX = 10_000
 DEVICE_BYTES_SHOWN = 4
 OFFER_COLUMNS = (
     "service", "workload", "class", "price", "state", "bond", "free_bond", "since", "reliability", "proven", "device",
@@ -272,27 +210,8 @@ PRICE_COLUMNS = (
 )  # fmt: skip
 
 
-def _complete_condition(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The fields that a condition may begin with."""
-    return [CompletionItem(name, help=field.doc) for name, field in FIELDS.items() if name.startswith(begun)]
-
-
-@click.command()
-@click.argument("what", type=click.Choice(["offers"]), expose_value=False)
-@click.argument("conditions", nargs=-1, metavar="[CONDITION]...", shell_complete=_complete_condition)
-@click.option(
-    "--limit", type=click.IntRange(1, ROWS_SHOWN_MAX), default=ROWS_SHOWN, show_default=True, help="Most rows."
-)
-@click.option("--inventory", is_flag=True, help="Ask providers what their machines have, also where no condition does.")
-@click.pass_obj
 def search(session: WalletSession, conditions: tuple[str, ...], limit: int, inventory: bool) -> None:
-    """List the offers that meet all CONDITIONS, cheapest first.
-
-    A condition is a field, one of = != < <= > >= and a value: 'class=datacenter,consumer price<0.5 state=free'.
-    Fields: class, price, service, workload, state, bond, free_bond, provider, device, since, reliability by the
-    chain; and what providers claim of their machines: vram, vendor, model, driver, cuda, rocm, cpu, cores, memory,
-    disk, down, up ('vram>=24Gi model=4090 driver>=535'). Quote them: < and > mean something to a shell.
-    """
+    """Carry out `ogpu offer search`."""
     explained(lambda: _search(session, " ".join(conditions), limit, is_asked=inventory))
 
 
@@ -313,7 +232,7 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
         _show_offers(session.output, found[:limit], has_claims=has_claims)
         if not found:
             note(
-                f"none of the {len(offers)} offers of now suits; `ogpu search offers` without conditions shows them all"
+                f"none of the {len(offers)} offers of now suits; `ogpu offer search` without conditions shows them all"
             )
         if len(found) > limit:
             note(f"{len(found) - limit} more, dearer ones are not shown: raise --limit, or ask for less")
@@ -373,14 +292,9 @@ def _offer(row: OfferRow, *, is_whole: bool) -> dict[str, Any]:
     }
 
 
-@click.command()
-@click.option("--service", type=click.IntRange(0), help="Of one service alone.")
-@reads_chain
+@reads
 async def price(session: WalletSession, client: ChainClient, service: int | None) -> None:
-    """Show the lowest, median and last paid price of units.
-
-    By service and class.
-    """
+    """Carry out `ogpu offer price`."""
     final = await client.finalized()
     rows = price_rows(await current_offers(client, final), await settled_of_late(client, final))
     kept = [_price(row) for row in rows if service in (None, row.service)]

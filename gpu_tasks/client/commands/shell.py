@@ -12,9 +12,7 @@ from pathlib import Path
 import click
 
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
-from gpu_tasks.client.commands.program_words import ProgramCommand
 from gpu_tasks.client.commands.task_runs import secrets_of
 from gpu_tasks.client.tasks.results import RunBlobError, fetch_input
 from gpu_tasks.client.tasks.tunnel import SHELL, copy_in, copy_out, entered, hand_secrets, run_program
@@ -31,18 +29,8 @@ from wallet.keypair import Keypair
 PORTS_FORWARDED_MAX = 16
 
 
-@click.command(cls=ProgramCommand, before=1)
-@click.argument("task")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@key_option
-@click.option("--no-tty", is_flag=True, help="No terminal, even where this is one: for programs that are piped.")
-@click.pass_obj
-def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text: str, no_tty: bool) -> None:
-    """Run COMMAND in the container of TASK (0x..).
-
-    Without COMMAND it runs a shell. The program has this terminal, and its exit code is the command's. Only the key
-    that submitted the task gets in. The program ends with the connection.
-    """
+def execute(session: WalletSession, task: str, command: tuple[str, ...], key_text: str, no_tty: bool) -> None:
+    """Carry out `ogpu task exec`."""
     codes: list[int] = []
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not no_tty
 
@@ -53,17 +41,8 @@ def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text:
     sys.exit(codes[0])
 
 
-@click.command()
-@click.argument("source")
-@click.argument("target")
-@key_option
-@click.pass_obj
 def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
-    """Copy a file or folder into a container, or out of one.
-
-    Into it: FILE TASK:/workspace. Out of it: TASK:/workspace/FILE FOLDER. TARGET is a folder; in the container
-    under /workspace and /out alone. No file on this machine is replaced. Links are left out.
-    """
+    """Carry out `ogpu task cp`."""
     there, here = _sides(source, target)
     task, path = there
 
@@ -80,17 +59,8 @@ def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
     _enter(session, task, key_text, work)
 
 
-@click.command("port-forward")
-@click.argument("task")
-@click.argument("ports", nargs=-1, required=True, metavar="LOCAL:REMOTE...")
-@key_option
-@click.pass_obj
 def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_text: str) -> None:
-    """Forward local ports to the container of TASK (0x..).
-
-    Ctrl-C ends it. REMOTE is a port that the task names (`spec.run.ports`), on which its program listens. LOCAL 0
-    is any free one.
-    """
+    """Carry out `ogpu task port-forward`."""
     pairs = [_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
 
     async def work(tunnel: Multiplexer) -> None:
@@ -101,7 +71,7 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
                 port = server.sockets[0].getsockname()[1]
                 click.echo(_forwarded(port, remote, as_json=session.output.as_json))
             await tunnel.ended.wait()
-            raise TunnelError("the provider hung up: has the task ended? `ogpu describe` says")
+            raise TunnelError("the provider hung up: has the task ended? `ogpu task show` says")
 
     async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
         await _require_declared(client, key, found, final, [remote for _, remote in pairs])
@@ -110,18 +80,8 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
         _enter(session, task, key_text, work, check)
 
 
-@click.command()
-@click.argument("task")
-@click.argument("names", nargs=-1, required=True, metavar="NAME[=FILE]...")
-@key_option
-@click.pass_obj
 def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text: str) -> None:
-    """Hand the program of TASK (0x..) the secrets it waits for.
-
-    Name all that its task file names, in one go. The value of NAME is that of the environment variable NAME, or the
-    content of FILE. It goes through the tunnel to the provider that runs the task. The program finds it in
-    /secrets/NAME, in memory alone. `ogpu submit --watch` does this by itself.
-    """
+    """Carry out `ogpu task secrets`."""
     values = secrets_of(names)
 
     async def work(tunnel: Multiplexer) -> None:

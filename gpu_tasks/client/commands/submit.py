@@ -11,12 +11,9 @@ from typing import Any
 import click
 
 from cli import calls
-from cli.options import dry_run_option, tip_option, yes_option
 from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.client.commands.calls import (
-    key_option,
     other_command,
-    postings_option,
     this_command,
     told_nothing_was_sent,
     told_when_interrupted,
@@ -25,20 +22,14 @@ from gpu_tasks.client.commands.id_prefixes import require_market
 from gpu_tasks.client.commands.task_runs import (
     CUT_OFF,
     OTHER_AWAITED,
-    REQUEUES_MAX,
     WaitForTask,
-    accept_option,
-    after_options,
-    checkpoints_option,
     follow_task,
     named_secrets,
     run_again,
-    secret_option,
     waiting_for,
     was_cut_off,
 )
-from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
-from gpu_tasks.client.commands.tasks import file_argument
+from gpu_tasks.client.commands.task_submission import TaskSubmission, asked_when_interrupted
 from gpu_tasks.client.offers.outlook import require
 from gpu_tasks.client.tasks.arrays import ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.tasks.orders import LoadedTask, load_any
@@ -56,47 +47,31 @@ from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
 
 
-@click.command()
-@file_argument
-@key_option
-@click.option("--watch", "is_watched", is_flag=True, help="Follow the task to its end, and hold its checkpoints.")
-@accept_option
-@secret_option
-@checkpoints_option
-@click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
-@postings_option
-@again_option
-@click.option(
-    "--array",
-    "array_text",
-    metavar="0-9[%4]",
-    help="A task for each index, which it finds as OGPU_ARRAY_INDEX; with --watch as many at once as stand behind %.",
-)
-@click.option(
-    "--requeue", type=click.IntRange(0, REQUEUES_MAX), default=0, show_default=True, metavar="N",
-    help="With --watch: submit a job or lease again, N times at most, whose time was over before its program.",
-)  # fmt: skip
-@after_options
-@tip_option
-@yes_option
-@dry_run_option
-@click.pass_obj
 def submit(
     session: WalletSession, file: Path, key_text: str, is_watched: bool, accepts: bool, secret_words: tuple[str, ...],
     checkpoints: Path, anyway: bool, postings: Path, again: bool, array_text: str | None, requeue: int,
     after_ok: str | None, after_any: str | None, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Put the task of FILE to auction.
-
-    Its input is sealed and stored, and its cost is shown before you agree. The same command never buys a task, or a
-    member of an array, twice. It continues the task that is on the chain, and once that task's end was shown, it
-    says so. --again buys another.
-    """
+    """Carry out `ogpu task submit`."""
     read: list[LoadedTask] = []
     explained(lambda: read.append(load_any(file)))  # before any node is asked
-    secrets = named_secrets(read[0].secrets, secret_words) if is_watched else {}
-    _check_requeue(requeue, read[0], is_watched=is_watched)
-    submission = TaskSubmission(session, key_text, read[0], postings, tip, is_again=again, times=1 + requeue)
+    submit_loaded(
+        session, read[0], key_text, is_watched=is_watched, accepts=accepts, secret_words=secret_words,
+        checkpoints=checkpoints, anyway=anyway, postings=postings, again=again, array_text=array_text,
+        requeue=requeue, after_ok=after_ok, after_any=after_any, tip=tip, yes=yes, dry_run=dry_run,
+    )  # fmt: skip
+
+
+def submit_loaded(
+    session: WalletSession, loaded: LoadedTask, key_text: str, *, is_watched: bool, accepts: bool,
+    secret_words: tuple[str, ...], checkpoints: Path, anyway: bool, postings: Path, again: bool,
+    array_text: str | None, requeue: int, after_ok: str | None, after_any: str | None, tip: int, yes: bool,
+    dry_run: bool,
+) -> None:  # fmt: skip
+    """Submit a task that was read, with the options of `ogpu task submit`."""
+    secrets = named_secrets(loaded.secrets, secret_words) if is_watched else {}
+    _check_requeue(requeue, loaded, is_watched=is_watched)
+    submission = TaskSubmission(session, key_text, loaded, postings, tip, is_again=again, times=1 + requeue)
     wait = waiting_for(session, key_text, after_ok, after_any)
     if array_text is not None:
         indices = _indices(array_text, accepts=accepts, can_wait=is_watched or dry_run)
@@ -126,8 +101,8 @@ def submit(
             return
         posted = await submission.send(client, key, is_followed=False)
         submission.note_told(client, key, SUBMITTED)
-        if read[0].secrets:
-            note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
+        if loaded.secrets:
+            note(f"once it runs, its program waits for its secrets: `ogpu task secrets 0x{posted.unit.hex()} NAME...`")
 
     with told_nothing_was_sent():
         session.run(look)
@@ -219,7 +194,7 @@ class ArraySubmission:
     def _so_far(self) -> str:
         """Describe the progress of an interrupted array, and how to continue or end it."""
         tasks = [f"0x{task}" for _, task in sorted(self.members.items())]
-        cancelling = other_command("cancel", *tasks, "--key", self.file.key_text)
+        cancelling = other_command("task", "cancel", *tasks, "--key", self.file.key_text)
         said = (
             f"of {len(self.asked.indices)} tasks {len(tasks)} are submitted, and one more may be. They go on without "
             f"this program, and you pay for them. Repeat the same command, which buys none twice: `{this_command()}`"

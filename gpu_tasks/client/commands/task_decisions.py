@@ -10,18 +10,15 @@ from typing import Any
 
 import click
 
-from cli.calls import NothingToSend, PlannedCall, Planning, SendingOptions, make, sending_options, sends_call
-from cli.options import AMOUNT
+from cli.calls import NothingToSend, PlannedCall, Planning, SendingOptions, make, sends
 from cli.session import WalletSession
-from gpu_tasks.client.commands.calls import key_option, planned
+from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
-from gpu_tasks.client.commands.task_runs import checkpoints_option
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.results import CheckpointKeeper, no_result
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
-from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
@@ -52,7 +49,7 @@ def decides(draft: Callable[..., Awaitable[PlannedCall]]) -> Callable[..., None]
         found = await known_task(by.client, task_id, await by.client.finalized())
         return await draft(by, task_id, found, **given)
 
-    return sends_call(plan)
+    return sends(plan)
 
 
 def facts(task_id: bytes, task: Task) -> dict[str, Any]:
@@ -72,15 +69,9 @@ def require_result(task: Task) -> None:
 CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 
 
-@click.command()
-@click.argument("task")
-@key_option
 @decides
 async def accept(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
-    """Accept the result of TASK (0x..).
-
-    The task is paid as soon as it is known that no audit looks at it.
-    """
+    """Carry out `ogpu task accept`."""
     require_customer(found, by.payer.account)
     require_result(found)
     pays = sum(slot.price for slot in found.slots)
@@ -88,26 +79,11 @@ async def accept(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
     return planned(by.session.output, TrainingMarket.accept(task=task_id), terms)
 
 
-@click.command()
-@click.argument("task")
-@key_option
-@click.option("--raise", "price_max", type=AMOUNT, help="A higher greatest price in oGPU, while nobody has bid.")
-@click.option(
-    "--extend", "blocks", type=click.IntRange(1, BLOCKS_MAX), help="So many more blocks for everybody who works on it."
-)  # fmt: skip
-@click.option(
-    "--stop", "is_stop", is_flag=True, help="Stop the running task; pay its elapsed time and 5 % of the price."
-)
-@sending_options
-@click.pass_obj
 def amend(
     session: WalletSession, task: str, key_text: str, price_max: int | None, blocks: int | None, is_stop: bool,
     sending: SendingOptions,
 ) -> None:  # fmt: skip
-    """Raise the price of TASK (0x..), extend its time, or stop it.
-
-    Give one of --raise, --extend and --stop.
-    """
+    """Carry out `ogpu task amend`."""
     if (price_max is not None) + (blocks is not None) + is_stop != 1:
         raise click.UsageError("give one of --raise, --extend and --stop")
 
@@ -125,49 +101,26 @@ def amend(
     make(session, key_text, sending, plan)
 
 
-@click.command()
-@click.argument("task")
-@key_option
 @decides
 async def stop(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
-    """Stop a running TASK (0x..).
-
-    You pay for the elapsed time, and 5 % of the price out of your bond. The container of a job or a lease goes at
-    once, with its files.
-    """
+    """Carry out `ogpu task stop`."""
     require_customer(found, by.payer.account)
     _require_running(found)
     return await _amended(by.session, by.client, by.payer, task_id, found, Stop())
 
 
-@click.command()
-@click.argument("task")
-@key_option
-@click.option("--pay", type=AMOUNT, help="oGPU to each provider, out of the escrow.")
-@click.option("--back", type=AMOUNT, help="oGPU to the customer, out of each collateral.")
 @decides
 async def close(by: Planning, task_id: bytes, found: Task, pay: int | None, back: int | None) -> PlannedCall:
-    """Offer another end of TASK (0x..), or sign an offered one.
-
-    The customer offers, with --pay and --back. The stash of a slot signs, and may leave them out. The last
-    signature ends the task.
-    """
+    """Carry out `ogpu task close`."""
     pays, comes_back = _close_terms(found, by.payer.account, pay, back)
     call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
     terms = {**facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
     return planned(by.session.output, call, terms)
 
 
-@click.command()
-@click.argument("task")
-@key_option
-@checkpoints_option
 @decides
-async def hold(by: Planning, task_id: bytes, found: Task, checkpoints: Path) -> PlannedCall:
-    """Check, keep and sign the newest checkpoint of TASK (0x..).
-
-    Its milestone counts then. `ogpu submit --watch` and `ogpu watch` do so by themselves.
-    """
+async def confirm(by: Planning, task_id: bytes, found: Task, checkpoints: Path) -> PlannedCall:
+    """Carry out `ogpu task confirm`."""
     require_customer(found, by.payer.account)
     number = records.unheld(found)
     if number is None:
@@ -190,7 +143,7 @@ async def cancelled(
     """What taking a task back would be; TaskError where that cannot be done any more."""
     require_customer(found, payer.account)
     if not _is_cancellable(found):
-        helps = "`ogpu stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
+        helps = "`ogpu task stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu task show`"
         raise TaskError(f"the task is {records.progress(found)}: it cannot be taken back any more; {helps}")
     call = TrainingMarket.cancel(task=task_id)
     ends = await end_facts(client, task_id, found, call, payer.account)
@@ -233,7 +186,7 @@ async def _amended(
 
 def _require_running(task: Task) -> None:
     if task.state is not TaskState.RUNNING:
-        helps = "`ogpu cancel` takes it back" if _is_cancellable(task) else "see `ogpu describe`"
+        helps = "`ogpu task cancel` takes it back" if _is_cancellable(task) else "see `ogpu task show`"
         raise TaskError(f"the task is {records.progress(task)}: only one that runs is extended or stopped; {helps}")
 
 
@@ -267,7 +220,7 @@ def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) 
             )
         return pay, back
     if all(slot.provider != account for slot in task.slots):
-        raise TaskError("only the customer and the stashes of its slots agree on an end: see `ogpu describe`")
+        raise TaskError("only the customer and the stashes of its slots agree on an end: see `ogpu task show`")
     offer = task.close
     if offer is None:
         raise TaskError("its customer offers no other end: nothing is there to sign")

@@ -6,19 +6,18 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import click
 
 from cli.output import Account
 from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
-from gpu_tasks.client.commands.id_prefixes import TaskError, named_task, require_customer
-from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.commands.calls import this_command, told_when_interrupted
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
+from gpu_tasks.client.output_files import OutputFile, output_file
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.progress import TaskFollower, show_changes
 from gpu_tasks.client.tasks.records import DONE, ended_well, exit_code_of, metric_unit, workload_name
 from gpu_tasks.client.tasks.results import (
-    DEFAULT_FOLDER,
     CheckpointKeeper,
     FetchedRun,
     fetch_outputs,
@@ -43,14 +42,6 @@ from wallet.client import ChainClient, Outcome
 from wallet.keypair import Keypair
 from wallet.sent_notes import SentNotes
 from wallet.submission import send_once
-
-secret_option = click.option(
-    "--secret",
-    "secret_words",
-    multiple=True,
-    metavar="NAME[=FILE]",
-    help="A secret that is handed to the program: of the environment variable NAME, or of FILE; repeatable.",
-)
 
 
 def secrets_of(words: Iterable[str]) -> dict[str, bytes]:
@@ -98,38 +89,10 @@ def _value(name: str, path: str) -> bytes:
     return value.encode(errors="surrogateescape")
 
 
+GOES_ON = "the task goes on without this program, and you pay for it"
 NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
-checkpoints_option = click.option(
-    "--checkpoints",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    envvar="OGPU_CHECKPOINTS",
-    help="Where the checkpoints of a task are kept until it has ended.",
-)
-accept_option = click.option(
-    "--accept", "accepts", is_flag=True, help="Accept the result of a task once it was fetched and checked."
-)
 OTHER_AWAITED = "the task that is waited for has not ended; nothing is submitted before"
 WaitForTask = Callable[[ChainClient], Awaitable[None]]
-_AFTER = (
-    click.option("--after-ok", metavar="TASK", help="Wait here until TASK (0x..) has ended well; else submit nothing."),
-    click.option("--after-any", metavar="TASK", help="Wait here until TASK (0x..) has ended, however it did."),
-)
-out_option = click.option(
-    "--out",
-    "out",
-    type=click.Path(path_type=Path),
-    help="Where a unit's output, a task's last state or a program's outputs go: a new file, or a folder.",
-)
-force_option = click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
-
-
-def after_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which task to wait for. It is this program that waits, and not the chain."""
-    for option in reversed(_AFTER):
-        command = option(command)
-    return command
 
 
 async def follow_task(
@@ -168,7 +131,9 @@ async def follow_task(
         raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):
         left = last_stated(last)
-        helps = f"; `ogpu result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
+        helps = (
+            f"; `ogpu task result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
+        )
         raise CallFailedError(f"the task ended without a result: {records.how_ended(last)}{helps}")
     return last
 
@@ -251,6 +216,36 @@ async def show_result(
         note(f"the task ended without a result: this is its checkpoint of milestone {stated.number}, which counts")
     if out is None:
         note("--out FILE writes the last state of the run, which was checked, into a file")
+
+
+def watch_task(
+    session: WalletSession, task: str, key_text: str, checkpoints: Path, accepts: bool, secret_words: tuple[str, ...]
+) -> None:
+    """Carry out `ogpu task watch`."""
+    secrets = secrets_of(secret_words)
+
+    async def body(client: ChainClient) -> None:
+        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
+        await known_task(client, task_id, await client.finalized())
+        await follow_task(session, client, key, task_id, checkpoints, accepts=accepts, secrets=secrets)
+
+    with told_when_interrupted(lambda: f"{GOES_ON}. Go on with `{this_command()}`"):
+        session.run(body)
+
+
+def task_result(
+    session: WalletSession, task: str, key_text: str, out: Path | None, force: bool, place: int | None
+) -> None:
+    """Carry out `ogpu task result`."""
+    file = output_file(out, is_forced=force)
+
+    async def body(client: ChainClient) -> None:
+        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
+        final = await client.finalized()
+        found = await known_task(client, task_id, final)
+        await show_result(session, client, key, task_id, found, final, file, place)
+
+    session.run(body)
 
 
 def program_facts(task_id: bytes, task: Task, place: int | None, outputs: bytes, out: Path | None) -> dict[str, object]:

@@ -43,8 +43,6 @@ from wallet.keypair import Keypair
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)
 
-again_option = click.option("--again", is_flag=True, help="Buy once more, even if the same command bought it already.")
-
 
 @dataclass(slots=True)
 class TaskSubmission:
@@ -110,8 +108,8 @@ class TaskSubmission:
         self.draft, plan, says = TaskDraft(seen.asked, seen.rules, seen.slot_ms), seen.plan, seen.says
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(
-                f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "
-                "all the same, and it costs a part of the bond to take it back"
+                f"nobody could serve the task now: {plan.why_not}. `ogpu task plan` says why of each; --anyway submits "
+                "it nevertheless, and cancelling it costs a part of the bond"
             )
         if (why := says.why_too_few(plan.terms.slots)) and not (is_anyway or is_begun):
             raise CallFailedError(f"{why}. Their answers are not binding: --anyway submits the task all the same")
@@ -144,7 +142,7 @@ class TaskSubmission:
         if last.told and until in {last.told, SUBMITTED}:
             raise TaskError(
                 f"the same command bought this already, as task {name}, which is {records.progress(task)}: "
-                f"`ogpu describe {name}` and `ogpu result {name}` show it. Nothing was sent. --again buys another"
+                f"`ogpu task show {name}` and `ogpu task result {name}` show it. Nothing was sent. --again buys another"
             )
 
     def ask(self, *, is_asked: bool) -> None:
@@ -265,8 +263,8 @@ def _how_it_stands(part: PostedPart | None, key_text: str) -> str:
             f"`{this_command()}`"
         )
     keyed = ("--key", key_text)
-    watch, logs = other_command("watch", name, *keyed), other_command("logs", "-f", name, *keyed)
-    stop = other_command("stop", name, *keyed)
+    watch, logs = other_command("task", "watch", name, *keyed), other_command("logs", "-f", name, *keyed)
+    stop = other_command("task", "stop", name, *keyed)
     return f"task {name}: {GOES_ON}. Follow it with `{watch}` or `{logs}`; `{stop}` ends it once it runs"
 
 

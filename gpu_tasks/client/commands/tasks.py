@@ -24,13 +24,12 @@ from gpu_tasks.tasks.container_order import PreparedContainer, intervals_of
 from gpu_tasks.tasks.container_task import JOB, LEASE, ContainerTask
 from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
 from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
-from gpu_tasks.tasks.task_kinds import FORMS, AskedTask, AskedTraining, task_schema
-from gpu_tasks.tasks.training_task import KIND, TaskFile
+from gpu_tasks.tasks.task_kinds import AskedTask, AskedTraining, task_schema
+from gpu_tasks.tasks.training_task import TaskFile
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import SYMBOL, Grains, format_amount, parse_amount
+from wallet.amounts import SYMBOL, Grains, format_amount
 from wallet.client import ChainClient
-from wallet.errors import AmountError
 
 _DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
 _DEFAULT_COLLATERAL = "the least that the chain asks for"
@@ -39,32 +38,8 @@ ANY_SLOT_MS = 1_000
 """Where no chain is asked, of which slots would be known."""
 
 
-class TaskPrice(click.ParamType[str]):
-    """An amount for a task file, which needs the unit; a command line may omit it."""
-
-    name = "oGPU"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the amount as a file has it; the file's reader refuses other texts."""
-        try:
-            parse_amount(value)
-        except AmountError:
-            return value
-        return f"{value} {SYMBOL}"
-
-
-TASK_PRICE = TaskPrice()
-file_argument = click.argument("file", type=click.Path(path_type=Path))
-
-
-@click.command()
-@file_argument
-@click.pass_obj
 def check(session: WalletSession, file: Path) -> None:
-    """Say what a task file asks for, or all that is wrong with it.
-
-    No node is asked.
-    """
+    """Carry out `ogpu task check`."""
 
     def body() -> None:
         # Any chance, and any slots, will do to find out whether there is such a request.
@@ -74,13 +49,8 @@ def check(session: WalletSession, file: Path) -> None:
     explained(body)
 
 
-@click.command()
-@click.option("--kind", type=click.Choice(list(FORMS)), default=KIND, show_default=True, help="Of task files.")
 def schema(kind: str) -> None:
-    """Print the JSON Schema of task files.
-
-    For editors and programs.
-    """
+    """Carry out `ogpu task schema`."""
     click.echo(json.dumps(task_schema(kind), indent=2))
 
 
@@ -202,16 +172,8 @@ async def outlook_of(client: ChainClient, loaded: LoadedTask, account: bytes | N
 DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not", "policy")
 
 
-@click.command()
-@file_argument
-@click.option("--key", "key_text", metavar="KEY", help="Who would submit it: own devices do not count, funds do.")
-@click.pass_obj
 def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
-    """Say who could serve the task of FILE, its cost and start.
-
-    Nothing is sent to the chain. The command says why other devices cannot serve the task, and asks eligible
-    providers whether they run it. Exit code 1: nobody could serve it now, or too few say that they run it.
-    """
+    """Carry out `ogpu task plan`."""
     found: list[LoadedTask] = []
     explained(lambda: found.append(load_any(file)))  # before any node is asked
 

@@ -1,7 +1,4 @@
-"""Commands about what was posted: list it, follow it, show it, read its result, appeal about a unit.
-
-An id is a unit's or a task's: what can be done with either has one command.
-"""
+"""Commands about units: list, follow and show them, read results, appeal, list the runs of files."""
 
 from __future__ import annotations
 
@@ -14,23 +11,15 @@ from typing import Any
 
 import click
 
-from cli.calls import PlannedCall, Planning, sends_call
+from cli.calls import PlannedCall, Planning, sends
 from cli.output import Account, Output, counted, fields_of
-from cli.session import CallFailedError, WalletSession, explained, note, reads_chain
-from gpu_tasks.client.commands.calls import key_option, planned, postings_option, this_command, told_when_interrupted
-from gpu_tasks.client.commands.id_prefixes import TaskError, named_id, named_unit, task_if_known
+from cli.session import CallFailedError, WalletSession, explained, note, reads
+from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
+from gpu_tasks.client.commands.id_prefixes import named_unit, require_no_task
 from gpu_tasks.client.commands.task_runs import (
-    accept_option,
-    checkpoints_option,
     file_name_of,
-    follow_task,
-    force_option,
-    out_option,
-    secret_option,
-    secrets_of,
-    show_result,
 )
-from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.output_files import OutputFile, output_file
 from gpu_tasks.client.units.costs import SpentMoney
 from gpu_tasks.client.units.leaf_checks import CheckEnd, dispute_ended, leaves_ended, lost_by, why_checked
 from gpu_tasks.client.units.results import (
@@ -65,7 +54,6 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open
-from gpu_tasks.market.training.terms import SLOTS_MAX
 from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.errors import harmless
@@ -73,42 +61,21 @@ from wallet.keypair import Keypair
 
 PRICE = 5_000_000
 STAYS = "nothing is lost: what is posted stays posted, and is worked on and paid for without this program"
-NOT_KNOWN = "the chain knows no such unit or task: it is too new, too old, or of another chain"
+NOT_KNOWN = "the chain knows no such unit. It is too new, too old, or of another chain; see `ogpu unit list`"
 
 
-@click.command()
-@click.argument("units", nargs=-1)
-@key_option
-@checkpoints_option
-@accept_option
-@secret_option
-@click.pass_obj
-def watch(
-    session: WalletSession, units: tuple[str, ...], key_text: str, checkpoints: Path, accepts: bool,
-    secret_words: tuple[str, ...],
-) -> None:  # fmt: skip
-    """Follow units (0x..), or one task (0x..), until they end.
-
-    Without UNITS it follows the open units of the key. With its customer's key it holds the checkpoints of a task
-    meanwhile, so that its milestones count, and hands over its secrets.
-    """
-    secrets = secrets_of(secret_words)
+def watch_units(session: WalletSession, units: tuple[str, ...], key_text: str) -> None:
+    """Carry out `ogpu unit watch`."""
 
     async def body(client: ChainClient) -> None:
         key = session.key(key_text)
-        ids = [await named_id(session, client, text, key_text) for text in units]
+        ids = [await named_unit(session, client, text, key_text) for text in units]
         final = await client.finalized()
-        tasks = [each for each in ids if await task_if_known(client, each, final) is not None]
-        if tasks and len(ids) > 1:
-            raise TaskError(f"0x{tasks[0].hex()} is a task: watch each task by itself, to hold its checkpoints")
-        if tasks:
-            await follow_task(session, client, key, tasks[0], checkpoints, accepts=accepts, secrets=secrets)
-            return
-        if None in await market_reads.units(client, ids):
-            raise ResultError(NOT_KNOWN)  # it would be waited for without end
+        for each in ids:  # an unknown unit would be waited for without end
+            await known_unit(client, each, final)
         ids = ids or await open_units(client, key.account)
         if not ids:
-            note("the account has no open unit, so there is nothing to watch; `ogpu units` lists ended units")
+            note("the account has no open unit, so there is nothing to watch; `ogpu unit list` lists ended units")
             return
         await show_until_ended(session, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
 
@@ -137,31 +104,13 @@ async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
     return [unit_id for unit_id, unit in units.items() if unit and not unit.ended_at]
 
 
-@click.command()
-@click.argument("unit", metavar="UNIT|TASK")
-@key_option
-@out_option
-@force_option
-@click.option(
-    "--place", type=click.IntRange(0, SLOTS_MAX - 1), help="Of a task that several compute: what this one found."
-)
-@click.pass_obj
-def result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool, place: int | None) -> None:
-    """Print the answer of a unit, or the result of a task (0x..).
-
-    It is fetched and checked. A unit must be settled. With --out its bytes go into a file, as they were paid for.
-    """
-    if force and out is None:
-        raise click.UsageError("--force replaces the file of --out: name one")
-    file = None if out is None else OutputFile(out, is_forced=force)
+def unit_result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool) -> None:
+    """Carry out `ogpu unit result`."""
+    file = output_file(out, is_forced=force)
 
     async def body(client: ChainClient) -> None:
-        key, unit_id = session.key(key_text), await named_id(session, client, unit, key_text)
+        key, unit_id = session.key(key_text), await named_unit(session, client, unit, key_text)
         final = await client.finalized()
-        task = await task_if_known(client, unit_id, final)
-        if task is not None:
-            await show_result(session, client, key, unit_id, task, final, file, place)
-            return
         found = await known_unit(client, unit_id, final)
         if file is not None:
             await _write_output(session.output, client, key, unit_id, found, final, file)
@@ -206,7 +155,7 @@ async def _write_output(
 
 
 def _content(found: PaidOutput) -> bytes:
-    """The output of a single request as it is; of a batch a JSON object a line, as `ogpu result` shows them."""
+    """The output of a single request as it is; of a batch a JSON object a line, as `ogpu unit result` shows them."""
     if len(found.outcomes) == 1 and found.outputs[0] is not None:
         return found.outputs[0]
     return "".join(json.dumps(row) + "\n" for row in answer_rows(found.shown())).encode()
@@ -217,18 +166,12 @@ def _require_settled(unit: Unit, unit_id: bytes) -> None:
     if unit.state is UnitState.REFUNDED:
         raise ResultError(f"the unit has no result: {why_refunded(unit)}")
     if unit.state is not UnitState.SETTLED:
-        raise ResultError(f"the unit is {progress(unit)}: follow it with `ogpu watch 0x{unit_id.hex()}`")
+        raise ResultError(f"the unit is {progress(unit)}: follow it with `ogpu unit watch 0x{unit_id.hex()}`")
 
 
-@click.command()
-@click.argument("unit")
-@key_option
-@sends_call
+@sends
 async def appeal(by: Planning, unit: str) -> PlannedCall:
-    """Appeal against what judges said of UNIT (0x..).
-
-    A court decides. The bond is lost if the court agrees with the judges.
-    """
+    """Carry out `ogpu unit appeal`."""
     unit_id = await named_unit(by.session, by.client, unit, by.key_text)
     found = await appeal_against(by.client, unit_id, by.payer.account)
     return planned(by.session.output, found.call, found.facts, locks=found.bond)
@@ -238,9 +181,8 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     """The unit at a block; ResultError if the chain does not know it."""
     status = await market_reads.unit(client, unit_id, at)
     if status is None:
-        if await task_if_known(client, unit_id, at) is not None:
-            raise ResultError("this is a task, and no unit: `ogpu describe` shows it")
-        raise ResultError(NOT_KNOWN)
+        await require_no_task(client, unit_id, at)
+        raise ResultError(NOT_KNOWN, code="unit_unknown")
     return status.unit
 
 
@@ -249,14 +191,9 @@ PAYMENTS = ("to", "account", "amount", "out_of")
 NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final blocks only"
 
 
-@click.command()
-@click.argument("unit")
-@reads_chain
+@reads
 async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
-    """Show how UNIT (0x..) stands, who raced and who was paid.
-
-    Shows also why the unit ended, and who lost how much.
-    """
+    """Carry out `ogpu unit show`."""
     unit_id = await named_unit(session, client, unit)
     final = await client.finalized()
     found = await known_unit(client, unit_id, final)
@@ -350,17 +287,8 @@ def _payment_row(payment: UnitPayment) -> dict[str, Any]:
 COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
 
 
-@click.command()
-@click.argument("run", required=False)
-@postings_option
-@click.pass_obj
-def batch(session: WalletSession, run: str | None, postings: Path) -> None:
-    """List the runs of files, or show how RUN stands.
-
-    A run is a file that was posted with --out. RUN is its file of results, or its id. The command reads the run's
-    own record and asks no node. With --json (before the command) it prints OpenAI's batch object. The words are
-    OpenAI's too: in_progress, finalizing, completed, expired, cancelling, cancelled.
-    """
+def runs(session: WalletSession, run: str | None, postings: Path) -> None:
+    """Carry out `ogpu unit runs`."""
 
     def body() -> None:
         if run is None:
@@ -380,17 +308,11 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
     explained(body)
 
 
-@click.command()
-@click.option("--key", "key_text", required=True, metavar="KEY", help="A key, or any account's address.")
-@click.option("--open", "is_open_only", is_flag=True, help="Show only units that have not ended.")
-@postings_option
-@reads_chain
-async def units(session: WalletSession, client: ChainClient, key_text: str, is_open_only: bool, postings: Path) -> None:
-    """List the units of a key, open and ended, oldest first.
-
-    A row has state, service, cost, block and time. A unit is listed as long as the chain knows it. Units that a
-    file's run on this machine posted stay longer. Times are estimates from block numbers.
-    """
+@reads
+async def list_posted(
+    session: WalletSession, client: ChainClient, key_text: str, is_open_only: bool, postings: Path
+) -> None:
+    """Carry out `ogpu unit list`."""
     found = await list_units(client, session.account(key_text), postings)
     rows = [row for row in found.rows if not (is_open_only and (row.ended_in_block or row.service is None))]
     if session.output.as_json:

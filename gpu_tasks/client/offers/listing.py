@@ -141,7 +141,7 @@ async def open_service(client: ChainClient, number: int) -> Service:
     if service is None or not service.is_open:
         services = await market_reads.services(client)
         numbers = ", ".join(str(known) for known, found in services.items() if found.is_open) or "none"
-        raise ServiceError(f"there is no open service {number}; open: {numbers}; see `ogpu services`")
+        raise ServiceError(f"there is no open service {number}; open: {numbers}; see `ogpu offer services`")
     return service
 
 
@@ -322,7 +322,7 @@ async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
     devices = [status.device for status in await market_reads.devices_for(client, number, at)]
     free = sorted(device.bond for device in devices if device.owner not in own and not device.is_paused)
     if not free:
-        raise ServiceError(f"nobody else offers service {number} now: see `ogpu providers`")
+        raise ServiceError(f"nobody else offers service {number} now: see `ogpu offer providers`")
     median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, at)
     # what is locked for a price grows with it
     return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)

@@ -86,7 +86,7 @@ class ArrayRecord(LockedRecord):
     def open(cls, folder: Path, *identity: bytes) -> Self:
         """The record of an array, as earlier tries left it; RecordError if another process is at it."""
         record = cls(folder.expanduser() / f"array-{record_name(*identity)}.json")
-        record.lock("the same array is being submitted by another `ogpu submit`: wait for it")
+        record.lock("the same array is being submitted by another `ogpu task submit`: wait for it")
         try:
             record.members = _members(record.path)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):

@@ -54,7 +54,7 @@ WHY = {
     "cap_add": "no container has capabilities",
     "user": "programs run as the container's own user",
     "working_dir": "programs begin in /workspace",
-    "depends_on": "a task is one container; `ogpu submit --after-ok` waits for another task",
+    "depends_on": "a task is one container; `ogpu task submit --after-ok` waits for another task",
     "networks": "there is no network between tasks",
     "restart": "nobody begins a program anew when it ends: a lease lasts until its time is up",
     "expose": "there is no network between tasks; name it in `ports` to reach it by `ogpu port-forward`",

@@ -28,7 +28,7 @@ DIGEST_HELP = (
 )
 HANDED_OVER = (
     "it looks like a secret, and every bidder can read the task file: name {0} in spec.run.secrets, read /secrets/{0} "
-    "in the program, and hand it over with `ogpu submit --watch`; if it is no secret, add --env {0}=VALUE"
+    "in the program, and hand it over with `ogpu task submit --watch`; if it is no secret, add --env {0}=VALUE"
 )
 IMAGE_SHOWN_MAX = 200
 SMALL_SHM = "/dev/shm counts as memory, and has 16 MiB at providers"  # noqa: S108
@@ -48,9 +48,9 @@ _PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s:@]{0,100}:[^/\s:@]{1,100}@")
 class ForeignFileError(WalletError):
     """A file that cannot be carried over; the text says why and what to do."""
 
-    def __init__(self, text: str, line: int | None = None) -> None:
+    def __init__(self, text: str, line: int | None = None, *, code: str | None = None) -> None:
         """`line` is the faulty line of the file, if there is one."""
-        super().__init__(text)
+        super().__init__(text, code=code)
         self.line = line
         self.left_out: Carrying | None = None
         """What the file holds, up to the fault, that no task has."""
@@ -139,7 +139,7 @@ class Foreign:
     draft: ProgramDraft
     carrying: Carrying
     hints: tuple[str, ...] = ()
-    """What to say to `ogpu submit` beside the file."""
+    """What to say to `ogpu task submit` beside the file."""
 
 
 def refuse_other(data: bytes, *own: OtherFile) -> None:

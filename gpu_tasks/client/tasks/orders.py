@@ -284,7 +284,7 @@ class TaskSealer:
         bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.asked.classes)
         keys = list(dict.fromkeys(keys_at([*judges, *bidders], sealed_at)))
         if not keys:
-            raise PostError("nobody is registered who could run or judge the task: see `ogpu providers`")
+            raise PostError("nobody is registered who could run or judge the task: see `ogpu offer providers`")
         own = SealKey.of(self.key).public
         readers, endpoints, draft = [own, *keys[: READERS_MAX - 1]], endpoints_of(providers), self.draft
         if self.image is not None and requests:

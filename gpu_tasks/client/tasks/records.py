@@ -205,11 +205,13 @@ def _why_running(task: Task) -> str:
     if is_by_time(task.order):
         return (
             f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
-            f"who is silent after block {task.deadline} is gone (`ogpu stop` ends it, and pays that interval)"
+            f"who is silent after block {task.deadline} is gone (`ogpu task stop` ends it, and pays that interval)"
         )
     what = "the result" if number == task.order.milestones else f"milestone {number}"
     held = unheld(task)
-    asked = "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu hold`, or watch)"
+    asked = (
+        "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu task confirm`, or watch)"
+    )
     return f"{_work(task)}: {what} is due by block {task.deadline}, and who is silent then is gone{asked}"
 
 
@@ -233,7 +235,7 @@ def _why_submitted(task: Task) -> str:
     if is_replicated(task.order):
         return _why_agreed(task, last)
     return (
-        f"the result is there: `ogpu accept` it, or `ogpu dispute` it up to block {last}; "
+        f"the result is there: `ogpu task accept` it, or `ogpu task dispute` it up to block {last}; "
         f"after block {task.deadline} it counts as accepted, and is paid once {known}"
     )
 
@@ -241,10 +243,12 @@ def _why_submitted(task: Task) -> str:
 def _why_agreed(task: Task, last: int) -> str:
     """What most replicas agree on, and how many do not: the customer has what each of them found."""
     others = outvoted(task)
-    differ = f", {counted(others, 'replica')} found something else: `ogpu result --place` shows it" if others else ""
+    differ = (
+        f", {counted(others, 'replica')} found something else: `ogpu task result --place` shows it" if others else ""
+    )
     return (
-        f"most replicas agree{differ}: `ogpu accept` it, or `ogpu dispute` it up to block {last} before a jury; "
-        f"after block {task.deadline} it is paid"
+        f"most replicas agree{differ}: `ogpu task accept` it, or `ogpu task dispute` it up to block {last} before a "
+        f"jury; after block {task.deadline} it is paid"
     )
 
 

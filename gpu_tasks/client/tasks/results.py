@@ -138,8 +138,8 @@ def last_stated(task: Task) -> TaskResult | Milestone | None:
 def no_result(task: Task) -> str:
     """Why there is no result, in a sentence."""
     if task.state is TaskState.ENDED:
-        return "the task ended without a result: `ogpu describe` says how, `ogpu submit` asks for it again"
-    return f"the task is {task.state.name.lower()}: there is no result yet; follow it with `ogpu watch`"
+        return "the task ended without a result: `ogpu task show` says how, `ogpu task submit` asks for it again"
+    return f"the task is {task.state.name.lower()}: there is no result yet; follow it with `ogpu task watch`"
 
 
 async def _fetched_run(
@@ -165,7 +165,7 @@ async def opened_blob(
         return blob, SealKey.of(key).open(blob)
     except SealError as error:
         kept = "; is --key the customer's? If so, it was kept from it"
-        judged = ": `ogpu dispute` a result, and judges refute what its customer cannot open"
+        judged = ": `ogpu task dispute` a result, and judges refute what its customer cannot open"
         then = kept if runs_program(task.order) else kept + judged
         raise RunBlobError(f"{what} cannot be opened: {error}{then}") from error
 
@@ -176,7 +176,7 @@ def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
     if held is None or goes_on_from(run.digests, task.order, held.milestone):
         return
     raise RunBlobError(
-        f"{what} does not go on from milestone {held.milestone.number}, which counts: `ogpu dispute` the result"
+        f"{what} does not go on from milestone {held.milestone.number}, which counts: `ogpu task dispute` the result"
     )
 
 

@@ -47,14 +47,14 @@ UNNEEDED = {
     "qos": "the price decides",
     "output": "`ogpu logs` shows what it writes, and /out comes back",
     "error": "`ogpu logs` shows what it writes, and /out comes back",
-    "mail-type": "`ogpu watch` says how it goes",
-    "mail-user": "`ogpu watch` says how it goes",
+    "mail-type": "`ogpu task watch` says how it goes",
+    "mail-user": "`ogpu task watch` says how it goes",
     "requeue": "the runner-up or the next auction takes over by itself",
     "no-requeue": "the runner-up or the next auction takes over by itself",
     "parsable": "`--json` prints for programs",
     "verbose": "nothing depends on it",
     "quiet": "nothing depends on it",
-    "wait": "`ogpu submit --watch` waits",
+    "wait": "`ogpu task submit --watch` waits",
     "open-mode": "`ogpu logs` shows what it writes, and /out comes back",
     "priority": "the price decides",
     "nice": "the price decides",
@@ -266,7 +266,7 @@ def _array(found: _Found, value: str) -> None:
     try:
         index_set(value)
     except ArrayError:
-        why = f"`ogpu submit --array` takes {MEMBERS_MAX} tasks at most: {_parts_of(value)}"
+        why = f"`ogpu task submit --array` takes {MEMBERS_MAX} tasks at most: {_parts_of(value)}"
         found.carrying.leave(f"--array={value}", why)
     else:
         found.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
@@ -288,7 +288,7 @@ def _parts_of(value: str) -> str:
 def _dependency(found: _Found, value: str) -> None:
     match = _AFTER.fullmatch(value)
     if match is None:
-        why = "name the task that it waits for: `ogpu submit --after-ok 0x…`, or --after-any"
+        why = "name the task that it waits for: `ogpu task submit --after-ok 0x…`, or --after-any"
         found.carrying.leave(f"--dependency={value}", why)
         return
     found.hints.append(f"--{'after-ok' if match[1] == 'afterok' else 'after-any'} {match[2]}")
@@ -312,7 +312,7 @@ def _time(found: _Found, value: str) -> None:
     seconds = slurm_seconds(value)
     if not 0 < seconds <= TIME_SECONDS_MAX:
         longest = written_time(TIME_SECONDS_MAX)
-        why = f"a task buys {longest} at most, so it is {longest}: `ogpu submit --watch --requeue N` buys more"
+        why = f"a task buys {longest} at most, so it is {longest}: `ogpu task submit --watch --requeue N` buys more"
         found.carrying.leave(f"--time={value}", why)
         seconds = TIME_SECONDS_MAX
     found.fields["time"] = written_time(seconds)

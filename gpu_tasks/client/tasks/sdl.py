@@ -35,7 +35,7 @@ TUNNELLED = {"", "tcp", "http", "https"}
 SERVICE_KEYS = {"image", "command", "args", "env", "expose", "params"}
 WHY = {
     "credentials": "no task carries the credentials of a registry: use a public image, or an archive (--archive)",
-    "depends-on": "a task is one container; `ogpu submit --after-ok` waits for another task",
+    "depends-on": "a task is one container; `ogpu task submit --after-ok` waits for another task",
 }
 SHM = "/dev/shm"  # noqa: S108
 YES = {"true", "yes", "on"}

@@ -112,7 +112,7 @@ class PostingRecord(LockedRecord):
     def open(cls, folder: Path, *identity: bytes) -> Self:
         """The record of one posting, as an earlier try left it; RecordError if another process is at it."""
         record = cls(folder.expanduser() / f"{record_name(*identity)}.json")
-        record.lock("another `ogpu post` or `ogpu submit` is posting the same: wait for it")
+        record.lock("another `ogpu unit post` or `ogpu task submit` is posting the same: wait for it")
         try:
             record.parts = _parts(record.path)
         except (OSError, ValueError, TypeError) as error:
@@ -170,7 +170,7 @@ def record_name(*identity: bytes) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> RecordError:
-    return RecordError(f"{path} cannot be read ({error}): see with `ogpu watch` what was posted, then remove it")
+    return RecordError(f"{path} cannot be read ({error}): see with `ogpu unit watch` what was posted, then remove it")
 
 
 def _parts(path: Path) -> list[PostedPart]:

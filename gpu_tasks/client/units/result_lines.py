@@ -263,7 +263,7 @@ def _prepare(descriptor: int, path: Path, end: int | None) -> None:
     if end is not None and found.st_size < end:
         raise ResultFilesError(
             f"{path} has {found.st_size:,} bytes where this run wrote {end:,}: put it back, or fetch what the units "
-            "gave with `ogpu result`"
+            "gave with `ogpu unit result`"
         )
     os.ftruncate(descriptor, end or 0)
     os.fsync(descriptor)

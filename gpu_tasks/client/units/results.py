@@ -185,7 +185,7 @@ async def outcomes_served(
 def _require_result(unit: Unit, key: Keypair) -> None:
     """ResultError for a unit that has no result, or none that the key opens."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
-        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
+        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu unit watch`")
     if unit.is_refuted:
         raise ResultError("an audit found its result wrong, and the price came back: post it again")
     if unit.customer != key.account:

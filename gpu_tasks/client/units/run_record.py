@@ -98,7 +98,7 @@ class BatchRecord(LockedRecord):
     def open_path(cls, path: Path) -> Self:
         """The record of the run whose journal this is."""
         record, folder = cls(path), path.parent
-        record.lock("another `ogpu post` is at the same run: wait for it, or stop it")
+        record.lock("another `ogpu unit post` is at the same run: wait for it, or stop it")
         try:
             record._journal = _open(record.path)
             sync_folder(folder)
@@ -314,7 +314,7 @@ def _now() -> int:
 
 
 def _damaged(path: Path, error: Exception) -> RecordError:
-    return RecordError(f"{path} is damaged ({error}): see with `ogpu watch` what was posted, then remove it")
+    return RecordError(f"{path} is damaged ({error}): see with `ogpu unit watch` what was posted, then remove it")
 
 
 def _open(path: Path) -> int:
@@ -407,7 +407,7 @@ def run_named(folder: Path, text: str) -> BatchRecord:
         raise RecordError(f"{len(found)} runs {how} {text}: name one of {ids}, or its file of results")
     if not found:
         raise RecordError(
-            f"{text!r} is no run of {folder}: a run is named by its file of results, or by its id, as `ogpu batch` "
+            f"{text!r} is no run of {folder}: a run is named by its file of results, or by its id, as `ogpu unit runs` "
             "lists them; --postings names another folder"
         )
     return found[0]

@@ -226,7 +226,9 @@ async def _completion(
 def whole_ids(rows: Sequence[FollowedUnit]) -> str:
     """List the ids that the table shortens, one a line: on another machine their first digits match nothing."""
     more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
-    return "\n".join(["for `ogpu result` and `ogpu show`:", *(row.unit for row in rows[:WHOLE_IDS_SHOWN]), *more])
+    return "\n".join(
+        ["for `ogpu unit result` and `ogpu unit show`:", *(row.unit for row in rows[:WHOLE_IDS_SHOWN]), *more]
+    )
 
 
 def _table(rows: dict[bytes, FollowedUnit], height: int | None) -> FittedTable:
@@ -237,7 +239,7 @@ def _table(rows: dict[bytes, FollowedUnit], height: int | None) -> FittedTable:
     for row in rows.values():
         cells: list[str | int | None] = [row.unit[:10], row.state, row.racers, row.attested_in_block]
         cells += [row.payee[:8] if row.payee else None, row.cost_ogpu, _shortened(row.prompt, PROMPT_SHOWN)]
-        # a reason is read to its end, a completion by `ogpu result`
+        # a reason is read to its end, a completion by `ogpu unit result`
         has_reason = row.completion is None and row.why
         cells.append(harmless(row.why or "") if has_reason else _shortened(row.completion, TEXT_SHOWN))
         texts.append(["" if cell is None else str(cell) for cell in cells])

@@ -54,7 +54,7 @@ async def own_devices(client: ChainClient, key: Keypair) -> list[DeviceStatus]:
 def device_named(text: str, own: Sequence[DeviceStatus]) -> DeviceStatus:
     """The device whose identifier begins so; ProviderError that lists the provider's own if none, or several, do."""
     digits = text.lower().removeprefix("0x")
-    # `ogpu providers` and logs print identifiers shortened: a beginning that only one device has is enough.
+    # `ogpu offer providers` and logs print identifiers shortened: a beginning that only one device has is enough.
     found = [status for status in own if digits and status.id.hex().startswith(digits)]
     if len(found) == 1:
         return found[0]

@@ -160,7 +160,7 @@ def _listed(services: Mapping[int, Service]) -> str:
     if not services:
         return "The chain has no services yet"
     shown = [f"{number} ({_name(service)}, {_prices(service.terms)})" for number, service in sorted(services.items())]
-    more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu services`" if len(shown) > SERVICES_SHOWN else ""
+    more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu offer services`" if len(shown) > SERVICES_SHOWN else ""
     return f"The chain has service {', '.join(shown[:SERVICES_SHOWN])}{more}"
 
 

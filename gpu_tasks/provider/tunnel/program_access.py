@@ -41,7 +41,7 @@ _NEW_NETWORK = 0x4000_0000
 """CLONE_NEWNET of sched.h."""
 
 
-WAITS = "its program waits for secrets: `ogpu secrets` hands them over"
+WAITS = "its program waits for secrets: `ogpu task secrets` hands them over"
 
 
 class WaitingRoom:

@@ -33,7 +33,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *, sells: Any = None, *
     slot = SimpleNamespace(provider=CHARLIE, result=SimpleNamespace(metric=good["exit"]))
 
     def ask(_: Stage, __: TaskSale, command: str, *words: str, is_shown: bool = False) -> str:
-        if command == "describe":
+        if command == "task show":
             paid = {"party": "provider", "paid": {"grains": str(good["paid"])}}
             return json.dumps({"payments": [paid, {"party": "customer", "paid": {"grains": "5"}}]})
         with tarfile.open(words[-1], "w") as archive:
@@ -72,10 +72,10 @@ def test_one_that_did_not_is_a_failure(
 
 def test_a_program_of_its_customer_that_fails_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(*_: Any) -> TaskSale:
-        raise DevnetError("`ogpu submit` failed")
+        raise DevnetError("`ogpu task submit` failed")
 
     (failure,) = ended(monkeypatch, tmp_path, sells=fails)["failures"]
-    assert "`ogpu submit` failed" in failure
+    assert "`ogpu task submit` failed" in failure
 
 
 def test_without_an_engine_it_is_left_out_and_says_why(

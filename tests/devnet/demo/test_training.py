@@ -77,7 +77,7 @@ def test_what_went_wrong_is_a_failure(
 
 def test_a_task_whose_program_fails_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> TaskSale:
-        raise DevnetError("`ogpu submit` failed")
+        raise DevnetError("`ogpu task submit` failed")
 
     (failure,) = ended(monkeypatch, a_ledger(), sells=fails)["failures"]
-    assert "`ogpu submit` failed" in failure
+    assert "`ogpu task submit` failed" in failure

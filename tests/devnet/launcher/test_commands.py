@@ -140,7 +140,10 @@ def test_status_says_whether_the_provider_beside_a_node_runs(net: Devnet, monkey
 
 @pytest.mark.parametrize(
     ("validators", "said"),
-    [(2, "//Eve, //Ferdie (`ogpu post ... --key //Ferdie`)"), (6, "//Grace, //Heidi (`ogpu post ... --key //Heidi`)")],
+    [
+        (2, "//Eve, //Ferdie (`ogpu unit post ... --key //Ferdie`)"),
+        (6, "//Grace, //Heidi (`ogpu unit post ... --key //Heidi`)"),
+    ],
 )
 def test_up_says_whose_money_customers_may_spend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validators: int, said: str

@@ -110,7 +110,7 @@ def test_another_root_another_state_and_a_grain_are_told() -> None:
 
 def test_what_verify_cannot_confirm_is_said_but_of_auctions_that_are_past() -> None:
     rows = [{"what": f"auction {number}", "is_right": None} for number in (1, 2)]
-    assert unverified(rows, 2) == ["`ogpu verify` compares no auction 2"]
+    assert unverified(rows, 2) == ["`ogpu task verify` compares no auction 2"]
     assert len(unverified(rows, 1)) == 2
     assert unverified([{"what": "auction 1", "is_right": False}], 2) != []
     assert unverified([{"what": "results", "is_right": True}], 1) == []

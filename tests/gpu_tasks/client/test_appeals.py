@@ -64,7 +64,7 @@ def held(folder: Path, url: str, name: str) -> list[Any]:
 
 
 def test_a_customer_sees_what_an_appeal_binds_and_makes_it(tmp_path: Path, url: str) -> None:
-    words = ["appeal", DECIDED_UNIT, "--key", "//Bob"]
+    words = ["unit", "appeal", DECIDED_UNIT, "--key", "//Bob"]
     shown = answer(ogpu(tmp_path, url, *words, "--dry-run"))
     assert shown["call"] == "Courts.appeal"
     assert shown["verdict"] == "the right result is 0x" + RIGHT.hex()
@@ -82,17 +82,17 @@ def test_a_customer_sees_what_an_appeal_binds_and_makes_it(tmp_path: Path, url: 
 
 
 def test_there_is_an_appeal_against_a_verdict_only(tmp_path: Path, url: str) -> None:
-    unknown = ogpu(tmp_path, url, "appeal", "0x" + "ee" * 32, "--key", "//Bob", "--dry-run")
+    unknown = ogpu(tmp_path, url, "unit", "appeal", "0x" + "ee" * 32, "--key", "//Bob", "--dry-run")
     assert (unknown.exit_code, "no case about this unit is open" in unknown.stderr) == (2, True)
-    sitting = ogpu(tmp_path, url, "appeal", SITTING_UNIT, "--key", "//Bob", "--dry-run")
+    sitting = ogpu(tmp_path, url, "unit", "appeal", SITTING_UNIT, "--key", "//Bob", "--dry-run")
     assert (sitting.exit_code, "the case is at committee" in sitting.stderr) == (2, True)
-    shown = answer(ogpu(tmp_path, url, "appeal", UNUSABLE_UNIT, "--key", "//Bob", "--dry-run"))
+    shown = answer(ogpu(tmp_path, url, "unit", "appeal", UNUSABLE_UNIT, "--key", "//Bob", "--dry-run"))
     assert shown["verdict"] == "its input is unusable"
 
 
 def test_what_the_chain_would_refuse_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with chain_with(tmp_path, plant) as url:
-        refused = ogpu(tmp_path, url, "appeal", DECIDED_UNIT, "--key", "//Bob", "--yes")
+        refused = ogpu(tmp_path, url, "unit", "appeal", DECIDED_UNIT, "--key", "//Bob", "--yes")
         assert refused.exit_code == 1
         assert "the chain would refuse this: Courts.appeal: Courts.NotAppealable" in refused.stderr
         assert held(tmp_path, url, "Bob") == []

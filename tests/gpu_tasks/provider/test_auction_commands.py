@@ -138,7 +138,7 @@ def test_what_is_on_sale_is_listed_with_why_it_is_let_pass(tmp_path: Path, monke
         assert alice.answer("auctions") == []
         result = alice.run("auctions")
         assert (json.loads(result.stdout), "no task" in result.stderr) == ([], True)
-        task = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))["task"]
+        task = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--yes"))["task"]
         (row,) = alice.answer("auctions")
         assert (row["task"], row["kind"], row["state"], row["bids"]) == (task, "train-int8", "committing", 0)
         assert "the policy bids for nothing" in row["not_bid"]

@@ -47,7 +47,19 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
     url, provider = network
     prompts = tmp_path / "prompts"
     prompts.write_text("def add(a, b):\nimport os\n")
-    options = ["post", str(prompts), "--key", "//Bob", "--racers", "1", "--max-tokens", "16", "--set", "temperature=0"]
+    options = [
+        "unit",
+        "post",
+        str(prompts),
+        "--key",
+        "//Bob",
+        "--racers",
+        "1",
+        "--max-tokens",
+        "16",
+        "--set",
+        "temperature=0",
+    ]
     options += ["--yes"]
     cost = customer(url, *options, "--dry-run")
     assert (cost["units"], cost["sent"]) == (2, False)
@@ -57,7 +69,7 @@ def test_units_are_mined_paid_and_read(network: tuple[str, ProviderProcess], tmp
     for unit, row in ended.items():
         assert row["attested_in_block"] <= row["ended_in_block"] <= row["height"]
         assert len(row["completion"].encode()) <= 64
-        assert customer(url, "result", unit, "--key", "//Bob")["completion"] == row["completion"]
+        assert customer(url, "unit", "result", unit, "--key", "//Bob")["completion"] == row["completion"]
     assert provider.count("executed") == 2
 
 

@@ -49,25 +49,27 @@ def net(tmp_path: Path) -> Iterator[Devnet]:
 
 
 def test_a_service_of_it_is_sold_offered_bought_raced_and_judged(net: Devnet, tmp_path: Path) -> None:
-    created = run(net, "ogpu", "create-service", "--workload", WORKLOAD, "--name", "products", *TERMS, *seller())
+    created = run(
+        net, "ogpu", "offer", "create-service", "--workload", WORKLOAD, "--name", "products", *TERMS, *seller()
+    )
     service = str(created["service"])
-    devices = {row["provider"]: row["device"] for row in run(net, "ogpu", "providers")}
+    devices = {row["provider"]: row["device"] for row in run(net, "ogpu", "offer", "providers")}
 
-    # Only Bob and Eve offer it, so both are drawn, and their results differ.
+    # Bob and Eve are all who offer it, so both are drawn, and their results differ.
     offer(net, "Bob", devices, service)
     offer(net, "Eve", devices, service)
     (judged,) = bought(net, tmp_path, service, "7\n")
     assert "judging" in judged["states"]
-    shown = run(net, "ogpu", "result", judged["unit"], "--key", "//Ferdie")
+    shown = run(net, "ogpu", "unit", "result", judged["unit"], "--key", "//Ferdie")
     assert (shown["state"], shown["completion"]) == ("settled", judged["completion"])
 
-    # The chain paused Eve's device. Bob and Charlie agree, and no judge is needed.
+    # The chain paused Eve's device: Bob and Charlie agree, and nobody has to judge.
     offer(net, "Charlie", devices, service)
     agreed = bought(net, tmp_path, service, "8\n9 5 3\n")
     assert not any("judging" in row["states"] for row in agreed)
     assert {row["payee"] for row in agreed} <= {STASH["Bob"], STASH["Charlie"]}
-    # each settled unit may have been drawn for an audit
-    assert run(net, "ogpu", "close-service", service, *seller())["open_units"] <= len(agreed)
+    # each of what was just settled may have been drawn for an audit
+    assert run(net, "ogpu", "offer", "close-service", service, *seller())["open_units"] <= len(agreed)
     assert_the_liar_paid(net, judged, agreed)
 
 
@@ -82,7 +84,7 @@ def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[
     ]
     assert book.all(RaceMissed) == []
     assert sum(len(record.settled) for record in book.units.values()) == 1 + len(agreed)
-    eve = next(row for row in run(net, "ogpu", "providers") if row["provider"] == STASH["Eve"])
+    eve = next(row for row in run(net, "ogpu", "offer", "providers") if row["provider"] == STASH["Eve"])
     assert eve["state"] == "paused"
     assert int(eve["bond"]["grains"]) < DEVICE_BOND
     told = [line for member in net.members for line in telemetry(net, member.name) if line.get("unit") == unit.hex()]
@@ -94,7 +96,7 @@ def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str
     """Post, and follow to the end. Return each unit's last row with its `states`, results compared."""
     file = folder / "seeds"
     file.write_text(lines)
-    words = ["post", str(file), "--key", "//Ferdie", "--service", service, "--racers", "2", "--watch"]
+    words = ["unit", "post", str(file), "--key", "//Ferdie", "--service", service, "--racers", "2", "--watch"]
     words += ["--max-tokens", str(PRODUCTS), "--set", "size=8", "--price", PRICE, "--yes"]
     rows: dict[str, dict[str, Any]] = {}
     for row in programs.lines("ogpu", "--url", net.members[0].rpc_url, *words, keyring=net.keyring):
@@ -111,7 +113,7 @@ def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str
 
 
 def offer(net: Devnet, name: str, devices: dict[str, str], service: str) -> None:
-    """Offer a device under the name in `ogpu providers`."""
+    """A device is named by what `ogpu offer providers` shows of it."""
     words = ["offer", devices[STASH[name]], "--service", service, "--ask", "0.001"]
     assert run(net, "ogpu-provider", "--provider-key", f"//{name}//provider", *words)["success"]
 

@@ -1,4 +1,4 @@
-"""`ogpu run` and `ogpu submit`: the same command buys nothing twice, and an interrupted one offers to end its task."""
+"""`ogpu run` and `ogpu task submit`: the same command buys nothing twice, and an interrupted one offers to end it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from wallet_runner import answer, chain
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
 
 MINIMAL = str(Path(__file__).parents[4] / "examples" / "minimal.yaml")
-SUBMIT = ["submit", MINIMAL, *OF_BOB, "--yes"]
+SUBMIT = ["task", "submit", MINIMAL, *OF_BOB, "--yes"]
 RUN = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2 oGPU", "--anyway", "--yes"]
 PROGRAM = ["--", "true"]
 KILLED = """
@@ -115,12 +115,18 @@ class Follower:
         monkeypatch.setattr(run, "_fetch", fetch)
 
 
+def with_option(buying: list[str], option: str) -> list[str]:
+    """The same command with an option behind its own words."""
+    words = 1 if buying[0] == "run" else 2
+    return [*buying[:words], option, *buying[words:]]
+
+
 @pytest.mark.parametrize("buying", [SUBMIT, [*RUN, "--detach", *PROGRAM]])
 def test_what_was_submitted_is_bought_once_more_only_by_again(tmp_path: Path, buying: list[str]) -> None:
-    again = [buying[0], "--again", *buying[1:]]
+    again = with_option(buying, "--again")
     with chain(tmp_path) as url:
         task = answer(ogpu(tmp_path, url, *buying))["task"]
-        for more in (buying, [buying[0], "--dry-run", *buying[1:]]):
+        for more in (buying, with_option(buying, "--dry-run")):
             said = refusal(ogpu(tmp_path, url, *more))
             assert task in said
             assert "--again" in said
@@ -140,7 +146,7 @@ def test_what_was_interrupted_goes_on_with_the_same_task_until_its_end_was_told(
         broken = ogpu(tmp_path, url, *buying)
         assert broken.exit_code == 1
         (task,) = follower.followed
-        for word in (task, "ogpu watch", "ogpu logs -f", "ogpu stop"):
+        for word in (task, "ogpu task watch", "ogpu logs -f", "ogpu task stop"):
             assert word in broken.stderr
         ogpu(tmp_path, url, *buying)
         assert follower.followed == [task, task]
@@ -206,10 +212,10 @@ def test_an_array_that_is_interrupted_names_its_tasks(tmp_path: Path, monkeypatc
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
-        words = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--array", "0-1", "--watch"]
+        words = ["task", "submit", str(path), *OF_BOB, "--anyway", "--yes", "--array", "0-1", "--watch"]
         broken = ogpu(tmp_path, url, *words)
         assert broken.exit_code == 1
-        assert re.findall("0x[0-9a-f]{64}", broken.stderr.splitlines()[-1]), "for `ogpu cancel`"
+        assert re.findall("0x[0-9a-f]{64}", broken.stderr.splitlines()[-1]), "for `ogpu task cancel`"
 
 
 def test_what_one_submits_another_that_watches_goes_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +264,7 @@ def test_what_is_begun_goes_on_unasked_even_if_nobody_could_serve_it_now(
         assert (len(follower.followed), len({*follower.followed}), len(bought(url))) == (2, 1, 1)
 
 
-@pytest.mark.parametrize("buying", [SUBMIT, ["post", MINIMAL, "--racers", "3", "--anyway", *OF_BOB, "--yes"]])
+@pytest.mark.parametrize("buying", [SUBMIT, ["unit", "post", MINIMAL, "--racers", "3", "--anyway", *OF_BOB, "--yes"]])
 def test_what_is_shown_is_what_is_taken(tmp_path: Path, buying: list[str]) -> None:
     """With a tip: the account has less by what is locked, prepaid and the fees that a dry run shows."""
     grains: dict[str, list[int]] = {}
@@ -368,10 +374,10 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
-        requeued = ["submit", str(path), *OF_BOB, "--anyway", "--watch", "--requeue", "2"]
+        requeued = ["task", "submit", str(path), *OF_BOB, "--anyway", "--watch", "--requeue", "2"]
         dry = answer(ogpu(tmp_path, url, *requeued, "--dry-run"))
         assert (dry["times_at_most"], int(dry["most_of_all"]["grains"])) == (3, 3 * int(dry["most"]["grains"]))
-        job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "2"]
+        job = ["task", "submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "2"]
         asked = ogpu(tmp_path, url, *requeued, typed="n\n", as_json=False).stderr
         assert dry["locked"]["ogpu"] in asked
         assert dry["most_of_all"]["ogpu"] in asked
@@ -393,7 +399,7 @@ def test_an_uninterrupted_job_is_requeued_no_more_often_either(tmp_path: Path, m
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
-        job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "1"]
+        job = ["task", "submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "1"]
         done = ogpu(tmp_path, url, *job)
         assert (done.exit_code, len(bought(url))) == (0, 2), done.output
         assert "submitted it before" not in done.stderr
@@ -411,7 +417,7 @@ def test_a_job_is_requeued_only_where_its_cost_is_there(tmp_path: Path, monkeypa
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
-        job = ["submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "1"]
+        job = ["task", "submit", str(path), *OF_BOB, "--anyway", "--yes", "--watch", "--requeue", "1"]
         assert "ogpu-wallet send" in refusal(ogpu(tmp_path, url, *job))
         assert len(bought(url)) == 1
 

@@ -73,7 +73,7 @@ def test_a_post_is_refused_with_what_to_set_right(ogpu: Ogpu, prompts: str) -> N
         (["--racers", "1", "--set", "temperature=warm"], "line 1: a temperature is 0 to 10"),
         (["--racers", "1", "--key", "//Nobody"], "the account can spend 0 oGPU, and posting 2 units takes 0."),
     ):
-        answer = ogpu("post", prompts, "--key", "//Bob", *options)
+        answer = ogpu("unit", "post", prompts, "--key", "//Bob", *options)
         assert answer.exit_code == 2, answer.output
         assert why in answer.output
 
@@ -81,7 +81,7 @@ def test_a_post_is_refused_with_what_to_set_right(ogpu: Ogpu, prompts: str) -> N
 def test_what_nobody_means_as_prompts_is_not_bought(ogpu: Ogpu, tmp_path: Path) -> None:
     """Both ways of posting refuse other encodings and other forms."""
     file = tmp_path / "file"
-    post = ["--json", "post", str(file), "--key", "//Bob", "--racers", "1", "--dry-run"]
+    post = ["--json", "unit", "post", str(file), "--key", "//Bob", "--racers", "1", "--dry-run"]
     followed = [*post, "--out", str(tmp_path / "answers"), "--postings", str(tmp_path / "records")]
     for data in ("one\r\ntwo\r\n".encode("utf-16"), "one\n".encode("utf-16-be"), b'[\n{"prompt": "x"}\n]\n',
                  b'one\n{"custom_id": "a"}\n'):  # fmt: skip
@@ -96,24 +96,36 @@ def test_what_nobody_means_as_prompts_is_not_bought(ogpu: Ogpu, tmp_path: Path) 
 
 
 def test_a_dry_run_shows_need_and_balance_and_sends_nothing(ogpu: Ogpu, prompts: str) -> None:
-    cost = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "8", "--anyway", "--dry-run"))
+    cost = as_json(ogpu("--json", "unit", "post", prompts, "--key", "//Bob", "--racers", "8", "--anyway", "--dry-run"))
     assert (cost["units"], cost["sent"]) == (2, False)
     assert float(cost["spendable"]["ogpu"]) > float(cost["locked"]["ogpu"]) > 0
     assert (cost["requests"], cost["tokens_in"], cost["tokens_out_at_most"]) == (2, 17, 128)
     assert (cost["price_at_draw"], cost["expected"], cost["devices"]) == (None, None, 0), "no 8 owners offer it"
-    one = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run"))
+    one = as_json(ogpu("--json", "unit", "post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run"))
     assert (one["price_at_draw"]["ogpu"], one["drawn_after_blocks"]) == ("0.022", 3)
     assert (one["price_at_last"]["ogpu"], one["price_at_last_after_blocks"]) == ("0.05", 10)
     gone = int(one["prepaid"]["grains"]) + int(one["fees"]["grains"])
     assert gone < int(one["expected"]["grains"]) < int(one["most"]["grains"])
     assert one["ends_after_blocks"] == one["ends_after_seconds"] == 3 + 3 + 4, "132 tokens, 64 to a block"
-    shown = ogpu("post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run").output
+    shown = ogpu("unit", "post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run").output
     assert "you pay 0.022 oGPU per thousand tokens; that rises to 0.05 after 10 blocks without a draw" in shown
 
 
 def test_without_a_terminal_nothing_is_posted_unless_it_was_agreed_to(ogpu: Ogpu, prompts: str, tmp_path: Path) -> None:
     postings = tmp_path / "postings"
-    post = ["--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(postings)]
+    post = [
+        "--json",
+        "unit",
+        "post",
+        prompts,
+        "--key",
+        "//Bob",
+        "--racers",
+        "3",
+        "--anyway",
+        "--postings",
+        str(postings),
+    ]
     for more in ([], ["--out", str(tmp_path / "results")]):
         refused = ogpu(*post, *more)
         assert (refused.exit_code, refused.stdout) == (2, "")
@@ -131,7 +143,19 @@ def test_a_command_that_posts_once_more_names_the_earlier_units_first(
         return [replace(each, sealed_at=0) for each in await honest(*given)]  # all that this chain's beacon calls final
 
     monkeypatch.setattr(Sealer, "terms", sealed_at_genesis)
-    post = ("--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--postings", str(tmp_path / "p"))
+    post = (
+        "--json",
+        "unit",
+        "post",
+        prompts,
+        "--key",
+        "//Bob",
+        "--racers",
+        "3",
+        "--anyway",
+        "--postings",
+        str(tmp_path / "p"),
+    )
     first = ogpu(*post, "--yes")
     units = [row["unit"] for row in as_json(first)]
     for more in (["--dry-run"], []):
@@ -147,41 +171,43 @@ def test_a_command_that_posts_once_more_names_the_earlier_units_first(
 
 
 def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) -> None:
-    first, second = as_json(ogpu("--json", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--yes"))
+    first, second = as_json(
+        ogpu("--json", "unit", "post", prompts, "--key", "//Bob", "--racers", "3", "--anyway", "--yes")
+    )
     assert (first["prompt"], second["prompt"]) == ("def f():", "import os")
     unit = first["unit"]
-    row = as_json(ogpu("--json", "result", unit, "--key", "//Bob"))
+    row = as_json(ogpu("--json", "unit", "result", unit, "--key", "//Bob"))
     assert row["state"] == "queued"
     assert row["why"].startswith("needs 3 owners, 1 offers the service; refunded at block ")
 
-    refused = ogpu("cancel", unit, "--key", "//Charlie")
+    refused = ogpu("unit", "cancel", unit, "--key", "//Charlie")
     assert "only the key that posted it can cancel it" in refused.output
-    unknown = ogpu("cancel", "0x" + "00" * 32, "--key", "//Bob")
+    unknown = ogpu("unit", "cancel", "0x" + "00" * 32, "--key", "//Bob")
     assert "the chain knows no such unit" in unknown.output
     assert {refused.exit_code, unknown.exit_code} == {2}
 
-    said = ogpu("cancel", unit, "--key", "//Bob", typed="n\n")
+    said = ogpu("unit", "cancel", unit, "--key", "//Bob", typed="n\n")
     assert said.exit_code == 1
     assert "burned" in said.output
-    assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["state"] == "queued"
+    assert as_json(ogpu("--json", "unit", "result", unit, "--key", "//Bob"))["state"] == "queued"
 
-    dry = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--dry-run"))
+    dry = as_json(ogpu("--json", "unit", "cancel", unit, "--key", "//Bob", "--dry-run"))
     # a tenth of the bond, which is 5 % of the price; price, the same for two judges, premium, rest of the bond
     assert (dry["burned"]["ogpu"], dry["comes_back"]["ogpu"], dry["sent"]) == ("0.0000165", "0.0069135", False)
     assert dry["comes_back_later"]["ogpu"] == "0.1"
-    done = as_json(ogpu("--json", "cancel", unit, "--key", "//Bob", "--yes"))
+    done = as_json(ogpu("--json", "unit", "cancel", unit, "--key", "//Bob", "--yes"))
     assert (done["unit"], done["burned"], done["sent"]) == (unit, dry["burned"], True)
 
-    again = ogpu("cancel", unit, "--key", "//Bob", "--yes")
+    again = ogpu("unit", "cancel", unit, "--key", "//Bob", "--yes")
     assert again.exit_code == 2
     assert "the unit was refunded in block" in again.output
-    watched = ogpu("watch", unit, "--key", "//Bob")
+    watched = ogpu("unit", "watch", unit, "--key", "//Bob")
     assert watched.exit_code == 1
     assert "\nerror: 1 of 1 unit ended without a result" in watched.output
-    assert f"for `ogpu result` and `ogpu show`:\n{unit}\n" in watched.output
+    assert f"for `ogpu unit result` and `ogpu unit show`:\n{unit}\n" in watched.output
     ended = f"refunded in block {done['block']}: cancelled by the key that posted it"
-    assert as_json(ogpu("--json", "result", unit, "--key", "//Bob"))["why"] == ended
-    assert f"the unit has no result: {ended}" in ogpu("result", unit, "--key", "//Bob").output
+    assert as_json(ogpu("--json", "unit", "result", unit, "--key", "//Bob"))["why"] == ended
+    assert f"the unit has no result: {ended}" in ogpu("unit", "result", unit, "--key", "//Bob").output
 
 
 def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, tmp_path: Path) -> None:
@@ -201,7 +227,7 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, 
     ]
     seeds = tmp_path / "seeds"
     seeds.write_text("17\n")
-    dry = as_json(ogpu("--json", "create-service", *options, "--dry-run"))
+    dry = as_json(ogpu("--json", "offer", "create-service", *options, "--dry-run"))
     assert (dry["deposit"]["ogpu"], dry["unit_of_cost"], dry["sent"]) == ("10", form.cost_unit, False)
     assert [dry[name] for name in ("commit_window_blocks", "pace", "consumer_pace", "datacenter_pace")] == [
         20,
@@ -209,34 +235,34 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, 
         None,
         90,
     ]
-    assert ogpu("create-service", *options, typed="n\n").exit_code == 1
-    assert [row["service"] for row in as_json(ogpu("--json", "services"))] == [0]
+    assert ogpu("offer", "create-service", *options, typed="n\n").exit_code == 1
+    assert [row["service"] for row in as_json(ogpu("--json", "offer", "services"))] == [0]
 
-    asked = ogpu("create-service", *options, typed="y\n")
+    asked = ogpu("offer", "create-service", *options, typed="y\n")
     assert asked.exit_code == 0, asked.output
     assert "deposit" in asked.output
-    row = as_json(ogpu("--json", "services"))[1]
+    row = as_json(ogpu("--json", "offer", "services"))[1]
     assert (row["service"], row["name"], row["workload"], row["open"]) == (1, "second", form.name, True)
     assert (row["unit_of_cost"], row["options"]) == (form.cost_unit, "size=64")
     assert (row["ramp_blocks"], row["commit_window_blocks"], row["pace"]) == (10, 20, 5)
     assert (row["consumer_pace"], row["datacenter_pace"]) == (None, 90)
-    assert "datacenter" in ogpu("services").output
+    assert "datacenter" in ogpu("offer", "services").output
 
-    post = ["post", str(seeds), "--service", "1", "--racers", "1", "--key", "//Bob"]
+    post = ["unit", "post", str(seeds), "--service", "1", "--racers", "1", "--key", "//Bob"]
     assert "service 1 is offered by 0" in ogpu(*post).output
     assert as_json(ogpu("--json", *post, "--anyway", "--set", "size=8", "--dry-run"))["units"] == 1
     assert "line 1: a matrix has 1 to 128 rows, not 999" in ogpu(*post, "--set", "size=999").output
     assert "--max-tokens is 1 to 100 for service 1, in products, not 101" in ogpu(*post, "--max-tokens", "101").output
 
-    assert "only its owner can close it" in ogpu("close-service", "1", "--key", "//Charlie").output
-    dry = as_json(ogpu("--json", "close-service", "1", "--key", "//Bob", "--dry-run"))
+    assert "only its owner can close it" in ogpu("offer", "close-service", "1", "--key", "//Charlie").output
+    dry = as_json(ogpu("--json", "offer", "close-service", "1", "--key", "//Bob", "--dry-run"))
     assert (dry["comes_back"]["ogpu"], dry["sent"]) == ("10", False)
-    assert as_json(ogpu("--json", "close-service", "1", "--key", "//Bob", "--yes"))["sent"] is True
-    assert "there is no open service 1" in ogpu("close-service", "1", "--key", "//Bob").output
+    assert as_json(ogpu("--json", "offer", "close-service", "1", "--key", "//Bob", "--yes"))["sent"] is True
+    assert "there is no open service 1" in ogpu("offer", "close-service", "1", "--key", "//Bob").output
 
 
 def test_a_unit_names_the_class_that_its_racers_are_of(ogpu: Ogpu, prompts: str, tmp_path: Path) -> None:
-    post = ("post", prompts, "--racers", "1", "--key", "//Bob", "--yes")
+    post = ("unit", "post", prompts, "--racers", "1", "--key", "//Bob", "--yes")
     for results in ((), ("--out", str(tmp_path / "results"))):
         refused = ogpu(*post, *results, "--class", "datacenter").output
         assert "owners with a device of class datacenter; service 0 is offered by 0" in refused
@@ -244,7 +270,7 @@ def test_a_unit_names_the_class_that_its_racers_are_of(ogpu: Ogpu, prompts: str,
         told = as_json(ogpu("--json", *post, "--class", named, "--anyway", "--dry-run"))
         assert (told["devices"], told["ends_after_blocks"] is None) == (devices, not devices)
     units = as_json(ogpu("--json", *post, "--class", "datacenter", "--anyway"))
-    shown = as_json(ogpu("--json", "show", units[0]["unit"]))
+    shown = as_json(ogpu("--json", "unit", "show", units[0]["unit"]))
     assert shown["class"] == "datacenter"
     assert "needs 1 owner with a datacenter device, 0 offer the service; from block" in shown["why"]
     assert "'laptop' is not one of 'usual', 'any', 'cpu'" in ogpu(*post, "--class", "laptop").output
@@ -253,11 +279,11 @@ def test_a_unit_names_the_class_that_its_racers_are_of(ogpu: Ogpu, prompts: str,
 def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = registry.FORMS[0]
     monkeypatch.setattr(registry, "FORMS", registry.FORMS[1:])
-    answer = ogpu("post", prompts, "--key", "//Bob")
+    answer = ogpu("unit", "post", prompts, "--key", "//Bob")
     assert answer.exit_code == 2
     assert f"service 0 is of the workload 0x{unknown.workload_id.hex()}, which this program does not" in answer.output
     assert f"it knows {', '.join(form.name for form in registry.FORMS)}: use a release" in answer.output
-    assert as_json(ogpu("--json", "services"))[0]["workload"] == "0x" + unknown.workload_id.hex()
+    assert as_json(ogpu("--json", "offer", "services"))[0]["workload"] == "0x" + unknown.workload_id.hex()
 
 
 @pytest.mark.parametrize(
@@ -279,7 +305,7 @@ def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], why: str) -> No
         "--commit-window": "20", "--max-tokens": "100", "--key": "//Bob",
         **dict(zip(changed[::2], changed[1::2], strict=True)),
     }  # fmt: skip
-    answer = ogpu("create-service", *(word for pair in options.items() for word in pair), "--yes")
+    answer = ogpu("offer", "create-service", *(word for pair in options.items() for word in pair), "--yes")
     assert answer.exit_code == 2
     assert why in answer.output
 
@@ -287,31 +313,31 @@ def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], why: str) -> No
 def test_who_cannot_pay_is_told_how_much_there_is(ogpu: Ogpu) -> None:
     words = ["--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "1", "--price-max", "1", "--ramp", "0"]
     words += ["--commit-window", "20", "--max-tokens", "100", "--key", "//Nobody", "--yes"]
-    answer = ogpu("create-service", *words)
+    answer = ogpu("offer", "create-service", *words)
     assert answer.exit_code == 1
     assert "and the account can spend 0 oGPU. Nothing was sent" in answer.output
 
 
 def test_offers_are_searched_and_priced(ogpu: Ogpu) -> None:
-    (offer,) = as_json(ogpu("--json", "search", "offers"))
+    (offer,) = as_json(ogpu("--json", "offer", "search"))
     assert (offer["service"], offer["workload"]) == (0, "textgen-int8")
     assert (offer["class"], offer["state"]) == ("cpu", "free")
     ask = offer["price"]["ogpu"]
-    assert as_json(ogpu("--json", "search", "offers", f"price={ask}", "state=free")) == [offer]
-    nothing = ogpu("--json", "search", "offers", f"price<{ask}")
+    assert as_json(ogpu("--json", "offer", "search", f"price={ask}", "state=free")) == [offer]
+    nothing = ogpu("--json", "offer", "search", f"price<{ask}")
     assert as_json(nothing) == []
     assert "none of the 1 offers of now suits" in nothing.stderr
     shown = offer["device"][:10]
-    assert f" {shown} " in ogpu("search", "offers", f"device={shown}").output
-    refused = ogpu("search", "offers", "clas=cpu")
+    assert f" {shown} " in ogpu("offer", "search", f"device={shown}").output
+    refused = ogpu("offer", "search", "clas=cpu")
     assert refused.exit_code == 2
     assert "error: there is no field 'clas'; did you mean class?" in refused.stderr
-    (row,) = as_json(ogpu("--json", "price"))
+    (row,) = as_json(ogpu("--json", "offer", "price"))
     assert (row["service"], row["class"], row["offers"], row["free"]) == (0, "cpu", 1, 1)
     assert row["lowest"] == row["median"] == offer["price"]
     assert row["last_paid"] is row["last_paid_in_block"] is None
-    assert as_json(ogpu("--json", "price", "--service", "1")) == []
-    assert ask in ogpu("price").output
+    assert as_json(ogpu("--json", "offer", "price", "--service", "1")) == []
+    assert ask in ogpu("offer", "price").output
 
 
 def test_what_providers_claim_stands_apart_from_the_chain_s_facts(ogpu: Ogpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,9 +351,9 @@ def test_what_providers_claim_stands_apart_from_the_chain_s_facts(ogpu: Ogpu, mo
 
     monkeypatch.setattr(BlobClient, "inventory_of", inventory_of)
     key = keypair_from_suri("//Alice//provider", Scheme.ED25519)
-    (plain,) = as_json(ogpu("--json", "search", "offers"))
+    (plain,) = as_json(ogpu("--json", "offer", "search"))
     assert (plain["reliability"], plain["proven"], "claimed" in plain) == ("0.800", None, False)
-    assert as_json(ogpu("--json", "search", "offers", "reliability>0.8")) == []
+    assert as_json(ogpu("--json", "offer", "search", "reliability>0.8")) == []
 
     chain = DevChain()
     (uuid_hash,) = [each.uuid_hash for _, each in chain.runtime.at(chain.state)[Devices].devices.items() if each]
@@ -336,20 +362,20 @@ def test_what_providers_claim_stands_apart_from_the_chain_s_facts(ogpu: Ogpu, mo
     made_at = time.time_ns() // 1_000_000
     inventory = MachineInventory(2, key.public_key, made_at, machine, (claimed,))
     answers[:] = [sign_inventory(inventory, chain.genesis_hash, key.sign)]
-    (offer,) = as_json(ogpu("--json", "search", "offers", "vram>=23Gi model=4090 driver>=535 price<0.5"))
+    (offer,) = as_json(ogpu("--json", "offer", "search", "vram>=23Gi model=4090 driver>=535 price<0.5"))
     assert offer["claimed"]["model"] == "RTX 4090"
     assert (offer["claimed"]["platform"], offer["claimed"]["up_kbit"]) == ("cuda 12.4", None)
     assert {name: value for name, value in offer.items() if name != "claimed"} == plain
-    assert as_json(ogpu("--json", "search", "offers", "vram>=24Gi")) == []
-    text = ogpu("search", "offers", "vram>=23Gi").output
+    assert as_json(ogpu("--json", "offer", "search", "vram>=24Gi")) == []
+    text = ogpu("offer", "search", "vram>=23Gi").output
     assert "Offers, by the chain" in text
     assert "Claimed by their providers: their word, which nothing proves" in text
 
     answers[:] = [BlobError("was too slow")]
-    slow = ogpu("--json", "search", "offers", "vram>=1Gi")
+    slow = ogpu("--json", "offer", "search", "vram>=1Gi")
     assert as_json(slow) == []
     assert f"{plain['provider']} is left out of what is claimed: it was too slow" in slow.stderr
-    (offer,) = as_json(ogpu("--json", "search", "offers", "--inventory"))
+    (offer,) = as_json(ogpu("--json", "offer", "search", "--inventory"))
     assert offer["claimed"] is None
 
 
@@ -360,7 +386,7 @@ def test_what_is_not_shown_is_said(ogpu: Ogpu, monkeypatch: pytest.MonkeyPatch) 
         return rows
 
     monkeypatch.setattr(services, "current_offers", offers)
-    answer = ogpu("--json", "search", "offers", "--limit", "2")
+    answer = ogpu("--json", "offer", "search", "--limit", "2")
     assert [row["price"]["grains"] for row in as_json(answer)] == ["1", "2"]
     assert "1 more, dearer ones are not shown" in answer.stderr
 
@@ -369,7 +395,7 @@ def test_a_plan_says_who_could_serve_a_task_and_what_it_costs(ogpu: Ogpu, tmp_pa
     (tmp_path / "verses.txt").write_text((EXAMPLES / "verses.txt").read_text())
     task = tmp_path / "task.yaml"
     task.write_text((EXAMPLES / "minimal.yaml").read_text())
-    answer = as_json(ogpu("--json", "plan", str(task), "--key", "//Bob"))
+    answer = as_json(ogpu("--json", "task", "plan", str(task), "--key", "//Bob"))
     (device,) = answer["devices_known"]
     assert (device["could_bid"], device["why_not"], device["class"]) == (True, None, "cpu")
     assert (answer["served"], answer["could_bid"], answer["devices"]) == (True, 1, 1)
@@ -380,10 +406,10 @@ def test_a_plan_says_who_could_serve_a_task_and_what_it_costs(ogpu: Ogpu, tmp_pa
     most, prepaid = int(answer["most"]["grains"]), int(answer["prepaid"]["grains"])
     assert 250_000_000 + prepaid < most < locked < 400_000_000  # a deposit of an oGPU among it
     assert int(answer["spendable"]["grains"]) > locked
-    plain = ogpu("plan", str(task)).stderr
+    plain = ogpu("task", "plan", str(task)).stderr
     assert "sells no tasks" not in plain
     assert "these devices could bid. Their owners decide" in plain
-    assert as_json(ogpu("--json", "plan", str(task)))["spendable"] is None
+    assert as_json(ogpu("--json", "task", "plan", str(task)))["spendable"] is None
 
 
 def test_a_task_that_nobody_could_serve_is_refused_with_the_reasons(ogpu: Ogpu, tmp_path: Path) -> None:
@@ -393,7 +419,7 @@ def test_a_task_that_nobody_could_serve_is_refused_with_the_reasons(ogpu: Ogpu, 
 
     def refused(text: str, key: str = "//Bob") -> tuple[Any, str]:
         task.write_text(text)
-        answer = ogpu("--json", "plan", str(task), "--key", key)
+        answer = ogpu("--json", "task", "plan", str(task), "--key", key)
         assert answer.exit_code == 1, answer.output
         return json.loads(answer.stdout), answer.stderr
 
@@ -409,4 +435,4 @@ def test_a_task_that_nobody_could_serve_is_refused_with_the_reasons(ogpu: Ogpu, 
     assert answer["served"] is True
     assert "can spend 0 oGPU of 3." in why
     task.write_text(plain.replace("maxPrice", "maxprice"))
-    assert "did you mean maxPrice?" in ogpu("plan", str(task)).stderr
+    assert "did you mean maxPrice?" in ogpu("task", "plan", str(task)).stderr

@@ -42,35 +42,36 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
     try:
         node.start()
         wait_for(lambda: node.final_height() >= 2 and is_open(port), 60)
-        for listing in (["services"], ["providers"], ["search", "offers", "class=cpu", "price<1"], ["price"]):
-            assert ogpu(*listing) == ogpu("--trust-node", *listing) != []
-        assert ogpu("search", "offers", "price > 1000") == []
-        planned = ["plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"]
+        for listing in ("services", "providers", "search class=cpu price<1", "price"):
+            assert ogpu("offer", *listing.split()) == ogpu("--trust-node", "offer", *listing.split()) != []
+        assert ogpu("offer", "search", "price > 1000") == []
+        planned = ["task", "plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"]
         assert ogpu(*planned)["served"] is True
         assert ogpu(*planned)["devices_known"] == ogpu("--trust-node", *planned)["devices_known"]
-        gang = ogpu("plan", str(EXAMPLES / "gang.yaml"), code=1)
+        gang = ogpu("task", "plan", str(EXAMPLES / "gang.yaml"), code=1)
         assert "it takes 2 devices of one class, and 0 could bid; the chain has 1: 1 of another class" in gang
-        (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--tip", "0.001")
+        (row,) = ogpu(
+            "unit", "post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--tip", "0.001"
+        )
         unit = row["unit"]
-        assert ogpu("result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")
-        taken_back = ogpu("cancel", unit, "--key", "//Bob", "--yes")
+        assert ogpu("unit", "result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")
+        taken_back = ogpu("unit", "cancel", unit, "--key", "//Bob", "--yes")
         ended = f"refunded in block {taken_back['block']}: cancelled by the key that posted it"
-        assert ogpu("result", unit, "--key", "//Bob")["why"] == ended
-        shown = ogpu("show", unit)
+        assert ogpu("unit", "result", unit, "--key", "//Bob")["why"] == ended
+        shown = ogpu("unit", "show", unit)
         assert (shown["state"], shown["refund"], shown["why"]) == ("refunded", "cancelled", ended)
         (burned,) = shown["payments"]
         assert (burned["to"], burned["amount"]["grains"], burned["out_of"]) == ("burned", "1650", "the customer")
-        assert "there is nothing to cancel" in ogpu("cancel", unit, "--key", "//Bob", "--yes", code=2)
-        made = ogpu(
-            "create-service", "--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"
-        )
-        assert ogpu("close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True
-        assert "ended without a result" in ogpu("watch", unit, "--key", "//Bob", code=1)
-        task = ogpu("submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes")["task"]
-        for looking in (["ps", "--key", "//Bob"], ["describe", task], ["bids", task], ["verify", task]):
-            ogpu(*looking)
-        assert [check["is_right"] for check in ogpu("verify", task)] == [True, None, None, None, None]
-        assert ogpu("cancel", task, "--key", "//Bob", "--yes")["gone"]["ogpu"] == "0.0125"
-        assert ogpu("describe", task)["outcome"] == "cancelled_before_award"
+        assert "there is nothing to cancel" in ogpu("unit", "cancel", unit, "--key", "//Bob", "--yes", code=2)
+        words = ["--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"]
+        made = ogpu("offer", "create-service", *words)
+        assert ogpu("offer", "close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True
+        assert "ended without a result" in ogpu("unit", "watch", unit, "--key", "//Bob", code=1)
+        task = ogpu("task", "submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes")["task"]
+        for looking in (["list", "--key", "//Bob"], ["show", task], ["bids", task], ["verify", task]):
+            ogpu("task", *looking)
+        assert [check["is_right"] for check in ogpu("task", "verify", task)] == [True, None, None, None, None]
+        assert ogpu("task", "cancel", task, "--key", "//Bob", "--yes")["gone"]["ogpu"] == "0.0125"
+        assert ogpu("task", "show", task)["outcome"] == "cancelled_before_award"
     finally:
         node.close()

@@ -58,15 +58,15 @@ def finished(tmp_path: Path, blobs: dict[bytes, bytes]) -> Iterator[tuple[Plante
 
 def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
     planted, url = finished
-    dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
+    dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run"))
     assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 3 * 0.1)
     assert dry["brings_if_won"]["ogpu"] == "1"
-    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
+    done = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--yes"))
     assert done["success"] is True
-    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+    shown = answer(ogpu(tmp_path, url, "task", "show", planted.name))
     assert (shown["state"], shown["judged_for"]) == ("showing", "dispute")
     assert shown["why"].startswith("its customer disputes the result; the beacon of block ")
-    again = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--yes"))
+    again = refusal(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--yes"))
     assert "the task is showing: its customer disputes the result" in again
 
 
@@ -87,9 +87,9 @@ def test_a_dispute_names_the_segment_that_is_wrong(
 ) -> None:
     computes(monkeypatch, 5)
     planted, url = finished
-    done = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, *words, "--yes"))
+    done = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, *words, "--yes"))
     assert done["segment"] == 5
-    assert answer(ogpu(tmp_path, url, "describe", planted.name))["disputed_segment"] == 5
+    assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["disputed_segment"] == 5
 
 
 def test_no_dispute_names_what_is_not_there_or_is_right(
@@ -97,7 +97,7 @@ def test_no_dispute_names_what_is_not_there_or_is_right(
 ) -> None:
     computes(monkeypatch, None)
     planted, url = finished
-    dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
+    dispute = ("task", "dispute", planted.name, *OF_BOB, "--dry-run")
     beyond = refusal(ogpu(tmp_path, url, *dispute, "--segment", str(len(STATES) - 1)))
     assert f"computed segments 0 to {len(STATES) - 2}: name one of these" in beyond
     right = answer(ogpu(tmp_path, url, *dispute, "--compute"))
@@ -114,7 +114,7 @@ def test_of_a_run_without_a_trace_no_segment_is_named(tmp_path: Path) -> None:
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=untraced)
     with chain_with(tmp_path, planted) as url:
-        dispute = ("dispute", planted.name, *OF_BOB, "--dry-run")
+        dispute = ("task", "dispute", planted.name, *OF_BOB, "--dry-run")
         for words in (("--segment", "0"), ("--compute",)):
             assert "the run has no trace: judges compute all of it" in refusal(ogpu(tmp_path, url, *dispute, *words))
         assert answer(ogpu(tmp_path, url, *dispute))["segment"] is None
@@ -131,7 +131,7 @@ def test_nothing_is_computed_that_cannot_be_disputed(tmp_path: Path, monkeypatch
         change=lambda task: replace(task, accepted=Acceptance.ACCEPTED),
     )
     with chain_with(tmp_path, accepted) as url:
-        said = refusal(ogpu(tmp_path, url, "dispute", accepted.name, *OF_BOB, "--dry-run", "--compute"))
+        said = refusal(ogpu(tmp_path, url, "task", "dispute", accepted.name, *OF_BOB, "--dry-run", "--compute"))
     assert "the result is accepted already" in said
 
 
@@ -160,7 +160,7 @@ def test_a_run_that_is_computed_first_waits_for_its_result(tmp_path: Path, monke
     computes(monkeypatch, 5)
     planted = PlantedTask(milestone=1, checkpoint=run_blob(1))
     with chain_with(tmp_path, planted) as url:
-        dispute = ("dispute", planted.name, *OF_BOB, "--dry-run", "--compute")
+        dispute = ("task", "dispute", planted.name, *OF_BOB, "--dry-run", "--compute")
         awaits(monkeypatch, TaskState.ASKING, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
         said = ogpu(tmp_path, url, *dispute)
         assert "all is computed; its result is awaited" in said.stderr
@@ -186,7 +186,7 @@ def test_what_a_dispute_costs_and_brings_goes_by_the_price_and_the_collateral(tm
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=cheap)
     with chain_with(tmp_path, planted) as url:
-        dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
+        dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run"))
     # a tenth of what is paid, and three judges at a tenth of the greatest price
     assert float(dry["bond"]["ogpu"]) == pytest.approx(0.05 + 3 * 0.2)
     assert dry["brings_if_won"]["ogpu"] == "0.5"
@@ -209,7 +209,7 @@ def test_a_dispute_of_many_slots_has_a_bond_for_each(
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=gang)
     with chain_with(tmp_path, planted) as url:
-        dry = answer(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run"))
+        dry = answer(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run"))
     assert float(dry["bond"]["ogpu"]) == pytest.approx(0.1 + 0.05 + 2 * 3 * 0.1)
     assert int(dry["total"]["grains"]) == int(dry["bond"]["grains"]) + int(dry["fee"]["grains"])
     assert dry["gone_if_lost"] == dry["bond"]
@@ -232,7 +232,7 @@ def test_a_dispute_is_sent_while_the_next_block_may_take_it(tmp_path: Path, last
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=until)
     with chain_with(tmp_path, planted) as url:  # whose first block is final
-        said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
+        said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
     if last:
         assert answer(said)["disputable_up_to_block"] == last
     else:
@@ -245,9 +245,9 @@ def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes
 
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=hurry)
     with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
-        said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
+        said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
         while not said.exit_code:
-            said = ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--dry-run")
+            said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
         assert "the time to dispute it was over after block 1:" in refusal(said)
 
 
@@ -264,7 +264,7 @@ def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_comput
     planted = PlantedTask(TaskState.SUBMITTED, result=run_blob(MILESTONES), change=late)
     with chain_with(tmp_path, planted) as url:
         for words in ([], ["--yes"], ["--dry-run"]):
-            said = refusal(ogpu(tmp_path, url, "dispute", planted.name, *OF_BOB, "--compute", *words))
+            said = refusal(ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--compute", *words))
             assert ("over after block 0" in said, "--yes" in said) == (True, False)
 
 
@@ -399,13 +399,13 @@ def url(tmp_path: Path, computer: Computer, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path: Path, url: str) -> None:
     unit = "0x" + UNIT_ID.hex()
-    dry = answer(ogpu(tmp_path, url, "dispute", unit, *OF_BOB, "--compute", "--dry-run"))
+    dry = answer(ogpu(tmp_path, url, "unit", "dispute", unit, *OF_BOB, "--compute", "--dry-run"))
     assert (dry["leaf"], dry["bond"]["ogpu"], dry["brings_if_won"]["ogpu"]) == (WRONG_LEAF, "2.5", "1")
     assert dry["disputable_up_to_block"] == 50
-    right = refusal(ogpu(tmp_path, url, "dispute", unit, *OF_BOB, "--leaf", "3", "--yes"))
+    right = refusal(ogpu(tmp_path, url, "unit", "dispute", unit, *OF_BOB, "--leaf", "3", "--yes"))
     assert "leaf 3 is right, as this machine computes it: a dispute would be lost" in right
     for words in ([], ["--segment", "3"], ["--leaf", "3", "--compute"]):
-        assert ogpu(tmp_path, url, "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
+        assert ogpu(tmp_path, url, "unit", "dispute", unit, *OF_BOB, *words, "--yes").exit_code == 2
 
 
 def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
@@ -418,7 +418,7 @@ def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
 
     monkeypatch.setattr(dispute, "paid_output", right)
     for words in (["--yes"], ["--dry-run"]):
-        found = answer(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", *words))
+        found = answer(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", *words))
         assert (found["computed"], found["agree"], found["sent"]) == (20, 20, False)
         assert "there is nothing to dispute" in found["result"]
         assert "call" not in found
@@ -429,7 +429,7 @@ def test_while_it_computes_no_node_is_blamed(
 ) -> None:
     monkeypatch.setattr(of_commands, "WAIT_SECONDS", 0.1)
     monkeypatch.setattr(Computer, "run_many", slowly(Computer.run_many))
-    found = ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
+    found = ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
     assert answer(found)["leaf"] == WRONG_LEAF
     assert "this machine computes 20 requests again, on numpy" in found.stderr
     assert computer.asked
@@ -462,7 +462,7 @@ def test_who_computes_while_a_check_goes_on_waits_until_leaves_can_be_disputed(
 
     monkeypatch.setattr(market_reads, "check", looked_at)
     monkeypatch.setattr(dispute, "moments", at_once)
-    found = ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
+    found = ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
     assert answer(found)["leaf"] == WRONG_LEAF
     assert looks == stages
     assert found.stderr.count("can be disputed once its check is through") == 2
@@ -475,7 +475,7 @@ def test_a_check_that_ends_meanwhile_is_told(tmp_path: Path, url: str, monkeypat
         return next(checks)
 
     monkeypatch.setattr(market_reads, "check", looked_at)
-    said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--yes"))
+    said = refusal(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--yes"))
     assert "the time to dispute a leaf of it is over: its check has ended" in said
 
 
@@ -495,7 +495,7 @@ def test_a_dispute_whose_time_ends_while_this_machine_computes_is_not_sent(
 
     monkeypatch.setattr(dispute, "paid_output", slowly)
     monkeypatch.setattr(market_reads, "check", ended_since)
-    said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run"))
+    said = refusal(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run"))
     assert "the time to dispute a leaf of it is over: its check has ended" in said
     assert fetched
 
@@ -512,5 +512,5 @@ def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_fetche
     monkeypatch.setattr(dispute, "paid_output", fetched)
     monkeypatch.setattr(market_reads, "check", ended)
     for words in (["--compute"], ["--leaf", "3"]):
-        said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, *words))
+        said = refusal(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, *words))
         assert ("its check has ended" in said, "--yes" in said) == (True, False)

@@ -126,13 +126,13 @@ def on_chain(folder: Path, task: Task) -> Iterator[str]:
 
 def described(folder: Path, url: str, said: Round, *more: str) -> tuple[dict[str, Any], Result]:
     with mosquitto(folder) as broker, telling(url, broker, said):
-        words = ["describe", NAME, "--key", "//Ferdie", "--mqtt", broker.url, *more]
+        words = ["task", "show", NAME, "--key", "//Ferdie", "--mqtt", broker.url, *more]
         return answer(ogpu(folder, url, *words)), ogpu(folder, url, *words, as_json=False)
 
 
 def test_what_a_provider_tells_stands_beside_the_chain_s_facts(tmp_path: Path, url: str) -> None:
     shown, text = described(tmp_path, url, honest)
-    chain_only = answer(ogpu(tmp_path, url, "describe", NAME))
+    chain_only = answer(ogpu(tmp_path, url, "task", "show", NAME))
     assert chain_only.pop("telemetry") is None
     live = shown.pop("telemetry")
     assert shown == chain_only, "nothing of it changes what the chain says"
@@ -165,14 +165,14 @@ def test_what_a_broker_does_is_said_in_words(
 
 
 def test_a_broker_that_is_gone_is_said(tmp_path: Path, url: str) -> None:
-    words = ["describe", NAME, "--key", "//Ferdie", "--mqtt", "mqtt://127.0.0.1:1", "--listen", "2"]
+    words = ["task", "show", NAME, "--key", "//Ferdie", "--mqtt", "mqtt://127.0.0.1:1", "--listen", "2"]
     shown = answer(ogpu(tmp_path, url, *words))
     assert shown["telemetry"]["troubles"] == {"gone": "the broker is gone"}
     assert "the broker mqtt://127.0.0.1:1 is gone" in shown["telemetry"]["slots"][0]["problem"]
 
 
 def test_a_stranger_hears_nothing_and_sees_the_chain(tmp_path: Path, url: str) -> None:
-    shown = ogpu(tmp_path, url, "describe", NAME, "--key", "//Bob")
+    shown = ogpu(tmp_path, url, "task", "show", NAME, "--key", "//Bob")
     assert answer(shown)["telemetry"] is None
     assert "only the key that submitted it hears what providers tell" in shown.stderr
 
@@ -180,13 +180,13 @@ def test_a_stranger_hears_nothing_and_sees_the_chain(tmp_path: Path, url: str) -
 def test_where_nobody_works_nothing_is_listened_to(tmp_path: Path) -> None:
     (tmp_path / "chain").mkdir()
     with on_chain(tmp_path / "chain", a_task(customer=FERDIE.account)) as url:
-        shown = ogpu(tmp_path, url, "describe", NAME, "--key", "//Ferdie")
+        shown = ogpu(tmp_path, url, "task", "show", NAME, "--key", "//Ferdie")
     assert answer(shown)["telemetry"] is None
     assert "nobody works on the task now" in shown.stderr
 
 
 def test_a_broker_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
-    refused = ogpu(tmp_path, url, "describe", NAME, "--key", "//Ferdie", "--mqtt", "http://127.0.0.1")
+    refused = ogpu(tmp_path, url, "task", "show", NAME, "--key", "//Ferdie", "--mqtt", "http://127.0.0.1")
     assert (refused.exit_code, "--mqtt:" in refused.stderr) == (2, True)
 
 

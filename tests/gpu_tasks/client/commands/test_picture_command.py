@@ -1,4 +1,4 @@
-"""`ogpu picture`: tiles are posted once, whatever breaks off, checked, and put together; what is wrong is named."""
+"""`ogpu unit picture`: tiles are posted once, whatever breaks off, checked and put together; mistakes are named."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def url(tmp_path: Path, reads: PaintedReads, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def picture(url: str, folder: Path, *words: str, scene: bool = True) -> Result:
-    options = ["--url", url, "--keyring", str(folder / "keys"), "--trust-node", "--json", "picture"]
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--trust-node", "--json", "unit", "picture"]
     asked = ["--scene", str(folder / "scene.txt")] if scene else [str(folder / "picture.yaml")]
     known = ["--key", "//Bob", "--postings", str(folder / "postings"), "--anyway", "--yes"]
     known += ["--out", str(folder / "out.png")]
@@ -357,5 +357,6 @@ def test_where_nobody_sells_tiles_it_says_how_that_is_begun(tmp_path: Path) -> N
         refused = picture(url, tmp_path)
     assert refused.exit_code == 2, refused.output
     assert (
-        "no service here sells render-tile; `ogpu create-service --workload render-tile` offers one" in refused.stderr
+        "no service here sells render-tile; `ogpu offer create-service --workload render-tile` offers one"
+        in refused.stderr
     )

@@ -38,7 +38,8 @@ GENESIS = "0x" + DevChain().genesis_hash.hex()
 BOB = keypair_from_suri("//Bob")
 NAMED = "do not believe the node at "
 SERVICE = [
-    "create-service", "--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "0.01", "--price-max", "1",
+    "offer", "create-service", "--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "0.01",
+    "--price-max", "1",
     "--ramp", "0", "--commit-window", "20", "--max-tokens", "100", "--key", "//Bob",
 ]  # fmt: skip
 
@@ -56,7 +57,7 @@ def ogpu(folder: Path, url: str, *words: str, typed: str | None = None) -> Resul
 def post_words(folder: Path, *more: str, is_agreed: bool = True) -> list[str]:
     more = (*more, "--yes") if is_agreed else more
     (folder / "prompts").write_text("def f():\n")
-    return ["post", str(folder / "prompts"), "--key", "//Bob", "--racers", "3", "--anyway", *more]
+    return ["unit", "post", str(folder / "prompts"), "--key", "//Bob", "--racers", "3", "--anyway", *more]
 
 
 @contextmanager
@@ -80,24 +81,24 @@ def test_a_node_that_lies_ends_every_command_with_a_sentence(tmp_path: Path) -> 
     with chain(tmp_path) as url:
         (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, url, *post_words(tmp_path)))]
         commands = (
-            ["services"],
-            ["providers"],
-            ["search", "offers", "price<1"],
-            ["price"],
-            ["plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"],
+            ["offer", "services"],
+            ["offer", "providers"],
+            ["offer", "search", "price<1"],
+            ["offer", "price"],
+            ["task", "plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"],
             post_words(tmp_path, "--again"),
-            ["watch", unit, "--key", "//Bob"],
-            ["watch", "--key", "//Bob"],
-            ["result", unit, "--key", "//Bob"],
-            ["show", unit],
-            ["cancel", unit, "--key", "//Bob", "--yes"],
-            ["close-service", "0", "--key", "//Alice", "--yes"],
+            ["unit", "watch", unit, "--key", "//Bob"],
+            ["unit", "watch", "--key", "//Bob"],
+            ["unit", "result", unit, "--key", "//Bob"],
+            ["unit", "show", unit],
+            ["unit", "cancel", unit, "--key", "//Bob", "--yes"],
+            ["offer", "close-service", "0", "--key", "//Alice", "--yes"],
             [*SERVICE, "--yes"],
-            ["submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
+            ["task", "submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
             ["ps", "--key", "//Bob"],
-            *([name, unit] for name in ("describe", "bids", "verify")),
-            *([name, unit, "--key", "//Bob", "--yes"] for name in ("accept", "dispute", "close", "hold")),
-            ["amend", unit, "--key", "//Bob", "--stop", "--yes"],
+            *(["task", name, unit] for name in ("show", "bids", "verify")),
+            *(["task", name, unit, "--key", "//Bob", "--yes"] for name in ("accept", "dispute", "close", "confirm")),
+            ["task", "amend", unit, "--key", "//Bob", "--stop", "--yes"],
         )
         with lied_to_by(without_a_node_of_the_proof):
             for words in commands:
@@ -119,11 +120,11 @@ async def posted(url: str) -> tuple[int, int]:
 
 def test_the_chain_is_pinned_and_the_options_are_the_wallet_s(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        first = ogpu(tmp_path, url, "services")
+        first = ogpu(tmp_path, url, "offer", "services")
         assert "from now on it keeps to the chain 'Development', genesis " + GENESIS in first.stderr
-        again = ogpu(tmp_path, url, "--genesis", GENESIS, "services")
+        again = ogpu(tmp_path, url, "--genesis", GENESIS, "offer", "services")
         assert "first use" not in again.stderr
-        believed = ogpu(tmp_path, url, "--trust-node", "services")
+        believed = ogpu(tmp_path, url, "--trust-node", "offer", "services")
         assert f"--trust-node: what {url} says is believed without proof" in believed.stderr
         assert answer(first) == answer(again) == answer(believed)
         pin = tmp_path / "keys" / PIN_FILE
@@ -131,19 +132,19 @@ def test_the_chain_is_pinned_and_the_options_are_the_wallet_s(tmp_path: Path) ->
         refused = ogpu(tmp_path, url, *post_words(tmp_path))
         assert refused.exit_code == 2
         assert "Nothing was signed" in refused.stderr
-        assert "not 0xcdcd" in ogpu(tmp_path, url, "--genesis", "0x" + "cd" * 32, "services").stderr
+        assert "not 0xcdcd" in ogpu(tmp_path, url, "--genesis", "0x" + "cd" * 32, "offer", "services").stderr
 
 
 def test_an_old_final_block_is_said_once(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *post_words(tmp_path)))  # the played chain's clock stands long ago
-        assert ogpu(tmp_path, url, "providers").stderr.count("old: what it shows may have changed since") == 1
+        assert ogpu(tmp_path, url, "offer", "providers").stderr.count("old: what it shows may have changed since") == 1
 
 
 def test_what_the_events_of_a_unit_s_end_say_of_payments_was_shown(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, url, *post_words(tmp_path)))]
-        answer(ogpu(tmp_path, url, "cancel", unit, "--key", "//Bob", "--yes"))
+        answer(ogpu(tmp_path, url, "unit", "cancel", unit, "--key", "//Bob", "--yes"))
         events = "0x" + RUNTIME.item(System.event_records).key().hex()
 
         def forge(method: str, parameters: tuple[Any, ...], said: RpcJson) -> RpcJson:
@@ -151,7 +152,7 @@ def test_what_the_events_of_a_unit_s_end_say_of_payments_was_shown(tmp_path: Pat
             return {**said, "proof": said["proof"][1:]} if is_of_events else said
 
         with lied_to_by(forge):
-            refused = ogpu(tmp_path, url, "show", unit)
+            refused = ogpu(tmp_path, url, "unit", "show", unit)
         assert refused.exit_code == 2
         assert NAMED + url in refused.stderr
 
@@ -166,9 +167,9 @@ def test_a_node_that_tells_of_no_final_block_is_looked_at_all_the_same(
 
     with chain(tmp_path) as node:
         (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, node, *post_words(tmp_path)))]
-        answer(ogpu(tmp_path, node, "cancel", unit, "--key", "//Bob", "--yes"))
+        answer(ogpu(tmp_path, node, "unit", "cancel", unit, "--key", "//Bob", "--yes"))
         with spoiled(node, mute) as (url, _):
-            watched = ogpu(tmp_path, url, "watch", unit, "--key", "//Bob")
+            watched = ogpu(tmp_path, url, "unit", "watch", unit, "--key", "//Bob")
         assert watched.exit_code == 1
         assert "1 of 1 unit ended without a result" in watched.stderr
         assert f"no block is final for 0 s: the chain stands still, or {url} does" in watched.stderr
@@ -178,8 +179,8 @@ def test_a_node_that_tells_of_no_final_block_is_looked_at_all_the_same(
 def test_b5_a_retry_after_a_lost_answer_cancels_creates_and_closes_once(tmp_path: Path, spoil: Spoil) -> None:
     with chain(tmp_path) as url:
         (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, url, *post_words(tmp_path)))]
-        commands = [*SERVICE, "--yes"], ["close-service", "1", "--key", "//Bob", "--yes"]
-        for used, words in enumerate((*commands, ["cancel", unit, "--key", "//Bob", "--yes"]), 1):
+        commands = [*SERVICE, "--yes"], ["offer", "close-service", "1", "--key", "//Bob", "--yes"]
+        for used, words in enumerate((*commands, ["unit", "cancel", unit, "--key", "//Bob", "--yes"]), 1):
             with spoiled(url, spoil) as (lossy, _):
                 lost = ogpu(tmp_path, lossy, *words)
             assert lost.exit_code == 2
@@ -189,7 +190,7 @@ def test_b5_a_retry_after_a_lost_answer_cancels_creates_and_closes_once(tmp_path
             assert (
                 retried.exit_code == 0 or "nothing to cancel" in retried.stderr or "no open service 1" in retried.stderr
             )
-        assert [row["service"] for row in answer(ogpu(tmp_path, url, "services"))] == [0]
+        assert [row["service"] for row in answer(ogpu(tmp_path, url, "offer", "services"))] == [0]
 
 
 def test_a_tip_goes_to_the_author_and_a_post_asks_at_a_terminal(tmp_path: Path) -> None:
@@ -213,9 +214,9 @@ def test_a_tip_goes_to_the_author_and_a_post_asks_at_a_terminal(tmp_path: Path) 
         assert "Post 1 unit for at most 0." in declined.stderr
         assert asyncio.run(posted(node)) == (0, 0)
         (unit,) = [row["unit"] for row in answer(ogpu(tmp_path, url, *words, typed="y\n"))]
-        dry = answer(ogpu(tmp_path, url, "cancel", unit, "--key", "//Bob", "--tip", "0.25", "--dry-run"))
+        dry = answer(ogpu(tmp_path, url, "unit", "cancel", unit, "--key", "//Bob", "--tip", "0.25", "--dry-run"))
         assert dry["tip"]["ogpu"] == "0.25"
-        done = answer(ogpu(tmp_path, url, "cancel", unit, "--key", "//Bob", "--tip", "0.25", "--yes"))
+        done = answer(ogpu(tmp_path, url, "unit", "cancel", unit, "--key", "//Bob", "--tip", "0.25", "--yes"))
         assert int(done["fee"]["grains"]) > 25 * 10**6
         assert tips == [5 * 10**7, 25 * 10**6]
 

@@ -1,4 +1,4 @@
-"""`ogpu run` and `ogpu submit --array`: what is submitted, once, and the exit code."""
+"""`ogpu run` and `ogpu task submit --array`: what is submitted, once, and the exit code."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_who_does_not_wait_is_told_that_the_program_waits_for_its_secrets(
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *JOB, "--yes", "--detach", "--secret", "TOKEN", "--", "true")
     task = answer(done)["task"]
-    assert f"`ogpu secrets {task} NAME...`" in done.stderr
+    assert f"`ogpu task secrets {task} NAME...`" in done.stderr
     assert "hunter2" not in done.output
 
 
@@ -174,7 +174,7 @@ def test_a_part_that_cannot_be_fetched_is_told(
     assert out.named.exists() is (lost != "fetch_outputs")
 
 
-# `ogpu submit --array`: what all members cost is asked once, none is submitted twice, nobody's bid is tried again.
+# `ogpu task submit --array`: what all members cost is asked once, none is submitted twice, nobody's bid is tried again.
 
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
@@ -183,7 +183,7 @@ pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
 def array(folder: Path, indices: str, *more: str, price: str = "2 oGPU", secrets: tuple[str, ...] = ()) -> list[str]:
     path = folder / "job.yaml"
     path.write_text(ProgramDraft("sweep", IMAGE, price, command=("run",), secrets=secrets).text())
-    return ["submit", str(path), *OF_BOB, "--anyway", "--array", indices, *more]
+    return ["task", "submit", str(path), *OF_BOB, "--anyway", "--array", indices, *more]
 
 
 async def count(url: str) -> int:
@@ -348,7 +348,7 @@ def test_what_goes_with_no_array_is_a_slip(tmp_path: Path) -> None:
     for more, named in (("0-1 --watch --accept", "--accept"), ("0-1%1", "%"), ("0-1 --requeue 1", "--requeue")):
         assert named in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", *array(tmp_path, *more.split(), "--yes")))
     training = str(Path(__file__).parents[4] / "examples" / "minimal.yaml")
-    requeued = ["submit", training, *OF_BOB, "--watch", "--requeue", "1"]
+    requeued = ["task", "submit", training, *OF_BOB, "--watch", "--requeue", "1"]
     assert "--requeue" in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", *requeued)), "it is no program"
     with chain(tmp_path) as url:
         assert answer(ogpu(tmp_path, url, *array(tmp_path, "0-1%1", "--dry-run")))["tasks"] == 2

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from between import lose_after_submit, lose_before_submit, spoiled
+from error_codes import ended_code
 from genesis import dev_accounts
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
@@ -40,7 +41,7 @@ MINIMAL = str(EXAMPLES / "minimal.yaml")
 
 
 def submitted(folder: Path, url: str, *more: str) -> str:
-    task: str = answer(ogpu(folder, url, "submit", MINIMAL, *OF_BOB, "--yes", *more))["task"]
+    task: str = answer(ogpu(folder, url, "task", "submit", MINIMAL, *OF_BOB, "--yes", *more))["task"]
     return task
 
 
@@ -57,7 +58,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
 ) -> None:
     with chain(tmp_path) as url:
         prepaid = prepaid_of(tmp_path, url)
-        done = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
+        done = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--yes"))
         task = done["task"]
         assert (done["name"], done["sent"]) == ("minimal", True)
         (row,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB))
@@ -68,48 +69,48 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
             "0/10",
         )
         assert row["why"].startswith("at auction: sealed bids are committed to up to block ")
-        shown = answer(ogpu(tmp_path, url, "describe", task))
+        shown = answer(ogpu(tmp_path, url, "task", "show", task))
         assert (shown["customer"], shown["workload"], shown["slots"]) == (ss58.encode(BOB), "train-int8", [])
         assert shown["price_max"]["ogpu"] == "2.5"
-        assert answer(ogpu(tmp_path, url, "bids", task)) == []
-        assert {len(row["device"]) for row in answer(ogpu(tmp_path, url, "providers"))} == {2 + 64}, (
+        assert answer(ogpu(tmp_path, url, "task", "bids", task)) == []
+        assert {len(row["device"]) for row in answer(ogpu(tmp_path, url, "offer", "providers"))} == {2 + 64}, (
             "whole for programs"
         )
-        assert "nobody has bid: at auction" in ogpu(tmp_path, url, "bids", task, as_json=False).stderr
-        assert {check["what"]: check["is_right"] for check in answer(ogpu(tmp_path, url, "verify", task))} == {
+        assert "nobody has bid: at auction" in ogpu(tmp_path, url, "task", "bids", task, as_json=False).stderr
+        assert {check["what"]: check["is_right"] for check in answer(ogpu(tmp_path, url, "task", "verify", task))} == {
             "id": True, "auction 1": None, "milestones": None, "result": None, "statements": None,
         }  # fmt: skip
         check_sealed(url, task, blobs)
 
-        same = refusal(ogpu(tmp_path, url, "amend", task, *OF_BOB, "--raise", "2.5", "--yes"))
+        same = refusal(ogpu(tmp_path, url, "task", "amend", task, *OF_BOB, "--raise", "2.5", "--yes"))
         assert "the task pays at most 2.5 oGPU now: a price is only raised" in same
-        raised = answer(ogpu(tmp_path, url, "amend", task, *OF_BOB, "--raise", "3", "--yes"))
+        raised = answer(ogpu(tmp_path, url, "task", "amend", task, *OF_BOB, "--raise", "3", "--yes"))
         assert (raised["price_max_before"]["ogpu"], raised["price_max"]["ogpu"]) == ("2.5", "3")
         assert float(raised["locked_more"]["ogpu"]) > 0.5
-        assert answer(ogpu(tmp_path, url, "describe", task))["price_max"]["ogpu"] == "3"
+        assert answer(ogpu(tmp_path, url, "task", "show", task))["price_max"]["ogpu"] == "3"
 
-        dry = answer(ogpu(tmp_path, url, "cancel", task, *OF_BOB, "--dry-run"))
+        dry = answer(ogpu(tmp_path, url, "task", "cancel", task, *OF_BOB, "--dry-run"))
         assert dry["gone"]["ogpu"] == "0.015"  # a tenth of the bond, which is 5 % of 3 oGPU
         assert float(dry["locked"]["ogpu"]) == pytest.approx(float(dry["comes_back"]["ogpu"]) + 0.015)
         assert dry["comes_back_later"]["ogpu"] == "1"
-        back = answer(ogpu(tmp_path, url, "cancel", task, *OF_BOB, "--yes"))
+        back = answer(ogpu(tmp_path, url, "task", "cancel", task, *OF_BOB, "--yes"))
         assert (back["task"], back["gone"], back["sent"]) == (task, dry["gone"], True)
         check_ended(tmp_path, url, task, cost=prepaid + int(dry["gone"]["grains"]))
         (ended,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB, "--all"))
         assert ended["state"] == "ended, cancelled before award"
         assert ended["why"].startswith("The customer took the task back before the award. Its record is kept up to")
         for words, says in (
-            (["cancel"], "the task is ended, cancelled before award: it cannot be taken back any more"),
-            (["amend", "--raise", "4"], "a price is raised before the first bid only"),
-            (["amend", "--stop"], "only one that runs is extended or stopped; see `ogpu describe`"),
-            (["accept"], "the task ended without a result: `ogpu describe` says how"),
-            (["dispute"], "the task ended without a result"),
-            (["close"], "another end is agreed on between award and acceptance only"),
-            (["hold"], "no checkpoint waits to be held: The customer took the task back"),
-            (["result"], "the task ended without a result"),
+            (["task", "cancel"], "the task is ended, cancelled before award: it cannot be taken back any more"),
+            (["task", "amend", "--raise", "4"], "a price is raised before the first bid only"),
+            (["task", "amend", "--stop"], "only one that runs is extended or stopped; see `ogpu task show`"),
+            (["task", "accept"], "the task ended without a result: `ogpu task show` says how"),
+            (["task", "dispute"], "the task ended without a result"),
+            (["task", "close"], "another end is agreed on between award and acceptance only"),
+            (["task", "confirm"], "no checkpoint waits to be held: The customer took the task back"),
+            (["task", "result"], "the task ended without a result"),
         ):
-            yes = [] if words[0] == "result" else ["--yes"]
-            assert says in refusal(ogpu(tmp_path, url, words[0], task, *words[1:], *OF_BOB, *yes)), words
+            yes = [] if words[1] == "result" else ["--yes"]
+            assert says in refusal(ogpu(tmp_path, url, *words[:2], task, *words[2:], *OF_BOB, *yes)), words
 
 
 def check_sealed(url: str, task: str, blobs: dict[bytes, bytes]) -> None:
@@ -122,14 +123,14 @@ def check_sealed(url: str, task: str, blobs: dict[bytes, bytes]) -> None:
 
 def check_ended(folder: Path, url: str, task: str, *, cost: int) -> None:
     """What is shown of a task that was taken back: its cost, and until when its record is kept."""
-    (row,) = answer(ogpu(folder, url, "history", *OF_BOB))
+    (row,) = answer(ogpu(folder, url, "task", "history", *OF_BOB))
     assert (row["state"], row["price"], int(row["cost_before_fees"]["grains"])) == ("cancelled", None, cost)
     for more, count in (
         (["--since", str(row["submitted"])], 1), (["--since", str(row["submitted"] + 1)], 0),
         (["--state", "completed"], 0), (["--state", "failed", "--state", "cancelled"], 1),
     ):  # fmt: skip
-        assert len(answer(ogpu(folder, url, "history", *OF_BOB, *more))) == count, more
-    shown = answer(ogpu(folder, url, "describe", task))
+        assert len(answer(ogpu(folder, url, "task", "history", *OF_BOB, *more))) == count, more
+    shown = answer(ogpu(folder, url, "task", "show", task))
     assert shown["deadline_of_this_state"] is None
     assert shown["record_kept_up_to_block"] > row["submitted"]
     assert answer(ogpu(folder, url, "ps", *OF_BOB)) == []
@@ -137,7 +138,7 @@ def check_ended(folder: Path, url: str, task: str, *, cost: int) -> None:
 
 def prepaid_of(folder: Path, url: str) -> int:
     """Grains that a submission prepays."""
-    return int(answer(ogpu(folder, url, "submit", MINIMAL, *OF_BOB, "--dry-run"))["prepaid"]["grains"])
+    return int(answer(ogpu(folder, url, "task", "submit", MINIMAL, *OF_BOB, "--dry-run"))["prepaid"]["grains"])
 
 
 async def input_is(url: str, task_id: bytes, commitment: bytes) -> None:
@@ -156,7 +157,7 @@ def test_who_has_no_task_is_told_so(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("stored_nowhere")
 def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        words = ["submit", MINIMAL, *OF_BOB]
+        words = ["task", "submit", MINIMAL, *OF_BOB]
         dry = answer(ogpu(tmp_path, url, *words, "--dry-run"))
         assert (dry["task"], dry["could_bid"], dry["sent"]) == ("minimal", 1, False)
         # the price, 2 % for a standby, the audits' premium; 5 % bond; a deposit of 1
@@ -183,16 +184,18 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
             ([str(tmp_path / "bad.yaml"), *OF_BOB], "lacks kind"),
             ([MINIMAL, "--key", "//Nobody"], "the account can spend 0 oGPU, and submitting the task takes 3."),
         ):
-            assert says in refusal(ogpu(tmp_path, url, "submit", *words, "--yes")), words
-        unserved = refusal(ogpu(tmp_path, url, "submit", MINIMAL, "--key", "//Alice", "--yes"), 1)  # as `plan` does
+            assert says in refusal(ogpu(tmp_path, url, "task", "submit", *words, "--yes")), words
+        unserved = refusal(
+            ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", "//Alice", "--yes"), 1
+        )  # as `plan` does
         assert "nobody could serve the task now: it takes 1 device, and 0 could bid" in unserved
-        planned = refusal(ogpu(tmp_path, url, "plan", MINIMAL, "--key", "//Alice"), 1)
+        planned = refusal(ogpu(tmp_path, url, "task", "plan", MINIMAL, "--key", "//Alice"), 1)
         assert "`why not`" in planned, "as the table heads its column"
         monkeypatch.setattr("gpu_tasks.client.offers.outlook.sells_tasks", lambda _: False)
         monkeypatch.setattr("gpu_tasks.client.commands.id_prefixes.sells_tasks", lambda _: False)
-        assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
+        assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "ps", *OF_BOB))
-        assert "this chain sells no tasks yet" in ogpu(tmp_path, url, "plan", MINIMAL).stderr
+        assert "this chain sells no tasks yet" in ogpu(tmp_path, url, "task", "plan", MINIMAL).stderr
         assert asyncio.run(count(url)) == 0
 
 
@@ -200,12 +203,12 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
 def test_every_example_could_be_submitted(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         for path in sorted(EXAMPLES.glob("*.yaml")):
-            words = ["submit", str(path), *OF_BOB, "--anyway", "--dry-run"]
+            words = ["task", "submit", str(path), *OF_BOB, "--anyway", "--dry-run"]
             dry = answer(ogpu(tmp_path, url, *words))
             assert (dry["task"], dry["sent"]) == (path.stem, False), path
             assert int(dry["most"]["grains"]) >= int(dry["price_max"]["grains"]) * dry["devices"]
         for path in sorted((EXAMPLES / "containers").glob("*.yaml")):
-            dry = answer(ogpu(tmp_path, url, "submit", str(path), *OF_BOB, "--anyway", "--dry-run"))
+            dry = answer(ogpu(tmp_path, url, "task", "submit", str(path), *OF_BOB, "--anyway", "--dry-run"))
             assert (dry["kind"], dry["sent"]) == (path.stem.capitalize(), False), path
 
 
@@ -213,15 +216,15 @@ def test_intervals_that_the_chain_does_not_pay_in_are_refused_before_anything_is
     lease = (EXAMPLES / "containers" / "lease.yaml").read_text()
     (tmp_path / "long.yaml").write_text(lease.replace("interval: 2m", "interval: 151 blocks"))
     with chain(tmp_path) as url:
-        for words in (["plan"], ["submit", *OF_BOB, "--yes"], ["submit", *OF_BOB, "--dry-run"]):
-            said = refusal(ogpu(tmp_path, url, words[0], str(tmp_path / "long.yaml"), *words[1:]), 1)
+        for words in (["task", "plan"], ["task", "submit", *OF_BOB, "--yes"], ["task", "submit", *OF_BOB, "--dry-run"]):
+            said = refusal(ogpu(tmp_path, url, *words[:2], str(tmp_path / "long.yaml"), *words[2:]), 1)
             assert "spec.limits.interval: it comes to 151 blocks, and this chain pays for 150 blocks" in said
         assert asyncio.run(count(url)) == 0
 
 
 def test_what_no_store_takes_is_not_submitted(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
     with chain(tmp_path) as url, patch("gpu_tasks.client.tasks.orders.stores_for", lambda *_: []):
-        refused = refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
+        refused = refusal(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "an input could not be stored, so nothing was posted" in refused
         assert asyncio.run(count(url)) == 0
         assert not blobs
@@ -232,10 +235,10 @@ def test_what_no_store_takes_is_not_submitted(tmp_path: Path, blobs: dict[bytes,
 def test_a_retry_after_a_lost_answer_submits_once(tmp_path: Path, spoil: Any) -> None:
     with chain(tmp_path) as url:
         with spoiled(url, spoil) as (lossy, _):
-            lost = refusal(ogpu(tmp_path, lossy, "submit", MINIMAL, *OF_BOB, "--yes"))
+            lost = refusal(ogpu(tmp_path, lossy, "task", "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "task 0x" in lost
         assert "may have been sent: repeat the same command" in lost
-        dry = answer(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--dry-run"))
+        dry = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--dry-run"))
         assert (dry["locked"]["grains"], dry["fees"]["grains"]) == ("0", "0")
         task = submitted(tmp_path, url)
         assert asyncio.run(count(url)) == 1
@@ -269,7 +272,7 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     tmp_path: Path, running: tuple[PlantedTask, str]
 ) -> None:
     planted, url = running
-    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+    shown = answer(ogpu(tmp_path, url, "task", "show", planted.name))
     (slot,) = shown["slots"]
     assert (slot["provider"], slot["price"]["ogpu"], slot["milestone"]) == (ss58.encode(ALICE), "1", 1)
     assert shown["why"].startswith("at work: milestone 2 is due by block ")
@@ -279,28 +282,25 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
         ("provider", "0"),
         ("customer", "0"),
     ]
-    (bid,) = answer(ogpu(tmp_path, url, "bids", planted.name, "--explain"))
+    (bid,) = answer(ogpu(tmp_path, url, "task", "bids", planted.name, "--explain"))
     assert (bid["fate"], bid["pay"]["ogpu"]) == ("won", "1")
     assert bid["why"] == "won, with no loser to set the price: paid the greatest, 1 oGPU"
-    assert "why" not in answer(ogpu(tmp_path, url, "bids", planted.name))[0]
-    assert "this is a task, and no unit: `ogpu describe` shows it" in refusal(ogpu(tmp_path, url, "show", planted.name))
-    table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).output
+    assert "why" not in answer(ogpu(tmp_path, url, "task", "bids", planted.name))[0]
+    of_unit = ogpu(tmp_path, url, "unit", "show", planted.name)
+    assert ended_code(of_unit) == "wrong_kind"
+    assert f"`ogpu task show {planted.name}`" in refusal(of_unit)
+    table = ogpu(tmp_path, url, "task", "show", planted.name, as_json=False).output
     assert "Slots" in table
-    told = ogpu(tmp_path, url, "bids", planted.name, "--explain", as_json=False).output
+    told = ogpu(tmp_path, url, "task", "bids", planted.name, "--explain", as_json=False).output
     assert bid["why"] in told, "a sentence that is broken over lines nobody reads"
     assert "there is no auction 2: the task went to 1 of 2" in refusal(
-        ogpu(tmp_path, url, "bids", planted.name, "--auction", "2")
+        ogpu(tmp_path, url, "task", "bids", planted.name, "--auction", "2")
     )
-    assert "is a task: watch each task by itself" in refusal(
-        ogpu(tmp_path, url, "watch", planted.name, UNKNOWN, *OF_BOB)
-    )
-    assert "the chain knows no such unit or task" in refusal(ogpu(tmp_path, url, "watch", UNKNOWN, *OF_BOB))
-    for command in ("describe", "bids", "verify"):
-        assert "the chain knows no such task" in refusal(ogpu(tmp_path, url, command, UNKNOWN))
-        assert "'0x12' is no task: a task is 0x and 64" in refusal(ogpu(tmp_path, url, command, "0x12"))
-    disputed = ogpu(tmp_path, url, "dispute", "0x12", "--compute", *OF_BOB, "--dry-run")
-    assert "'0x12' is no task or unit: a task or unit is 0x and 64" in refusal(disputed)
-    said = ogpu(tmp_path, url, "verify", planted.name)
+    assert f"`ogpu task watch {planted.name}`" in refusal(ogpu(tmp_path, url, "unit", "watch", planted.name, *OF_BOB))
+    for command, *more in (["show"], ["bids"], ["verify"], ["watch", *OF_BOB], ["dispute", "--compute", *OF_BOB]):
+        assert ended_code(ogpu(tmp_path, url, "task", command, UNKNOWN, *more)) == "task_unknown"
+        assert ended_code(ogpu(tmp_path, url, "task", command, "0x12", *more)) == "invalid_id"
+    said = ogpu(tmp_path, url, "task", "verify", planted.name)
     # its name was made before there was a genesis hash
     assert "not as the rules say: id; ask another node" in refusal(said, 1)
     right = {check["what"]: check["is_right"] for check in json.loads(said.stdout)}
@@ -311,7 +311,7 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
 def test_a_task_that_is_not_as_the_rules_say_ends_verify_with_code_1(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
     planted = PlantedTask(TaskState.STARTING, change=lambda task: replace(task, owed=3))
     with chain_with(tmp_path, planted) as url:
-        said = ogpu(tmp_path, url, "verify", planted.name)
+        said = ogpu(tmp_path, url, "task", "verify", planted.name)
         assert "not as the rules say: " in refusal(said, 1)
         assert "milestones" in said.stderr
 
@@ -320,17 +320,17 @@ def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
     tmp_path: Path, running: tuple[PlantedTask, str], blobs: dict[bytes, bytes]
 ) -> None:
     planted, url = running
-    hold = ["hold", planted.name, *OF_BOB, "--yes"]
+    hold = ["task", "confirm", planted.name, *OF_BOB, "--yes"]
     assert "the checkpoint of milestone 1 cannot be had now" in refusal(ogpu(tmp_path, url, *hold))
     store(blobs, planted.checkpoint)
     assert "only the key that submitted it decides" in refusal(
-        ogpu(tmp_path, url, "hold", planted.name, "--key", "//Charlie", "--yes")
+        ogpu(tmp_path, url, "task", "confirm", planted.name, "--key", "//Charlie", "--yes")
     )
     held = answer(ogpu(tmp_path, url, *hold))
     assert (held["milestone"], held["of"], held["success"]) == (1, MILESTONES, True)
     (kept,) = (tmp_path / "checkpoints").iterdir()
     assert kept.read_bytes() == planted.checkpoint
-    shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+    shown = answer(ogpu(tmp_path, url, "task", "show", planted.name))
     assert (shown["milestones_that_count"], shown["checkpoint_holder"]) == (1, ss58.encode(BOB))
     assert shown["checkpoint_root"] == "0x" + run_root(1).hex()
     assert "no checkpoint waits to be held: at work" in refusal(ogpu(tmp_path, url, *hold))
@@ -349,30 +349,30 @@ def test_a_checkpoint_that_is_not_what_was_stated_is_not_signed_for(
     planted = PlantedTask(milestone=1, checkpoint=blob)
     store(blobs, blob)
     with chain_with(tmp_path, planted) as url:
-        assert says in refusal(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
-        assert answer(ogpu(tmp_path, url, "describe", planted.name))["checkpoint"] is None
+        assert says in refusal(ogpu(tmp_path, url, "task", "confirm", planted.name, *OF_BOB, "--yes"))
+        assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["checkpoint"] is None
         assert not (tmp_path / "checkpoints").exists()
 
 
 def test_a_running_task_is_extended_and_stopped(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
     planted, url = running
-    amend = ["amend", planted.name, *OF_BOB, "--yes"]
+    amend = ["task", "amend", planted.name, *OF_BOB, "--yes"]
     assert "give one of --raise, --extend and --stop" in refusal(ogpu(tmp_path, url, *amend))
     assert "give one of" in refusal(ogpu(tmp_path, url, *amend, "--stop", "--extend", "3"))
-    assert "`ogpu stop` ends it" in refusal(ogpu(tmp_path, url, "cancel", planted.name, *OF_BOB, "--yes"))
+    assert "`ogpu task stop` ends it" in refusal(ogpu(tmp_path, url, "task", "cancel", planted.name, *OF_BOB, "--yes"))
     assert "is not in the range 1<=x<=1000000" in refusal(ogpu(tmp_path, url, *amend, "--extend", "300000000000"))
     more = answer(ogpu(tmp_path, url, *amend, "--extend", "5"))
     assert more["promised"] == [45]
-    assert answer(ogpu(tmp_path, url, "describe", planted.name))["slots"][0]["promised"] == 45
+    assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["slots"][0]["promised"] == 45
     stop = answer(ogpu(tmp_path, url, *amend, "--stop"))
     assert float(stop["gone"]["ogpu"]) > 0
-    watched = ogpu(tmp_path, url, "watch", planted.name, *OF_BOB)
+    watched = ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB)
     assert "the task ended without a result: The customer stopped the task" in refusal(watched, 1)
 
 
 def test_both_agree_on_another_end(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:
     planted, url = running
-    close = ["close", planted.name, "--yes"]
+    close = ["task", "close", planted.name, "--yes"]
     for words, says in (
         (["--key", "//Alice"], "its customer offers no other end"),
         (["--key", "//Charlie"], "only the customer and the stashes of its slots"),
@@ -385,15 +385,15 @@ def test_both_agree_on_another_end(tmp_path: Path, running: tuple[PlantedTask, s
         ogpu(tmp_path, url, *close, "--key", "//Alice", "--pay", "0.5", "--back", "3")
     )
     assert answer(ogpu(tmp_path, url, *close, "--key", "//Alice"))["success"]
-    assert answer(ogpu(tmp_path, url, "describe", planted.name))["outcome"] == "closed"
-    assert ogpu(tmp_path, url, "watch", planted.name, *OF_BOB).exit_code == 0
+    assert answer(ogpu(tmp_path, url, "task", "show", planted.name))["outcome"] == "closed"
+    assert ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB).exit_code == 0
 
 
 def test_a_result_is_fetched_checked_and_written_once(
     tmp_path: Path, finished: tuple[PlantedTask, str], blobs: dict[bytes, bytes]
 ) -> None:
     planted, url = finished
-    result = ["result", planted.name, *OF_BOB]
+    result = ["task", "result", planted.name, *OF_BOB]
     assert "the result cannot be had now" in refusal(ogpu(tmp_path, url, *result))
     store(blobs, planted.result)
     out = tmp_path / "model.state"
@@ -403,7 +403,7 @@ def test_a_result_is_fetched_checked_and_written_once(
     assert "is there already: name a new file" in refusal(ogpu(tmp_path, url, *result, "--out", str(out)))
     assert "cannot be written" in refusal(ogpu(tmp_path, url, *result, "--out", str(out / "below")))
     assert "only the key that submitted it opens its result" in refusal(
-        ogpu(tmp_path, url, "result", planted.name, "--key", "//Charlie")
+        ogpu(tmp_path, url, "task", "result", planted.name, "--key", "//Charlie")
     )
 
 
@@ -412,12 +412,12 @@ def test_of_a_task_that_was_stopped_the_newest_checkpoint_is_the_customer_s(
 ) -> None:
     planted, url = running
     store(blobs, planted.checkpoint)
-    result = ["result", planted.name, *OF_BOB]
-    answer(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
+    result = ["task", "result", planted.name, *OF_BOB]
+    answer(ogpu(tmp_path, url, "task", "confirm", planted.name, *OF_BOB, "--yes"))
     assert "there is no result yet" in refusal(ogpu(tmp_path, url, *result))
-    answer(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--stop", "--yes"))
-    watched = refusal(ogpu(tmp_path, url, "watch", planted.name, *OF_BOB), 1)
-    assert "`ogpu result` has its checkpoint of milestone 1" in watched
+    answer(ogpu(tmp_path, url, "task", "amend", planted.name, *OF_BOB, "--stop", "--yes"))
+    watched = refusal(ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB), 1)
+    assert "`ogpu task result` has its checkpoint of milestone 1" in watched
     out = tmp_path / "model.state"
     shown = answer(ogpu(tmp_path, url, *result, "--out", str(out)))
     assert (shown["milestone"], shown["root"]) == (f"1/{MILESTONES}", "0x" + run_root(1).hex())
@@ -430,22 +430,22 @@ def test_bids_of_an_earlier_auction_are_those_of_its_own_records(tmp_path: Path)
 
     planted = PlantedTask(change=sold_again)
     with chain_with(tmp_path, planted) as url:
-        assert answer(ogpu(tmp_path, url, "bids", planted.name)) == []
-        (row,) = answer(ogpu(tmp_path, url, "bids", planted.name, "--auction", "1"))
+        assert answer(ogpu(tmp_path, url, "task", "bids", planted.name)) == []
+        (row,) = answer(ogpu(tmp_path, url, "task", "bids", planted.name, "--auction", "1"))
         assert row["fate"] == "won"
-        checks = json.loads(ogpu(tmp_path, url, "verify", planted.name).stdout)
+        checks = json.loads(ogpu(tmp_path, url, "task", "verify", planted.name).stdout)
         assert {"auction 1", "auction 1: terms", "auction 2"} <= {check["what"] for check in checks}
 
 
 def test_a_result_is_accepted_once(tmp_path: Path, finished: tuple[PlantedTask, str]) -> None:
     planted, url = finished
     assert "only the key that submitted it" in refusal(
-        ogpu(tmp_path, url, "accept", planted.name, "--key", "//Charlie", "--yes")
+        ogpu(tmp_path, url, "task", "accept", planted.name, "--key", "//Charlie", "--yes")
     )
-    done = answer(ogpu(tmp_path, url, "accept", planted.name, *OF_BOB, "--yes"))
+    done = answer(ogpu(tmp_path, url, "task", "accept", planted.name, *OF_BOB, "--yes"))
     assert (done["pays"]["ogpu"], done["success"]) == ("1", True)
     for command in ("accept", "dispute"):
-        again = refusal(ogpu(tmp_path, url, command, planted.name, *OF_BOB, "--yes"))
+        again = refusal(ogpu(tmp_path, url, "task", command, planted.name, *OF_BOB, "--yes"))
         assert "the result is accepted already: accepted by its customer: paid once block" in again
 
 
@@ -474,7 +474,7 @@ def test_what_has_ended_is_counted_where_it_is_not_listed(tmp_path: Path, monkey
 def test_a_price_is_not_raised_once_somebody_has_bid(tmp_path: Path) -> None:
     planted = PlantedTask(TaskState.COMMITTING, change=lambda task: replace(task, bids=1))
     with chain_with(tmp_path, planted) as url:
-        said = refusal(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--raise", "9", "--yes"))
+        said = refusal(ogpu(tmp_path, url, "task", "amend", planted.name, *OF_BOB, "--raise", "9", "--yes"))
     assert "the task is committing, 1 bid: a price is raised before the first bid only" in said
 
 
@@ -483,7 +483,7 @@ def test_only_its_customer_decides_about_a_result(
     tmp_path: Path, finished: tuple[PlantedTask, str], command: str
 ) -> None:
     planted, url = finished
-    said = refusal(ogpu(tmp_path, url, command, planted.name, "--key", "//Alice", "--dry-run"))
+    said = refusal(ogpu(tmp_path, url, "task", command, planted.name, "--key", "//Alice", "--dry-run"))
     assert f"the task is {ss58.encode(BOB)}'s: only the key that submitted it decides about it" in said
 
 
@@ -493,14 +493,14 @@ def test_the_result_is_accepted_by_who_watches_and_says_so(tmp_path: Path, blobs
     )
     store(blobs, planted.result)
     with chain_with(tmp_path, planted, beat_seconds=1.0) as url:
-        watched = ogpu(tmp_path, url, "watch", planted.name, *OF_BOB, "--accept")
+        watched = ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB, "--accept")
         assert watched.exit_code == 0, watched.output
         assert '"state": "ended, on time"' in watched.stdout
-        shown = answer(ogpu(tmp_path, url, "describe", planted.name))
+        shown = answer(ogpu(tmp_path, url, "task", "show", planted.name))
         assert (shown["outcome"], shown["payments_not_shown"]) == ("on_time", None)
         paid = {each["party"]: each["paid"]["ogpu"] for each in shown["payments"]}
         assert (paid["provider"], paid["customer"]) == ("0.98", "0"), "1 oGPU, less the fee"
-        table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).output
+        table = ogpu(tmp_path, url, "task", "show", planted.name, as_json=False).output
         assert "Who worked on it" in table
         assert "Who was paid, lost and has back" in table
 
@@ -512,10 +512,10 @@ def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: 
     done = TaskResult(run_root(MILESTONES), address_of(result), 7)
     with chain_with(tmp_path, planted) as url:
         # of block 1, in which it was planted, nothing is read
-        answer(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--extend", "1", "--yes"))
+        answer(ogpu(tmp_path, url, "task", "amend", planted.name, *OF_BOB, "--extend", "1", "--yes"))
         step = TrainingMarket.report_milestone(task=planted.id, place=0, milestone=stated)
         asyncio.run(alice_does(url, Utility.batch(calls=(step,))))
-        answer(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
+        answer(ogpu(tmp_path, url, "task", "confirm", planted.name, *OF_BOB, "--yes"))
         asyncio.run(alice_does(url, TrainingMarket.finish(task=planted.id, place=0, result=done)))
         stated_in = "milestone 1 of slot 0 in block 2, the result of slot 0 in block 4, milestone 1 held in block 3"
         assert statements(tmp_path, url, planted) == (True, stated_in)
@@ -535,7 +535,7 @@ def test_what_nobody_stated_is_found_out(tmp_path: Path, blobs: dict[bytes, byte
 
 
 def statements(folder: Path, url: str, planted: PlantedTask, *words: str) -> tuple[bool | None, str]:
-    rows = json.loads(ogpu(folder, url, "verify", planted.name, *words).stdout)
+    rows = json.loads(ogpu(folder, url, "task", "verify", planted.name, *words).stdout)
     return next((row["is_right"], row["says"]) for row in rows if row["what"] == "statements")
 
 

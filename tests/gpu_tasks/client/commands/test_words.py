@@ -18,8 +18,8 @@ from converted import IMAGE
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import shell
 from gpu_tasks.client.commands.calls import this_command
-from gpu_tasks.client.commands.run import run
-from gpu_tasks.client.commands.tasks import TASK_PRICE
+from gpu_tasks.client.groups.container import execute, run
+from gpu_tasks.client.groups.declared import TASK_PRICE
 from gpu_tasks.client.tasks.results import RunBlobError
 from gpu_tasks.tasks.offer_query import FIELDS
 from planted_tasks import BOB
@@ -28,7 +28,7 @@ from runtime.encoding.codec import DecodeError
 from task_customer import OF_BOB, ogpu, refusal
 from wallet_runner import answer, chain
 
-# `ogpu run` and `ogpu shell`: where their own options end, and what an unknown one is taken for.
+# `ogpu run` and `ogpu exec`: where their own options end, and what an unknown one is taken for.
 
 
 RUN = ["--key", "//Bob", "--image", IMAGE, "--max-price", "2 oGPU"]
@@ -50,7 +50,7 @@ def parsed(command: click.Command, *words: str) -> dict[str, object]:
         (["--gpus=all", "python"], "--gpus", "--gpu any"),
         (["-e", "A=b", "--", "python"], "-e", "--env"),
         (["-eA=b", "python"], "-e", "--env"),
-        (["-it", "--rm", "--", "bash"], "-i", "ogpu shell"),
+        (["-it", "--rm", "--", "bash"], "-i", "ogpu exec"),
         (["--rm", "bash"], "--rm", "leave it out"),
         (["-v", "./a:/b", "bash"], "-v", "--in"),
         (["--gpu", "any", "-x", "bash"], "-x", ""),
@@ -86,14 +86,14 @@ def test_behind_its_first_word_everything_is_the_programs(between: list[str]) ->
     ],
 )
 def test_a_shells_options_stand_around_its_task(words: list[str]) -> None:
-    found = parsed(shell.shell, *words)
+    found = parsed(execute, *words)
     assert (found["task"], found["key_text"], found["command"]) == (TASK, "//Bob", ("ls", "-la", "--key"))
 
 
 @pytest.mark.parametrize("words", [["--no-tyt", TASK, "ls"], [TASK, "--no-tyt", "ls"], [TASK, "-it", "--", "bash"]])
 def test_a_shells_unknown_option_is_refused(words: list[str]) -> None:
     with pytest.raises(click.NoSuchOption):
-        parsed(shell.shell, "--key", "//Bob", *words)
+        parsed(execute, "--key", "//Bob", *words)
 
 
 def test_the_command_to_go_on_with_buys_nothing_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,11 +103,6 @@ def test_the_command_to_go_on_with_buys_nothing_once_more(monkeypatch: pytest.Mo
         assert this_command() == shlex.join(["ogpu", "run", *RUN, *program])
 
 
-COMMANDS = (
-    "post", "watch", "result", "cancel", "check", "plan", "schema", "search", "price", "services", "providers",
-    "create-service", "close-service", "submit", "ps", "describe", "bids", "hold", "accept", "dispute", "amend",
-    "close", "verify",
-)  # fmt: skip
 EXAMPLES = Path(__file__).parents[4] / "examples"
 NOWHERE = ["--url", "ws://127.0.0.1:1"]
 
@@ -119,28 +114,35 @@ def prompts(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_help_names_every_command() -> None:
-    answer = CliRunner().invoke(main, ["--help"])
+@pytest.mark.parametrize("words", [(), ("unit",), ("task",), ("offer",)])
+def test_help_names_every_command_once(words: tuple[str, ...]) -> None:
+    group: click.Command = main
+    for word in words:
+        assert isinstance(group, click.Group)
+        group = group.commands[word]
+    assert isinstance(group, click.Group)
+    answer = CliRunner().invoke(main, [*words, "--help"])
     assert answer.exit_code == 0
-    assert all(name in answer.output for name in COMMANDS)
+    named = [line.split()[0] for line in answer.output.splitlines() if line.startswith("  ") and line.strip()]
+    assert all(named.count(name) == 1 for name in group.commands)
 
 
 def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
     commands = (
-        ["services"],
-        ["providers"],
-        ["search", "offers"],
-        ["price"],
-        ["plan", str(EXAMPLES / "minimal.yaml")],
-        ["post", prompts, "--key", "//Bob"],
-        ["result", "0x" + "00" * 32, "--key", "//Bob"],
-        ["cancel", "0x" + "00" * 32, "--key", "//Bob"],
-        ["close-service", "0", "--key", "//Bob"],
-        ["submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
+        ["offer", "services"],
+        ["offer", "providers"],
+        ["offer", "search"],
+        ["offer", "price"],
+        ["task", "plan", str(EXAMPLES / "minimal.yaml")],
+        ["unit", "post", prompts, "--key", "//Bob"],
+        ["unit", "result", "0x" + "00" * 32, "--key", "//Bob"],
+        ["unit", "cancel", "0x" + "00" * 32, "--key", "//Bob"],
+        ["offer", "close-service", "0", "--key", "//Bob"],
+        ["task", "submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
         ["ps", "--key", "//Bob"],
-        *([name, "0x" + "00" * 32] for name in ("describe", "bids", "verify")),
-        *([name, "0x" + "00" * 32, "--key", "//Bob"] for name in ("accept", "dispute", "close", "hold")),
-        ["amend", "0x" + "00" * 32, "--key", "//Bob", "--stop"],
+        *(["task", name, "0x" + "00" * 32] for name in ("show", "bids", "verify")),
+        *(["task", name, "0x" + "00" * 32, "--key", "//Bob"] for name in ("accept", "dispute", "close", "confirm")),
+        ["task", "amend", "0x" + "00" * 32, "--key", "//Bob", "--stop"],
     )
     for command in commands:
         answer = CliRunner().invoke(main, [*NOWHERE, *command])
@@ -160,7 +162,7 @@ def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
     ],
 )
 def test_options_that_are_none(prompts: str, options: list[str], why: str) -> None:
-    answer = CliRunner().invoke(main, [*NOWHERE, "post", prompts, "--key", "//Bob", *options])
+    answer = CliRunner().invoke(main, [*NOWHERE, "unit", "post", prompts, "--key", "//Bob", *options])
     assert answer.exit_code == 2
     assert why in answer.output
 
@@ -169,12 +171,11 @@ def test_the_shell_completes_what_is_searched_and_its_fields() -> None:
     complete = ShellComplete(main, {}, "ogpu", "_COMPLETE")
 
     def offered(*words: str) -> list[str]:
-        return [item.value for item in complete.get_completions(["search", *words[:-1]], words[-1])]
+        return [item.value for item in complete.get_completions(["offer", "search", *words[:-1]], words[-1])]
 
-    assert offered("") == ["offers"]
-    assert offered("offers", "s") == ["service", "state", "since"]
-    assert offered("offers", "class=cpu", "free") == ["free_bond"]
-    assert set(offered("offers", "")) == set(FIELDS)
+    assert offered("s") == ["service", "state", "since"]
+    assert offered("class=cpu", "free") == ["free_bond"]
+    assert set(offered("")) == set(FIELDS)
 
 
 # What people type wrongly is said at once, in a dry run too, and the unit of an amount may be there or not.
@@ -191,14 +192,14 @@ def run_words(*more: str, price: str = "2 oGPU") -> list[str]:
 
 def test_a_dry_run_of_what_cannot_be_paid_fails(tmp_path: Path) -> None:
     (tmp_path / "prompts").write_text("def f():\n")
-    post = ["post", str(tmp_path / "prompts"), "--racers", "3", "--anyway"]
+    post = ["unit", "post", str(tmp_path / "prompts"), "--racers", "3", "--anyway"]
     with chain(tmp_path) as url:
         spendable = float(answer(ogpu(tmp_path, url, *post, *OF_BOB, "--dry-run"))["spendable"]["ogpu"])
         dear = f"{int(spendable)} oGPU"
         for words in (
             run_words(*OF_BOB, "--dry-run", price=dear),
             run_words("--key", "//Nobody", "--dry-run"),
-            ["submit", MINIMAL, "--key", "//Nobody", "--dry-run", "--anyway"],
+            ["task", "submit", MINIMAL, "--key", "//Nobody", "--dry-run", "--anyway"],
             [*post, "--key", "//Nobody", "--dry-run"],
             [*post, "--key", "//Nobody", "--dry-run", "--out", str(tmp_path / "out")],
         ):
@@ -211,14 +212,18 @@ def test_a_dry_run_of_what_cannot_be_paid_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("key", "is_noted"), [("//grace", True), ("//Bobb", True), ("//Bob", False), ("//Zoë", False)])
 def test_a_path_that_resembles_a_known_one_is_noted_once(tmp_path: Path, key: str, *, is_noted: bool) -> None:
     with chain(tmp_path) as url:
-        said = ogpu(tmp_path, url, "submit", MINIMAL, "--key", key, "--dry-run", "--anyway").stderr
+        said = ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", key, "--dry-run", "--anyway").stderr
         assert said.count("another account than") == is_noted
 
 
 def test_an_address_is_no_key(tmp_path: Path) -> None:
     address = ss58.encode(BOB)
     with chain(tmp_path) as url:
-        for words in (["submit", MINIMAL, "--yes"], ["watch"], ["cancel", "0x" + "11" * 32, "--yes"]):
+        for words in (
+            ["task", "submit", MINIMAL, "--yes"],
+            ["unit", "watch"],
+            ["unit", "cancel", "0x" + "11" * 32, "--yes"],
+        ):
             assert "is an address" in refusal(ogpu(tmp_path, url, *words, "--key", address))
 
 
@@ -259,12 +264,12 @@ def test_the_address_of_a_node_may_be_that_of_http(typed: str, url: str) -> None
 
 def test_a_node_is_reached_by_its_address_of_http(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        assert answer(ogpu(tmp_path, url.replace("ws://", "http://"), "services"))
+        assert answer(ogpu(tmp_path, url.replace("ws://", "http://"), "offer", "services"))
 
 
 def test_a_prompt_in_place_of_a_file_is_told_how_it_is_asked(tmp_path: Path) -> None:
-    said = refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "post", "Hello there", *OF_BOB))
-    assert "ogpu post -" in said
+    said = refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "unit", "post", "Hello there", *OF_BOB))
+    assert "ogpu unit post -" in said
 
 
 @pytest.mark.parametrize(("ports", "named"), [((8888, 9000), "8888, 9000"), ((), "none")])
@@ -310,7 +315,7 @@ def test_a_port_that_a_task_does_not_name_is_refused_at_once(
         assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99")), "its provider says so then"
 
 
-@pytest.mark.parametrize("words", [["--json", "post"], ["post", "--json"]])
+@pytest.mark.parametrize("words", [["--json", "unit", "post"], ["unit", "post", "--json"]])
 def test_errors_are_json_for_programs_with_their_exit_code(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "prompts").write_text("def f():\n")
     for more, code in (([str(tmp_path / "prompts"), *OF_BOB, "--yes"], 2), ([*OF_BOB], 2), (["--no-such"], 2)):

@@ -411,13 +411,13 @@ class PlantedRates:
 @pytest.mark.parametrize(("rate", "state"), [(LEAST - 1, "unproven"), (LEAST, "free")])
 def test_an_offer_says_what_its_device_has_proven(tmp_path: Path, rate: int, state: str) -> None:
     with chain_with(tmp_path, PlantedRates(rate)) as url:
-        (row,) = answer(ogpu(tmp_path, url, "search", "offers"))
+        (row,) = answer(ogpu(tmp_path, url, "offer", "search"))
         assert (row["state"], row["proven"]) == (state, rate)
-        assert len(answer(ogpu(tmp_path, url, "search", "offers", "state=free"))) == (state == "free")
-        assert len(answer(ogpu(tmp_path, url, "search", "offers", "state=unproven"))) == (state == "unproven")
-        table = ogpu(tmp_path, url, "search", "offers", as_json=False).stdout
+        assert len(answer(ogpu(tmp_path, url, "offer", "search", "state=free"))) == (state == "free")
+        assert len(answer(ogpu(tmp_path, url, "offer", "search", "state=unproven"))) == (state == "unproven")
+        table = ogpu(tmp_path, url, "offer", "search", as_json=False).stdout
         assert ("unproven" in table) == (state == "unproven")
-        (price,) = answer(ogpu(tmp_path, url, "price"))
+        (price,) = answer(ogpu(tmp_path, url, "offer", "price"))
         assert (price["offers"], price["free"]) == ((1, 1) if state == "free" else (0, 0))
 
 
@@ -437,8 +437,8 @@ def test_who_has_proven_too_little_is_no_racer_of_a_unit(tmp_path: Path, rate: i
 def test_a_task_says_which_of_its_devices_get_no_other_work(tmp_path: Path, rate: int) -> None:
     planted = PlantedTask(TaskState.RUNNING)
     with chain_with(tmp_path, PlantedRates(rate, planted)) as url:
-        (slot,) = answer(ogpu(tmp_path, url, "describe", planted.name))["slots"]
-        table = ogpu(tmp_path, url, "describe", planted.name, as_json=False).stdout
+        (slot,) = answer(ogpu(tmp_path, url, "task", "show", planted.name))["slots"]
+        table = ogpu(tmp_path, url, "task", "show", planted.name, as_json=False).stdout
     assert (slot["why_no_work"] is None) == (rate >= LEAST)
     assert rate >= LEAST or f"has proven {rate} of the {LEAST} thousand million" in slot["why_no_work"]
     assert ("why no work" in table) == (rate < LEAST)

@@ -308,7 +308,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[ClaimedPolicy | None], No
 
 
 def test_plan_says_who_runs_it(tmp_path: Path, says: Callable[[ClaimedPolicy | None], None]) -> None:
-    words = ("plan", MINIMAL, "--key", "//Bob")
+    words = ("task", "plan", MINIMAL, "--key", "//Bob")
     with chain(tmp_path) as url:
         says(told())
         plan = answer(ogpu(tmp_path, url, *words))
@@ -339,7 +339,7 @@ def test_too_few_of_a_gang_are_too_few(tmp_path: Path, monkeypatch: pytest.Monke
     with chain(tmp_path) as url:
         for command in ("plan", "submit"):
             dry = ["--dry-run"] if command == "submit" else []
-            assert ogpu(tmp_path, url, command, gang, "--key", "//Bob", *dry).exit_code == 1
+            assert ogpu(tmp_path, url, "task", command, gang, "--key", "//Bob", *dry).exit_code == 1
     assert (len(slots), min(slots) > 1) == (2, True)
 
 
@@ -354,7 +354,7 @@ def test_submit_and_run_refuse_what_nobody_says_that_it_runs(
         dry = answer(ogpu(tmp_path, url, *run, "--anyway", "--", "true"))
         assert dry["say_they_do_not"] == [{"devices": 1, "why": "2 GiB of memory at most"}]
         says(ClaimedPolicy())
-        submit = ("submit", MINIMAL, "--key", "//Bob", "--dry-run")
+        submit = ("task", "submit", MINIMAL, "--key", "//Bob", "--dry-run")
         assert "no policy for train-int8" in refusal(ogpu(tmp_path, url, *submit), 1)
         assert answer(ogpu(tmp_path, url, *submit, "--anyway"))["say_they_run_it"] == 0
 
@@ -477,8 +477,8 @@ def test_plan_and_submit_show_what_a_task_is_expected_to_cost(tmp_path: Path) ->
 
     planted = PlantedTask(change=cheap)
     with chain_with(tmp_path, planted) as url:
-        plan = json.loads(ogpu(tmp_path, url, "plan", MINIMAL, "--key", "//Bob").stdout)
-        dry = answer(ogpu(tmp_path, url, "submit", MINIMAL, "--key", "//Bob", "--dry-run", "--anyway"))
+        plan = json.loads(ogpu(tmp_path, url, "task", "plan", MINIMAL, "--key", "//Bob").stdout)
+        dry = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", "//Bob", "--dry-run", "--anyway"))
     names = {
         "expected", "expected_from", "premium", "premium_most", "recent_prices", "recent_customers", "recent_lowest",
         "recent_median", "recent_highest", "recent_age_in_blocks", "suggested_max_price",
@@ -496,7 +496,7 @@ def test_plan_and_submit_show_what_a_task_is_expected_to_cost(tmp_path: Path) ->
 def test_no_more_records_are_read_than_a_plan_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "TASKS_READ_MAX", 0)
     with chain_with(tmp_path, PlantedTask()) as url:
-        dry = answer(ogpu(tmp_path, url, "submit", MINIMAL, "--key", "//Bob", "--dry-run", "--anyway"))
+        dry = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", "//Bob", "--dry-run", "--anyway"))
     assert (dry["recent_prices"], dry["expected"], dry["expected_from"]) == (0, None, OF_NOTHING)
 
 

@@ -92,7 +92,7 @@ def test_an_example_comes_to_its_canonical_bytes(name: str) -> None:
 
 
 def test_check_says_what_a_file_comes_to(task: Path) -> None:
-    said = facts("check", str(task))
+    said = facts("task", "check", str(task))
     assert (said["task"], said["workload"], said["cost"], said["milestones"]) == (
         "haiku",
         "train-int8",
@@ -105,36 +105,39 @@ def test_check_says_what_a_file_comes_to(task: Path) -> None:
     assert said["value_of_time"] == "a quarter of the greatest price over the deadline"
     assert said["loss_on_failure"]["ogpu"] == "0.625"
     assert said["collateral"] == "the least that the chain asks for"
-    assert facts("check", str(EXAMPLES / "gang.yaml"))["collateral"]["ogpu"] == "25"
-    assert facts("check", str(EXAMPLES / "urgent.yaml"))["task_hash"] == "0x" + HASHES["urgent"]
-    assert "haiku" in ogpu("check", str(task)).output
+    assert facts("task", "check", str(EXAMPLES / "gang.yaml"))["collateral"]["ogpu"] == "25"
+    assert facts("task", "check", str(EXAMPLES / "urgent.yaml"))["task_hash"] == "0x" + HASHES["urgent"]
+    assert "haiku" in ogpu("task", "check", str(task)).output
 
 
 def test_check_says_of_a_container_what_is_bought(tmp_path: Path) -> None:
-    lease = facts("check", str(EXAMPLES / "containers" / "lease.yaml"))
+    lease = facts("task", "check", str(EXAMPLES / "containers" / "lease.yaml"))
     assert (lease["ports"], lease["keep"]) == ("8080", "30m after its end")
     assert lease["time"] == "1h: 3600 blocks in 30 intervals"
     (tmp_path / "words.txt").write_text("words")
     job = (EXAMPLES / "containers" / "job.yaml").read_text()
     copies = tmp_path / "copies.yaml"
     copies.write_text(job.replace(", interval: 1m", "") + "  verify: {copies: 3}\n")
-    said = facts("check", str(copies))
+    said = facts("task", "check", str(copies))
     assert said["copies"] == "3, of several owners: who finds what most of them do is paid the price"
     assert said["time"] == "10m: 600 blocks at most, paid whole"
     secrets = tmp_path / "secrets.yaml"
     secrets.write_text(job.replace("    inputs:", "    secrets: [TOKEN]\n    inputs:"))
-    assert facts("check", str(secrets))["secrets"] == "TOKEN: handed to who runs it"
+    assert facts("task", "check", str(secrets))["secrets"] == "TOKEN: handed to who runs it"
 
 
 def test_check_says_times_as_files_do() -> None:
-    urgent, gang = facts("check", str(EXAMPLES / "urgent.yaml")), facts("check", str(EXAMPLES / "gang.yaml"))
+    urgent, gang = (
+        facts("task", "check", str(EXAMPLES / "urgent.yaml")),
+        facts("task", "check", str(EXAMPLES / "gang.yaml")),
+    )
     assert (urgent["deadline"], urgent["value_of_time"]) == ("1h 30m", "0.5 oGPU for 1h")
     assert (gang["deadline"], gang["classes"]) == ("5400 blocks", "consumer, datacenter, all the same")
 
 
 def test_check_says_all_that_is_wrong(task: Path) -> None:
     task.write_text(SIX_LINES.replace("maxPrice", "maxprice"))
-    said = ogpu("check", str(task))
+    said = ogpu("task", "check", str(task))
     assert said.exit_code == 2
     assert said.stdout == ""
     assert f"error: {task}:6: spec.market: there is no key 'maxprice'; did you mean maxPrice?" in said.stderr
@@ -143,7 +146,7 @@ def test_check_says_all_that_is_wrong(task: Path) -> None:
 
 
 def test_schema_is_printed() -> None:
-    assert json.loads(ogpu("schema").stdout) == task_schema()
+    assert json.loads(ogpu("task", "schema").stdout) == task_schema()
 
 
 @pytest.mark.parametrize("name", ["nowhere.yaml", "."])

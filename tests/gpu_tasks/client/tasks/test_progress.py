@@ -346,7 +346,7 @@ def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
     other = HeldCheckpoint(Milestone(2, b"x" * 32, 1, bytes(32)), BOB)
     film = TaskFilm([replace(finished(blob), checkpoint=other)])
     _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
-    assert "the result does not go on from milestone 2, which counts: `ogpu dispute` the result" in row["why"]
+    assert "the result does not go on from milestone 2, which counts: `ogpu task dispute` the result" in row["why"]
 
 
 def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(

@@ -205,9 +205,9 @@ def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
     chain.finish(chain.alice)
     task = chain.now()
     assert why(task) == (
-        f"the result is there: `ogpu accept` it, or `ogpu dispute` it up to block {task.finished_at + 6}; after block "
-        f"{task.deadline} it counts as accepted, and is paid once block {task.finished_at + 5} is final and asks for "
-        "no audit"
+        "the result is there: `ogpu task accept` it, or `ogpu task dispute` it up to block "
+        f"{task.finished_at + 6}; after block {task.deadline} it counts as accepted, and is paid once block "
+        f"{task.finished_at + 5} is final and asks for no audit"
     )
     chain.accept()
     task = chain.now()
@@ -287,7 +287,7 @@ def test_bought_time_that_is_over_says_how_its_program_ended(code: int, says: st
     assert how_ended(replace(task, slots=(slot,))).startswith(f"{says}. ")
 
 
-# What became of tasks, as `ogpu history` lists them: states as Slurm's, exit codes, blocks that were worked.
+# What became of tasks, as `ogpu task history` lists them: states as Slurm's, exit codes, blocks that were worked.
 
 
 def begun(**order: Any) -> TaskChain:

@@ -120,8 +120,8 @@ def test_a_job_has_no_ports() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("version: '1.0'\nservices: {web: {image: a}}", "from-compose"),
-        ("services: {web: {image: a}}", "from-compose"),
+        ("version: '1.0'\nservices: {web: {image: a}}", "Compose file"),
+        ("services: {web: {image: a}}", "Compose file"),
         ("version: '2.0'\nservices: {web: {}}", "names no image"),
         ("version: '2.0'\nservices: {web: {image: 'nginx:1'}}", "imagetools inspect nginx:1`"),
         ("version: '2.0'\nservices: {web: {image: a}, db: {image: b}}", "name one with --service"),

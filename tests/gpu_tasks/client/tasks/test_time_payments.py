@@ -384,7 +384,7 @@ def test_every_step_says_why_it_waits() -> None:
     assert "and compared" in why(chain.now())
     chain, _, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
-    assert "1 replica found something else: `ogpu result --place` shows it" in why(chain.now())
+    assert "1 replica found something else: `ogpu task result --place` shows it" in why(chain.now())
     chain.dispute()
     assert "a jury is sought" in why(chain.now())
 

@@ -1,4 +1,4 @@
-"""`ogpu post FILE --out RESULTS` with a real node and a real provider: answered as OpenAI does."""
+"""`ogpu unit post FILE --out RESULTS` with a real node and a real provider: answered as OpenAI does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 def words(url: str, folder: Path, *more: str) -> list[str]:
     """The command that answers the file of this folder."""
     where = ["--out", str(folder / "answers"), "--postings", str(folder / "records")]
-    asked = ["post", str(folder / "file"), "--key", "//Bob", "--racers", "1", "--max-tokens", "8", "--yes"]
+    asked = ["unit", "post", str(folder / "file"), "--key", "//Bob", "--racers", "1", "--max-tokens", "8", "--yes"]
     return [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", *asked, *where, *more]
 
 
@@ -81,7 +81,7 @@ def test_openais_lines_are_answered_in_openais_form(url: str, tmp_path: Path) ->
     assert answers["r2"]["choices"][0]["finish_reason"] == "length"
     (refused,) = lines_of(tmp_path / "answers.errors")
     assert (refused["custom_id"], refused["response"]["body"]["error"]["code"]) == ("r1", "unsupported_parameter")
-    (unit,) = customer(url, "result", _only_unit(url), "--key", "//Bob")["answers"][:1]
+    (unit,) = customer(url, "unit", "result", _only_unit(url), "--key", "//Bob")["answers"][:1]
     assert unit["output"] == answers["r0"]["choices"][0]["text"]
     before = (tmp_path / "answers").read_bytes()
     again = subprocess.run(words(url, tmp_path), capture_output=True, text=True, timeout=120, check=False)

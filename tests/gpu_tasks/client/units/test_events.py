@@ -414,7 +414,7 @@ def ogpu(folder: Path, url: str, *words: str, as_json: bool = True) -> Result:
 
 def post(folder: Path, url: str, key: str = "//Bob") -> str:
     (folder / "prompts").write_text("def f():\n")
-    words = ["post", str(folder / "prompts"), "--key", key, "--racers", "3", "--anyway", "--yes"]
+    words = ["unit", "post", str(folder / "prompts"), "--key", key, "--racers", "3", "--anyway", "--yes"]
     (row,) = answer(ogpu(folder, url, *words, "--postings", str(folder / "postings")))
     unit: str = row["unit"]
     return unit
@@ -428,7 +428,7 @@ def lines(result: Result) -> list[dict[str, Any]]:
 def test_the_market_s_events_are_told_of_who_asks(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         unit = post(tmp_path, url)
-        answer(ogpu(tmp_path, url, "cancel", unit, "--key", "//Bob", "--yes"))
+        answer(ogpu(tmp_path, url, "unit", "cancel", unit, "--key", "//Bob", "--yes"))
         told = lines(ogpu(tmp_path, url, "events"))
         assert [row["event"] for row in told] == ["UnitPosted", "UnitRefunded"]
         assert told[0]["fields"]["customer"] == BOB
@@ -450,7 +450,7 @@ def test_the_market_s_events_are_told_of_who_asks(tmp_path: Path) -> None:
         assert f"posts unit {unit[:10]} of service 0, for 0.0033 oGPU at most, to 3 racers" in text
 
         for words, why in (
-            (["--task", "0x12"], "is no unit"),
+            (["--task", "0x12"], "'0x12'"),
             (["--key", "Nobody"], "is no account"),
             (["--from", "-1"], "not in the range"),
         ):
@@ -461,7 +461,7 @@ def test_the_market_s_events_are_told_of_who_asks(tmp_path: Path) -> None:
 def test_a_task_s_events_are_its_customer_s_and_its_provider_s(tmp_path: Path) -> None:
     planted = PlantedTask(state=TaskState.RUNNING, milestone=2)
     with chain_with(tmp_path, planted) as url:
-        answer(ogpu(tmp_path, url, "amend", planted.name, "--key", "//Bob", "--stop", "--yes"))
+        answer(ogpu(tmp_path, url, "task", "amend", planted.name, "--key", "//Bob", "--stop", "--yes"))
         told = lines(ogpu(tmp_path, url, "events", "--task", planted.name))
         assert "TaskEnded" in [row["event"] for row in told]
         assert {row["fields"]["task"] for row in told if "task" in row["fields"]} == {planted.name}
@@ -485,7 +485,7 @@ def test_a_connection_that_breaks_loses_nothing(tmp_path: Path, monkeypatch: pyt
 
     with chain(tmp_path) as node:
         unit = post(tmp_path, node)
-        answer(ogpu(tmp_path, node, "cancel", unit, "--key", "//Bob", "--yes"))
+        answer(ogpu(tmp_path, node, "unit", "cancel", unit, "--key", "//Bob", "--yes"))
         with spoiled(node, cut) as (url, _):
             told = ogpu(tmp_path, url, "events", "--from", "0")
         assert [row["event"] for row in lines(told)] == ["UnitPosted", "UnitRefunded"]

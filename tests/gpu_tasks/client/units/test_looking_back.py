@@ -54,7 +54,7 @@ class AnsweredFile:
     def post(self, url: str) -> Result:
         words = ["--key", "//Bob", "--racers", "3", "--anyway", "--max-tokens", "8", "--batch", "2", "--yes"]
         where = ["--out", str(self.out), "--postings", str(self.records)]
-        return CliRunner().invoke(main, ["--url", url, "--json", "post", str(self.file), *where, *words])
+        return CliRunner().invoke(main, ["--url", url, "--json", "unit", "post", str(self.file), *where, *words])
 
     def again(self, url: str, monkeypatch: pytest.MonkeyPatch) -> Result:
         """The same command, once all is answered."""

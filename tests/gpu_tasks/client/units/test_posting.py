@@ -384,7 +384,7 @@ async def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
 
 def test_a_record_is_one_process_s_and_holds_no_prompt(tmp_path: Path) -> None:
     with PostingRecord.open(tmp_path, b"a", b"b"):
-        with pytest.raises(RecordError, match="another `ogpu post`"):
+        with pytest.raises(RecordError, match="another `ogpu unit post`"):
             PostingRecord.open(tmp_path, b"a", b"b")
         with PostingRecord.open(tmp_path, b"ab"):
             pass

@@ -58,7 +58,7 @@ class StoppedFile:
 
     def post(self, ogpu: Ogpu, *more: str) -> Result:
         words = ["--key", "//Bob", "--racers", "3", "--anyway", "--max-tokens", "8", "--batch", "2", "--yes"]
-        return ogpu("post", str(self.file), "--out", str(self.out), *words, *self.postings, *more)
+        return ogpu("unit", "post", str(self.file), "--out", str(self.out), *words, *self.postings, *more)
 
     def begin(self, ogpu: Ogpu, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
         """Post it, and be interrupted before anything has ended."""
@@ -68,18 +68,20 @@ class StoppedFile:
 
         with monkeypatch.context() as patch:
             patch.setattr(FileAnswers, "follow", broken_off)
-            patch.setattr(sys, "argv", ["/bin/ogpu", "--url", "ws://here", "post", "a file", "--out", "x"])
+            patch.setattr(sys, "argv", ["/bin/ogpu", "--url", "ws://here", "unit", "post", "a file", "--out", "x"])
             broken = self.post(ogpu, *more)
         assert broken.exit_code == 1
         assert re.search(r"interrupted: of 2 units \d are posted, 0 more may be, and the answers", broken.stderr)
-        assert "`ogpu --url ws://here post 'a file' --out x`" in broken.stderr
-        assert f"`ogpu --url ws://here cancel {self.out} --key //Bob --postings {self.postings[1]}`" in broken.stderr
+        assert "`ogpu --url ws://here unit post 'a file' --out x`" in broken.stderr
+        assert (
+            f"`ogpu --url ws://here unit cancel {self.out} --key //Bob --postings {self.postings[1]}`" in broken.stderr
+        )
 
     def cancel(self, ogpu: Ogpu, *more: str, name: str = "") -> Result:
-        return ogpu("cancel", name or str(self.out), "--key", "//Bob", *self.postings, *more)
+        return ogpu("unit", "cancel", name or str(self.out), "--key", "//Bob", *self.postings, *more)
 
     def batch(self, ogpu: Ogpu, *names: str) -> Any:
-        answer = ogpu("batch", *names, *self.postings)
+        answer = ogpu("unit", "runs", *names, *self.postings)
         assert answer.exit_code == 0, answer.output
         return json.loads(answer.stdout)
 
@@ -114,7 +116,7 @@ def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
     assert (row["status"], row["total"], row["completed"], row["failed"]) == ("in_progress", 5, 0, 1)
     assert (
         "only the key that posts it"
-        in ogpu("cancel", str(stopped.out), "--key", "//Charlie", "--yes", *stopped.postings).stderr
+        in ogpu("unit", "cancel", str(stopped.out), "--key", "//Charlie", "--yes", *stopped.postings).stderr
     )
     assert "nobody is here to be asked" in stopped.cancel(ogpu).stderr
     dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
@@ -219,7 +221,7 @@ def test_what_was_posted_to_a_service_that_was_closed_is_taken_up(
         patch.setattr("gpu_tasks.client.units.answers.RunStop.is_due", _after(2))
         stopped.begin(ogpu, patch)
     (row,) = stopped.batch(ogpu)
-    closed = ogpu("close-service", "0", "--key", "//Alice", "--yes")
+    closed = ogpu("offer", "close-service", "0", "--key", "//Alice", "--yes")
     assert closed.exit_code == 0, closed.output
     with monkeypatch.context() as patch:
         patch.setattr(FileAnswers, "follow", _nothing)
@@ -290,7 +292,7 @@ def test_who_interrupts_is_told_how_to_go_on(
         raise KeyboardInterrupt
 
     stage = "commands.units.follow" if is_watched else "units.posting_once.PostingRun._sent"
-    words = ["post", str(tmp_path / "prompts"), "--key", "//Bob", "--racers", "3", "--anyway", "--yes"]
+    words = ["unit", "post", str(tmp_path / "prompts"), "--key", "//Bob", "--racers", "3", "--anyway", "--yes"]
     words += ["--postings", str(tmp_path / "postings")]
     words += ["--watch"] if is_watched else []
     monkeypatch.setattr(sys, "argv", ["ogpu", "--url", "ws://here", *words])
@@ -302,7 +304,7 @@ def test_who_interrupts_is_told_how_to_go_on(
         assert broken.exit_code == 1
         if is_watched:
             assert "interrupted: all of 2 units are posted; nothing is lost" in broken.stderr
-            assert "Go on with `ogpu --url ws://here watch --key //Bob`" in broken.stderr
+            assert "Go on with `ogpu --url ws://here unit watch --key //Bob`" in broken.stderr
             monkeypatch.setattr(f"gpu_tasks.client.{stage}", ended)
             monkeypatch.setattr(Sealer, "terms", sealed_at_genesis)
             with monkeypatch.context() as patch:
@@ -329,9 +331,9 @@ def test_who_interrupts_is_told_how_to_go_on(
 def test_a_signal_ends_what_follows_with_the_command_to_go_on(url: str, tmp_path: Path) -> None:
     (tmp_path / "prompts").write_text("import os\n")
     words = ["--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--postings", str(tmp_path / "postings")]
-    posted = CliRunner().invoke(main, ["--url", url, "post", str(tmp_path / "prompts"), *words])
+    posted = CliRunner().invoke(main, ["--url", url, "unit", "post", str(tmp_path / "prompts"), *words])
     assert posted.exit_code == 0, posted.output
-    command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", "watch", "--key", "//Bob"]
+    command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", "unit", "watch", "--key", "//Bob"]
     # a shell has what it starts in the background ignore the signal, and so what that starts
     heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
@@ -347,7 +349,7 @@ def test_a_signal_ends_what_follows_with_the_command_to_go_on(url: str, tmp_path
         said = json.loads(watching.communicate(timeout=60)[1].splitlines()[-1])["error"]
     assert watching.returncode == 1
     assert said.startswith("interrupted: nothing is lost: what is posted stays posted")
-    assert said.endswith(f"Go on with `ogpu --url {url} --json watch --key //Bob`")
+    assert said.endswith(f"Go on with `ogpu --url {url} --json unit watch --key //Bob`")
 
 
 def test_taking_back_is_done_in_calls_of_bounded_size() -> None:

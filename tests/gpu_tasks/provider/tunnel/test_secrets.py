@@ -56,7 +56,7 @@ async def test_a_program_begins_with_the_secrets_that_it_was_handed(tmp_path: Pa
 async def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None:
     async with entering(tmp_path, secrets=NAMES) as entered, entered.tunnel() as tunnel:
         stream = await tunnel.open(frames.RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
-        assert "waits for secrets: `ogpu secrets`" in (await stream.end).problem
+        assert "waits for secrets: `ogpu task secrets`" in (await stream.end).problem
 
 
 @pytest.mark.parametrize(

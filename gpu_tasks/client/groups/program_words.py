@@ -1,4 +1,4 @@
-"""Command lines that end with a program's own words: `ogpu run`, `ogpu shell`.
+"""Command lines that end with a program's own words: `ogpu run`, `ogpu exec`.
 
 Always: an unknown option before the program's first word is an error, never one of the program's words; behind that
 word, or behind `--`, every word is the program's.
@@ -23,16 +23,16 @@ OF_DOCKER = {
     "--mount": "files go in by `--in FILE`, and come back from /out by `--out`",
     "--env-file": "write `--env NAME=VALUE` for each variable",
     "--net": "write `--network outbound`",
-    "-p": "a job has no ports; a lease has: see `ogpu submit`",
-    "--publish": "a job has no ports; a lease has: see `ogpu submit`",
+    "-p": "a job has no ports; a lease has: see `ogpu task submit`",
+    "--publish": "a job has no ports; a lease has: see `ogpu task submit`",
     "--entrypoint": "the image's own entry point runs",
     "--rm": "leave it out: nothing of a container stays",
     "--shm-size": "write `--memory`: /dev/shm counts as memory",
     "--runtime": "write `--gpu any`",
     "-w": "the program begins in /workspace",
     "--workdir": "the program begins in /workspace",
-    "-i": "leave it out: `ogpu shell` gives you a terminal in a container that runs",
-    "-t": "leave it out: `ogpu shell` gives you a terminal in a container that runs",
+    "-i": "leave it out: `ogpu exec` gives you a terminal in a container that runs",
+    "-t": "leave it out: `ogpu exec` gives you a terminal in a container that runs",
 }
 """The options of ogpu that replace common options of `docker run`."""
 

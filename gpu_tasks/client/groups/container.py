@@ -1,0 +1,109 @@
+"""`ogpu task`, programs in containers: run one, enter it, copy files, forward ports, hand secrets over."""
+
+from __future__ import annotations
+
+import click
+
+from cli.options import key_option
+from gpu_tasks.client.groups import limits
+from gpu_tasks.client.groups.declared import (
+    FILE_PATH,
+    after_options,
+    anyway_option,
+    buying_options,
+    carried_out_by,
+    max_price_option,
+    secret_option,
+)
+from gpu_tasks.client.groups.program_words import OF_DOCKER, ProgramCommand
+
+
+@click.command(cls=ProgramCommand, instead=OF_DOCKER)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@key_option
+@click.option(
+    "--image", required=True, envvar="OGPU_IMAGE", show_envvar=True, metavar="NAME@sha256:…", help="Image by digest."
+)
+@click.option("--archive", type=FILE_PATH, help="`docker save` archive of the image; --image is its id.")
+@max_price_option
+@click.option("--gpu", type=click.Choice(limits.GPU_CHOICES), help="Class of the GPU.  [default: no GPU]")
+@click.option("--cpu", default="", help="Cores.  [default: 1]")
+@click.option("--memory", default="", help="Memory, such as 2Gi.  [default: 512Mi]")
+@click.option("--disk", default="", help="Size of /workspace.  [default: 64Mi]")
+@click.option("--time", default="1h", show_default=True, help="Time limit, such as 30m; unused time is not paid.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable, public to bidders.")
+@click.option("--in", "inputs", multiple=True, type=FILE_PATH, help="File to put into /in; repeatable.")
+@click.option(
+    "--network", type=click.Choice(limits.NETWORKS), default="none", show_default=True, help="Network access."
+)
+@click.option("--copies", default="", metavar="3|5|7", help="Replicas; the majority decides the result.")
+@click.option("--name", default="run", show_default=True, help="Name of the task, kept on this machine.")
+@click.option("--out", type=FILE_PATH, help="Write /out to this tar archive.")
+@click.option("--force", is_flag=True, help="Overwrite the file of --out.")
+@click.option("--save", type=FILE_PATH, help="Write the task file too.")
+@click.option("--detach", is_flag=True, help="Submit, print the id, and do not wait.")
+@anyway_option
+@secret_option
+@after_options
+@buying_options
+@carried_out_by("run:run")
+def run() -> None:
+    """Run a command in a container on a provider's device.
+
+    The command's output appears here, and its exit code becomes ogpu's. It is a job as in a task file: auctioned, and
+    paid interval by interval until it ends. The same command never buys the job twice. It continues the earlier job,
+    and after that job's end it says so.
+    """
+
+
+@click.command("exec", cls=ProgramCommand, before=1)
+@click.argument("task")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@key_option
+@click.option("--no-tty", is_flag=True, help="Allocate no terminal, as for a pipe.")
+@carried_out_by("shell:execute")
+def execute() -> None:
+    """Run a command, or a shell, in a task's container.
+
+    Without COMMAND it runs a shell on this terminal. The command's exit code becomes ogpu's. Only the customer's key
+    gets in. The program ends with the connection.
+    """
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@key_option
+@carried_out_by("shell:cp")
+def cp() -> None:
+    """Copy files into or out of a task's container.
+
+    Into it: FILE TASK:/workspace. Out of it: TASK:/workspace/FILE FOLDER. TARGET is a folder; in the container it lies
+    under /workspace or /out. The command overwrites no file on this machine, and skips links.
+    """
+
+
+@click.command("port-forward")
+@click.argument("task")
+@click.argument("ports", nargs=-1, required=True, metavar="LOCAL:REMOTE...")
+@key_option
+@carried_out_by("shell:port_forward")
+def port_forward() -> None:
+    """Forward local ports to a task's container.
+
+    Ctrl-C ends it. The task file declares REMOTE in spec.run.ports. LOCAL 0 is any free port.
+    """
+
+
+@click.command()
+@click.argument("task")
+@click.argument("names", nargs=-1, required=True, metavar="NAME[=FILE]...")
+@key_option
+@carried_out_by("shell:secrets")
+def secrets() -> None:
+    """Hand its secrets to a waiting task.
+
+    Name all secrets of the task file in one command. A value comes from the environment variable NAME, or from FILE.
+    It goes through the tunnel to the provider that runs the task. The program finds it in /secrets/NAME, in memory
+    only. `ogpu task submit --watch` hands secrets over without being asked.
+    """

@@ -1,0 +1,101 @@
+"""How a command names the function that carries it out, and the options that several commands share.
+
+Invariant: nothing here imports the chain's rules, a client or NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.deferred import runs
+from cli.options import dry_run_option, tip_option, yes_option
+from wallet.amounts import SYMBOL, parse_amount
+from wallet.errors import AmountError
+
+COMMANDS = "gpu_tasks.client.commands"
+POSTINGS_FOLDER = Path("~/.ogpu/postings")
+CHECKPOINTS_FOLDER = Path("~/.ogpu/checkpoints")
+Declared = Callable[..., Any]
+
+
+def carried_out_by(place: str, *, with_session: bool = True) -> Callable[[Callable[[], None]], Declared]:
+    """Give a declared command its body: `module:function` in the commands' room."""
+    return runs(f"{COMMANDS}.{place}", with_options=with_session)
+
+
+class TaskPrice(click.ParamType[str]):
+    """An amount for a task file, which needs the unit; a command line may omit it."""
+
+    name = SYMBOL
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the amount as a file has it; the file's reader refuses other texts."""
+        try:
+            parse_amount(value)
+        except AmountError:
+            return value
+        return f"{value} {SYMBOL}"
+
+
+TASK_PRICE = TaskPrice()
+FILE_PATH = click.Path(path_type=Path)
+
+account_option = click.option(
+    "--key", "key_text", required=True, metavar="KEY", help="Stored key, //Alice, or any address."
+)
+postings_option = click.option(
+    "--postings",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=POSTINGS_FOLDER,
+    show_default=True,
+    envvar="OGPU_POSTINGS",
+    help="Folder of purchase records.",
+)
+checkpoints_option = click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=CHECKPOINTS_FOLDER,
+    show_default=True,
+    envvar="OGPU_CHECKPOINTS",
+    help="Folder for checkpoints until the task ends.",
+)
+again_option = click.option("--again", is_flag=True, help="Buy again, even after the same command bought it.")
+anyway_option = click.option("--anyway", is_flag=True, help="Send even if too few providers are eligible now.")
+accept_option = click.option("--accept", "accepts", is_flag=True, help="Fetch, check and accept the result.")
+secret_option = click.option(
+    "--secret",
+    "secret_words",
+    multiple=True,
+    metavar="NAME[=FILE]",
+    help="Secret from variable NAME or from FILE; repeatable.",
+)
+out_option = click.option("--out", type=FILE_PATH, help="Write the result to this new file, or into this folder.")
+force_option = click.option("--force", is_flag=True, help="Overwrite the file of --out.")
+mqtt_option = click.option("--mqtt", metavar="URL", help="Broker to listen to.  [default: the providers' own]")
+max_price_option = click.option(
+    "--max-price", type=TASK_PRICE, required=True, help="Most you pay for the whole time, such as 2."
+)
+_AFTER = (
+    click.option("--after-ok", metavar="TASK", help="Wait until TASK succeeds. Submit nothing if it fails."),
+    click.option("--after-any", metavar="TASK", help="Wait until TASK ends, with or without success."),
+)
+
+
+def after_options(command: Declared) -> Declared:
+    """Add the options that name a task to wait for. The program waits, not the chain."""
+    return _with(_AFTER, command)
+
+
+def buying_options(command: Declared) -> Declared:
+    """Add the options of a command that buys units or tasks."""
+    return _with((postings_option, again_option, tip_option, yes_option, dry_run_option), command)
+
+
+def _with(options: tuple[Callable[[Declared], Declared], ...], command: Declared) -> Declared:
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,126 @@
+"""`ogpu offer`: what is for sale, from whom, and for how much."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+from click.shell_completion import CompletionItem
+
+from cli.options import AMOUNT, PERCENT, key_option, sending_options
+from gpu_tasks.client.groups import limits
+from gpu_tasks.client.groups.declared import carried_out_by
+
+ROWS_SHOWN = 50
+ROWS_SHOWN_MAX = 10_000
+TOKENS_MAX = 2**32 - 1
+
+
+def _complete_condition(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Return the fields that a condition may begin with."""
+    fields = import_module("gpu_tasks.tasks.offer_query").FIELDS
+    return [CompletionItem(name, help=field.doc) for name, field in fields.items() if name.startswith(begun)]
+
+
+@click.command()
+@click.argument("conditions", nargs=-1, metavar="[CONDITION]...", shell_complete=_complete_condition)
+@click.option(
+    "--limit", type=click.IntRange(1, ROWS_SHOWN_MAX), default=ROWS_SHOWN, show_default=True, help="Most rows to show."
+)
+@click.option("--inventory", is_flag=True, help="Ask providers for their hardware, without a condition on it.")
+@carried_out_by("services:search")
+def search() -> None:
+    """Find offers that meet all conditions, cheapest first.
+
+    A condition is a field, one of = != < <= > >= and a value: 'class=datacenter,consumer price<0.5 state=free'. Quote
+    conditions, because a shell reads < and >.
+
+    The chain knows class, price, service, workload, state, bond, free_bond, provider, device, since and reliability.
+    Providers claim vram, vendor, model, driver, cuda, rocm, cpu, cores, memory, disk, down and up: 'vram>=24Gi
+    model=4090 driver>=535'.
+    """
+
+
+@click.command()
+@carried_out_by("services:services")
+def services() -> None:
+    """List the services for sale."""
+
+
+@click.command()
+@carried_out_by("services:providers")
+def providers() -> None:
+    """List devices and their asking prices."""
+
+
+@click.command()
+@click.option("--service", type=int, help="Service number.  [default: all]")
+@carried_out_by("services:price")
+def price() -> None:
+    """Show lowest, median and last paid prices of units."""
+
+
+@click.command()
+@key_option
+@click.option("--workload", required=True, help="Workload of its units, by name.")
+@click.option("--name", required=True, help=f"Name of the service, at most {limits.SERVICE_NAME_BYTES_MAX} bytes.")
+@click.option("--price-min", type=AMOUNT, required=True, help="First price of a unit, per thousand tokens.")
+@click.option("--price-max", type=AMOUNT, required=True, help="Highest price of a unit, per thousand tokens.")
+@click.option(
+    "--ramp",
+    type=click.IntRange(0, limits.RAMP_BLOCKS_MAX),
+    required=True,
+    help="Blocks in which a waiting unit's price rises.",
+)
+@click.option(
+    "--commit-window",
+    type=click.IntRange(1, limits.COMMIT_WINDOW_MAX),
+    required=True,
+    help="Blocks in which racers must commit.",
+)
+@click.option(
+    "--max-tokens",
+    "tokens_max",
+    type=click.IntRange(1, TOKENS_MAX),
+    required=True,
+    help="Most a request may cost, in the workload's unit.",
+)
+@click.option("--input-share", type=PERCENT, default=0, help="Weight of an input token, in % of an output token.")
+@click.option(
+    "--pace",
+    type=click.IntRange(0, limits.PACE_MAX),
+    default=0,
+    help="Output tokens a block of the slowest racer, or 0.",
+)
+@click.option(
+    "--consumer-pace",
+    type=click.IntRange(0, limits.PACE_MAX),
+    default=0,
+    help="The same for class consumer.  [default: --pace]",
+)
+@click.option(
+    "--datacenter-pace",
+    type=click.IntRange(0, limits.PACE_MAX),
+    default=0,
+    help="The same for class datacenter.  [default: --consumer-pace]",
+)
+@sending_options
+@carried_out_by("services:create_service")
+def create_service() -> None:
+    """Create a service for a workload.
+
+    The chain locks a deposit until the service is closed. A pace gives large units more blocks to commit; 0 gives
+    none.
+    """
+
+
+@click.command()
+@click.argument("number", type=int, metavar="SERVICE")
+@key_option
+@sending_options
+@carried_out_by("services:close_service")
+def close_service() -> None:
+    """Close a service and get its deposit back.
+
+    Nobody can post more units of it. Open units continue.
+    """

@@ -1,0 +1,389 @@
+"""`ogpu task`: write and submit task files, follow tasks, decide about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cli.options import AMOUNT, key_option, sending_options
+from gpu_tasks.client.groups import limits
+from gpu_tasks.client.groups.declared import (
+    FILE_PATH,
+    Declared,
+    accept_option,
+    account_option,
+    after_options,
+    anyway_option,
+    buying_options,
+    carried_out_by,
+    checkpoints_option,
+    force_option,
+    max_price_option,
+    mqtt_option,
+    out_option,
+    secret_option,
+)
+
+BLOCKS_LOOKED_AT = 256
+BLOCKS_LOOKED_AT_MAX = 100_000
+LISTEN_SECONDS = 12.0
+"""Providers report every ten."""
+
+file_argument = click.argument("file", type=FILE_PATH)
+
+
+@click.command()
+@file_argument
+@carried_out_by("tasks:check")
+def check() -> None:
+    """Check a task file, without a node.
+
+    The command shows what the file asks for, or lists all its mistakes.
+    """
+
+
+@click.command()
+@click.option(
+    "--kind",
+    type=click.Choice(limits.TASK_KINDS),
+    default=limits.TASK_KINDS[0],
+    show_default=True,
+    help="Kind of file.",
+)
+@carried_out_by("tasks:schema", with_session=False)
+def schema() -> None:
+    """Print the JSON Schema of task files."""
+
+
+@click.command()
+@file_argument
+@click.option("--key", "key_text", metavar="KEY", help="Submitter, to check funds and leave out own devices.")
+@carried_out_by("tasks:plan")
+def plan() -> None:
+    """Show who could run a task, its cost and its start.
+
+    Nothing is sent to the chain. The command lists the devices that cannot run the task, with the reason, and asks the
+    eligible providers whether they accept it. Exit code 1: no device is eligible, or too few providers accept.
+    """
+
+
+@click.command()
+@file_argument
+@key_option
+@click.option("--watch", "is_watched", is_flag=True, help="Follow the task to its end and confirm its checkpoints.")
+@accept_option
+@secret_option
+@checkpoints_option
+@anyway_option
+@click.option(
+    "--array",
+    "array_text",
+    metavar="0-9[%4]",
+    help="Submit a task for each index; %4 runs four at once.",
+)
+@click.option(
+    "--requeue",
+    type=click.IntRange(0, limits.REQUEUES_MAX),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Resubmit after a time limit, up to N times.",
+)
+@after_options
+@buying_options
+@carried_out_by("submit:submit")
+def submit() -> None:
+    """Submit a task file to auction.
+
+    The command seals and stores the input, shows the cost, and asks. The same command never buys a task, or a member
+    of an array, twice. It continues the earlier task, and after that task's end it says so. --again buys another.
+
+    A member of an array finds its index in OGPU_ARRAY_INDEX. % and --requeue need --watch.
+    """
+
+
+@click.command("list")
+@account_option
+@click.option("--all", "is_all", is_flag=True, help="Include tasks that have ended, until the chain forgets them.")
+@carried_out_by("auctions:list_tasks")
+def list_tasks() -> None:
+    """List the open tasks of a key, with the reason of a wait."""
+
+
+@click.command()
+@account_option
+@click.option("--since", type=click.IntRange(0), default=0, metavar="BLOCK", help="Leave out tasks submitted before.")
+@click.option("--state", "states", multiple=True, type=click.Choice(limits.HISTORY_STATES), help="State; repeatable.")
+@carried_out_by("auctions:history")
+def history() -> None:
+    """List past tasks of a key: exit code, time and cost.
+
+    The chain forgets old tasks. The cost excludes the transaction fee. A blank cost means that only `ogpu task show`
+    can find it.
+    """
+
+
+@click.command()
+@click.argument("task")
+@click.option("--key", "key_text", metavar="KEY", help="Customer's key: also show what providers report.")
+@mqtt_option
+@click.option(
+    "--listen",
+    default=LISTEN_SECONDS,
+    show_default=True,
+    type=click.FloatRange(0.5, 600),
+    metavar="SECONDS",
+    help="With --key: listen this long at most.",
+)
+@carried_out_by("auctions:show_task")
+def show() -> None:
+    """Show a task: its state, terms, providers and payments.
+
+    With the customer's --key it shows also what the providers report. Nothing proves that part.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@checkpoints_option
+@accept_option
+@secret_option
+@carried_out_by("task_runs:watch_task")
+def watch() -> None:
+    """Follow a task until it ends.
+
+    With the customer's key the command also confirms the task's checkpoints, so that its milestones count, and hands
+    its secrets over.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@out_option
+@force_option
+@click.option("--place", type=click.IntRange(0, limits.SLOTS_MAX - 1), help="Output of this replica, counted from 0.")
+@carried_out_by("task_runs:task_result")
+def result() -> None:
+    """Fetch and check the result of a task.
+
+    With --out it writes the last state of a training run, or a program's outputs as a tar archive.
+    """
+
+
+@click.command()
+@click.argument("task")
+@click.option(
+    "--blocks",
+    type=click.IntRange(0, BLOCKS_LOOKED_AT_MAX),
+    default=BLOCKS_LOOKED_AT,
+    show_default=True,
+    help="Most blocks to search for signed statements.",
+)
+@carried_out_by("auctions:verify")
+def verify() -> None:
+    """Verify a task again from the chain alone.
+
+    The command checks id, terms, awards, milestones, result, outcome and statements. The node proves every record and
+    block. Exit code 1: something breaks the rules.
+    """
+
+
+@click.command()
+@click.argument("task")
+@click.option("--explain", is_flag=True, help="Say why each bid won or lost.")
+@click.option("--auction", type=click.IntRange(1), help="Number of the auction.  [default: the newest]")
+@carried_out_by("auctions:bids")
+def bids() -> None:
+    """List the bids for a task, winners first.
+
+    A score is the sum of price, time and risk.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@mqtt_option
+@click.option("-f", "--follow", is_flag=True, help="Continue until the task ends.")
+@click.option("--place", type=click.IntRange(0), help="After the end: lines of this slot only.")
+@carried_out_by("logs:logs")
+def logs() -> None:
+    """Show the output and progress of a task.
+
+    Its providers report them, and only the customer's key opens them. The command says if a broker forges, replays,
+    withholds or delays a report. After a program's end it fetches the last lines with the outputs. Nothing proves
+    these reports.
+    """
+
+
+@click.command()
+@click.argument("tasks", nargs=-1)
+@key_option
+@mqtt_option
+@click.option("--once", is_flag=True, help="Listen for twelve seconds, print one table, and end.")
+@carried_out_by("logs:top")
+def top() -> None:
+    """Show progress and device use of running tasks.
+
+    Without TASKS it shows all tasks of the key. State and milestones come from the chain. Providers report the rest:
+    nothing proves it, and no payment depends on it.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@checkpoints_option
+@sending_options
+@carried_out_by("task_decisions:confirm")
+def confirm() -> None:
+    """Check, keep and sign the newest checkpoint of a task.
+
+    Its milestone counts then. `ogpu task watch` and `ogpu task submit --watch` do this without being asked.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@sending_options
+@carried_out_by("task_decisions:accept")
+def accept() -> None:
+    """Accept the result of a task.
+
+    The chain pays the providers as soon as it is known that no audit checks the task.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@click.option(
+    "--segment", type=click.IntRange(0, limits.SEGMENTS_MAX - 1), help="The wrong segment of the trace, counted from 0."
+)
+@click.option("--compute", "is_computed", is_flag=True, help="Recompute the run here; name its first wrong segment.")
+@click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
+@sending_options
+@carried_out_by("dispute:dispute_task")
+def dispute() -> None:
+    """Dispute the result of a task.
+
+    Judges compute a random fifth of the run, and all of a segment that you name. You lose the bond if the result is
+    right.
+
+    Start --compute while the task runs. It waits for the result, and the dispute window that follows is short. With
+    --dry-run, or if --compute finds no difference, nothing is sent.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@click.option("--raise", "price_max", type=AMOUNT, help="Raise the maximum price to this, before the first bid.")
+@click.option("--extend", "blocks", type=click.IntRange(1, limits.BLOCKS_MAX), help="Add this many blocks to its time.")
+@click.option("--stop", "is_stop", is_flag=True, help="Stop the running task, as `ogpu task stop` does.")
+@sending_options
+@carried_out_by("task_decisions:amend")
+def amend() -> None:
+    """Raise a task's price, extend its time, or stop it.
+
+    Give one of --raise, --extend and --stop.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@sending_options
+@carried_out_by("task_decisions:stop")
+def stop() -> None:
+    """Stop a running task.
+
+    You pay for the elapsed time, and 5 % of the price out of your bond. The container of a job or a lease ends at
+    once, and its files are lost.
+    """
+
+
+@click.command()
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
+@key_option
+@sending_options
+@carried_out_by("cancel:cancel_tasks")
+def cancel() -> None:
+    """Cancel tasks that do not run yet.
+
+    The command shows the cost and asks. A tenth of the bond burns before the award, all of it after. One call cancels
+    several tasks: all of them, or none if one can no longer be cancelled.
+    """
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@click.option("--pay", type=AMOUNT, help="Pay each provider this, out of the escrow.")
+@click.option("--back", type=AMOUNT, help="Return this to the customer, out of each collateral.")
+@sending_options
+@carried_out_by("task_decisions:close")
+def close() -> None:
+    """Offer another end of a task, or sign an offered one.
+
+    The customer offers with --pay and --back. The stash of each slot signs without them. The last signature ends the
+    task.
+    """
+
+
+def conversion_options(command: Declared) -> Declared:
+    """Add the options that convert another system's file."""
+    for option in reversed(_CONVERSION):
+        command = option(command)
+    return command
+
+
+_CONVERSION = (
+    file_argument,
+    click.option("--image", metavar="NAME@sha256:…", help="Image by digest.  [default: the file's]"),
+    click.option("--archive", type=FILE_PATH, help="`docker save` archive of the image; --image is its id."),
+    max_price_option,
+    click.option(
+        "--class", "classes", multiple=True, type=click.Choice(limits.CLASS_NAMES), help="Class of devices; repeatable."
+    ),
+    click.option(
+        "--env",
+        "variables",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Variable, public to bidders; repeatable.",
+    ),
+    click.option("--time", default="", help="Time to buy, such as 2h.  [default: the file's, or 1h]"),
+    click.option("--cpu", default="", help="Cores.  [default: the file's, or 1]"),
+    click.option("--memory", default="", help="Memory, such as 2Gi.  [default: the file's, or 512Mi]"),
+    click.option("--disk", default="", help="Size of /workspace.  [default: the file's, or 64Mi]"),
+    click.option("--processes", default="", help="Processes and threads.  [default: the file's, or 128]"),
+    click.option(
+        "--network", type=click.Choice(limits.NETWORKS), default="none", show_default=True, help="Network access."
+    ),
+    click.option("--strict", is_flag=True, help="Fail if the program would run differently."),
+)
+
+
+@click.command()
+@conversion_options
+@click.option("--from", "form", type=click.Choice(limits.FOREIGN_FORMS), help="Form of FILE.  [default: by content]")
+@click.option("--service", help="Service of a Compose or Akash file with several.")
+@click.option("--job", "is_job", is_flag=True, help="Make a job, which ends with its program, not a lease.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Task file.  [default: standard output]")
+@force_option
+@carried_out_by("converters:convert")
+def convert() -> None:
+    """Convert a Slurm, Compose or Akash file to a task file.
+
+    A Slurm script becomes a job, with the script as its input. A service of a Compose or Akash file becomes a lease.
+    The command names each setting that no task has, with the reason. `!` marks a loss that changes how the program
+    runs.
+
+    --env NAME without a value takes the variable from your environment. Amounts in an Akash file are another chain's,
+    so --max-price is required.
+    """

@@ -1,0 +1,263 @@
+"""`ogpu unit`: post requests as units, follow them, read and judge their answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.options import AMOUNT, key_option, sending_options
+from gpu_tasks.client.groups import limits
+from gpu_tasks.client.groups.declared import (
+    account_option,
+    anyway_option,
+    buying_options,
+    carried_out_by,
+    force_option,
+    out_option,
+    postings_option,
+)
+
+PIXELS_CHECKED_MAX = 65_536
+NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class PromptFile(click.File):
+    """The file of prompts; the error for a prompt in its place shows the right command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the open file."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            how = "FILE holds a prompt a line. For a single prompt use standard input: `echo … | ogpu unit post -`"
+            raise click.BadParameter(f"{error.message}. {how}", ctx, param) from None
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """`NAME=VALUE`; the service's workload knows the names."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+class PictureSize(click.ParamType[tuple[int, int]]):
+    """`WxH` in pixels; the scene sets the limits."""
+
+    name = "WxH"
+
+    def convert(
+        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return width and height."""
+        if isinstance(value, tuple):
+            return value
+        width, cross, height = value.partition("x")
+        if not cross or not all(part.isascii() and part.isdigit() and len(part) <= 5 for part in (width, height)):
+            self.fail(f"{value!r} is not WxH, such as 320x200", param, ctx)
+        return int(width), int(height)
+
+
+@click.command()
+@click.argument("file", type=PromptFile("rb"))
+@key_option
+@click.option("--service", default=0, show_default=True, help="Service number from `ogpu offer services`.")
+@click.option("--max-tokens", default=64, show_default=True, help="Most tokens a request may cost.")
+@click.option(
+    "--batch",
+    type=click.IntRange(1, limits.REQUESTS_MAX),
+    help="Requests in one unit.  [default: 1; with --out as many as fit]",
+)
+@click.option("--set", "options", multiple=True, type=Setting(), help="Option of the workload; repeatable.")
+@click.option(
+    "--racers", default=2, show_default=True, type=click.IntRange(1, limits.RACERS_MAX), help="Providers for each unit."
+)
+@click.option(
+    "--class",
+    "device_class",
+    type=click.Choice(limits.CLASS_CHOICES),
+    default=limits.CLASS_CHOICES[0],
+    show_default=True,
+    help="Class of the devices that compute it.",
+)
+@click.option(
+    "--price",
+    type=AMOUNT,
+    default=limits.UNIT_PRICE,
+    help="Most you pay per thousand output tokens.  [default: 0.05]",
+)
+@anyway_option
+@click.option("--out", type=NEW_FILE, metavar="RESULTS", help="Wait, and write the answers to this new file.")
+@click.option("--errors", type=NEW_FILE, help="File of failed requests.  [default: RESULTS.errors]")
+@click.option("--form", type=click.Choice(limits.FILE_FORMS), help="Form of FILE.  [default: from its first line]")
+@click.option(
+    "--completion-window",
+    "window",
+    metavar="24h",
+    help="With --out: cancel what still waits after this time.",
+)
+@click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
+@buying_options
+@carried_out_by("post:post")
+def post() -> None:
+    """Post each line of FILE as a request.
+
+    FILE - is standard input. The command shows the cost and asks before it posts. Repeat it after an interruption:
+    it posts nothing twice.
+
+    With --out, FILE holds up to 50,000 prompts, JSON objects, or lines of OpenAI's batch input. RESULTS gets the same
+    form. --batch puts several requests into one unit.
+
+    Class `usual` is any class for one provider, else one class with enough devices. A unit that nobody takes opens to
+    other classes as its price rises.
+    """
+
+
+@click.command("list")
+@account_option
+@click.option("--open", "is_open_only", is_flag=True, help="Leave out units that have ended.")
+@postings_option
+@carried_out_by("units:list_posted")
+def list_units() -> None:
+    """List the units of a key, oldest first.
+
+    A row shows state, service, cost, block and time. Times are estimates from block numbers. The chain forgets old
+    units. Units of a file that this machine posted stay listed longer.
+    """
+
+
+@click.command()
+@click.argument("unit")
+@carried_out_by("units:show")
+def show() -> None:
+    """Show a unit: its state, providers and payments."""
+
+
+@click.command()
+@click.argument("units", nargs=-1)
+@key_option
+@carried_out_by("units:watch_units")
+def watch() -> None:
+    """Follow units until they end.
+
+    Without UNITS it follows the open units of the key.
+    """
+
+
+@click.command()
+@click.argument("unit")
+@key_option
+@out_option
+@force_option
+@carried_out_by("units:unit_result")
+def result() -> None:
+    """Print the answer of a unit.
+
+    The command fetches the answer and checks it. With --out it writes the bytes that you paid for.
+    """
+
+
+@click.command()
+@click.argument("named", metavar="UNIT|RESULTS...", nargs=-1, required=True)
+@key_option
+@postings_option
+@sending_options
+@carried_out_by("cancel:cancel_units")
+def cancel() -> None:
+    """Cancel queued units, or the rest of a file.
+
+    The command shows the cost and asks. A tenth of a unit's bond burns. One call cancels several units: all of them,
+    or none if one is no longer queued.
+
+    Name a file's run by its RESULTS or by its id from `ogpu unit runs`. Units in progress are finished, and their
+    answers are written. All other lines go to the file of errors as cancelled.
+    """
+
+
+@click.command()
+@click.argument("unit")
+@key_option
+@click.option("--leaf", type=click.IntRange(0, limits.REQUESTS_MAX - 1), help="The wrong request, counted from 0.")
+@click.option("--compute", "is_computed", is_flag=True, help="Recompute all; dispute the first wrong one.")
+@click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
+@sending_options
+@carried_out_by("dispute:dispute_unit")
+def dispute() -> None:
+    """Dispute an answer of a unit.
+
+    ogpu recomputes one answer (--leaf) or all (--compute) on this machine, and disputes the first that differs.
+    Judges decide. You lose the bond if the answer is right.
+
+    The command waits for the unit's check to finish, because the dispute window that follows is short. With --dry-run,
+    or if --compute finds no difference, nothing is sent.
+    """
+
+
+@click.command()
+@click.argument("unit")
+@key_option
+@sending_options
+@carried_out_by("units:appeal")
+def appeal() -> None:
+    """Appeal against a verdict on a unit.
+
+    A court decides. You lose the bond if the court confirms the verdict.
+    """
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--scene", type=NEW_FILE, help="Scene file, instead of a task file.")
+@key_option
+@click.option("--size", type=PictureSize(), help="Size in pixels.  [default: the scene's]")
+@click.option("--tiles", default=4, show_default=True, type=click.IntRange(1), help="Units to split it into.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("picture.png"), show_default=True, help="New PNG file."
+)
+@force_option
+@click.option("--service", type=int, help="Service number.  [default: the one that sells pictures]")
+@click.option(
+    "--racers", default=2, show_default=True, type=click.IntRange(1, limits.RACERS_MAX), help="Providers for each tile."
+)
+@click.option("--price", type=AMOUNT, help="Most you pay for a tile.  [default: FILE's, or 0.05]")
+@click.option(
+    "--check",
+    "pixels",
+    default=256,
+    show_default=True,
+    type=click.IntRange(0, PIXELS_CHECKED_MAX),
+    help="Random pixels of each tile to recompute here.",
+)
+@click.option("--backend", default="numpy", show_default=True, help="For --check: numpy, reference, or torch-<device>.")
+@anyway_option
+@buying_options
+@carried_out_by("picture:picture")
+def picture() -> None:
+    """Render a picture in tiles on several providers.
+
+    FILE is a task file that renders a picture. Name a scene with --scene instead. Repeat the command after an
+    interruption: it posts no tile twice. It offers to post a missing or wrong tile again.
+    """
+
+
+@click.command()
+@click.argument("run", required=False, metavar="[RESULTS]")
+@postings_option
+@carried_out_by("units:runs")
+def runs() -> None:
+    """List the files that were posted with --out, or show one.
+
+    RESULTS is the file of results, or the run's id. The command reads the records of this machine and asks no node.
+    With --json it prints OpenAI's batch object for one run.
+    """

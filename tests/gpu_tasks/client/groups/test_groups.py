@@ -1,0 +1,50 @@
+"""The bounds and choices that the options of `ogpu` show are those of the market."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.commands.task_runs import REQUEUES_MAX
+from gpu_tasks.client.groups import declared, limits
+from gpu_tasks.client.offers.listing import CLASS_CHOICES, USUAL
+from gpu_tasks.client.tasks.records import HISTORY_STATES
+from gpu_tasks.client.tasks.results import DEFAULT_FOLDER as CHECKPOINTS
+from gpu_tasks.client.units.lines import FileForm
+from gpu_tasks.client.units.posting_once import DEFAULT_FOLDER as POSTINGS
+from gpu_tasks.market.devices.records import CLASS_NAMES
+from gpu_tasks.market.inference import services
+from gpu_tasks.market.inference.units import RACERS_MAX
+from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from gpu_tasks.tasks.container_task import NETWORKS
+from gpu_tasks.tasks.task_kinds import FORMS
+from gpu_tasks.tasks.training_task import KIND
+from gpu_tasks.traces.trace import SEGMENTS_MAX
+
+
+@pytest.mark.parametrize(
+    ("shown", "meant"),
+    [
+        (limits.REQUESTS_MAX, REQUESTS_MAX),
+        (limits.RACERS_MAX, RACERS_MAX),
+        (limits.SEGMENTS_MAX, SEGMENTS_MAX),
+        (limits.SLOTS_MAX, SLOTS_MAX),
+        (limits.BLOCKS_MAX, BLOCKS_MAX),
+        (limits.REQUEUES_MAX, REQUEUES_MAX),
+        (limits.COMMIT_WINDOW_MAX, services.COMMIT_WINDOW_MAX),
+        (limits.PACE_MAX, services.PACE_MAX),
+        (limits.RAMP_BLOCKS_MAX, services.RAMP_BLOCKS_MAX),
+        (limits.SERVICE_NAME_BYTES_MAX, services.SERVICE_NAME_BYTES_MAX),
+        (limits.CLASS_NAMES, tuple(CLASS_NAMES)),
+        (limits.CLASS_CHOICES, (USUAL, *CLASS_CHOICES[1:])),
+        (limits.NETWORKS, tuple(NETWORKS)),
+        (limits.FILE_FORMS, tuple(form.value for form in FileForm)),
+        (limits.TASK_KINDS, (KIND, *(kind for kind in FORMS if kind != KIND))),
+        (limits.HISTORY_STATES, HISTORY_STATES),
+        (declared.POSTINGS_FOLDER, POSTINGS),
+        (declared.CHECKPOINTS_FOLDER, CHECKPOINTS),
+    ],
+)
+def test_the_bounds_of_options_are_the_market_s(shown: object, meant: object) -> None:
+    assert str(shown) == str(meant)
