@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cli.chain_time import read_time
 from cli.output import Output, fields_of
 from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
@@ -51,6 +52,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState, has_bidding, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.quantities import TimeSpan
 from gpu_tasks.tasks.replica_check import check_replicas
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task, is_told_now
 from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
@@ -128,17 +130,18 @@ async def list_tasks(session: WalletSession, client: ChainClient, key_text: str,
 
 @reads
 async def history(
-    session: WalletSession, client: ChainClient, key_text: str, since: int, states: tuple[str, ...]
+    session: WalletSession, client: ChainClient, key_text: str, since: TimeSpan | None, states: tuple[str, ...]
 ) -> None:
     """Carry out `ogpu task history`."""
     require_market(client)
     final = await client.finalized()
+    first = await _first_block(client, since, final)
     found = await training_reads.tasks_of(client, session.account(key_text), final)
     step_fee = await client.read(TrainingMarket.step_fee.item, at=final)
     rows = []
     for task_id, task in found:
         row = history_row(task_id, task)
-        if task.submitted_at >= since and (not states or row["state"] in states):
+        if task.submitted_at >= first and (not states or row["state"] in states):
             cost = await cost_by_record(client, task_id, task, final, step_fee)
             rows.append(history_row(task_id, task, cost))
     if session.output.as_json:
@@ -146,8 +149,16 @@ async def history(
     else:
         session.output.rows("History", HISTORY_SHOWN, [history_shown(row) for row in rows])
     oldest = min((task.submitted_at for _, task in found), default=None)
-    known = "none is known" if oldest is None else f"the oldest that is known was submitted in block {oldest}"
-    note(f"the chain forgets what ended long ago: {known}; `ogpu task show` has the payments of each")
+    known = "" if oldest is None else f" The oldest kept task was submitted in block {oldest}."
+    note(f"the chain forgets old tasks.{known} `ogpu task show` lists the payments of a task")
+
+
+async def _first_block(client: ChainClient, since: TimeSpan | None, final: bytes) -> int:
+    """Return the block from which tasks are listed: a block that a user named, or the block that long ago."""
+    if since is None or since.blocks:
+        return 0 if since is None else since.blocks
+    now = await read_time(client, final)
+    return now.height - since.milliseconds * now.passed_blocks // now.passed_ms
 
 
 @reads

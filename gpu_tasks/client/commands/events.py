@@ -10,20 +10,21 @@ import click
 
 from cli.output import Output
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.id_prefixes import named_id
+from gpu_tasks.client.commands.id_prefixes import named_task, named_unit
 from gpu_tasks.client.units.events import EventFilter, EventStream, ToldEvent, UntoldBlocks
 from wallet.trust import hash_typed
 
 
 def events(
-    session: WalletSession, is_followed: bool, key_text: str | None, about: tuple[str, ...], first: int | None
-) -> None:
+    session: WalletSession, is_followed: bool, key_text: str | None, tasks: tuple[str, ...], units: tuple[str, ...],
+    first: int | None,
+) -> None:  # fmt: skip
     """Carry out `ogpu events`."""
     streams: list[EventStream] = []
 
     async def body() -> None:
         account = None if key_text is None else session.account(key_text)
-        wanted = EventFilter(account, await _ids(session, about, key_text))
+        wanted = EventFilter(account, await _ids(session, key_text, tasks, units))
         streams.append(EventStream(session.connect, wanted, first, is_followed, note))
         is_told = False
         async for each in streams[0].told():
@@ -40,13 +41,14 @@ def events(
             note(f"--from {streams[0].next_block} goes on here")
 
 
-async def _ids(session: WalletSession, texts: Sequence[str], key_text: str | None) -> list[bytes]:
+async def _ids(session: WalletSession, key_text: str | None, tasks: Sequence[str], units: Sequence[str]) -> list[bytes]:
     """Resolve the named ids; whole ids need no node."""
-    whole = [hash_typed(text) for text in texts]
+    whole = [hash_typed(text) for text in (*tasks, *units)]
     if None not in whole:
         return [each for each in whole if each is not None]
     async with await session.connect() as client:
-        return [await named_id(session, client, text, key_text) for text in texts]
+        found = [await named_task(session, client, text, key_text) for text in tasks]
+        return found + [await named_unit(session, client, text, key_text) for text in units]
 
 
 def _print(output: Output, told: ToldEvent | UntoldBlocks) -> None:

@@ -1,14 +1,15 @@
-"""Resolve the ids of units and tasks that a user types: whole, or their first digits as tables show them.
+"""Resolve the ids of units and tasks that a user types: whole, their first digits as tables show them, or `last`.
 
-Always: a beginning stands for one id that the chain knows, of the accounts of this machine; several are named, and
-none of them is taken.
+Invariant: the first digits stand for one id that the chain knows, of the accounts of this machine. If several ids begin
+with them, the error lists these ids.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import Any
 
 import click
 
@@ -25,6 +26,8 @@ from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.trust import hash_typed
 
+LAST = "last"
+"""The word for the newest unit or task."""
 DIGITS_LEAST = 4
 NUMBERS_LOOKED_AT = 16_384
 """Of an account's newest units, and of its tasks: their ids follow from their numbers."""
@@ -48,6 +51,11 @@ class NamedKind(Enum):
         return NamedKind.TASK if self is NamedKind.UNIT else NamedKind.UNIT
 
 
+COUNTERS: dict[NamedKind, tuple[Any, Callable[[bytes, bytes, int], bytes]]] = {
+    NamedKind.UNIT: (InferenceMarket.post_counts, unit_id_of),
+    NamedKind.TASK: (TrainingMarket.submission_counts, task_id_of),
+}
+"""An account's count of units or tasks, and the id that follows from a number."""
 SHARED_COMMANDS = {"list", "show", "watch", "result", "cancel", "dispute"}
 """Commands that units and tasks have both."""
 
@@ -80,19 +88,22 @@ async def named_id(
     session: WalletSession, client: ChainClient, text: str, key_text: str | None = None,
     kinds: Sequence[NamedKind] = (NamedKind.UNIT, NamedKind.TASK),
 ) -> bytes:  # fmt: skip
-    """Return the id that a user typed, whole or its beginning; TaskError for no match or several.
+    """Return the id that a user typed: whole, its first digits, or `last`.
 
-    Beginnings are looked up among the units and tasks of the key, of the keys that this machine keeps and, on a chain
-    for development, of the accounts that everybody knows.
+    First digits are looked up among the units and tasks of the key, of the keys in this machine's keyring and, on a
+    development chain, of the known accounts. `last` is the newest of the key, or of all these accounts without a key.
+    Raise TaskError for no match or several.
     """
     whole = hash_typed(text)
     if whole is not None:
         return whole
+    if text == LAST:
+        return await _newest_id(client, [session.account(key_text)] if key_text else _accounts(session, client), kinds)
     what, typed = " or ".join(kind.value for kind in kinds), _BEGINNING.fullmatch(text)
     if typed is None:
         raise TaskError(
-            f"{text!r} is not the id of a {what}. Type 0x and 64 hexadecimal digits, at least the first {DIGITS_LEAST} "
-            f"of them. {_lists(kinds)} shows ids",
+            f"{text!r} is not the id of a {what}. Type 0x and at least {DIGITS_LEAST} hexadecimal digits, or {LAST!r}. "
+            f"{_lists(kinds)} shows ids",
             code="invalid_id",
         )
     at = await client.finalized()
@@ -122,10 +133,45 @@ def _lists(kinds: Sequence[NamedKind]) -> str:
 
 def is_id(text: str) -> bool:
     """Tell whether a text names a unit or a task, rather than a file or a run."""
-    return hash_typed(text) is not None or _BEGINNING.fullmatch(text) is not None
+    return text == LAST or hash_typed(text) is not None or _BEGINNING.fullmatch(text) is not None
 
 
-def _accounts(session: WalletSession, client: ChainClient, key_text: str | None) -> list[bytes]:
+async def _newest_id(client: ChainClient, accounts: Sequence[bytes], kinds: Sequence[NamedKind]) -> bytes:
+    """Return the newest unit or task of these accounts; TaskError if there is none."""
+    at = await client.finalized()
+    found = [each for kind in kinds for each in await _newest_of(client, kind, accounts, at)]
+    if not found:
+        what = " or ".join(kind.value for kind in kinds)
+        raise TaskError(f"there is no {what} of your keys on the chain", code=f"{kinds[0].value}_unknown")
+    return max(found)[1]
+
+
+async def _newest_of(
+    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], at: bytes
+) -> list[tuple[int, bytes]]:
+    """Return the newest unit or task of each account, with the block in which it was posted or submitted."""
+    if kind is NamedKind.TASK and not sells_tasks(client):
+        return []
+    counter, id_of = COUNTERS[kind]
+    counts = await client.read_many(counter, accounts, at=at)
+    ids = [
+        id_of(client.genesis_hash, account, count - 1) for account, count in zip(accounts, counts, strict=True) if count
+    ]
+    things = await _things(client, kind, ids, at)
+    return [(began_at, each) for each, began_at in zip(ids, things, strict=True) if began_at is not None]
+
+
+async def _things(client: ChainClient, kind: NamedKind, ids: Sequence[bytes], at: bytes) -> list[int | None]:
+    """Return the block in which each unit was posted or each task submitted; None for one that the chain forgot."""
+    if not ids:
+        return []
+    if kind is NamedKind.UNIT:
+        return [None if unit is None else unit.posted_at for unit in await market_reads.units(client, ids, at)]
+    tasks = await client.read_many(TrainingMarket.tasks, ids, at=at)
+    return [None if task is None else task.submitted_at for task in tasks]
+
+
+def _accounts(session: WalletSession, client: ChainClient, key_text: str | None = None) -> list[bytes]:
     """Return the accounts whose units and tasks a beginning may match."""
     known = [f"//{name}" for name in (*DEV_NAMES, *CUSTOMER_NAMES)] if market_reads.is_development(client) else []
     texts = [*([] if key_text is None else [key_text]), *session.keyring.names(), *known]
@@ -138,11 +184,7 @@ async def _beginning_so(
     """Return the ids on the chain with these first digits."""
     if kind is NamedKind.TASK and not sells_tasks(client):
         return []
-    counter, id_of = (
-        (InferenceMarket.post_counts, unit_id_of)
-        if kind is NamedKind.UNIT
-        else (TrainingMarket.submission_counts, task_id_of)
-    )
+    counter, id_of = COUNTERS[kind]
     counts = await client.read_many(counter, accounts, at=at)
     ids = [
         each
@@ -150,14 +192,8 @@ async def _beginning_so(
         for number in _newest(count)
         if (each := id_of(client.genesis_hash, account, number)).hex().startswith(digits)
     ]
-    if not ids:
-        return []
-    units_or_tasks = (
-        await market_reads.units(client, ids, at)
-        if kind is NamedKind.UNIT
-        else await client.read_many(TrainingMarket.tasks, ids, at=at)
-    )
-    return [each for each, found in zip(ids, units_or_tasks, strict=True) if found is not None]
+    things = await _things(client, kind, ids, at)
+    return [each for each, began_at in zip(ids, things, strict=True) if began_at is not None]
 
 
 def _newest(count: int) -> range:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
+from gpu_tasks.client.commands.id_prefixes import LAST, TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.task_runs import secrets_of
 from gpu_tasks.client.tasks.results import RunBlobError, fetch_input
 from gpu_tasks.client.tasks.tunnel import SHELL, copy_in, copy_out, entered, hand_secrets, run_program
@@ -47,14 +47,14 @@ def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
     task, path = there
 
     async def work(tunnel: Multiplexer) -> None:
-        if source.startswith("0x"):
+        if _is_remote(source):
             names = await copy_out(tunnel, path, here)
             session.output.facts({"copied": len(names), "to": str(here), "files": ", ".join(names[:10])})
         else:
             size = await copy_in(tunnel, here, path)
             session.output.facts({"copied": str(here), "to": f"{task}:/{path}", "bytes": size})
 
-    if not source.startswith("0x") and not here.exists():
+    if not _is_remote(source) and not here.exists():
         raise click.UsageError(f"{here} is not there")
     _enter(session, task, key_text, work)
 
@@ -146,11 +146,17 @@ def _enter(
 
 def _sides(source: str, target: str) -> tuple[tuple[str, str], Path]:
     """The task with its path, and the path here."""
-    remote = [text for text in (source, target) if text.startswith("0x") and ":" in text]
+    remote = [text for text in (source, target) if _is_remote(text)]
     if len(remote) != 1:
-        raise click.UsageError("one of the two is TASK:/PATH, with a task as 0x..; the other one is here")
+        raise click.UsageError("one of SOURCE and TARGET is TASK:/PATH, such as 0x8a61:/out; the other is a local path")
     task, _, path = remote[0].partition(":")
     return (task, path.lstrip("/")), Path(target if source == remote[0] else source)
+
+
+def _is_remote(text: str) -> bool:
+    """Tell whether a path is one in a task's container."""
+    task, colon, _ = text.partition(":")
+    return bool(colon) and (task == LAST or task.startswith("0x"))
 
 
 def _pair(text: str) -> tuple[int, int]:

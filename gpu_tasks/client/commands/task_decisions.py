@@ -14,11 +14,13 @@ from cli.calls import NothingToSend, PlannedCall, Planning, SendingOptions, make
 from cli.session import WalletSession
 from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
+from gpu_tasks.client.offers.outlook import slot_ms
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.results import CheckpointKeeper, no_result
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
@@ -32,6 +34,7 @@ from gpu_tasks.market.training.tasks import (
     slot_case,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.quantities import TimeSpan
 from runtime.frame.call import Call
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
@@ -80,11 +83,11 @@ async def accept(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
 
 
 def amend(
-    session: WalletSession, task: str, key_text: str, price_max: int | None, blocks: int | None, is_stop: bool,
+    session: WalletSession, task: str, key_text: str, price_max: int | None, more: TimeSpan | None, is_stop: bool,
     sending: SendingOptions,
 ) -> None:  # fmt: skip
     """Carry out `ogpu task amend`."""
-    if (price_max is not None) + (blocks is not None) + is_stop != 1:
+    if (price_max is not None) + (more is not None) + is_stop != 1:
         raise click.UsageError("give one of --raise, --extend and --stop")
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
@@ -95,10 +98,18 @@ def amend(
             _require_raisable(found, price_max)
             return await _amended(session, client, payer, task_id, found, RaisePrice(price_max))
         _require_running(found)
-        change = Stop() if blocks is None else MoreBlocks(blocks)
+        change = Stop() if more is None else MoreBlocks(_more_blocks(client, more))
         return await _amended(session, client, payer, task_id, found, change)
 
     make(session, key_text, sending, plan)
+
+
+def _more_blocks(client: ChainClient, more: TimeSpan) -> int:
+    """Return the blocks of an extension; TaskError for more than the chain takes."""
+    blocks = more.blocks or -(-more.milliseconds // slot_ms(client))
+    if not 1 <= blocks <= BLOCKS_MAX:
+        raise TaskError(f"--extend is {blocks} blocks. Give 1 to {BLOCKS_MAX:,} blocks, or a time such as 20m")
+    return blocks
 
 
 @decides

@@ -5,6 +5,7 @@ Invariant: nothing here imports the chain's rules, a client or NumPy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import click
 
 from cli.deferred import runs
 from cli.options import dry_run_option, tip_option, yes_option
+from gpu_tasks.tasks.quantities import QuantityError, TimeSpan, span
 from wallet.amounts import SYMBOL, parse_amount
 from wallet.errors import AmountError
 
@@ -41,7 +43,45 @@ class TaskPrice(click.ParamType[str]):
         return f"{value} {SYMBOL}"
 
 
+class BlocksOrTime(click.ParamType[TimeSpan]):
+    """A number of blocks, or a time such as `90s`, `10m`, `2h` or `1d`."""
+
+    name = "BLOCKS|TIME"
+
+    def convert(self, value: str | TimeSpan, param: click.Parameter | None, ctx: click.Context | None) -> TimeSpan:
+        """Return the span, in blocks or in milliseconds."""
+        if isinstance(value, TimeSpan):
+            return value
+        try:
+            return span(f"{value} blocks" if value.isdecimal() else value)
+        except QuantityError:
+            self.fail(f"{value!r} is neither a number of blocks nor a time such as 90s, 10m, 2h or 1d", param, ctx)
+
+
+class Seconds(click.ParamType[float]):
+    """A time such as `12s` or `2m`; a bare number is seconds."""
+
+    name = "TIME"
+
+    def __init__(self, least: float, most: float) -> None:
+        """`least` and `most` in seconds."""
+        self._least, self._most = least, most
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        if not isinstance(value, str):
+            return value
+        try:
+            seconds = float(value) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else span(value).milliseconds / 1_000
+        except QuantityError:
+            self.fail(f"{value!r} is not a time such as 12s or 2m", param, ctx)
+        if not self._least <= seconds <= self._most:
+            self.fail(f"{value!r} is not between {self._least:g}s and {self._most:g}s", param, ctx)
+        return seconds
+
+
 TASK_PRICE = TaskPrice()
+BLOCKS_OR_TIME = BlocksOrTime()
 FILE_PATH = click.Path(path_type=Path)
 
 account_option = click.option(

@@ -9,8 +9,10 @@ import click
 from cli.options import AMOUNT, key_option, sending_options
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
+    BLOCKS_OR_TIME,
     FILE_PATH,
     Declared,
+    Seconds,
     accept_option,
     account_option,
     after_options,
@@ -27,9 +29,6 @@ from gpu_tasks.client.groups.declared import (
 
 BLOCKS_LOOKED_AT = 256
 BLOCKS_LOOKED_AT_MAX = 100_000
-LISTEN_SECONDS = 12.0
-"""Providers report every ten."""
-
 file_argument = click.argument("file", type=FILE_PATH)
 
 
@@ -113,7 +112,7 @@ def list_tasks() -> None:
 
 @click.command()
 @account_option
-@click.option("--since", type=click.IntRange(0), default=0, metavar="BLOCK", help="Leave out tasks submitted before.")
+@click.option("--since", type=BLOCKS_OR_TIME, metavar="BLOCK|TIME", help="Tasks since this block, or for this time.")
 @click.option("--state", "states", multiple=True, type=click.Choice(limits.HISTORY_STATES), help="State; repeatable.")
 @carried_out_by("auctions:history")
 def history() -> None:
@@ -130,10 +129,9 @@ def history() -> None:
 @mqtt_option
 @click.option(
     "--listen",
-    default=LISTEN_SECONDS,
+    default="12s",
     show_default=True,
-    type=click.FloatRange(0.5, 600),
-    metavar="SECONDS",
+    type=Seconds(0.5, 600),
     help="With --key: listen this long at most.",
 )
 @carried_out_by("auctions:show_task")
@@ -283,7 +281,7 @@ def dispute() -> None:
 @click.argument("task")
 @key_option
 @click.option("--raise", "price_max", type=AMOUNT, help="Raise the maximum price to this, before the first bid.")
-@click.option("--extend", "blocks", type=click.IntRange(1, limits.BLOCKS_MAX), help="Add this many blocks to its time.")
+@click.option("--extend", "more", type=BLOCKS_OR_TIME, help="Add this to its time, such as 20m.")
 @click.option("--stop", "is_stop", is_flag=True, help="Stop the running task, as `ogpu task stop` does.")
 @sending_options
 @carried_out_by("task_decisions:amend")

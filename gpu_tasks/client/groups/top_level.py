@@ -22,7 +22,8 @@ BLOCK_MAX = 2**32 - 1
 @click.command()
 @click.option("-w", "--watch", "is_followed", is_flag=True, help="Continue with new events until Ctrl-C.")
 @click.option("--key", "key_text", metavar="KEY", help="Events of one account: key or address.")
-@click.option("--task", "--unit", "about", multiple=True, metavar="ID", help="Events about a task or unit.")
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Events about a task; repeatable.")
+@click.option("--unit", "units", multiple=True, metavar="UNIT", help="Events about a unit; repeatable.")
 @click.option(
     "--from",
     "first",

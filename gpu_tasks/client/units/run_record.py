@@ -390,7 +390,9 @@ def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
 
 
 def run_named(folder: Path, text: str) -> BatchRecord:
-    """The one run that is called so, or has this file; RecordError where there is none, or several."""
+    """Return the run with this id or file, or the newest run for `last`; RecordError for none or several."""
+    if text == "last" and (all_runs := runs_of(folder)):
+        return all_runs[-1]
     is_beginning = text.startswith(ID_PREFIX) and len(text) >= len(ID_PREFIX) + ID_CHARS_LEAST
     found = [
         record

@@ -190,3 +190,27 @@ def test_a_wrong_kind_of_id_is_answered_with_the_right_command(tmp_path: Path) -
                 assert (ended_code(done), f"`ogpu task {name} {task}`" in done.stderr) == ("wrong_kind", True)
         done = ogpu(tmp_path, url, "logs", unit, *OF_BOB)
         assert (ended_code(done), f"`ogpu unit show {unit}`" in done.stderr) == ("wrong_kind", True)
+
+
+def test_last_is_the_newest_of_the_key_or_of_the_keys_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chain(tmp_path) as url:
+        for what in ("unit", "task"):
+            assert ended_code(ogpu(tmp_path, url, what, "show", "last")) == f"{what}_unknown"
+        (_, newest), task = bought(tmp_path, url)
+        assert answer(ogpu(tmp_path, url, "unit", "show", "last"))["unit"] == newest
+        assert answer(ogpu(tmp_path, url, "unit", "result", "last", *OF_BOB))["unit"] == newest
+        assert answer(ogpu(tmp_path, url, "task", "show", "last"))["task"] == task
+        assert ended_code(ogpu(tmp_path, url, "unit", "result", "last", "--key", "//Alice")) == "unit_unknown"
+        assert newest in ogpu(tmp_path, url, "events", "--unit", "last", "--from", "0").stdout
+        other = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", "//Charlie", "--yes"))["task"]
+        assert answer(ogpu(tmp_path, url, "task", "show", "last"))["task"] == other, "the newest of all keys"
+        assert answer(ogpu(tmp_path, url, "scancel", "last", *OF_BOB, "--yes"))["task"] == task
+        assert answer(ogpu(tmp_path, url, "unit", "cancel", "last", *OF_BOB, "--yes"))["unit"] == newest
+        for names in ("DEV_NAMES", "CUSTOMER_NAMES"):
+            monkeypatch.setattr(id_prefixes, names, ())
+        assert ended_code(ogpu(tmp_path, url, "unit", "show", "last")) == "unit_unknown"
+        Keyring(tmp_path / "keys").add("mine", BOB_KEY, "secret", cost=ScryptCost(1 << 15, 1, 8))
+        assert answer(ogpu(tmp_path, url, "unit", "show", "last"))["unit"] == newest
+        assert answer(ogpu(tmp_path, url, "task", "show", "last"))["task"] == task

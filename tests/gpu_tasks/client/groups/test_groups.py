@@ -15,7 +15,6 @@ from gpu_tasks.client.units.posting_once import DEFAULT_FOLDER as POSTINGS
 from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.market.inference import services
 from gpu_tasks.market.inference.units import RACERS_MAX
-from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.tasks.container_task import NETWORKS
 from gpu_tasks.tasks.task_kinds import FORMS
@@ -30,7 +29,6 @@ from gpu_tasks.traces.trace import SEGMENTS_MAX
         (limits.RACERS_MAX, RACERS_MAX),
         (limits.SEGMENTS_MAX, SEGMENTS_MAX),
         (limits.SLOTS_MAX, SLOTS_MAX),
-        (limits.BLOCKS_MAX, BLOCKS_MAX),
         (limits.REQUEUES_MAX, REQUEUES_MAX),
         (limits.COMMIT_WINDOW_MAX, services.COMMIT_WINDOW_MAX),
         (limits.PACE_MAX, services.PACE_MAX),
