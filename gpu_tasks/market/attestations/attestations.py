@@ -92,6 +92,7 @@ class Attestations(Pallet, index=11):
             raise InvalidBlock("no attestations, or too many")
         if sum(size(signed) for signed in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
             raise InvalidBlock("attestations take too many bytes")
+        # Strict order excludes duplicates, and leaves an author no choice of order.
         keys = [order_key(signed) for signed in attestations]
         if any(low >= high for low, high in pairwise(keys)):
             raise InvalidBlock("attestations are out of order, or one is there twice")

@@ -163,6 +163,7 @@ class Capacity(Pallet, index=16):
         ensure(is_sound(shape), UnsoundWork)
         self.lock.lock(origin.account, roll_call_hold(device), self.bond)
         now, last = self.system.number.get(), self.current.get()
+        # Earlier roll calls do not count against a new enrolment.
         number = 0 if last is None else last.number
         self.enrolments[device] = Enrolment(origin.account, shape, now, self.bond, number)
         self.emit(DeviceEnrolled(device, shape))
@@ -221,6 +222,7 @@ class Capacity(Pallet, index=16):
         assert proof is not None, "just looked"
         places = drawn_rows(called.rows_seed, device, proof.shape.rows)
         ensure(len(rows) == len(places), WrongRows)
+        # Paths alone: to compute one row costs up to size^2 x rounds products, too much for a block (ADR 20).
         for row, place in zip(rows, places, strict=True):
             is_there = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
             ensure(is_there, WrongRows)

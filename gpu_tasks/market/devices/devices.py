@@ -299,6 +299,7 @@ class Devices(DeviceWork, index=9):
 
         Any account may call. The deposit goes back to the stash.
         """
+        # Every node keeps the record, so any account may drop one that its owner left behind.
         ensure(stash not in self.stake.candidates and not self.stake.bonds[stash], NotGone)
         self._drop_provider(stash)
 

@@ -243,6 +243,7 @@ class InferenceMarket(InferenceStorage, index=10):
         heights, final, draws = WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET), WeightMeter(self._for_draws())
         stirs, comers, ends = WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET)
         expiries, recalls = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
+        # The hook charges only for units that it lets begin: calls pay BEGIN_WEIGHT themselves.
         begun = self.begun.count
         # Recalls of earlier blocks: a unit recalled here takes its step in the next block.
         turns.recall(self, recalls)

@@ -147,6 +147,7 @@ def _post(market: InferenceStorage, customer: bytes, service: int, terms: UnitTe
     _prepay(market, customer, asked.prepaid)
     market.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
     market.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
+    # Ids count all posts of a customer and never repeat, so no hold or case is named twice.
     market.post_counts[customer] = number + 1
     queue.enqueue(market, unit)
     market.emit(UnitPosted(unit.id, service, customer, terms.input_root, terms.price_max, terms.racers))
