@@ -127,7 +127,7 @@ def refilled(current: Round, height: int) -> Round:
     Members of the earlier draw may commit in every block of this time, including the block of the draw.
     """
     assert not current.first_commit, "once somebody has committed, nobody is drawn any more"
-    # A member drawn after a commit could know that result, so a commit ends all redraws.
+    # The first commit starts the close clock, which a restarted commit window would undo.
     return replace(current, refilled_at=height, commits_from=0)
 
 

@@ -66,7 +66,7 @@ def commit(market: InferenceStorage, unit: OpenUnit, owner: bytes, commitment: b
     turns.free(market, racer.device, unit.id)
     market.emit(ResultCommitted(unit.id, record.attempt, owner))
     unit = OpenUnit(unit.id, replace(record, racers=racers, round=current))
-    # A racer drawn after this commit could copy the result, so a scheduled draw is called off.
+    # A new racer would restart the commit window, and this commit has started the close: no draw may follow.
     _go_on(market, redraws.call_off(market, unit), market.windows_of(record))
 
 
