@@ -136,8 +136,10 @@ def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], pl
 
     The third is that of the active set's stake. The function tries each number of places from `places` downward. For
     each number it leaves out the heaviest validators until any choice of that many others, together with the barred
-    ones, holds at most a third. The result depends on the active set alone. A check during the draw, racer by racer,
-    would let an owner withdraw a slot after the beacon is known and so push a rival out of the race.
+    ones, holds at most a third.
+
+    The result depends on the active set alone. A check during the draw, racer by racer, would be open to an attack: an
+    owner that knows the beacon withdraws a slot and so pushes a rival out of the race.
     """
     room = sum(stakes.values()) // RACING_PART - sum(stake for stash, stake in stakes.items() if stash in barred)
     heavy = sorted((stake for stash, stake in stakes.items() if stash not in barred), reverse=True)

@@ -6,8 +6,8 @@ Racers of a unit and members of a committee pass through the same round, with di
       ^                                    |
       └──── a place is drawn again ────────┘  before the first commit
 
-Invariants: heights only grow from left to right, except that a redraw restarts the commit window; commits close before
-reveals open; the round reads finality only through `final_height`, the newest `final_ref` of the ancestry. Heights are
+Invariants: heights only grow from left to right, except that a redraw restarts the commit window. Commits close before
+reveals open. The round reads finality only through `final_height`, the newest `final_ref` of the ancestry. Heights are
 block numbers, and 0 means "not yet".
 """
 

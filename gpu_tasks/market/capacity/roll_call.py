@@ -3,9 +3,9 @@
     called (its beacon seeds) -> commits, from the fifth block on -> rows drawn -> shown -> inspectors drawn -> over
 
 Invariants: heights only grow from left to right and are the same for every device, so no machine can answer for one
-device after another. A proof is at most 1.2 times the computed work: the author of the seed's block knows the seed one
-block early, and commits count from the fifth block on. Time is counted in slots, not blocks, because an empty slot is
-time too.
+device after another. A proof is at most 1.2 times the computed work. The excess comes from the author of the seed's
+block, which knows the seed one block early, while commits count from the fifth block on. Time is counted in slots, not
+blocks, because an empty slot is time too.
 """
 
 from runtime.encoding.codec import U32, U64, struct

@@ -92,8 +92,8 @@ def batch_escrow(rules: UnitRules, leaf_audit_ppm: int, price_max: int, racers: 
 def spare(rules: UnitRules, price: int) -> int:
     """Return the reserve of a unit with two or more racers: it pays a witness, or the pair that judges a lone answer.
 
-    It covers all fees of the pair. If the audit pot had to add to them, a customer that posts to its own racers could
-    drain it: every unit with one late racer would cost the pot something.
+    It covers all fees of the pair, so the audit pot adds nothing. Otherwise a customer could drain the pot by units for
+    its own racers: each unit with one late racer would cost the pot something.
     """
     return max(witness_pay(rules, price), PAIR * fee_of_judge(rules, price))
 

@@ -4,9 +4,9 @@ Authors are bidders and would steal a plain proof. So a challenger commits to it
 and opens it in a later one.
 
 Invariants: a claim holds its bond until its task or its case ends. A challenger that opens nothing blocks a place for
-at most `CLAIM_BLOCKS`, and loses its bond. A right proof earns twice its bond out of the liar's collateral, at most a
-fourth of that, so a liar that proves its own lie keeps no more of it. A wrong one pays its judges, and the rest of its
-bond burns.
+at most `CLAIM_BLOCKS`, and loses its bond. A right proof earns twice its bond out of the liar's collateral, but at most
+a fourth of the collateral. So a liar that proves its own lie recovers at most that fourth. A wrong proof pays its
+judges, and the rest of its bond burns.
 """
 
 from gpu_tasks.market.courts.money import FIRST_JUDGES

@@ -5,10 +5,10 @@ customer counts for more than a tenth of all that a provider has settled, exact 
 name.
 
 The tenth needs no list of all customers. Twenty names are kept, each with its settled value. When a further customer
-settles, the least common amount is subtracted from it and from all kept names, and added to `rest` (Misra and Gries,
-"Finding repeated elements", 1982). So at most one part in 21 of `rest` belongs to any one customer. That part is
-subtracted from the limit of each name. This costs a provider with only small customers at most an eighth of their
-payments.
+settles, the least of the 21 amounts is subtracted from each of them and added to `rest`. This is the algorithm of Misra
+and Gries ("Finding repeated elements", 1982). So at most one part in 21 of `rest` belongs to any one customer. That
+part is subtracted from the limit of each name. This costs a provider with only small customers at most an eighth of
+their payments.
 
 It prevents trust that depends on one customer, or a few. It does not prevent a provider with ten names of its own,
 which pays the settlement fee on its payments to itself. The tests state the cost of trust gained that way.

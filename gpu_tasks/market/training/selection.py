@@ -1,8 +1,8 @@
 """The winners of a task, their prices, and the fate of every other bid: a sealed auction that any party can recompute.
 
 A bid's score is its cost to the customer: the price, the value of the promised time, and the expected loss beyond its
-collateral. The lowest scores win. A slot costs the customer the *clearing score* for any winner: each winner is paid
-the rest of that score after its own time and risk, at most the greatest price.
+collateral. The lowest scores win. The *clearing score* is the customer's cost of a slot, the same for every winner. A
+winner is paid the clearing score less the parts of its own score for time and risk, at most the greatest price.
 
 * One slot: the clearing score is that of the runner-up.
 * A gang of k: the k lowest scores win together, or there is no award. The clearing score is the (k+1)-th.
@@ -10,9 +10,9 @@ the rest of that score after its own time and risk, at most the greatest price.
   wins. The clearing score is the (k+1)-th of that class or the k-th of the next class: the lower one.
 * If no bid is left to set it, winners are paid the greatest price.
 
-Invariants: the order of bids changes nothing. A lower bid never loses by it and is never paid more for it. For a bidder
-with one slot, no bid is better than its true cost, and no losing bid under a second name helps. A winner is paid at
-least its bid.
+Invariants: the order of bids changes nothing. A lower bid never turns a winner into a loser and never raises its pay.
+For a bidder with one slot, no bid is better than its true cost, and no losing bid under a second name helps. A winner
+is paid at least its bid.
 
 Not prevented: an owner of several slots of a gang may gain by a higher bid for some of them. A bidder without a rival
 is paid the greatest price for any bid. All bidders together can collude.

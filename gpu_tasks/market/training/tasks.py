@@ -1,8 +1,10 @@
 """The record of a task: its order, its providers, its progress and its end.
 
 Invariants: a task's rules, windows and terms are frozen in its record. Every state but the last has a scheduled
-deadline, or waits for a final height or for the courts. Amounts are for one slot. A *leg* is the part of a run that one
-award covers: when the work changes hands, the counted milestones are behind it, and the rest is a task of its own.
+deadline, or waits for a final height or for the courts. Amounts are for one slot.
+
+A *leg* is the part of a run that one award covers. When the work changes hands, the counted milestones are complete.
+The remaining ones form a new leg, which is handled like a task of its own.
 """
 
 from dataclasses import replace

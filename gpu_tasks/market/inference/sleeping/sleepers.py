@@ -1,8 +1,9 @@
 """Sleeping units: units without a match, which cost nothing until a slot of their service is freed or changed.
 
 Invariants: a sleeping unit is in its service's list once, by the block since which it sleeps. A stirred service wakes
-units that slept earlier, longest sleepers first: a few for each slot, twice as many in each further turn, until all
-have been tried. So no slot idles beside a unit that it could serve, and no unserviceable unit blocks the others.
+units that slept earlier, longest sleepers first. It wakes a few for each slot, and twice as many in each further turn,
+until all have been tried. So no slot idles beside a unit that it could serve, and no unserviceable unit blocks the
+others.
 """
 
 from dataclasses import replace

@@ -44,8 +44,11 @@ RUN_BLOCKS_MAX = 7_200
 """The most blocks of a judge's computation. For longer runs it is half of the time that a bid may promise."""
 CLASSES_ALL = 0b111
 LOOKS_PER_AUCTION = 12
-"""The steps of one auction: end of commits, end of reveals, award, start of winners and of a standby, death, asking,
-end of a result's time, chance of an audit, draw and showing of segments, conclusion."""
+"""The steps of one auction and its run that need the hook.
+
+They are: end of commits, end of reveals, award, start of winners, start of a standby, death, asking, end of a result's
+time, chance of an audit, draw of segments, showing of segments, conclusion.
+"""
 LOOKS_PER_SLOT = 2
 LOOKS_AT_THE_END = 20
 """For released bids and dropped records, in addition to each bid's own payment."""
