@@ -53,6 +53,7 @@ def task_rules(
     # A result is audited before it is paid, so the chance counts for the whole price.
     found, of = chance_found(named["audit_rate_ppm"])
     if has_trace:
+        # The judges of an audit see only the drawn parts, and one wrong segment may lie outside them.
         found, of = found * PARTS_DRAWN, of * PARTS_MAX
     return TaskRules(**named, found_ppm=found * ALL // of, collateral_ppm=ALL)
 

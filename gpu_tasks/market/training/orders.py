@@ -21,7 +21,7 @@ AUCTIONS_MAX = 4
 
 @named("ogpu::CheckedBy")
 class CheckedBy(IntEnum):
-    """The way in which a task's computation is checked, which also decides the object of payment."""
+    """The check of a task's computation. It also decides whether a result or time is paid."""
 
     EXECUTED = 0
     """Judges execute it again, all or in part. The result is paid."""
@@ -38,7 +38,7 @@ class TaskOrder:
     """The order that a customer submits. Amounts are for one slot."""
 
     task_hash: Hash
-    """The hash of the canonical task file, which tells bidders the object of their bids."""
+    """The hash of the canonical task file. Bidders recognise the task by it."""
     workload: Hash
     input_root: Hash
     input_blob: Hash

@@ -121,6 +121,7 @@ def note_lie(market: TrainingStorage, task_id: bytes, task: Task, place: int) ->
 
 def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
     until = slot.finished_at or market.height
+    # `owed`, not `done`: a winner may own the runner-up, so its confirmations earn no pay.
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,

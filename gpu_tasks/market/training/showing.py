@@ -99,6 +99,7 @@ def looked_at_most(segments: int) -> int:
 
 def is_shown(root: bytes, segments: int, wanted: Sequence[TraceStretch], shown: Sequence[ShownStretch]) -> bool:
     """Return True if these are the wanted stretches, in order, with all their states in the trace under `root`."""
+    # The length comes first: a strict zip would raise for a call with too few states.
     return len(shown) == len(wanted) and all(
         is_in_trace(root, segments, stretch.first, each.before) and is_in_trace(root, segments, stretch.end, each.after)
         for stretch, each in zip(wanted, shown, strict=True)

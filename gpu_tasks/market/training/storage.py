@@ -106,6 +106,7 @@ class TrainingStorage(TrainingNumbers):
     def ensure_in(self, task: Task, *states: TaskState) -> None:
         """Raise WrongTaskState unless the task is in one of these states, and its window is open."""
         ensure(task.state in states, WrongTaskState)
+        # A step can wait for room in a later block, so the state alone does not prove an open window.
         ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)
 
     def put(self, task_id: bytes, task: Task) -> None:

@@ -152,6 +152,7 @@ def _duty(
 ) -> TaskDuty:
     """Return a duty in the window of the task's state. After the window the only duty is to wait."""
     auction = auction or task.auction
+    # A step can wait for room in a later block, and the task then shows a state without an open window.
     if deed is TaskDeed.WAIT or task.deadline < height:
         return TaskDuty(task_id, task.state, role, place, auction, device, TaskDeed.WAIT, 0, 0)
     return TaskDuty(task_id, task.state, role, place, auction, device, deed, height, task.deadline, number, stretches)

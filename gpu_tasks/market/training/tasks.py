@@ -384,7 +384,7 @@ def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
 
 
 def paid_blocks(task: Task, intervals: int) -> int:
-    """Return the blocks of some intervals in a leg of bought time: at most all that were bought."""
+    """Return the blocks in the first `intervals` intervals of a leg of bought time, at most all bought blocks."""
     return min(intervals * interval_of(task.order), task.slots[0].promised)
 
 

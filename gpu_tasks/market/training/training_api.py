@@ -127,6 +127,7 @@ class TrainingApi(RuntimeApi, version=1):
         """
         market, found = self._market, list[TaskDuty]()
         bound = self._bound_devices(stash)
+        # Tasks that bind devices come first: a missed duty costs money, and the bound may cut off the last tasks.
         ids = dict.fromkeys(chain(bound.values(), (task_id for task_id, _ in market.duties.under(stash))))
         for task_id in islice(ids, DUTY_TASKS_MAX):
             task = market.tasks[task_id]

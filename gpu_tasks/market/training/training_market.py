@@ -171,7 +171,11 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
-        """Report, before you start, that the input is missing. A false report costs as much as a miss."""
+        """Report, before you start, that the input is missing. You pay a penalty for a false report.
+
+        The penalty is 25 % of the amount that your collateral covers (`terms.covered`), and a share of the judges'
+        fees.
+        """
         inputs.report(self, task, place, origin.account)
 
     @call(index=17, weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT)
@@ -316,6 +320,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
         At an era's turn with many candidates, tasks may wait a block.
         """
+        # The hook of units runs later in the block, and its deadlines cannot wait for a later one.
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final, cleared = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET))
         for task_id in self.agenda.take(self.height, reached):
