@@ -1,7 +1,7 @@
-"""Offers as a customer reads them, of units and of tasks.
+"""The offers of the market for a customer, for units and for tasks.
 
 In reading order:
 
 * `listing`: services, their offers, device classes, and the machines that providers claim to have
-* `outlook`: what an account can spend, who could bid for its task, and the numbers of the auction
+* `outlook`: the spendable money of an account, the eligible bidders for its task, and the auction's parameters
 """

@@ -1,9 +1,12 @@
-"""Services and offers as a customer reads them: their forms, owners, device classes and claimed machines.
+"""Services and offers for a customer: forms of requests, owners, device classes and claimed machines.
 
-Always: a form is found by the service's workload id, so a further workload needs no change here. Who offers is read
-from the chain: pausing owners, the customer's own devices and dearer asks do not count, nor does an owner who must stay
-to judge the unit. An inventory is its provider's claim: a bounded number of providers and bytes is asked for in a fixed
-time, and an answer counts if the chain knows its key.
+Invariants:
+
+* The service's workload id selects the form of its requests, so a new workload needs no change here.
+* Offers come from the chain. Paused devices, the customer's own devices and dearer asks do not count. Nor does an owner
+  that must stay outside the race to judge the unit.
+* An inventory is its provider's claim. The number of queried providers, the bytes and the time are bounded, and an
+  answer counts only if the chain knows its key.
 """
 
 from __future__ import annotations
@@ -46,13 +49,13 @@ from wallet.errors import WalletError
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """A service with the terms of its units. Amounts are for a thousand tokens, paces output tokens a block."""
+    """A service with the terms of its units. Amounts are for a thousand tokens, paces are output tokens per block."""
 
     service: int | None
-    """Its number; None for one that is not on the chain yet."""
+    """The service's number. None if it is not on the chain yet."""
     name: str
     workload: str
-    """By its name; its id where this program does not know it."""
+    """The workload's name, or its id if this program does not know the workload."""
     price_min: Grains
     price_max: Grains
     tokens_max: int
@@ -97,7 +100,7 @@ def service_view(terms: ServiceTerms, number: int | None = None, *, is_open: boo
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """A device and the prices that its provider asks."""
+    """A device and its provider's asks."""
 
     provider: Account
     device: bytes
@@ -112,7 +115,7 @@ DEVICE_COLUMNS = tuple(each.name.removesuffix("_") for each in fields(DeviceView
 
 
 async def read_devices(client: ChainClient) -> list[DeviceView]:
-    """All devices of the final block."""
+    """Return all devices of the final block."""
     providers, found = await market_reads.providers(client), []
     for status in await market_reads.devices(client):
         device, provider = status.device, providers.get(status.device.owner)
@@ -136,7 +139,7 @@ class ServiceError(WalletError):
 
 
 async def open_service(client: ChainClient, number: int) -> Service:
-    """The service, if units may be posted; ServiceError names those that are open."""
+    """Return the service if it is open. Raise ServiceError, which lists the open services, if it is not."""
     service = await market_reads.service(client, number)
     if service is None or not service.is_open:
         services = await market_reads.services(client)
@@ -146,7 +149,10 @@ async def open_service(client: ChainClient, number: int) -> Service:
 
 
 def form_of(number: int, service: Service) -> WorkloadForm:
-    """How requests of the service are written; ServiceError for a workload, or a model, that is unknown here."""
+    """Return the form of the service's requests.
+
+    Raise ServiceError if this program does not know its workload or model.
+    """
     form = registry.form_of(service.terms.workload)
     if form is None:
         known = ", ".join(form.name for form in registry.FORMS)
@@ -154,7 +160,7 @@ def form_of(number: int, service: Service) -> WorkloadForm:
             f"service {number} is of the workload 0x{service.terms.workload.hex()}, which this program does not know; "
             f"it knows {known}: use a release that knows it"
         )
-    # Anybody may sell a known workload with weights of his own, and be the only one who has them: then nobody judges.
+    # Any account may sell a known workload with its own weights. If no other account has them, no judge can compute.
     if form.model_id != service.terms.model:
         raise ServiceError(
             f"service {number} computes {form.name} with the model 0x{service.terms.model.hex()}, which is not the "
@@ -164,7 +170,10 @@ def form_of(number: int, service: Service) -> WorkloadForm:
 
 
 def form_named(name: str) -> WorkloadForm:
-    """The form of a workload by its name; ServiceError names those that are known."""
+    """Return the form of a workload by its name.
+
+    Raise ServiceError, which lists the known ones, for an unknown name.
+    """
     try:
         return registry.form_named(name)
     except LookupError as error:
@@ -172,7 +181,7 @@ def form_named(name: str) -> WorkloadForm:
 
 
 def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:
-    """The lowest ask of each owner with a device that offers the service and is not paused, in grains."""
+    """Return the lowest ask of each owner in grains, over its devices that offer the service and are not paused."""
     asks: dict[bytes, int] = {}
     for status in devices:
         for service, offer in status.offers:
@@ -183,13 +192,13 @@ def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:
 
 
 async def own_accounts(client: ChainClient, customer: bytes, at: bytes | None = None) -> set[bytes]:
-    """Owners whom the chain never draws for a unit of this customer: itself, and whom it works for."""
+    """Return the owners that the chain never draws for this customer's units: it, and the stash it works for."""
     stash = await market_reads.stash_of(client, customer, at)
     return {customer} if stash is None else {customer, stash}
 
 
 def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -> str:
-    """A sentence: who of those in office must stay outside a race to judge it, and what that leaves."""
+    """Return a sentence about the judges that must stay outside a race, and the owners that may race then."""
     if spare.count < 0:
         return (
             f"too few judges would be left: {judges.needed} validators in office must stay to judge it, "
@@ -204,7 +213,7 @@ def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -
 
 
 async def require_judges(client: ChainClient, number: int, customer: bytes, price_max: int) -> None:
-    """ServiceError if the chain would refuse a unit of this price, for nobody could judge it however few race."""
+    """Raise ServiceError if the chain would refuse a unit of this price for lack of judges, even with one racer."""
     at = await client.finalized()
     judges, spare = await judges_for(client, number, customer, 1, at)
     if spare.count < 0:
@@ -216,7 +225,7 @@ async def require_judges(client: ChainClient, number: int, customer: bytes, pric
 
 
 async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes], price_max: int, at: bytes) -> None:
-    """ServiceError unless those of two thirds of the stake that may judge can pay for a seat at this price."""
+    """Raise ServiceError unless judges with two thirds of the eligible stake can pay for a seat at this price."""
     stashes = sorted(judges.since)
     accounts = await client.read_many(System.account, stashes, at=at)
     free = {stash: info.data.free for stash, info in zip(stashes, accounts, strict=True)}
@@ -228,7 +237,7 @@ async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes
 
     if is_covered(price_max):
         return
-    # the highest price that is: what a seat takes grows with it
+    # A seat's cost grows with the price, so the highest affordable price can be found by halving.
     affordable = bisect_left(range(price_max), True, key=lambda below: not is_covered(below + 1))
     dearest = f"--price {format_amount(affordable)} or less" if affordable else "no price"
     raise ServiceError(
@@ -239,7 +248,7 @@ async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes
 
 
 async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
-    """What a unit that is posted now goes by, as far as its judges are concerned."""
+    """Return the rules for a unit posted now, with only the values that concern its judges."""
     return UnitRules(
         judge_fee_ppm=await client.read(Courts.judge_fee_ppm.item, at=at),
         judge_fee_min=await client.read(Courts.judge_fee_min.item, at=at),
@@ -250,9 +259,9 @@ async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
 async def require_owners(
     client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, kind: DeviceClass | None = None
 ) -> None:
-    """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners.
+    """Raise ServiceError if the current offers cannot fill a race. All racers of a unit have different owners.
 
-    `rate_max` in grains per thousand output tokens; `kind`: the class of devices that it names, if any.
+    `rate_max` is in grains per thousand output tokens. `kind` is the class of devices that the unit names, if any.
     """
     own, at = await own_accounts(client, customer), await client.finalized()
     devices = await market_reads.devices_for(client, number, at)
@@ -280,21 +289,21 @@ async def require_owners(
 
 @dataclass(frozen=True, slots=True)
 class Suiting:
-    """The devices that suit a unit, busy or not, and who of those in office must stay to judge it."""
+    """The devices that suit a unit, busy or not, and the limits for validators that must stay to judge it."""
 
     devices: list[DeviceStatus]
     judges: JudgesLeft
     spare: Spare
 
     def racing(self, owners: Collection[bytes]) -> int:
-        """How many of the owners may race for one unit."""
+        """Return the number of these owners that may race for one unit."""
         return self.judges.racing(owners, self.spare)
 
 
 async def suiting(
     client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
 ) -> Suiting:
-    """The devices that work for a unit of this price, if their owners are not too many in office."""
+    """Return the devices that suit a unit of this price, with the judges that its race must leave."""
     own = await own_accounts(client, customer, at)
     devices = await market_reads.devices_for(client, number, at)
     lacking = await unproven(client, [status.id for status in devices], at)
@@ -311,25 +320,28 @@ async def suiting(
 async def drawable(
     client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
 ) -> list[DeviceStatus]:
-    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+    """Return the devices that could be drawn for a unit, busy or not, or none if too few owners may race."""
     found = await suiting(client, number, customer, racers=racers, rate_max=rate_max, at=at)
     return found.devices if found.racing({status.device.owner for status in found.devices}) >= racers else []
 
 
 async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
-    """The highest price of a unit for which half of the devices have the collateral free, in grains; ServiceError."""
+    """Return the highest unit price in grains at which half of the other owners' devices have enough bond.
+
+    Raise ServiceError if no other owner offers the service.
+    """
     own, at = await own_accounts(client, customer), await client.finalized()
     devices = [status.device for status in await market_reads.devices_for(client, number, at)]
     free = sorted(device.bond for device in devices if device.owner not in own and not device.is_paused)
     if not free:
         raise ServiceError(f"nobody else offers service {number} now: see `ogpu offer providers`")
     median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, at)
-    # what is locked for a price grows with it
+    # The collateral grows with the price, so the price can be found by halving.
     return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)
 
 
 def _lacking(devices: Collection[bytes]) -> str:
-    """Who does not count although it offers, in words."""
+    """Return a note about devices that offer the service and do not count."""
     if not devices:
         return ""
     number = "1 more device has" if len(devices) == 1 else f"{len(devices)} more devices have"
@@ -339,7 +351,7 @@ def _lacking(devices: Collection[bytes]) -> str:
 async def judges_for(
     client: ChainClient, number: int, customer: bytes, racers: int, at: bytes
 ) -> tuple[JudgesLeft, Spare]:
-    """Who may judge units for so many racers that this customer posts now, and who of them may race."""
+    """Return the judges of this customer's units with that many racers, and the limits for racing judges."""
     judges = await market_reads.judges_left(client, await market_reads.readers(client, number, at), at)
     return judges, judges.spare(await client.height(at), await own_accounts(client, customer, at), racers)
 
@@ -350,7 +362,7 @@ CLASS_CHOICES = (USUAL, ANY, *CLASS_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class ClassWish:
-    """What a customer asks for: `USUAL`, `ANY`, or a class by name; and what it pays, in grains per thousand tokens."""
+    """A customer's choice: `USUAL`, `ANY`, or a class by name, and the price it pays in grains per thousand tokens."""
 
     named: str = ANY
     rate_max: int = 0
@@ -358,14 +370,17 @@ class ClassWish:
 
 NO_CLASS = ClassWish()
 OWNERS_PER_RACER = 2
-"""A class is chosen that has so many owners for each racer. Of as many as race everybody knows who they will be; and
-whoever withdraws its devices where that leaves too few, when it knows the beacon, has another draw."""
+"""The owners per racer that a class needs.
+
+With fewer, any observer could predict the racers. An owner could also withdraw its devices once it knows the beacon,
+leave too few, and so force another draw.
+"""
 
 
 async def classes_for(
     client: ChainClient, service: int, customer: bytes, racers: int, wish: ClassWish, at: bytes
 ) -> Callable[[], DeviceClass | None]:
-    """What gives each unit that is posted now its class."""
+    """Return a function that gives each unit posted now its device class."""
     if wish.named in CLASS_NAMES:
         return lambda: CLASS_NAMES[wish.named]
     if wish.named == ANY or racers == 1:
@@ -376,7 +391,7 @@ async def classes_for(
 
 
 def fitting_classes(found: Suiting, racers: int) -> dict[DeviceClass, int]:
-    """The classes that have owners enough of whom enough may race, each with the bond of its devices in grains."""
+    """Return the classes with enough owners, and enough that may race, each with its devices' bond in grains."""
     owners: dict[DeviceClass, set[bytes]] = {}
     bonds = Counter[DeviceClass]()
     for status in found.devices:
@@ -390,7 +405,10 @@ def fitting_classes(found: Suiting, racers: int) -> dict[DeviceClass, int]:
 
 
 def chosen(fitting: dict[DeviceClass, int], below: Callable[[int], int]) -> DeviceClass | None:
-    """One of the classes, each as likely as it has bond; None where there is none. `below(n)`: a number below n."""
+    """Return a random class in proportion to its bond, or None if there is none.
+
+    `below(n)` returns a number below n.
+    """
     if not fitting:
         return None
     place = below(sum(fitting.values()))
@@ -403,25 +421,25 @@ def chosen(fitting: dict[DeviceClass, int], below: Callable[[int], int]) -> Devi
 
 PROVIDERS_MAX = 512
 ASKED_SECONDS = 8.0
-"""For all of them together."""
+"""The time for all providers together."""
 LOSS = GRAINS_PER_OGPU
-"""Of the task whose failure reliability is reckoned for."""
+"""The loss of the task for which reliability is computed."""
 
 
 @dataclass(slots=True)
 class HeardInventories:
-    """By provider what it says of each hardware, and why others are left out."""
+    """The claims of each provider about its hardware, and the reasons why other providers are left out."""
 
     claims: dict[bytes, dict[bytes, DeviceClaims]] = field(default_factory=dict)
     policies: dict[bytes, ClaimedPolicy] = field(default_factory=dict)
-    """The claimed policies by provider."""
+    """The claimed policies, by provider."""
     processors: dict[bytes, DeviceClaims] = field(default_factory=dict)
-    """By provider what it says of its CPU."""
+    """The claims about the CPU, by provider."""
     left_out: dict[bytes, str] = field(default_factory=dict)
 
 
 async def reliability_of(client: ChainClient, owners: Sequence[bytes], at: bytes) -> dict[bytes, int]:
-    """How probable the chain holds it that each ends a task with a loss of 1 oGPU well, in millionths."""
+    """Return each owner's estimated probability of completing a task with a loss of 1 oGPU, in millionths."""
     if TrainingMarket not in client.runtime.pallets:
         return {}
     era = await client.read(TrustStake.current_era, at=at)
@@ -433,9 +451,10 @@ async def reliability_of(client: ChainClient, owners: Sequence[bytes], at: bytes
 async def heard_inventories(
     client: ChainClient, blobs: BlobClient, owners: Sequence[bytes], at: bytes
 ) -> HeardInventories:
-    """What providers say of their machines now."""
+    """Fetch the inventories that providers publish for their machines."""
     found = HeardInventories()
     providers = await market_reads.providers(client, at)
+    # The list is sorted by price and each query costs a connection to a stranger, so only the cheapest are asked.
     for owner in owners[PROVIDERS_MAX:]:
         found.left_out[owner] = f"was not asked: {PROVIDERS_MAX} are, and it is dearer"
     raw: dict[bytes, bytes] = {}
@@ -464,12 +483,13 @@ async def heard_inventories(
 
 
 async def _take(client: ChainClient, found: HeardInventories, owner: bytes, data: bytes, at: bytes) -> None:
-    """Take an answer in, or say why it does not count."""
+    """Record a provider's claims, or the reason why its answer does not count."""
     try:
         inventory = read_inventory(data, client.genesis_hash, time.time_ns() // 1_000_000)
     except InventoryError as error:
         found.left_out[owner] = str(error)
         return
+    # An endpoint could serve an inventory that another provider signed.
     if await market_reads.stash_of(client, inventory.provider_key, at) != owner:
         found.left_out[owner] = "sent an inventory that another key has signed"
         return
@@ -500,9 +520,9 @@ def _claims(machine: ClaimedMachine, device: ClaimedDevice) -> DeviceClaims:
 
 
 def with_claims(rows: Sequence[OfferRow], heard: HeardInventories, devices: Iterable[DeviceStatus]) -> list[OfferRow]:
-    """The rows with what their providers claim: by the hash of the hardware's identifier, as the chain has it.
+    """Return the rows with their providers' claims, matched by the on-chain hash of the hardware's identifier.
 
-    A CPU has no identifier of its own: a provider's only CPU device is its machine's, as its daemon takes it too.
+    A CPU has no identifier of its own. A provider's only CPU device is its machine's, as its daemon assumes too.
     """
     known = {status.id: status.device for status in devices}
     processors = Counter(device.owner for device in known.values() if device.kind is DeviceClass.CPU)

@@ -1,7 +1,7 @@
-"""What an account can spend, who could bid for its task, and the numbers that the auction would go by.
+"""The spendable money of an account, the eligible bidders for its task, and the parameters of its auction.
 
-Always: all reads are of one final block; the chain judges, and these reads turn its terse refusal into numbers
-beforehand.
+Invariant: all reads are of one final block. The chain decides. These reads let a program report the numbers behind a
+refusal before it sends a call.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from wallet.errors import WalletError
 
 
 class FundsError(WalletError):
-    """The account has less than it takes."""
+    """The account has too little money."""
 
 
 async def spendable(client: ChainClient, account: bytes) -> int:
-    """Grains that the account can lock or pay after the final block."""
+    """Return the grains that the account can lock or pay after the final block."""
     return spendable_of(await client.read(System.account, account))
 
 
 def spendable_of(info: AccountInfo) -> int:
-    """Grains that an account like this can lock or pay: what is frozen is covered by reserves first."""
+    """Return the grains that such an account can lock or pay. Reserved grains count first towards a freeze."""
     return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
 
 
 def grains_of(amount: int | None) -> Grains | None:
-    """Return an amount as it is shown; None for one that is not known."""
+    """Return an amount for display, or None if it is unknown."""
     return None if amount is None else Grains(amount)
 
 
 def require(available: int, needed: int, what: str) -> None:
-    """FundsError that says what there is and what `what` takes."""
+    """Raise FundsError, with the available and the needed amount, if the account cannot pay for `what`."""
     if available < needed:
         raise FundsError(
             f"the account can spend {format_amount(available)} oGPU, and {what} takes {format_amount(needed)}: "
@@ -57,27 +57,28 @@ def require(available: int, needed: int, what: str) -> None:
 
 
 def slot_ms(client: ChainClient) -> int:
-    """How long a slot of this chain is: its rules say so, and no node is asked."""
+    """Return the length of this chain's slot, from the runtime's constants. No node is asked."""
     period: int = constant_value(Timestamp, Timestamp.minimum_period, client.runtime)
+    # The minimum period is half a slot, as in Substrate's timestamp pallet.
     return 2 * period
 
 
 def standby_of(plan: TaskPlan) -> str:
-    """Whether somebody would stand by, in words."""
+    """Return in words whether the plan has a standby."""
     if plan.is_of_replicas:
         return "none: of copies most decide"
     return "yes" if plan.has_standby else "perhaps none"
 
 
 def sells_tasks(client: ChainClient) -> bool:
-    """Whether the chain has a market of tasks."""
+    """Return True if the chain has a market of tasks."""
     return TrainingMarket in client.runtime.pallets
 
 
 async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy = CheckedBy.EXECUTED) -> AuctionNumbers:
-    """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with.
+    """Return the numbers for a task submitted now, or the defaults of the market if the chain has none yet.
 
-    Of what judges execute again, one with a trace: all that a file of a training task describes has one.
+    A task that judges execute again counts as one with a trace, because every training task of a file has one.
     """
     is_sold = sells_tasks(client)
 
@@ -97,7 +98,7 @@ async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy 
 
 
 def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, slot_ms: int) -> None:
-    """CallFailedError where time would be paid in longer intervals than the chain has: it takes no such task."""
+    """Raise CallFailedError if an interval of payment, or the time in all, exceeds the limits of the chain."""
     each = terms.blocks_max // intervals if intervals else 0
     longest = INTERVALS_MAX * numbers.interval_max
     if each and terms.blocks_max > longest:
@@ -111,7 +112,7 @@ def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, 
 
 
 async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]:
-    """Every device, with what decides whether it could bid."""
+    """Return every device, with the values that decide if it could bid."""
     statuses = await market_reads.devices(client, at)
     owners = sorted({status.device.owner for status in statuses})
     providers = await market_reads.providers(client, at)
@@ -145,12 +146,12 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
 
 
 async def own(client: ChainClient, customer: bytes, at: bytes) -> frozenset[bytes]:
-    """The accounts that a customer acts for."""
+    """Return the accounts that a customer acts for."""
     return frozenset(await own_accounts(client, customer, at))
 
 
 async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> set[bytes]:
-    """Those of `owners` who may be elected, and so bid."""
+    """Return the `owners` that may be elected, and so may bid."""
     offered = await client.read_many(TrustStake.candidates, owners, at=at)
     banned = await client.read_many(TrustStake.tombstones, owners, at=at)
     staked = await client.read_many(TrustStake.bonds, owners, at=at)
