@@ -1,9 +1,11 @@
-"""The answers of a file's units as they end, and the end of a run that is stopped before all is answered.
+"""The answers of a file's units as they end, and the end of a run that is stopped early.
 
-Always: the results of a unit are on the disk before the record says so, so whatever breaks off, none is lost and none
-stands twice; a unit whose answers no store serves now is left for the next run, never counted as failed. The record
-says that a run is stopped before anything is taken back; what waits for its draw is taken back, what races is waited
-for, since it is paid, and a unit that was drawn meanwhile fails in its batch alone.
+Invariants:
+
+* A unit's results are on the disk before the record mentions them. No crash loses a result or writes it twice.
+* A unit whose answers no store serves is left for the next run. It never counts as failed.
+* The record notes a stop before any unit is cancelled. Units that wait for their draw are cancelled. The run waits for
+  racing units, because they are paid. A unit drawn in the meantime fails alone in its batch.
 """
 
 from __future__ import annotations
@@ -36,37 +38,37 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
 CANCELS_PER_CALL = 256
-"""A fourth of what a block may weigh."""
+"""The most units of one call: a quarter of a block's weight."""
 TRIES_MAX = 3
-"""For each unit: whatever the chain has against it, no fee is paid for it without end."""
+"""The most attempts to cancel a unit, so that a unit that the chain keeps refusing cannot cost fees without end."""
 CODES = {"cancelled": CANCELLED, "expired": EXPIRED}
-"""What a line says that has no answer, by why its run was stopped."""
+"""The error code of an unanswered line, by the reason why its run was stopped."""
 
 SendCall = Callable[[Call], Awaitable[int]]
-"""Sends a call once; its fee in grains, when it is final."""
+"""A function that sends a call once and returns its fee in grains when it is final."""
 
 
 def cancel_call(units: Sequence[bytes]) -> Call:
-    """Takes units back, each for itself: one that was drawn meanwhile fails alone."""
+    """Return a call that cancels units, each on its own: one that was drawn in the meantime fails alone."""
     return Utility.force_batch(calls=tuple(InferenceMarket.cancel(unit=unit) for unit in units))
 
 
 @dataclass(slots=True)
 class RunStop:
-    """Whether a run is to stop, and how what waits is taken back."""
+    """The stop of a run: its reason, and the cancellation of its waiting units."""
 
     record: BatchRecord
     send: SendCall
     _tries: dict[bytes, int] = field(default_factory=dict)
 
     def is_due(self) -> bool:
-        """Whether nothing more is to be posted; the record says why, once and for all."""
+        """Return True if no more units may be posted. The record keeps the first reason for good."""
         if self.record.stopped is None and (why := self._why()) is not None:
             self.record.note_stopped(why)
         return self.record.stopped is not None
 
     async def take_back(self, units: Sequence[tuple[bytes, Unit | None]]) -> None:
-        """Cancel those that wait for their draw."""
+        """Cancel the units that wait for their draw."""
         queued = [
             unit_id
             for unit_id, unit in units
@@ -78,7 +80,7 @@ class RunStop:
             self.record.note_fee(await self.send(cancel_call(queued[first : first + CANCELS_PER_CALL])))
 
     def code_of(self, unit: Unit | None) -> str | None:
-        """What the lines of a unit without a result say where that is because the run was stopped."""
+        """Return the error code for the lines of a unit without a result, or None if the stop is not the reason."""
         if self.record.stopped is None or unit is None:
             return None
         return CODES[self.record.stopped] if unit.refund in {Refund.CANCELLED, Refund.EXPIRED} else None
@@ -97,28 +99,21 @@ FORGOTTEN = "the chain has forgotten this unit: its answers were not fetched in 
 REFUTED = "an audit found its result wrong, and the price came back"
 
 
-# The outcomes that units of a file were paid for: whom to ask now, and what is asked for once.
-#
-# Always: a unit that nobody serves is asked for more and more seldom, whatever the others are at, and is left for the
-# next run after `TRIES`; of its input, which a try needs to check what is served, only the salt is kept.
 FETCHED_AT_ONCE = 8
-"""Units: a store that drips holds the others up no more."""
+"""The most units at once: one slow store does not delay the other units."""
 INPUTS_AT_ONCE = 2
-"""Of these: one of 16 MiB takes 64 MiB while it is read."""
+"""The most of these that read an input: an input of 16 MiB takes 64 MiB of memory while it is read."""
 TRIES = 6
-"""How often an output is asked for, before it is left for the next run: over 31 final blocks."""
+"""The attempts to fetch an output before it is left for the next run. They spread over 31 final blocks."""
 
 
-# Why of a file nothing more is done yet: how many of its units race, are opened, are judged, or wait, and for what.
-#
-# Always: of one final block.
 async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: int, final: bytes) -> str:
-    """A sentence about the units of a file that are open, and how many are still to be posted."""
+    """Return a sentence about the file's open units, all as of one final block, and the number still to post."""
     said = [*_at_work(units)]
     if not_posted:
         said.append(f"{not_posted:,} not posted yet")
     queued = [unit for unit in units if unit.state is UnitState.QUEUED]
-    view = await look(client, queued[:1], final)  # of one: the others ask the same of the same market
+    view = await look(client, queued[:1], final)  # One is enough: all units of a file ask the same of the same market.
     if view is not None:
         why = reason_queued(queued[0], view)
         said.append(f"{len(queued):,} waiting for a draw{'' if why == AWAITS_DRAW else f' ({why})'}")
@@ -126,7 +121,7 @@ async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: in
 
 
 def stopped_standing(said: str) -> str:
-    """The same of a run that was stopped: why it has not ended by that."""
+    """Return the sentence of `standing_of` for a stopped run, with the reason why it has not ended yet."""
     return f"what waits is taken back; what is worked on cannot be, is paid, and is waited for; {said}" if said else ""
 
 
@@ -148,7 +143,7 @@ def _at_work(units: Sequence[Unit]) -> list[str]:
 
 @dataclass(slots=True)
 class _Trying:
-    """One unit: how often it was not served, and the look at the chain from which on it is asked for again."""
+    """The attempts for one unit: the number of failures, and the look at the chain from which to try again."""
 
     failed: int = 0
     next_look: int = 0
@@ -156,7 +151,11 @@ class _Trying:
 
 
 class PaidOutcomes:
-    """Fetches the outcomes of one file's units, by their places."""
+    """Fetches the outcomes of one file's units, by their places.
+
+    A unit that no provider serves is tried less and less often, independently of the others, and is left for the next
+    run after `TRIES`. Only the salt of its input is kept, which a try needs to check an output.
+    """
 
     def __init__(self, client: ChainClient, key: Keypair) -> None:
         self._client, self._key = client, key
@@ -166,22 +165,25 @@ class PaidOutcomes:
 
     @property
     def given_up(self) -> set[int]:
-        """The units that were asked for often enough, in this run."""
+        """The units that reached the limit of attempts in this run."""
         return {place for place, trying in self._trying.items() if trying.failed >= TRIES}
 
     def begin_look(self) -> None:
-        """One more look at the chain, as blocks become final: by these it is counted how long a unit waits."""
+        """Count one more look at the chain, one per final block. Waiting times are counted in looks."""
         self._look += 1
 
     def is_due(self, place: int) -> bool:
-        """Whether a unit is asked for now."""
+        """Return True if the unit should be fetched now."""
         trying = self._trying.get(place, _Trying())
         return trying.failed < TRIES and self._look >= trying.next_look
 
     async def of(
         self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
     ) -> tuple[BatchOutcome, ...] | None:
-        """What a unit was paid for; None where nobody serves it now, or its input: then it waits twice as long."""
+        """Return the paid outcomes of a unit.
+
+        Return None if no provider serves them or the unit's input. The unit then waits twice as long.
+        """
         trying = self._trying.setdefault(place, _Trying())
         try:
             if trying.salt is None:
@@ -198,12 +200,12 @@ class PaidOutcomes:
 
 @dataclass(slots=True)
 class AnswersSoFar:
-    """What came of a file so far, in this run."""
+    """The progress with a file in this run."""
 
     answered: int = 0
     failed: int = 0
     given_up: int = 0
-    """Of those that failed: because the run was stopped."""
+    """The failed ones that a stopped run did not answer."""
     tokens: int = 0
     units: int = 0
 
@@ -215,7 +217,7 @@ class FileAnswers:
         self, client: ChainClient, key: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
         writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None], read: ReadAnswer | None = None,
     ) -> None:  # fmt: skip
-        """`tell` hears of each look at the chain what came, and what the open units are at; `read` as in `FileWish`."""
+        """Call `tell` after each look at the chain with the progress and a sentence. `read` is as in `FileWish`."""
         self._client, self._plan, self._stop, self._read = client, plan, stop, read
         self._record, self._files, self._writer, self._tell = record, files, writer, tell
         self._outcomes = PaidOutcomes(client, key)
@@ -223,11 +225,11 @@ class FileAnswers:
 
     @property
     def unserved(self) -> set[int]:
-        """The units that are paid for, and whose answers nobody serves now."""
+        """The units that are paid, but whose answers no provider serves now."""
         return self._outcomes.given_up - self._record.written.keys()
 
     async def follow(self, enough: int = 0) -> list[int]:
-        """Write the answers of each unit when it has ended, until at most `enough` are open; those that are left."""
+        """Write the answers of each ended unit until at most `enough` are open. Return the open ones."""
         waiting = self._record.to_write()
         async with BlobClient(private=market_reads.is_development(self._client)) as blobs:
             async for _ in moments(self._client) if waiting else _nothing():
@@ -239,7 +241,7 @@ class FileAnswers:
         return waiting
 
     async def _look(self, blobs: BlobClient, waiting: Sequence[int]) -> list[int]:
-        """Write what has ended in the final chain; what is left."""
+        """Write the units that have ended in the final chain. Return the others."""
         is_stopped = self._stop.is_due()
         final = await self._client.finalized()
         ids = [bytes.fromhex(self._record.posted[place]) for place in waiting]
@@ -267,7 +269,7 @@ class FileAnswers:
     async def _write_paid(
         self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
     ) -> None:
-        """Fetch and write the answers of a unit, unless nobody serves them now."""
+        """Fetch and write the answers of a unit, unless no provider serves them now."""
         outcomes = await self._outcomes.of(blobs, place, unit_id, unit, providers)
         if outcomes is None:
             return
@@ -302,7 +304,7 @@ class FileAnswers:
         self._write(place, [], errors, unit)
 
     def _write_stopped(self, place: int) -> None:
-        """The lines of a unit that was never posted, and will not be."""
+        """Write the error lines of a unit that was never posted because the run was stopped."""
         assert self._record.stopped is not None, "of a run that was stopped"
         code = CODES[self._record.stopped]
         errors = [self._writer.stopped(line, code) for line in self._plan.lines_of(place)]
@@ -312,7 +314,10 @@ class FileAnswers:
         self, place: int, answers: Sequence[bytes], errors: Sequence[bytes], unit: Unit | None, *,
         is_given_up: bool = False,
     ) -> None:  # fmt: skip
-        """Of a unit that was never posted, or that the chain has forgotten, nothing is known to be paid or back."""
+        """Write the lines of a unit.
+
+        A unit that was never posted, or that the chain has forgotten, adds no known money.
+        """
         ends, money = self._files.add(answers, errors), (0, 0) if unit is None else paid_and_returned(unit)
         self._record.note_written(place, len(answers), len(errors), ends, money, is_given_up=is_given_up)
         self.found.given_up += len(errors) if is_given_up else 0
@@ -322,26 +327,26 @@ class FileAnswers:
 
 
 async def _nothing() -> AsyncIterator[None]:
-    """No moments at all."""
+    """Yield nothing."""
     for _ in ():
         yield
 
 
-# A result is paid, and its answers are fetched, before its leaves are looked at. The file of results stays as it is.
-# Each of its lines that does not count any more has one line in the file of errors.
+# A result is paid and its answers are fetched before its leaves are checked. The results file stays unchanged. The
+# errors file gets one line for each answer that a later check refuted.
 @dataclass(frozen=True, slots=True)
 class LookedBack:
-    """What became of written answers: requests whose answers were found wrong since the last look; units in doubt."""
+    """The result of a later look: newly refuted answers, and units still in doubt."""
 
     found_wrong: int = 0
     still_checked: int = 0
-    """Units that may yet be found wrong."""
+    """The units that a check may still refute."""
 
 
 async def look_back(
     client: ChainClient, plan: FilePlan, record: BatchRecord, files: ResultFiles, writer: LineWriter
 ) -> LookedBack:
-    """Look at every unit whose answers are written, in the final chain; mark those of a result that was refuted."""
+    """Look at all units with written answers in the final chain, and mark the answers of refuted results."""
     places = [place for place, (answered, _) in record.written.items() if answered and place in record.posted]
     places = [place for place in places if place not in record.refuted]
     if not places:
@@ -355,7 +360,7 @@ async def look_back(
     for place, unit in refuted:
         unit_id = bytes.fromhex(record.posted[place])
         lines = [(line, UnitPlace(unit_id, index)) for index, line in enumerate(plan.lines_of(place))]
-        # a line that is no request has its error already
+        # A line that is no valid request already has an error line.
         errors = [writer.refuted(line, where) for line, where in lines if writer.name_of(line, where) in there]
         found_wrong += len(errors)
         record.note_refuted(place, files.add([], errors), paid_and_returned(unit))
@@ -363,11 +368,11 @@ async def look_back(
 
 
 def _names_of(files: ResultFiles) -> set[str]:
-    """By what the lines of the file of results are told apart."""
+    """Return the names of the lines in the results file."""
     found = set()
     for line in files.results():
         try:
             found.add(LineWriter.name_in(json.loads(line)))
         except (ValueError, TypeError, KeyError):
-            continue  # not ours: somebody wrote into the file
+            continue  # Another program wrote this line.
     return found

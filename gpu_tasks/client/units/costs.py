@@ -1,8 +1,10 @@
-"""What units cost: estimates before a post, sums after it, always in the same words.
+"""The cost of units: estimates before a post and sums after it, with the same names.
 
-Always: what was locked is paid, returned, or locked still. Of the past only what the chain proves is told: a fee whose
-block no node shows any more is not known. What is expected is said under its condition: drawn as soon as can be, and
-every token that is allowed comes; what cannot be known now is not said.
+Invariants:
+
+* Locked money is paid, returned, or still locked.
+* Sums of the past hold only facts that the chain proves. A fee is unknown if no node serves its block any more.
+* An estimate names its conditions: the earliest possible draw, and all allowed tokens. Unknown values are left out.
 """
 
 from __future__ import annotations
@@ -36,31 +38,34 @@ from wallet.rpc import OddAnswerError, RpcError
 
 @dataclass(frozen=True, slots=True)
 class UnitSums:
-    """Of one unit, or of several together, in grains."""
+    """The sums of one or more units, in grains."""
 
     locked: int = 0
-    """When they were posted: price, witness or judges, audits, bond and deposit."""
+    """The money locked by the post: price, witness or judges, audits, bond and deposit."""
     prepaid: int = 0
-    """Gone at once, for duty calls."""
+    """The money spent at once, on duty calls."""
     fees: int | None = 0
-    """Of transactions; None where the chain does not show them any more."""
+    """The transaction fees. None if no node serves their blocks any more."""
     paid: int = 0
-    """To providers and judges, for audits, or burned, of units that ended; less the price that a liar gave back."""
+    """The payments of ended units: to providers, judges and audits, or burned, less a price that a liar gave back."""
     returned: int = 0
-    """When they ended."""
+    """The money returned at the end."""
 
     @property
     def still_locked(self) -> int:
-        """Of open units all, of ended ones the deposit, until their records are dropped."""
+        """The money still locked: all of open units.
+
+        Of ended ones it is the deposit, until their records are dropped.
+        """
         return self.locked - self.paid - self.returned
 
     @property
     def cost(self) -> int | None:
-        """All that is gone so far."""
+        """All money spent so far."""
         return None if self.fees is None else self.prepaid + self.fees + self.paid
 
     def __add__(self, other: UnitSums) -> UnitSums:
-        """Of both together."""
+        """Return the sums of both."""
         return UnitSums(
             self.locked + other.locked,
             self.prepaid + other.prepaid,
@@ -70,7 +75,7 @@ class UnitSums:
         )
 
     def facts(self) -> dict[str, Grains | None]:
-        """As every command shows them."""
+        """Return the sums by the names that every command shows."""
         return {
             "locked": Grains(self.locked),
             "prepaid": Grains(self.prepaid),
@@ -87,15 +92,15 @@ NOTHING = UnitSums()
 
 @dataclass(slots=True)
 class SpentMoney:
-    """Says it of units; what blocks and parameters say is asked for once."""
+    """Computes the sums of units. It reads each block and parameter once."""
 
     client: ChainClient
     _fees: dict[int, dict[bytes, int]] = field(default_factory=dict)
-    """By block, and by unit that it posted."""
+    """The fees, by block and by unit posted in it."""
     _duty_fee: int | None = None
 
     async def of(self, unit_id: bytes, unit: Unit) -> UnitSums:
-        """What was locked for a unit that is in a final block, and what became of that so far."""
+        """Return the sums of a unit in a final block: the money locked for it, and its use so far."""
         paid, returned = paid_and_returned(unit)
         return UnitSums(
             locked=unit.escrow + unit.bond + unit.deposit,
@@ -106,21 +111,24 @@ class SpentMoney:
         )
 
     async def prepaid(self, unit: Unit) -> int:
-        """Return the prepaid cost of duty calls, at the current price of a call; Root may have changed it since."""
+        """Return the prepaid cost of duty calls at a call's current price. Root may have changed it since the post."""
         if self._duty_fee is None:
             self._duty_fee = await self.client.read(InferenceMarket.duty_fee.item)
         checks = money.CHECK_CALLS if unit.leaf_audit_ppm else 0
         return self._duty_fee * (money.duty_calls(unit.terms.racers) + checks)
 
     async def _fee(self, unit_id: bytes, height: int) -> int | None:
-        """The unit's share of what its extrinsic cost."""
+        """Return the unit's share of its extrinsic's fee."""
         if height not in self._fees:
             self._fees[height] = await _fees_of(self.client, height)
         return self._fees[height].get(unit_id)
 
 
 def paid_and_returned(unit: Unit) -> tuple[int, int]:
-    """Of what was locked for a unit's outcome; the deposit beside it returns with the record."""
+    """Return how the money locked for a unit's outcome was split.
+
+    The deposit is apart: it returns when the record is dropped.
+    """
     if is_open(unit):
         return 0, 0
     paid = cost_of(unit)
@@ -128,10 +136,10 @@ def paid_and_returned(unit: Unit) -> tuple[int, int]:
 
 
 async def _fees_of(client: ChainClient, height: int) -> dict[bytes, int]:
-    """The shares of all units that a block posted: those of one extrinsic add up to its fee."""
+    """Return the fee shares of all units that a block posted. The shares of one extrinsic add up to its fee."""
     try:
         records = await client.events(await client.block_id(height))
-    except (RpcError, OddAnswerError):  # nodes keep the states of the newest final blocks
+    except (RpcError, OddAnswerError):  # Nodes keep only the states of the newest final blocks.
         return {}
     units: dict[int, list[bytes]] = {}
     fees: dict[int, int] = {}
@@ -141,6 +149,7 @@ async def _fees_of(client: ChainClient, height: int) -> dict[bytes, int]:
         elif isinstance(record.phase, ApplyExtrinsic) and isinstance(record.event, TransactionFeePaid):
             fees[record.phase.index] = record.event.actual_fee
     return {
+        # Differences of rounded prefix sums: each share is within a grain of the average, and no grain is lost.
         unit: fees[index] * (at + 1) // len(posted) - fees[index] * at // len(posted)
         for index, posted in units.items()
         for at, unit in enumerate(posted)
@@ -148,26 +157,27 @@ async def _fees_of(client: ChainClient, height: int) -> dict[bytes, int]:
 
 
 DRAWN_AFTER = BEACON_DELAY + 1
-"""Blocks from its post to the draw of a unit that somebody can take."""
+"""Blocks from a unit's post to its earliest draw."""
 SETTLED_AFTER = 4
-"""Blocks from the last commit to the payment, usually: its block is final, results are opened, and that is settled."""
+"""Blocks from the last commit to the payment, usually: its block becomes final, and results are revealed and settled.
+"""
 REFUSED_SHOWN = 3
 TOO_FEW_OWNERS = "too few owners could race for it at this price now"
 
 
 @dataclass(frozen=True, slots=True)
 class RisingPrice:
-    """Grains per thousand output tokens: what a unit pays that is drawn as soon as can be, and what it pays at last."""
+    """The price of a unit at its earliest draw and at its latest, in grains per thousand output tokens."""
 
     drawn_after: int
-    """Blocks from its post."""
+    """Blocks from the post."""
     at_draw: int
     at_last: int
     last_after: int
-    """Blocks from its post."""
+    """Blocks from the post."""
 
     def sentence(self, unit: str) -> str:
-        """For people, per thousand tokens, or whatever the workload counts."""
+        """Return a sentence about the price per thousand units of cost, which the workload names."""
         first = f"drawn after {self.drawn_after} blocks you pay {format_amount(self.at_draw)} oGPU per thousand {unit}s"
         if self.at_draw == self.at_last:
             return f"{first}, the most"
@@ -176,34 +186,34 @@ class RisingPrice:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What posting some units comes to."""
+    """The expected cost and duration of some units."""
 
     requests: int
     tokens_in: int
     tokens_out: int
-    """At most."""
+    """The most that they may be."""
     work: int
-    """Of all these tokens."""
+    """The work of all these tokens."""
     cost: PostingCost
     price: RisingPrice | None
-    """None where too few owners could race for it at this price now."""
+    """None if too few owners could race at this price now."""
     expected: int | None
-    """Grains that are gone in the end, fees among them."""
+    """Grains spent in the end, including fees."""
     devices: int
-    """That could be drawn for it now, if they are free."""
+    """The devices that could be drawn now if they are free."""
     blocks: int | None
-    """Until all are paid, if these devices have nothing else to do and are as slow as the service allows for."""
+    """Blocks until all are paid, if these devices have no other work and compute at the lowest allowed pace."""
     slot_ms: int
     cost_unit: str
-    """What the workload counts: token, step, product."""
+    """The workload's unit of cost: token, step, product."""
 
     @property
     def seconds(self) -> int | None:
-        """As long as these blocks take."""
+        """The duration of these blocks, rounded up."""
         return None if self.blocks is None else -(-self.blocks * self.slot_ms // 1_000)
 
     def facts(self, *, is_for_programs: bool) -> dict[str, Any]:
-        """In the order in which they are shown; the sentences are for people."""
+        """Return the facts in display order. The sentences are for people."""
         cost, price = self.cost, self.price
         found: dict[str, Any] = {
             "requests": self.requests,
@@ -234,7 +244,7 @@ class Estimate:
         }
 
     def _per_thousand(self, amount: int | None) -> int | None:
-        """What so much is for a thousand tokens, counted as the service prices them; rounded up."""
+        """Return an amount per thousand tokens as the service prices them, rounded up."""
         return None if amount is None or not self.work else -(-amount * PRICED // self.work)
 
     def _end(self) -> str:
@@ -249,7 +259,7 @@ class Estimate:
 
 
 def refused_facts(refused: Sequence[LineError], *, is_for_programs: bool) -> dict[str, Any]:
-    """How many lines of a file ask for nothing that can be bought, and why the first do."""
+    """Return the number of lines that are no valid request, with the reasons for the first of them."""
     first = [{"line": error.number, "code": error.code, "message": error.message} for error in refused[:REFUSED_SHOWN]]
     if is_for_programs:
         return {"refused": len(refused), "refused_first": first}
@@ -261,7 +271,10 @@ def refused_facts(refused: Sequence[LineError], *, is_for_programs: bool) -> dic
 async def estimate_of(
     client: ChainClient, account: bytes, wish: Wish, units: Sequence[AskedUnit], cost: PostingCost, cost_unit: str
 ) -> Estimate | None:
-    """What posting these units comes to, by who offers their service now; None without any, or without its service."""
+    """Return the estimate for posting these units, by the current offers for their service.
+
+    Return None if there are no units or no such service.
+    """
     at = await client.finalized()
     service = await market_reads.service(client, wish.service, at)
     if service is None or not units:
@@ -288,7 +301,7 @@ async def estimate_of(
 
 
 def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> RisingPrice | None:
-    """What a unit pays, if the lowest asks of so many owners as race for it are met; None where they never are."""
+    """Return the price of a unit that meets the lowest asks of enough owners, or None if none can."""
     met = sorted(asks)[wish.racers - 1 : wish.racers]
     if not met or met[0] > wish.rate_max:
         return None
@@ -298,9 +311,10 @@ def rising_price(terms: ServiceTerms, wish: Wish, asks: Iterable[int]) -> Rising
 
 
 def blocks_of(pace: int, works: Sequence[int], racers: int, devices: int, price: RisingPrice | None) -> int | None:
-    """Until these units are paid, shared by so many devices of such a pace; None without one."""
+    """Return the blocks until these units are paid, shared by `devices` of a pace; None if a value is missing."""
     if price is None or not pace or not devices:
         return None
+    # A unit is not divided, so the heaviest one alone bounds the time from below.
     longest = max(-(-sum(works) * racers // devices), *works)
     return price.drawn_after + -(-longest // (pace * TOKEN)) + SETTLED_AFTER
 
@@ -309,7 +323,7 @@ async def _expected(
     client: ChainClient, terms: ServiceTerms, wish: Wish, units: Sequence[AskedUnit], works: Sequence[int],
     price: RisingPrice, cost: PostingCost,
 ) -> int:  # fmt: skip
-    """Price at the draw, audits, and a witness where there is one; beside what is gone at once."""
+    """Return the expected cost: price at the draw, audits, a witness if there is one, and the money spent at once."""
     counts: Counter[tuple[int, int]] = Counter()
     for unit, work in zip(units, works, strict=True):
         floor = price_of(terms.price_min, work)

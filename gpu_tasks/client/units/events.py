@@ -1,8 +1,10 @@
-"""The market's events block after block, over connections that break, as sentences for people and rows for programs.
+"""The market's events block after block, over broken connections, as sentences for people and rows for programs.
 
-Always: blocks are final ones, in order; a block is told whole or, where the connection broke within it, begun anew
-from the first event that was not told; blocks that the node cannot show any more are named. A row has every field of
-the event, whole; a sentence nothing that a terminal would take for a command.
+Invariants:
+
+* Blocks are final and in order. After a break within a block, the stream resumes at the first event not yet delivered.
+* Blocks whose events the node cannot serve any more are named.
+* A row has every field of the event in full. A sentence holds no terminal control sequence.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from wallet.errors import harmless
 from wallet.rpc import NodeUnreachableError, OddAnswerError, RpcError
 
 MARKET = "gpu_tasks.market."
-"""Where the market's events are declared."""
+"""The package that declares the market's events."""
 ACCOUNT_LETTERS, HASH_DIGITS = 8, 8
 NAMED = re.compile(r"\{([a-z_.]+)\}")
 
@@ -42,11 +44,12 @@ class ToldEvent:
     block: int
     block_id: bytes
     index: int
-    """Among all events of the block, of other pallets too: with the block's number it names the event."""
+    """Its place among all events of the block, also those of other pallets. With the block's number it names the event.
+    """
     event: Any
 
     def row(self) -> dict[str, Any]:
-        """For programs: as JSON has it."""
+        """Return the event for programs, as JSON values."""
         return {
             "kind": "event",
             "block": self.block,
@@ -58,7 +61,7 @@ class ToldEvent:
         }
 
     def says(self) -> str:
-        """For people."""
+        """Return the event as a sentence."""
         shown = {name: _in_words(value) for name, value in _leaves(values(self.event))}
         name = type(self.event).__name__
         template = SENTENCES.get(f"{name}: {shown.get('outcome')}", SENTENCES.get(name))
@@ -71,35 +74,38 @@ class ToldEvent:
 
 @dataclass(frozen=True, slots=True)
 class UntoldBlocks:
-    """Blocks of which the node shows no events any more."""
+    """Blocks whose events the node does not serve any more."""
 
     first: int
     last: int
 
     def row(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the gap for programs."""
         return {"kind": "gap", "from": self.first, "to": self.last, "says": self.says()}
 
     def says(self) -> str:
-        """For people."""
+        """Return the gap as a sentence."""
         blocks = f"block {self.first}" if self.first == self.last else f"blocks {self.first} to {self.last}"
         return f"{blocks}: the node cannot show these events, because no node keeps states for so long"
 
 
 def is_of_market(event: Any) -> bool:
-    """Whether it is an event of units, tasks, courts or devices."""
+    """Return True for an event of units, tasks, courts or devices."""
     return type(event).__module__.startswith(MARKET)
 
 
 def values(event: Any) -> dict[str, Any]:
-    """The fields of an event or a record, with accounts and amounts told apart from other bytes and numbers."""
+    """Return the fields of an event or a record.
+
+    Accounts and amounts are typed apart from other bytes and numbers.
+    """
     kind: Any = type(event)
     kinds = _kinds(kind)
     return {each.name: _value(getattr(event, each.name), kinds[each.name]) for each in fields(event)}
 
 
 def accounts_of(event: Any) -> set[bytes]:
-    """Every account that it names."""
+    """Return every account that the event names."""
     return {bytes(value) for _, value in _leaves(values(event)) if isinstance(value, Account)} | {
         bytes(each)
         for _, value in _leaves(values(event))
@@ -115,7 +121,7 @@ def _kinds(cls: Any) -> dict[str, Any]:
 
 
 def _value(value: Any, kind: Any) -> Any:
-    """A value as its declared type says what it is."""
+    """Return a value with the meaning of its declared type."""
     inner = get_args(kind)
     if value is None or isinstance(value, bool):
         return value
@@ -132,7 +138,7 @@ def _value(value: Any, kind: Any) -> Any:
 
 
 def _leaves(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value by its name, those of records inside with a point between."""
+    """Yield every value by its name. A field of an inner record is named `record.field`."""
     for name, value in found.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{name}.")
@@ -141,7 +147,7 @@ def _leaves(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _in_words(value: Any) -> str:
-    """Short: accounts and hashes by how they begin."""
+    """Return a short text. Accounts and hashes are cut to their first characters."""
     match value:
         case None:
             return "-"
@@ -159,8 +165,8 @@ def _in_words(value: Any) -> str:
             return str(value)
 
 
-# Each kind of event is a sentence, with the names of its fields in place of their values. A sentence for one outcome
-# has the outcome behind a colon. An event without a sentence is told by its docstring and all of its fields.
+# Each kind of event has a sentence with its field names as placeholders. A key with a colon is for one outcome. An
+# event without a sentence is shown by its docstring and all its fields.
 SENTENCES = {
     # services and units
     "ServiceCreated": "{owner} sells service {service}",
@@ -254,9 +260,9 @@ SENTENCES = {
 
 
 BLOCKS_PROVED = 64
-"""A node shows the states of so many final blocks."""
+"""The number of newest final blocks whose states a node serves."""
 FIRST_WITH_EVENTS = 1
-"""Nothing happens in block 0."""
+"""Block 0 has no events."""
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 Connect = Callable[[], Awaitable[ChainClient]]
@@ -264,21 +270,21 @@ Connect = Callable[[], Awaitable[ChainClient]]
 
 @dataclass
 class EventStream:
-    """Events from a block on; use once."""
+    """The events from a block on. Use each stream once."""
 
     connect: Connect
     wanted: EventFilter
     first: int | None
-    """Block; None: the newest `BLOCKS_PROVED`, or with `is_followed` what comes from now on."""
+    """The first block. None: the newest `BLOCKS_PROVED`, or only new blocks if `is_followed`."""
     is_followed: bool
     say: Callable[[str], None]
     _next: int = -1
     _told: int = 0
-    """How many events of the block `_next` were told."""
+    """The number of delivered events of the block `_next`."""
     _failures: int = 0
 
     async def told(self) -> AsyncIterator[ToldEvent | UntoldBlocks]:
-        """Up to the newest final block, or for ever. NodeUnreachableError if there never was a connection."""
+        """Yield events up to the newest final block, or for ever. Raise NodeUnreachableError if it never connects."""
         is_begun = False
         while True:
             try:
@@ -298,11 +304,11 @@ class EventStream:
 
     @property
     def next_block(self) -> int:
-        """Where to go on later: every block before it was told."""
+        """The block to resume at: every earlier block was delivered."""
         return self._next
 
     async def _wait(self, error: Exception) -> None:
-        """Before the next connection: longer after each failure."""
+        """Wait before the next connection, longer after each failure."""
         seconds = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
         self._failures += 1
         where = f"; block {self._next} is next" if self._next >= 0 else ""
@@ -310,7 +316,7 @@ class EventStream:
         await asyncio.sleep(seconds)
 
     async def _up_to_now(self, client: ChainClient) -> AsyncIterator[ToldEvent | UntoldBlocks]:
-        """What has become final since."""
+        """Yield the events of blocks that became final since the last call."""
         height = await client.height(await client.finalized())
         if self._next < 0:
             self._next = self._begin(height)
@@ -320,10 +326,11 @@ class EventStream:
                 async for each in self._block(client, self._next):
                     yield each
             except (RpcError, OddAnswerError):
-                height = await client.height(await client.finalized())  # more of them, while it was asked
+                # More blocks became final during the request, so the block may be out of the served range by now.
+                height = await client.height(await client.finalized())
                 oldest = max(0, height - BLOCKS_PROVED + 1)
                 if self._next >= oldest:
-                    raise  # it has to be there: another try
+                    raise  # The node must serve this block: try again on a new connection.
                 yield UntoldBlocks(self._next, oldest - 1)
                 self._next = oldest - 1
             self._next, self._told, self._failures = self._next + 1, 0, 0
@@ -334,33 +341,34 @@ class EventStream:
         return height + 1 if self.is_followed else max(FIRST_WITH_EVENTS, height - BLOCKS_PROVED + 1)
 
     async def _block(self, client: ChainClient, number: int) -> AsyncIterator[ToldEvent]:
-        """Those of a block that were not told; the others of them are counted."""
+        """Yield the events of a block that were not delivered yet, and count them."""
         block_id = await client.block_id(number)
         records = await client.events(block_id)
         for index, record in enumerate(records):
             if index < self._told:
                 continue
             if is_of_market(record.event) and await self.wanted.wants(client, record.event, block_id):
-                self._told = index + 1  # before it is handed over: it is never told again
+                # Counted before the yield: a consumer that breaks off during it never receives the event twice.
+                self._told = index + 1
                 yield ToldEvent(number, block_id, index, record.event)
 
 
-# The subject of an event is read in the state of its own block, so later blocks change nothing.
+# An event's subject is read in the state of its own block, so later blocks change nothing.
 KNOWN_MAX = 4_096
-"""Ids whose owners are remembered: a unit's customer never changes."""
+"""The most ids whose owners are cached. A unit's customer never changes."""
 
 
 @dataclass
 class EventFilter:
-    """Which events are wanted: of an account, about units and tasks, or all."""
+    """A filter of events: of an account, about units and tasks, or all."""
 
     account: bytes | None = None
     about: Sequence[bytes] = ()
-    """Units and tasks; their cases count."""
+    """Units and tasks. Events of their cases match too."""
     _owners: dict[bytes, bytes | None] = field(default_factory=dict)
 
     async def wants(self, client: ChainClient, event: Any, at: bytes) -> bool:
-        """Whether an event of the block `at` is one."""
+        """Return True if an event of the block `at` matches."""
         if self.about and not self._is_about(event):
             return False
         if self.account is None:
@@ -379,7 +387,7 @@ class EventFilter:
         return any(each in names or names & set(_cases(each)) for each in self.about)
 
     async def _own(self, client: ChainClient, at: bytes) -> set[bytes]:
-        """The account, and the stash that it works for if it is a provider's key."""
+        """Return the account, and the stash that it works for if it is a provider key."""
         assert self.account is not None, "asked for one account"
         key = b"own" + self.account
         if key not in self._owners:
@@ -388,7 +396,7 @@ class EventFilter:
         return {self.account} if stash is None else {self.account, stash}
 
     async def _owner(self, client: ChainClient, kind: str, name: bytes, at: bytes) -> bytes | None:
-        """Who posted a unit or a task, or owns a device; None where the chain does not know it any more."""
+        """Return the customer of a unit or a task, or the owner of a device; None if the chain has forgotten it."""
         if name not in self._owners:
             found = await self._read_owner(client, kind, name, at)
             if found is None:
@@ -402,7 +410,7 @@ class EventFilter:
         if kind == "device":
             device = await client.read(Devices.devices, name, at=at)
             return None if device is None else bytes(device.owner)
-        (unit,) = await market_reads.units(client, [name], at)  # a case of a unit has its name
+        (unit,) = await market_reads.units(client, [name], at)  # A unit's case has the unit's id.
         if unit is not None:
             return unit.customer
         if not sells_tasks(client):
@@ -414,7 +422,7 @@ class EventFilter:
         return self.account if kind == "case" and await self._has_case(client, name, at) else None
 
     async def _has_case(self, client: ChainClient, case: bytes, at: bytes) -> bool:
-        """Whether it is about a slot of one of the account's tasks."""
+        """Return True if a case is about a slot of one of the account's tasks."""
         assert self.account is not None, "asked for one account"
         tasks = await training_reads.tasks_of(client, self.account, at)
         return any(case in _cases(name) for name, _ in tasks)

@@ -1,7 +1,7 @@
-"""A file of requests before anything is posted: read, split into units, and what its record already says of it.
+"""A file of requests before any post: read, split into units, and matched with the record of an earlier run.
 
-Always: a file that is taken up again becomes the same units with the same requests, or none at all, and needs nothing
-of the chain for that: its service may be gone by then.
+Invariant: a resumed file becomes the same units with the same requests, or none. It needs no chain state for that,
+because its service may be closed by then.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ from gpu_tasks.workloads.registry import form_named
 
 SEED_BYTES = 32
 UNITS_MAX = 4_096
-"""Of one file."""
+"""The most units of one file."""
 ACCOUNT, WISH, FORM = "account", "wish", "form"
 WORKLOAD, MODEL, TOKENS_MAX, INPUT_SHARE = "workload", "model", "tokens_max", "input_share"
-"""Names of a plan's settings: who asks what, and what the service was when the run began."""
+"""Names of a plan's settings: the account and its wish, and the service as it was when the run began."""
 
 CHANGED = "the file changed while it was read: leave it as it is until its answers are written"
 Sold = tuple[WorkloadForm, ServiceTerms]
 
 
 class WrongAnswerError(Exception):
-    """An answer that was paid for and is wrong; the text says why."""
+    """A paid answer is wrong. The text gives the reason."""
 
 
 ReadAnswer = Callable[[BatchLine, bytes], Awaitable[str]]
-"""Returns the text of a line's output; WrongAnswerError where it does not count."""
+"""A function that returns the text of a line's output, or raises WrongAnswerError for a wrong one."""
 
 
-# The requests of a file: where each stands and what it weighs is kept, what it says is read when it is needed.
-#
-# Always: memory grows with the number of lines, by a few hundred bytes each, and not with what is in them; what is read
-# once more is what was read at first, or the file is refused as changed.
 @dataclass(frozen=True, slots=True)
 class FileRequests:
-    """All lines of a file."""
+    """All lines of a file: the place and load of each. Contents are read when needed.
+
+    Invariant: memory grows by a few hundred bytes for each line, of any length. A second reading returns the same
+    bytes, or the file is refused as changed.
+    """
 
     stream: BinaryIO
     form: FileForm
     endpoint: str | None
     digest: bytes
     loads: tuple[LineLoad, ...]
-    """Of the lines that ask something, in their order."""
+    """The loads of the valid lines, in order."""
     refused: tuple[LineError, ...]
     _places: tuple[RawPlace, ...]
 
     @classmethod
     def read(cls, stream: BinaryIO, terms: LineTerms, form: FileForm | None) -> Self:
-        """The whole file, from its beginning; BatchFileError."""
+        """Read the whole file from its beginning. Raise BatchFileError if it is no file of requests."""
         stream.seek(0)
         reader = BatchReader(stream, terms, form)
         loads, places, refused = [], [], []
@@ -77,7 +77,7 @@ class FileRequests:
         return cls(stream, reader.form, reader.endpoint, reader.digest, tuple(loads), tuple(refused), tuple(places))
 
     def lines(self, first: int, count: int, terms: LineTerms) -> list[BatchLine]:
-        """So many lines from a place on, refused ones not counted; BatchFileError where the file was changed."""
+        """Return `count` valid lines from a place on. Raise BatchFileError if the file was changed."""
         found: list[BatchLine] = []
         for place in self._places[first : first + count]:
             match read_again(self.stream, place, self.form, self.endpoint, terms):
@@ -90,37 +90,37 @@ class FileRequests:
 
 @dataclass(frozen=True, slots=True)
 class FileWish:
-    """What a file is, and where its answers go."""
+    """The file, its form, and the paths of its answers and records."""
 
     stream: BinaryIO
     form: FileForm | None
-    """None: as its first line has it."""
+    """None: the form of the first line."""
     output: Path
     errors: Path
     records: Path
-    """The folder of the records of runs."""
+    """The folder of run records."""
     source: str = ""
-    """Where the file lies; nothing for what came through a pipe."""
+    """The file's path. Empty for a pipe."""
     window: str | None = None
-    """How long the run may take; None: as its record says, else as long as it takes."""
+    """The time that the run may take. None: the recorded one, else unlimited."""
     read: ReadAnswer | None = None
-    """How an answer is written, and whether it counts; None: as the workload shows it."""
+    """A function that checks an answer and returns its text. None: the workload's own text."""
 
 
 def terms_of(settings: Mapping[str, str], run_seed: bytes) -> LineTerms:
-    """With what lines are read: the service is called by its name, or by that of its workload."""
+    """Return the terms for reading lines. A line may name the model by the service's name or its workload's."""
     wish, models = wish_of(settings), (settings[WORKLOAD], settings[MODEL])
     form = form_named(settings[WORKLOAD])
     return LineTerms(form, models, wish.cost_max, int(settings[TOKENS_MAX]), wish.options, run_seed)
 
 
 def wish_of(settings: Mapping[str, str]) -> Wish:
-    """What was asked of all lines."""
+    """Return the customer's wish for all lines."""
     return Wish(**json.loads(settings[WISH]))
 
 
 def settings_of(account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm, sold: ServiceTerms) -> dict[str, str]:
-    """What a run keeps, so that it can be taken up whatever became of the service and of the command line."""
+    """Return the settings that let a run resume without the service or the command line."""
     return {
         ACCOUNT: account.hex(),
         WISH: json.dumps(asdict(wish)),
@@ -135,8 +135,9 @@ def settings_of(account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm
 
 
 def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
-    """What a unit of the service may hold, if `price_max` grains are the most that devices usually can answer for."""
+    """Return the limits of a unit. `price_max`, in grains, is the collateral that devices usually can lock."""
     if sold.pace:
+        # A commit window grows with the unit's work and has a limit, so a slow pace limits the work too.
         longest = (UNIT_COMMIT_WINDOW_MAX - sold.commit_window) * sold.pace * TOKEN // COMMIT_WINDOW_SLACK
         price_max = min(price_max, wish.rate_max * longest // PRICED)
     return UnitRoom(wish.rate_max, sold.input_share, price_max, requests_max=wish.batch, bytes_max=INPUT_BYTES_MAX)
@@ -145,7 +146,7 @@ def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
 def identity(
     genesis: bytes, account: bytes, wish: Wish, form: FileForm | None, digest: bytes, results: Sequence[Path]
 ) -> tuple[bytes, ...]:
-    """What makes two runs the same: chain, account, what is wished for, the file, and where its answers go."""
+    """Return the identity of a run: chain, account, wish, file, and the paths of its answers."""
     places = (str(path.absolute()).encode() for path in results)
     return genesis, account, repr(wish).encode(), repr(form).encode(), digest, *places
 
@@ -153,7 +154,10 @@ def identity(
 def new_plan(
     read: FileRequests, wanted: FileWish, settings: Mapping[str, str], run_seed: bytes, room: UnitRoom
 ) -> RunPlan:
-    """How a file that nobody began yet is split; PostError where nothing is left of it."""
+    """Return the plan of a file without an earlier run.
+
+    Raise PostError if no request is left or there are too many units.
+    """
     if not read.loads:
         first = read.refused[0]
         raise PostError(f"no line of the file is a request; line {first.number}: {first.message}")
@@ -182,15 +186,15 @@ class FilePlan:
     terms: LineTerms
     plan: RunPlan
     record_of: tuple[bytes, ...]
-    """What the record of the run is named by."""
+    """The identity that names the record of the run."""
 
     @property
     def postings_of(self) -> tuple[bytes, ...]:
-        """What the record of its postings is named by."""
+        """The identity that names the record of its postings."""
         return postings_of(self.record_of)
 
     def lines_of(self, unit: int) -> list[BatchLine]:
-        """What a unit asks, in order."""
+        """Return the requests of a unit, in order."""
         first, count = self.plan.units[unit]
         return self.read.lines(first, count, self.terms)
 
@@ -211,7 +215,7 @@ class FilePlan:
         return requests[0] if len(requests) == 1 else encode_requests(requests)
 
     def names(self) -> list[Prompt]:
-        """What stands for each unit."""
+        """Return the label of each unit."""
         return [self._name_of(first, count) for first, count in self.plan.units]
 
     def _name_of(self, first: int, count: int) -> Prompt:
@@ -220,7 +224,7 @@ class FilePlan:
 
 
 def postings_of(record_of: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """What the record of a run's postings is named by: it has a lock of its own."""
+    """Return the identity of a run's postings. It differs from the run's, because both records have locks."""
     return b"units of a file", *record_of
 
 
@@ -228,9 +232,9 @@ async def plan_file(
     genesis: bytes, account: bytes, wish: Wish, wanted: FileWish, sold: Callable[[], Awaitable[Sold]],
     price_max: Callable[[], Awaitable[int]],
 ) -> FilePlan:  # fmt: skip
-    """Read a file; it is split as its record says, or anew by what the service takes and devices can answer for.
+    """Read a file and split it as its record says, or else by the limits of the service and of devices.
 
-    The chain is asked about these only then.
+    The chain is asked about these limits only without a record.
     """
     wanted.stream.seek(0)
     digest = digest_of(wanted.stream)
@@ -253,7 +257,7 @@ async def plan_file(
 
 
 def _recorded(wish: Wish, wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan | None:
-    """The plan of a run that was begun; PostError where another completion window or class of devices is named."""
+    """Return the plan of an earlier run. Raise PostError if the wish names another completion window or class."""
     path = journal_of(wanted.records, *named)
     plan = BatchRecord.look(path).plan if path.exists() else None
     if plan is not None:
