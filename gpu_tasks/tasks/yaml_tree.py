@@ -123,7 +123,6 @@ class _Composer:
     def _node(self, event: yaml.Event, depth: int) -> FileNode:
         self._nodes += 1
         line = _line(event)
-        # Counted before a node is built, so that a hostile file stops at the bound.
         # Checked before the node is built, so that a hostile file stops at the bound.
         if self._nodes > NODES_MAX:
             _refuse(self._file, line, f"the file holds more than {NODES_MAX:,} values; split the task")
