@@ -114,7 +114,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
     if sending.dry_run or (is_refused and not sending.is_anyway):
         session.output.facts({**facts, "sent": False})
         if is_refused:
-            explained(lambda: _refuse(facts["refused"]))
+            explained(lambda: _refuse(facts["refused"], facts["refused_code"]))
         return
     _ask(session.output, facts, sending, plans[0].question)
     # A second connection: the first would be closed as dead while a person takes time to answer.
@@ -135,6 +135,7 @@ async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: i
         **({"tip": Grains(tip)} if tip else {}),
         "total": Grains(max(planned.moves, tried.amount) + fee + tip),
         "refused": tried.refusal,
+        **({"refused_code": tried.code} if tried.refusal is not None else {}),
     }
 
 
@@ -143,7 +144,7 @@ async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: i
     try:
         return await attempt(client, [call], payer.account, fee, tip)
     except TrialError as error:
-        note(f"whether the chain would take it could not be tried: {error}. The fee shown is the most that it can be")
+        note(f"the dry run failed: {error}. The fee shown is the most that it can be")
         return Trial()
 
 
@@ -171,21 +172,24 @@ def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any
     return "\n".join(lines)
 
 
-def _refuse(why: str) -> None:
+def _refuse(why: str, code: str) -> None:
     told = why.removesuffix(".")
     raise CallFailedError(
-        f"the chain would refuse this: {told}. Nothing was sent; To send it nevertheless, add --anyway"
+        f"the chain would refuse this: {told}. Nothing was sent. Add --anyway to send it nevertheless",
+        code=code or "refused",
     )
 
 
 def require_somebody_to_ask(*, is_asked: bool) -> None:
-    """WalletError if there is a question, and nobody who could answer it."""
+    """Raise WalletError if there is a question, and no terminal to ask it."""
     if is_asked and not is_attended():
-        raise WalletError("nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run")
+        raise WalletError(
+            "there is no terminal to ask for confirmation. Add --yes to send, or --dry-run to look", code="no_terminal"
+        )
 
 
 def is_attended() -> bool:
-    """Whether somebody sits at the terminal."""
+    """Return True if a person can answer questions at the terminal."""
     return sys.stdin.isatty()
 
 

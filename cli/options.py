@@ -54,7 +54,7 @@ class BlockHash(click.ParamType[bytes]):
             return value
         found = hash_typed(value)
         if found is None:
-            self.fail(f"{value!r} is no {self._what} hash: 0x and 64 hexadecimal digits", param, ctx)
+            self.fail(f"{value!r} is not a {self._what} hash. Write 0x and 64 hex digits", param, ctx)
         return found
 
 

@@ -35,7 +35,9 @@ def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: b
         return secret
     line = sys.stdin.readline()
     if not line:
-        raise WalletError(f"nobody is here to be asked for: {prompt}. A program has to {instead}")
+        raise WalletError(
+            f"there is no terminal to ask for: {prompt}. To run without one, {instead}", code="no_terminal"
+        )
     rest = sys.stdin.read(SECRET_CHARACTERS_MAX) if is_last else ""
     return (line + rest).rstrip("\n")
 
@@ -48,6 +50,6 @@ def require_agreement(question: str, instead: str, error: type[Exception] = Wall
         if has_terminal():
             raise
         click.echo(err=True)  # the question stands on the line
-        raise error(f"nobody is here to be asked: {instead}") from None
+        raise error(f"there is no terminal to ask for confirmation: {instead}") from None
     if not is_agreed:
         raise click.Abort

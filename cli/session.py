@@ -48,7 +48,7 @@ EXIT_FAILED = 1
 
 
 class CallFailedError(WalletError):
-    """The call is in a block and failed there."""
+    """The chain refused the call."""
 
 
 def account_named(keyring: Keyring, text: str) -> bytes:
@@ -60,13 +60,18 @@ def account_named(keyring: Keyring, text: str) -> bytes:
     try:
         return ss58.account_from_text(text)
     except ValueError as error:
-        names = ", ".join(keyring.names()) or "none yet"
-        known = (*DEV_NAMES, *CUSTOMER_NAMES)
-        hint = f"; of a development chain's accounts one is //{text}" if text in known else ""
-        raise WalletError(
-            f"{text!r} is no account ({error}): give an address, 0x and 64 hex digits, "
-            f"or a name from the keyring ({names}){hint}"
-        ) from None
+        hint = _meant_account(keyring.names(), text)
+        raise WalletError(f"{text!r} is not an account: {error}. {hint}", code="unknown_account") from None
+
+
+def _meant_account(names: list[str], text: str) -> str:
+    """Return what to type instead of a text that is no account."""
+    if text in (*DEV_NAMES, *CUSTOMER_NAMES):
+        return f"On a development chain, write //{text}"
+    near = get_close_matches(text, names, n=1, cutoff=NAMES_ALIKE)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"Give an address, 0x and 64 hex digits, or a stored key ({', '.join(names) or 'there are none'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +120,7 @@ class WalletSession:
 
         async def tell() -> None:
             awaited = (
-                f"{self.url} is slow to answer, or no new block has become final; nothing is lost by ending this (what "
-                "was sent stays sent)"
+                f"{self.url} is slow, or no block has become final. You can stop without loss: a sent call stays sent"
             )
             for turn in count(1):
                 await asyncio.sleep(WAIT_SECONDS)
@@ -167,8 +171,9 @@ class WalletSession:
         """Raise WalletError for an address, which is not enough to sign with."""
         if is_address(text):
             raise WalletError(
-                f"{text} is an address, which signs nothing: give the name of its key in the keyring, as "
-                "`ogpu-wallet list` shows it, or a development path like //Alice"
+                f"{text} is an address, and only a key signs. Give the key's name from `ogpu-wallet list`, or a "
+                "development key like //Alice",
+                code="address_cannot_sign",
             )
 
     def _note_typo(self, path: str) -> None:
@@ -178,19 +183,19 @@ class WalletSession:
         near = [] if name in known.values() else get_close_matches(name.lower(), known, n=1, cutoff=NAMES_ALIKE)
         if near and path not in self._typos:
             self._typos.add(path)
-            note(f"//{name} is another account than //{known[near[0]]}, which development chains give money")
+            note(f"//{name} is not //{known[near[0]]}, to which development chains give money")
 
     def new_password(self) -> str:
         """For a key that is about to be stored; an empty one is warned of."""
         password = self.passwords("New password", confirm=True)[0]
         if not password:
-            note("warning: the password is empty: whoever has the key file has the key")
+            note("warning: the password is empty. Anyone with the key file can use the key")
         return password
 
     def passwords(self, prompt: str, *, confirm: bool = False) -> tuple[str, ...]:
         """Return the password from `--password-file`, with its other readings, or the typed one."""
         if self.password_file is None:
-            return (typed_secret(prompt, "give --password-file", confirm=confirm),)
+            return (typed_secret(prompt, "add --password-file", confirm=confirm),)
         return read_passwords(self.password_file)
 
     async def make(
@@ -216,7 +221,8 @@ class WalletSession:
         more = {"why": why} if why else result(outcome)
         self.output.facts({**_outcome_facts(call, outcome), "success": why is None, **more})
         if why is not None:
-            raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}")
+            code = "inner_call_failed" if outcome.error is None else outcome.error_code
+            raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}", code=code)
 
 
 def reads(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -27,11 +27,15 @@ def parse_amount(text: str) -> int:
     """
     match = _AMOUNT.fullmatch(text)
     if match is None:
-        raise AmountError(f"{text!r} is not an amount: write it like 12 or 0.05, with at most {DECIMALS} decimals")
+        raise AmountError(
+            f"{text!r} is not an amount. Write 12 or 0.05, with at most {DECIMALS} decimals", code="invalid_amount"
+        )
     whole, fraction = match.group(1), match.group(2) or ""
     grains = int(whole) * GRAINS_PER_OGPU + int(fraction.ljust(DECIMALS, "0"))
     if grains > MAX_GRAINS:
-        raise AmountError(f"{text} {SYMBOL} is more than the {MAX_GRAINS // GRAINS_PER_OGPU:,} that exist")
+        raise AmountError(
+            f"{text} {SYMBOL} is more than all {MAX_GRAINS // GRAINS_PER_OGPU:,} {SYMBOL}", code="amount_too_large"
+        )
     return grains
 
 
@@ -49,10 +53,12 @@ def parse_percent(text: str) -> int:
     """
     match = _PERCENT.fullmatch(text)
     if match is None:
-        raise AmountError(f"{text!r} is not a part in per cent: write it like 5 or 7.25, with at most 4 decimals")
+        raise AmountError(
+            f"{text!r} is not a percentage. Write 5 or 7.25, with at most 4 decimals", code="invalid_percentage"
+        )
     ppm = int(match.group(1)) * PPM_PER_PERCENT + int((match.group(2) or "").ljust(4, "0"))
     if ppm > PPM:
-        raise AmountError(f"{text} % is more than 100 %")
+        raise AmountError(f"{text} % is more than 100 %", code="percentage_too_large")
     return ppm
 
 

@@ -49,7 +49,7 @@ from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 from wallet.trust import DEFAULT_URL
 
 ERA_BLOCKS = 64
-FIRST_STATUS_SECONDS = 10.0  # a node that accepts an extrinsic reports it at once
+FIRST_STATUS_SECONDS = 10.0  # a node that took an extrinsic says so at once
 NEXT_STATUS_SECONDS = 30.0  # until it is in a block, and then until that is final
 NO_SIGNATURE = b"\x7f" * 64
 """Valid under no key and for no message: ed25519 requires a scalar below its order, sr25519 a mark in the last byte."""
@@ -114,8 +114,14 @@ class Outcome:
 
     @property
     def is_success(self) -> bool:
-        """True if the call succeeded."""
+        """Return True if the call succeeded."""
         return self.error is None
+
+    @property
+    def error_code(self) -> str:
+        """The chain's name of the error, such as `TrustStake.BondTooSmall`."""
+        name = (self.error or "").partition(":")[0]
+        return name if name and " " not in name else "call_failed"
 
 
 class ChainClient:
@@ -143,11 +149,10 @@ class ChainClient:
             chain = await rpc.call("system_chain")
             try:
                 apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
-                # A call's bytes could mean another call under other rules.
                 _check_version(version, apis.runtime)
                 return cls(rpc, apis, hash_of(genesis), str(chain))
             except (KeyError, TypeError, ValueError) as error:
-                raise UnknownRulesError(f"{url} does not answer as a node of this chain does") from error
+                raise UnknownRulesError(f"{url} is not a node of an ogpu chain", code="other_chain") from error
         except BaseException:
             await rpc.close()
             raise
@@ -244,7 +249,6 @@ class ChainClient:
     async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
         """Return a signed extrinsic, valid for about `ERA_BLOCKS` blocks; after this anybody who has it can send it."""
         extra, birth = await self._extra(key.account, nonce, tip)
-        # A verified client proves this id. A false one would bind the signature to another history.
         (birth_hash,) = await self.final_ids(birth, birth)
         version = self.runtime.version
         additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth_hash)
@@ -279,7 +283,6 @@ class ChainClient:
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())
-        # From a final block: an era that begins in a reverted block would make the signature invalid.
         era = mortal(ERA_BLOCKS, height)
         return Extra(era, nonce, tip), era.birth(height)
 
@@ -306,9 +309,9 @@ class ChainClient:
             if name == until:
                 return await self.outcome(block, blake2_256(extrinsic))
             if name in FINISHED:
-                raise NotIncludedError(f"the extrinsic was {name} and will not be in a block")
+                raise NotIncludedError(f"the extrinsic was {name}, and no block will hold it", code="not_included")
             patience = NEXT_STATUS_SECONDS
-        raise NotIncludedError("the node stopped following the extrinsic")
+        raise NotIncludedError("the node stopped reporting on the extrinsic")
 
     async def _next_status(self, updates: AsyncIterator[RpcJson], patience: float) -> RpcJson | None:
         """Return the next status; None after the last one."""
@@ -316,7 +319,9 @@ class ChainClient:
             async with asyncio.timeout(patience):
                 return await anext(updates, None)
         except TimeoutError as error:
-            raise NodeUnreachableError(f"{self.rpc.url} said nothing of the extrinsic for {patience:.0f} s") from error
+            raise NodeUnreachableError(
+                f"{self.rpc.url} reported nothing on the extrinsic for {patience:.0f} s"
+            ) from error
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
         """Return the outcome of an extrinsic in its block."""
@@ -383,7 +388,6 @@ class ChainClient:
 
 def describe_error(runtime: Runtime, value: ErrorValue) -> str:
     """Return a dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
-    # 3 is Substrate's `DispatchError::Module`, the only kind that names a pallet and its error.
     if value.kind != 3:
         known = (kind for kind in DispatchError.__subclasses__() if vars(kind).get("value") == value)
         return ": ".join((value.name, *((kind.__doc__ or "").strip() for kind in known)))
@@ -399,7 +403,7 @@ def _check_version(version: RpcJson, runtime: Runtime) -> None:
     theirs = (version["specName"], version["specVersion"], version["transactionVersion"])
     if theirs != (ours.spec_name, ours.spec_version, ours.transaction_version):
         raise UnknownRulesError(
-            f"the node runs {theirs[0]} spec {theirs[1]}, transactions {theirs[2]}; this program knows "
-            f"{ours.spec_name} spec {ours.spec_version}, transactions {ours.transaction_version}: "
-            "install the release that matches the network"
+            f"the node runs {theirs[0]} spec {theirs[1]}, transactions {theirs[2]}. This program knows "
+            f"{ours.spec_name} spec {ours.spec_version}, transactions {ours.transaction_version}. "
+            "Install the release that matches the network"
         )

@@ -54,7 +54,7 @@ _SECRET_BYTES = 64
 _PLAIN_BYTES = len(_PKCS8_HEADER) + _SECRET_BYTES + len(_PKCS8_DIVIDER) + 32
 # OpenSSL's default limit of 32 MiB is below the memory of these costs.
 _SCRYPT_MEMORY_BYTES = 256 * 1024 * 1024
-_CANNOT_UNLOCK = "cannot unlock: the password is wrong or the key file is damaged"
+_CANNOT_UNLOCK = "the key stays locked: the password is wrong, or the key file is damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +129,23 @@ def dump(file: KeyFile) -> bytes:
 def load(data: bytes) -> KeyFile:
     """Read a key file's JSON text, ours or polkadot.js', without its password. Raise KeyFileError for other text."""
     if len(data) > MAX_FILE_BYTES:
-        raise KeyFileError(f"a key file has at most {MAX_FILE_BYTES:,} bytes")
+        raise KeyFileError(f"a key file has at most {MAX_FILE_BYTES:,} bytes", code="not_a_key_file")
     try:
         fields = json.loads(data)
         other = _other_kind(fields)
         if other is not None:
-            raise KeyFileError(f"cannot unlock: {other}")
+            raise KeyFileError(other, code="other_key_file")
         sealed = base64.b64decode(fields["encoded"], validate=True)
         # Any prefix: a browser wallet may write the address in the form of another network.
         account = ss58.decode(fields["address"], prefix=None)
         meta = fields.get("meta", {})
         scheme = _scheme(fields["encoding"])
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError, binascii.Error):
-        raise KeyFileError("cannot unlock: this is not a key file in polkadot.js' JSON format, version 3") from None
+        raise KeyFileError(
+            "this is not a key file in polkadot.js' JSON format, version 3", code="not_a_key_file"
+        ) from None
     if not isinstance(meta, dict):
-        raise KeyFileError("cannot unlock: the notes of the key file are not a JSON object")
+        raise KeyFileError("`meta` of the key file is not a JSON object", code="not_a_key_file")
     return KeyFile(account, scheme, sealed, cast("dict[str, Any]", meta))
 
 
@@ -152,18 +154,17 @@ def _other_kind(fields: dict[str, Any]) -> str | None:
     encoding = fields["encoding"]
     content, wrapping = encoding["content"], encoding["type"]
     if "batch-pkcs8" in content:
-        return "this is polkadot.js' export of several accounts at once: export each by itself, and import that file"
+        return "this is polkadot.js' export of several accounts. Export each account by itself, and import those files"
     if "none" in wrapping:
-        return "the key in this file is not encrypted: give it a password in polkadot.js, and export it again"
+        return "the key in this file is not encrypted. Set a password in polkadot.js, and export it again"
     scheme = next((name for name in ("ecdsa", "ethereum") if name in content), None)
     if scheme is not None:
-        return (
-            f"this is an {scheme} key, and accounts here are {' or '.join(SCHEME_NAMES.values())}: make one with `new`"
-        )
+        known = " or ".join(SCHEME_NAMES.values())
+        return f"this is an {scheme} key, and accounts here are {known}. Make a key with `new`"
     if encoding["version"] in OLDER_VERSIONS:
         return (
-            f"this file is of version {encoding['version']}: import it in polkadot.js, export it there again, and "
-            f"import that file, which is of version {VERSION}"
+            f"this file has version {encoding['version']}, and must have version {VERSION}. Import it into "
+            "polkadot.js, and export it there again"
         )
     return None
 

@@ -4,6 +4,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 
 from wallet import keyfile
@@ -14,8 +15,9 @@ from wallet.private_file import read_limited, read_private, write_new
 
 MAX_ACCOUNTS = 10_000
 NAMES_SHOWN = 10
+NEAR = 0.6
+"""The least similarity of a suggestion, by difflib's measure."""
 
-# A name becomes a file name: without dots and slashes it cannot leave the folder.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ENTROPY_BYTES = 56
 
@@ -30,7 +32,7 @@ class Keyring:
         """Return the names of all keys, sorted."""
         found = sorted(path.stem for path in self.folder.glob("*.json") if _NAME.fullmatch(path.stem))
         if len(found) > MAX_ACCOUNTS:
-            raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys")
+            raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys", code="too_many_keys")
         return found
 
     def require_free(self, name: str) -> None:
@@ -66,10 +68,9 @@ class Keyring:
         """
         try:
             with source.open("rb") as stream:
-                # One byte more than allowed shows a longer file without reading it whole.
                 data = read_limited(source, stream.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
         except OSError as error:
-            raise KeyFileError(f"{source} cannot be read: {error.strerror}") from None
+            raise KeyFileError(f"{source} cannot be read: {error.strerror}", code="file_unusable") from None
         file = keyfile.load(data)
         keyfile.unlock(file, *passwords)
         self._store(name, file, lambda: before_stored(file))
@@ -95,25 +96,31 @@ class Keyring:
             raise self._missing(name) from None
 
     def _missing(self, name: str) -> KeyringError:
-        """Return the error for an unknown name, with the known names or the way to a first key."""
+        """Return the error for a name without a key, with the name that was meant, or all names."""
         known = self.names()
+        near = get_close_matches(name, known, n=1, cutoff=NEAR)
+        if near:
+            return KeyringError(
+                f"there is no key {name!r} in {self.folder}. Did you mean {near[0]}?", code="unknown_key"
+            )
         shown = ", ".join(known[:NAMES_SHOWN]) + (", …" if len(known) > NAMES_SHOWN else "")
-        next_step = f"there are: {shown}" if known else "`new` makes one, `import` takes one in"
-        return KeyringError(f"there is no key {name!r} in {self.folder}; {next_step}")
+        next_step = f"There are: {shown}" if known else "Make one with `new`, or store one with `import`"
+        return KeyringError(f"there is no key {name!r} in {self.folder}. {next_step}", code="unknown_key")
 
     def _store(self, name: str, file: KeyFile, before_stored: Callable[[], None]) -> None:
         try:
-            # It refuses an existing file, so two programs at once cannot overwrite a key.
             write_new(self._path(name), keyfile.dump(file), before_stored)
         except FileExistsError:
             raise self._taken(name) from None
 
     @staticmethod
     def _taken(name: str) -> KeyringError:
-        return KeyringError(f"there is a key {name!r} already; choose another name")
+        return KeyringError(f"the name {name!r} is taken. Choose another name", code="name_taken")
 
     def _path(self, name: str) -> Path:
         if _NAME.fullmatch(name) is None:
-            meant = f"; there is {name.lower()!r}" if name.lower() in self.names() else ""
-            raise KeyringError(f"{name!r} is not a name for a key: use 1 to 32 of a-z, 0-9, _ and -{meant}")
+            meant = f". Did you mean {name.lower()}?" if name.lower() in self.names() else ""
+            raise KeyringError(
+                f"{name!r} is not a key name. Use 1 to 32 of a-z, 0-9, _ and -{meant}", code="invalid_name"
+            )
         return self.folder / f"{name}.json"

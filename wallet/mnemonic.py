@@ -12,10 +12,8 @@ from mnemonic import Mnemonic
 from wallet.errors import PhraseError
 
 WORD_COUNTS = (12, 15, 18, 21, 24)
-# BIP-39's English words have at most eight letters.
 MAX_PHRASE_CHARACTERS = 24 * 10
 
-# BIP-39's number of rounds, which Substrate keeps.
 _ROUNDS = 2048
 _SECRET_BYTES = 32
 _ENGLISH = Mnemonic("english")
@@ -24,8 +22,7 @@ _ENGLISH = Mnemonic("english")
 def generate(words: int = 12) -> str:
     """Return a new phrase from the randomness of the operating system: 128 bits in 12 words, 256 in 24."""
     if words not in WORD_COUNTS:
-        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {words}")
-    # BIP-39: three words hold 32 bits of entropy and one bit of the checksum.
+        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {words}", code="phrase_length")
     return _ENGLISH.to_mnemonic(secrets.token_bytes(words // 3 * 4))
 
 
@@ -35,21 +32,21 @@ def entropy_of(phrase: str) -> bytes:
     Raise PhraseError for an unknown word, with its position, or a wrong checksum.
     """
     if len(phrase) > MAX_PHRASE_CHARACTERS:
-        raise PhraseError("the phrase is too long: it has at most 24 words")
+        raise PhraseError("the phrase is too long. It has at most 24 words", code="phrase_length")
     words = phrase.lower().split()
     if len(words) not in WORD_COUNTS:
         raise PhraseError(
-            f"a phrase has 12, 15, 18, 21 or 24 words in one line, but this line has {len(words)}: write all words "
-            "in one line"
+            f"a phrase has 12, 15, 18, 21 or 24 words in one line, and this line has {len(words)}", code="phrase_length"
         )
     for position, word in enumerate(words, start=1):
-        # The error names the position only: a message must not hold a part of the secret.
         if word not in _ENGLISH.wordlist:
-            raise PhraseError(f"word {position} of the phrase is not in the English BIP-39 list")
+            raise PhraseError(f"word {position} of the phrase is not in the English BIP-39 list", code="phrase_word")
     try:
         return bytes(_ENGLISH.to_entropy(words))
     except ValueError:
-        raise PhraseError("the checksum of the phrase is wrong: a word is mistyped or out of place") from None
+        raise PhraseError(
+            "the checksum of the phrase is wrong: a word is mistyped or in the wrong place", code="phrase_checksum"
+        ) from None
 
 
 def mini_secret(phrase: str, password: str = "") -> bytes:

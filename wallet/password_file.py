@@ -27,13 +27,13 @@ def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[s
     try:
         raw = _read(path, limit_bytes)
     except FileNotFoundError:
-        raise WalletError(f"the password file {path} does not exist") from None
+        raise WalletError(f"the password file {path} does not exist", code="password_file_missing") from None
     except OSError as error:
-        raise WalletError(f"the password file {path} cannot be read: {error.strerror}") from None
+        raise WalletError(f"the password file {path} cannot be read: {error.strerror}", code="file_unusable") from None
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        raise WalletError(f"the password in {path} is not UTF-8") from None
+        raise WalletError(f"the password in {path} is not UTF-8", code="password_file_unusable") from None
     return tuple(dict.fromkeys((text.removeprefix(_MARK).rstrip("\r\n"), text.rstrip("\n"))))
 
 
@@ -51,7 +51,7 @@ def _read(path: Path, limit_bytes: int) -> bytes:
             os.set_blocking(descriptor, True)
         raw = read_limited(path, file.read(limit_bytes + 1), limit_bytes)
     if is_pipe and not raw:
-        raise KeyFileError(f"the pipe {path} ended without a password")
+        raise KeyFileError(f"the pipe {path} ended without a password", code="password_file_unusable")
     return raw
 
 

@@ -44,7 +44,7 @@ def _told_as_key_file_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}", code="file_unusable") from error
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -71,7 +71,7 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise KeyFileError(f"{path} cannot be opened as a plain file: {error.strerror}") from None
+        raise KeyFileError(f"{path} cannot be opened as a plain file: {error.strerror}", code="file_unusable") from None
     try:
         # The open file is checked, not its path, which could change between check and read.
         check_private(path, os.fstat(descriptor))
@@ -84,18 +84,20 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
 def read_limited(path: Path, data: bytes, limit_bytes: int) -> bytes:
     """Return `data`. Raise KeyFileError if it is too long for a file of its kind."""
     if len(data) > limit_bytes:
-        raise KeyFileError(f"{path} is larger than {limit_bytes:,} bytes: it is another kind of file")
+        raise KeyFileError(
+            f"{path} has more than {limit_bytes:,} bytes, so it is another kind of file", code="file_too_large"
+        )
     return data
 
 
 def check_private(path: Path, found: os.stat_result, *, may_be_pipe: bool = False) -> None:
     """Raise KeyFileError unless an open file is a regular file of this user that no other user can read."""
     if not (stat.S_ISREG(found.st_mode) or (may_be_pipe and stat.S_ISFIFO(found.st_mode))):
-        raise KeyFileError(f"{path} is not a plain file")
+        raise KeyFileError(f"{path} is not a plain file", code="not_a_plain_file")
     if found.st_uid != os.geteuid():
-        raise KeyFileError(f"{path} belongs to another user")
+        raise KeyFileError(f"{path} belongs to another user", code="file_of_another_user")
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise KeyFileError(f"{path} can be read by others: run chmod 600 {path}")
+        raise KeyFileError(f"other users can read {path}. Run chmod 600 {path}", code="file_not_private")
 
 
 def make_folder(folder: Path) -> None:

@@ -98,7 +98,7 @@ class RpcConnection:
         except websockets.InvalidStatus as error:
             raise NodeRefusesError(url, error.response.status_code) from error
         except (OSError, websockets.WebSocketException, ValueError) as error:
-            text = f"no node answers at {url} ({error}); start one, or give another --url"
+            text = f"no node answers at {url} ({error}). Start one, or give another --url"
             raise NodeUnreachableError(text) from error
         return cls(url, socket, patience)
 
@@ -130,7 +130,7 @@ class RpcConnection:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             raise OddAnswerError(
-                f"{self.url} gives an answer to {what} that makes no sense ({in_words(error)}): ask another node"
+                f"the answer of {self.url} to {what} makes no sense: {in_words(error)}. Ask another node"
             ) from error
 
     async def call(self, method: str, *params: RpcJson) -> RpcJson:

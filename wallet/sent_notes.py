@@ -40,7 +40,9 @@ class SentNotes:
                     write_new(path, _dump(prepared))
                 is_ours = holding.enter_context(_held(path))
             if not is_ours:
-                raise WalletError(f"another program is sending the extrinsic 0x{prepared.hash.hex()} right now")
+                raise WalletError(
+                    f"another program is sending the extrinsic 0x{prepared.hash.hex()}", code="sent_elsewhere"
+                )
             yield
 
     def unsettled(self, account: bytes) -> list[Prepared]:
@@ -72,7 +74,7 @@ class SentNotes:
             make_folder(self.folder)
             descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            raise KeyFileError(f"{self.folder} cannot be used: {error.strerror}") from error
+            raise KeyFileError(f"{self.folder} cannot be used: {error.strerror}", code="file_unusable") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -117,6 +119,7 @@ def _load(path: Path) -> Prepared:
         return Prepared(parts[0], parts[1], parts[2], nonce, born, dies, parts[3])
     except (KeyFileError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise WalletError(
-            f"{path} notes an extrinsic that may have been sent, and cannot be read ({error}): find out what became "
-            "of it before you remove the file"
+            f"{path} records an extrinsic that may have been sent, and cannot be read ({error}). Find that extrinsic "
+            "before you remove the file",
+            code="note_damaged",
         ) from None

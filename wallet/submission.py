@@ -75,8 +75,9 @@ async def _finish(
     if is_over and not is_bound:
         raise UnsettledError(
             f"the extrinsic {name} of an earlier try is bound to a block that is not at height {earlier.born}: the "
-            "node of that time misstated heights, or this one does. It may be in a block, and is not sent again: find "
-            f"out what became of it, or, to make the call once more, remove {notes.path_of(earlier)}"
+            "earlier node or this one misstates heights. It may be in a block, so it is not sent again. Find it, or "
+            f"remove {notes.path_of(earlier)} to make the call once more",
+            code="other_heights",
         )
     if is_over:
         # Not the birth block: the signature covers its hash, so only later blocks can hold the extrinsic.
@@ -117,8 +118,9 @@ async def _outcome_of(client: ChainClient, block: bytes, earlier: Prepared, note
     except RpcError as error:
         raise UnsettledError(
             f"the extrinsic 0x{earlier.hash.hex()} of an earlier try is in the final block 0x{block.hex()}, but the "
-            f"node no longer tells what it did there ({error}). It is not sent again: ask another node, or, to make "
-            f"the call once more, remove {note}"
+            f"node has dropped its effects ({error}). It is not sent again. Ask another node, or remove {note} to make "
+            "the call once more",
+            code="outcome_dropped",
         ) from error
 
 
@@ -147,16 +149,18 @@ async def _included(client: ChainClient, prepared: Prepared) -> Outcome:
         if account.nonce > prepared.nonce or height >= prepared.dies:
             block = await block_with(client, (await _lived(client, prepared, height))[1:], prepared.extrinsic)
             if block is None:
-                raise NotIncludedError(f"the extrinsic 0x{prepared.hash.hex()} is in no block and never will be")
+                raise NotIncludedError(
+                    f"the extrinsic 0x{prepared.hash.hex()} is in no block, and has expired", code="expired"
+                )
             return await client.outcome(block, prepared.hash)
         await asyncio.sleep(POLL_SECONDS)
 
 
 def _unsettled(prepared: Prepared, error: BaseException) -> UnsettledError:
     return UnsettledError(
-        f"{str(error) or 'no block that is final holds it yet'}. The extrinsic 0x{prepared.hash.hex()} (nonce "
-        f"{prepared.nonce}, valid before block {prepared.dies}) was signed and may have been sent: give the same "
-        "command again, it looks for this one and sends no second one"
+        f"{str(error) or 'no final block holds it yet'}. The extrinsic 0x{prepared.hash.hex()} (nonce "
+        f"{prepared.nonce}, valid before block {prepared.dies}) may have been sent. Run the same command "
+        "again: it finds this extrinsic, and sends no second one"
     )
 
 
@@ -164,8 +168,8 @@ def inner_failure(runtime: Runtime, events: Iterable[Any]) -> str | None:
     """Return the failure of a call inside a successful call, Root's or a batch's; None if none failed."""
     for happened in events:
         if isinstance(happened, Sudid) and happened.sudo_result is not None:
-            return f"Root was refused: {describe_error(runtime, happened.sudo_result)}"
+            return f"Root's call failed: {describe_error(runtime, happened.sudo_result)}"
         if isinstance(happened, BatchInterrupted):
             told = describe_error(runtime, happened.error)
-            return f"call {happened.index + 1} of the batch failed, and those before it stand: {told}"
+            return f"call {happened.index + 1} of the batch failed, and the calls before it succeeded: {told}"
     return None

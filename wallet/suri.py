@@ -56,13 +56,13 @@ def keypair_from_suri(text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
 def parse(text: str) -> Suri:
     """Split a secret into its parts, without checking the phrase."""
     if len(text) > MAX_CHARACTERS:
-        raise SuriError(f"the secret is too long: at most {MAX_CHARACTERS} characters")
+        raise SuriError(f"the secret has more than {MAX_CHARACTERS} characters", code="secret_too_long")
     match = _FORM.fullmatch(text)
     if match is None or not match["path"].isprintable():
-        raise SuriError("the secret does not have the form phrase//hard/soft///password")
+        raise SuriError("the secret does not have the form phrase//hard/soft///password", code="secret_form")
     junctions = tuple(_junction(len(slashes) == 2, name) for slashes, name in _JUNCTION.findall(match["path"]))
     if len(junctions) > MAX_JUNCTIONS:
-        raise SuriError(f"the path of the secret is too long: at most {MAX_JUNCTIONS} steps")
+        raise SuriError(f"the secret's path has more than {MAX_JUNCTIONS} steps", code="secret_too_long")
     return Suri(match["root"].strip() or DEV_PHRASE, junctions, match["password"])
 
 
@@ -72,10 +72,13 @@ def _junction(hard: bool, name: str) -> Junction:
     Raise SuriError for a step of which public tools derive different keys.
     """
     if name.startswith("0x"):
-        raise SuriError("tools disagree on what a path step that begins with 0x means")
+        raise SuriError("a path step begins with 0x, which tools read in different ways", code="ambiguous_path")
     if name.isascii() and name.lstrip("+").isdigit():
         if name.startswith("+") or int(name) > _MAX_U64:
-            raise SuriError("tools disagree on what a path step with a plus sign or a number from 2^64 on means")
+            raise SuriError(
+                "a path step is a number with a plus sign, or 2^64 or more, which tools read in different ways",
+                code="ambiguous_path",
+            )
         code = int(name).to_bytes(8, "little")
     else:
         raw = name.encode()
@@ -94,9 +97,9 @@ def _seed(suri: Suri) -> bytes:
     if not suri.root.startswith("0x"):
         return mnemonic.mini_secret(suri.root, suri.password or "")
     if _SEED.fullmatch(suri.root) is None:
-        raise SuriError("a seed is 0x and 64 hexadecimal digits")
+        raise SuriError("a seed is 0x and 64 hex digits", code="seed_form")
     if suri.password is not None:
-        raise SuriError("a password belongs to a phrase; a 0x seed has none")
+        raise SuriError("a 0x seed takes no password", code="seed_with_password")
     return bytes.fromhex(suri.root[2:])
 
 
@@ -113,6 +116,6 @@ def _child(parent: Keypair, junction: Junction) -> Keypair:
         )
         return Keypair(Scheme.SR25519, public_key, secret_key)
     if not junction.hard:
-        raise SuriError("an ed25519 path has hard steps only: write // before each")
+        raise SuriError("an ed25519 path has hard steps only. Write // before each step", code="soft_step")
     seed = parent.secret_key[:32]
     return Keypair.from_seed(Scheme.ED25519, blake2_256(_ED25519_HARD + seed + junction.chain_code))

@@ -54,6 +54,8 @@ class Trial:
 
     amount: int = 0
     refusal: str | None = None
+    code: str = ""
+    """The chain's name of the refusal, such as `TrustStake.BondTooSmall`."""
     held: tuple[HeldChange, ...] = ()
     """The changes in holds, of the signer and of others, by account and reason."""
     returned: int = 0
@@ -114,7 +116,7 @@ async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee
     # A dishonest node can return any bytes: values of the wrong type, or a state that breaks an invariant.
     except (StateCorrupted, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise TrialError(
-            f"the state that the node shows makes no sense ({in_words(error)}): ask another node"
+            f"the node's state makes no sense: {in_words(error)}. Ask another node", code="node_answer_unusable"
         ) from error
 
 
@@ -145,7 +147,7 @@ async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Fou
             # a reader of one parameter reads many: fetched one by one, they were half of a trial's requests
             keys = numbers if missing.key in numbers else (missing.key,)
             state.values.update(await client.raw(keys, at=at))
-    raise TrialError(f"the calls read more than {READS_MAX:,} values")
+    raise TrialError(f"the calls read more than {READS_MAX:,} values of the state", code="trial_too_large")
 
 
 def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int) -> Trial:
@@ -153,7 +155,9 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
     spendable = balances.spendable_balance(signer)
     if spendable < fee + tip:
         fee_text, has = format_amount(fee + tip), format_amount(spendable)
-        return Trial(refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {has} {SYMBOL}")
+        return Trial(
+            refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {has} {SYMBOL}", code="fee_unaffordable"
+        )
     balances.begin_transaction(signer, fee + tip)
     # After the fee was taken: the trial's amount excludes it.
     before, returned = balances.free_balance(signer), 0
@@ -163,11 +167,12 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
                 returned = _returned(bound, call, bound.dispatch(call, Signed(signer)), fee)
         except DispatchError as error:
             said = sentence_of(bound, call, signer, error)
-            refusal = f"{call.name}: {_described(bound.runtime, error, said)}"
+            code, reason = _described(bound.runtime, error, said)
+            refusal = f"{call.name}: {code}: {reason}"
             if isinstance(error, MONEY_ERRORS):
                 left = format_amount(balances.spendable_balance(signer))
-                refusal += f" (beside the fee the account can spend {left} {SYMBOL})"
-            return Trial(refusal=refusal)
+                refusal += f" (after the fee the account can spend {left} {SYMBOL})"
+            return Trial(refusal=refusal, code=code)
     return Trial(before - balances.free_balance(signer), held=_held_changes(bound), returned=returned)
 
 
@@ -196,8 +201,9 @@ def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:
     return tuple(sorted(found, key=lambda change: (change.account, change.reason.tag)))
 
 
-def _described(runtime: Runtime, error: DispatchError, said: str | None) -> str:
+def _described(runtime: Runtime, error: DispatchError, said: str | None) -> tuple[str, str]:
+    """Return an error's name on the chain, and its reason."""
     kind = type(error)
     reason = said or next(iter((kind.__doc__ or "").strip().splitlines()), "")
     owner = next((pallet.__name__ + "." for pallet in runtime.pallets if kind in pallet.errors), "")
-    return f"{owner}{kind.__name__}: {reason}"
+    return f"{owner}{kind.__name__}", reason

@@ -76,7 +76,7 @@ def call(
         made = directory.build(method, arguments)
         _require_signer(method)
         if sender is None:
-            raise CallInputError("--key is missing: name the key that signs the call")
+            raise CallInputError("--key is missing. Name the key that signs", code="key_missing")
         session.payer(sender)  # whether it is there is said before a node is asked
         style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
         make(session, sender, sending, lambda client, _: _plan(client, made, style))
@@ -111,9 +111,11 @@ def _summary(method: Method) -> str:
 def _require_signer(method: Method) -> None:
     method.hints()  # settles the origins
     if method.is_inherent:
-        raise CallInputError(f"{full_name(method)} is made by the authors of blocks only; nobody can sign it")
+        raise CallInputError(f"only block authors make {full_name(method)}. Nobody can sign it", code="inherent")
     if Signed not in method.origins:
-        raise CallInputError(f"{full_name(method)} needs Root: on a development chain make it with Sudo.sudo")
+        raise CallInputError(
+            f"{full_name(method)} needs Root. On a development chain, make it through Sudo.sudo", code="needs_root"
+        )
 
 
 async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
@@ -122,7 +124,7 @@ async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
     try:
         encoded = client.runtime.call_codec.encode(made)
     except EncodeError as error:
-        raise CallInputError(f"{made.name} cannot be encoded: {error}") from None
+        raise CallInputError(f"{made.name} cannot be encoded: {error}", code="not_encodable") from None
     arguments: Any = written_arguments(client.runtime.call_codec.decode(encoded), style)
     if style is Style.PEOPLE:
         arguments = "\n".join(f"{name} = {_as_word(value)}" for name, value in arguments.items()) or "none"

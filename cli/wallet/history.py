@@ -84,13 +84,13 @@ async def history(session: WalletSession, client: ChainClient, account: str, blo
     waiting = Grains(sum(reward.amount for reward in pending))
     paid = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
     note(
-        f"from block {first} to {time.height}, it is {time.present_text}; paid out to it in these blocks: "
-        f"{as_text(Grains(paid))}; earned and not claimed: {as_text(waiting)} (`rewards`)"
+        f"blocks {first} to {time.height}. It is {time.present_text}. Rewards paid in these blocks: "
+        f"{as_text(Grains(paid))}. Unclaimed rewards: {as_text(waiting)} (`rewards`)"
     )
     if reading.without_events:
         note(
-            f"of {reading.without_events} blocks the node has no events any more: of those is shown what the "
-            "account signed, not what came of it"
+            f"the node has dropped the events of {reading.without_events} blocks. For these the list shows signed "
+            "calls, not their effects"
         )
 
 

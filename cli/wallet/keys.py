@@ -33,7 +33,7 @@ def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
             session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": phrase})
 
         session.keyring.add(name, keypair, session.new_password(), before_stored=show)
-        click.echo("Write the phrase down: whoever has it owns the account, and it is not shown again.", err=True)
+        click.echo("Write the phrase down. Anyone who has it owns the account. It is not shown again.", err=True)
 
     explained(make)
 
@@ -51,7 +51,7 @@ def import_key(session: WalletSession, name: str, scheme: str, path: Path | None
         is_last = session.password_file is not None
         secret = typed_secret("Recovery phrase or secret URI", "write it to standard input", is_last=is_last)
         if "\n" in secret and "///" in secret:
-            raise SuriError("a secret with a password stands in one line, but there are several")
+            raise SuriError("a secret with a password must be one line, and these are several", code="secret_lines")
         keypair = keypair_from_suri(secret, SCHEMES[scheme])
         password = session.new_password()
         session.keyring.add(name, keypair, password, before_stored=lambda: show(keypair.account))

@@ -34,12 +34,12 @@ async def locks(session: WalletSession, client: ChainClient, account: str | None
     time = await read_time(client, at)
     names = [account] if account else list(session.keyring.names())
     if not names:
-        raise WalletError("there is no stored key to show: name an account")
+        raise WalletError("there is no stored key. Give an ACCOUNT", code="no_keys")
     rows = []
     for name in names:
         found = [lock async for lock in _found(client, session.account(name), at)]
         if len(found) > LOCKS_SHOWN_MAX:
-            note(f"{name} has more than {LOCKS_SHOWN_MAX:,} locks: these are the first")
+            note(f"{name} has more than {LOCKS_SHOWN_MAX:,} locks. These are the first")
         rows += [{"account": name, **_row(lock, time)} for lock in found[:LOCKS_SHOWN_MAX]]
     whose = () if account else ("account",)
     if session.output.as_json:

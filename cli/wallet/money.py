@@ -46,13 +46,19 @@ async def balance(session: WalletSession, client: ChainClient, accounts: tuple[s
 def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
     """Raise WalletError for a transfer without effect, and for a transfer to an account without a key."""
     if amount == 0:
-        raise WalletError("0 oGPU would be sent, for the fee alone: give an amount above 0, or add --anyway")
+        raise WalletError(
+            "this sends 0 oGPU and costs the fee. Give a larger amount, or add --anyway", code="nothing_to_send"
+        )
     if dest == sender:
-        raise WalletError("that account would send to itself, for the fee alone: name another, or add --anyway")
+        raise WalletError(
+            "the account sends to itself and pays the fee. Name another account, or add --anyway",
+            code="sends_to_itself",
+        )
     if dest in WITHOUT_KEY:
         raise WalletError(
-            f"{as_text(Account(dest))} is {WITHOUT_KEY[dest]}: nobody has its key, and nobody gets back what is sent "
-            "there. Name another account, or add --anyway"
+            f"{as_text(Account(dest))} is {WITHOUT_KEY[dest]}, an account without a key: a transfer to it is lost. "
+            "Name another account, or add --anyway",
+            code="account_without_key",
         )
 
 

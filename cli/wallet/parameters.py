@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from cli.calls import PlannedCall, SendingOptions, make
@@ -25,10 +26,18 @@ PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "re
 @reads
 async def parameters(session: WalletSession, client: ChainClient, begun: str) -> None:
     """Print the chain's parameters."""
-    rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
+    statuses = await _statuses(client)
+    rows = [_row(each) for each in statuses if each.name.lower().startswith(begun.lower())]
     if not rows:
-        raise WalletError(f"no parameter's name begins with {begun!r}: without a NAME all are shown")
+        raise WalletError(_unknown_parameter(begun, [each.name for each in statuses]), code="unknown_parameter")
     session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
+
+
+def _unknown_parameter(begun: str, names: list[str]) -> str:
+    known = {name.lower(): name for name in names}
+    near = get_close_matches(begun.lower(), known, n=1)
+    hint = f"Did you mean {known[near[0]]}?" if near else "Leave NAME out to see all"
+    return f"no parameter's name begins with {begun!r}. {hint}"
 
 
 def _row(status: ParameterStatus) -> dict[str, Any]:
@@ -83,10 +92,15 @@ def _check(client: ChainClient, change: ParameterChange, values: Mapping[str, in
     """WalletError for what the chain would refuse, with the numbers that are in the way."""
     parameter, table = change.parameter, client.runtime.parameters
     if parameter.is_frozen:
-        raise WalletError(f"{parameter.name} is frozen: no origin changes it")
+        raise WalletError(f"{parameter.name} is frozen: nobody can change it", code="parameter_frozen")
     if not parameter.holds(change.value):
         bounds = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
-        raise WalletError(f"{parameter.name} goes from {bounds}, {change.value} lies beyond")
+        raise WalletError(
+            f"{parameter.name} goes from {bounds}, and {change.value} is outside", code="parameter_out_of_bounds"
+        )
     changed = {**values, parameter.name: change.value}
     for relation in table.broken(changed):
-        raise WalletError(f"{relation.explained({**table.fixed, **changed})}, which must hold: {relation.reason}")
+        raise WalletError(
+            f"{relation.explained({**table.fixed, **changed})}, which must hold: {relation.reason}",
+            code="numbers_contradict",
+        )

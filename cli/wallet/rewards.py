@@ -23,7 +23,7 @@ CLAIMS_PER_BATCH = 32
 def rewards(session: WalletSession, account: str, claim: bool, compound: bool, sending: SendingOptions) -> None:
     """Print unpaid rewards, or claim or compound them."""
     if claim and compound:
-        raise click.UsageError("--claim pays out, --compound puts to work: give one of them")
+        raise click.UsageError("--claim and --compound exclude each other. Give one of them")
 
     async def show(client: ChainClient) -> None:
         view = await open_view(client)
@@ -44,7 +44,7 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
         view = await open_view(client)
         pending = await _unpaid(view, payer.account)
         if not pending:
-            raise WalletError(f"there is nothing to claim: {_next_turn(view)}")
+            raise WalletError(f"there is nothing to claim: {_next_turn(view)}", code="nothing_to_claim")
         paid, left = pending[:CLAIMS_PER_BATCH], pending[CLAIMS_PER_BATCH:]
         pull = TrustStake.compound if compound else TrustStake.claim
         batch = [pull(validator=reward.validator) for reward in paid]
@@ -81,6 +81,6 @@ def _next_turn(view: StakingView) -> str:
     """When the present era will be paid."""
     following = view.time.era_text(view.time.era + 1)
     return (
-        f"it is {view.time.present_text}; this era is paid when {following} begins, and what joined in it earns from "
-        "then on"
+        f"it is {view.time.present_text}. The chain pays this era when {following} begins. Stake that joined in this "
+        "era earns from then on"
     )

@@ -34,11 +34,11 @@ async def show_stakes(session: WalletSession, client: ChainClient, account: str)
     for row in rows:
         row["name"] = names.get(row["behind"] or b"") or None
     session.output.rows("Stakes", COLUMNS, rows)
-    note(f"it is {view.time.present_text}; dates go by {view.time.pace_text}")
+    note(f"it is {view.time.present_text}. Dates assume {view.time.pace_text}")
     for validator in await _idle(view, {each.validator for each in summary.stakes} - {who}):
         note(
-            f"{ss58.encode(validator)} stopped to offer, may not after an offence, or has too little of its own: "
-            "what is behind it earns nothing; `redelegate` moves it, `undelegate` takes it out"
+            f"{ss58.encode(validator)} cannot be elected: it is no candidate, committed an offence, or has too small "
+            "a bond. Your delegation earns nothing there. Move it with `redelegate`, or take it back with `undelegate`"
         )
 
 

@@ -71,16 +71,16 @@ async def known_validator(
         if among is None:
             found = named(text, await names_of_candidates(client, at))
         else:  # also those that offer no more, or may not: who leaves them calls them as before
-            found = named(text, await names_of(client, among, at), "behind whom you have stake")
+            found = named(text, await names_of(client, among, at), "with your stake")
         if isinstance(found, str):
-            raise WalletError(f"{unknown}. {found}") from None
+            raise WalletError(f"{unknown}. {found}", code="unknown_validator") from None
     address = ss58.encode(found)
     if among is None and not is_looked_at:
         raise WalletError(
-            f"{text!r} is only what {address} calls itself, and anybody may: under --yes, where nobody looks, "
-            "name a validator by its address"
+            f"{text!r} is a name that {address} chose, and any validator may choose it. With --yes, give the address",
+            code="name_unchecked",
         )
-    note(f"{text!r} is what {address} calls itself, and nobody has checked it: the address counts")
+    note(f"{text!r} is a name that {address} chose. Nobody checks names: check the address")
     return found
 
 
@@ -91,11 +91,11 @@ def named(text: str, names: Mapping[bytes, str], where: str = "here") -> bytes |
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        return f"{len(fitting)} validators call themselves {text!r}, so give an address: {_listed(names, fitting)}"
+        return f"{len(fitting)} validators have the name {text!r}. Give an address: {_listed(names, fitting)}"
     bearers = [who for who, name in names.items() if name]
     if not bearers:
-        return f"No validator {where} calls itself anything"
-    return f"No validator {where} calls itself so; there are: {_listed(names, bearers)}"
+        return f"No validator {where} has a name"
+    return f"No validator {where} has this name. There are: {_listed(names, bearers)}"
 
 
 def _listed(names: Mapping[bytes, str], accounts: list[bytes]) -> str:

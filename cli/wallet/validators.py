@@ -116,7 +116,7 @@ async def commission(by: Planning, percent: int) -> PlannedCall:
 def profile(session: WalletSession, name: str, web: str, clear: bool, key_text: str, sending: SendingOptions) -> None:
     """Set name and web address, or remove both."""
     if clear == bool(name or web):
-        raise click.UsageError("give a NAME, or --clear to take name and web address away")
+        raise click.UsageError("give a NAME, or --clear to remove name and web address")
     explained(lambda: _check_length("name", name, NAME_BYTES_MAX))
     explained(lambda: _check_length("web address", web, WEB_BYTES_MAX))
     explained(lambda: _check_web(web))
@@ -148,10 +148,12 @@ def _commission_now(bound: Bound, who: bytes) -> tuple[int | None, int, int]:
 
 def _check_web(web: str) -> None:
     if web and web_text(web.encode()) is None:
-        raise WalletError(f"{web!r} is not a web address: begin it with http:// or https://")
+        raise WalletError(f"{web!r} is not a web address. Begin it with http:// or https://", code="web_unusable")
 
 
 def _check_length(what: str, text: str, most: int) -> None:
     length = len(text.encode())
     if length > most:
-        raise WalletError(f"the {what} has {length} bytes in UTF-8, and {most} may be: leave out {length - most}")
+        raise WalletError(
+            f"the {what} has {length} bytes in UTF-8, {length - most} more than the most", code="too_long"
+        )

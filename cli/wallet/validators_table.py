@@ -48,10 +48,9 @@ OUTLOOKS = {
 SHORT_OF_STAKE = (Why.OUT_RANKED, Why.WAITS, Why.ELECTED)
 """Whom more stake helps: nobody who is off line, in jail or may not be elected at all."""
 ASSUMPTION = (
-    "expected return a year: what the chain pays on all stake behind a validator, its commission taken off (the higher "
-    "one where one is announced), if each goes on to make the part of the blocks that it made in the last era, with "
-    "the stake that it has now, and nothing is slashed, put in or compounded; what an era pays shrinks with the "
-    "reserve, of which nothing is taken to come back"
+    "the return of a year is an estimate: stake, share of the blocks and reserve flow stay as in the last era, the "
+    "commission is the higher of present and announced, and nothing is slashed or compounded. The reserve shrinks, so "
+    "later eras pay less."
 )
 
 
@@ -80,8 +79,8 @@ async def validators(session: WalletSession, client: ChainClient) -> None:
         session.output.rows("Validators", FOR_PROGRAMS, rows)
     else:
         session.output.rows("Validators (oGPU)", FOR_PEOPLE, [_for_people(row, view.time) for row in rows])
-    note(f"{ASSUMPTION}; {view.time.eras_of_a_year:,} eras a year, at {view.time.pace_text}")
-    note(f"it is {view.time.present_text}; names are what validators say of themselves")
+    note(f"{ASSUMPTION} A year has {view.time.eras_of_a_year:,} eras at {view.time.pace_text}")
+    note(f"it is {view.time.present_text}. Validators choose their names, and nobody checks them")
 
 
 @reads
@@ -96,9 +95,9 @@ async def candidates(session: WalletSession, client: ChainClient) -> None:
     columns = OFFERS_FOR_PROGRAMS if session.output.as_json else OFFERS_FOR_PEOPLE
     session.output.rows("Candidates (oGPU)", columns, rows)
     note(
-        f"it is {view.time.present_text}; the next election is in {view.time.era_text(view.time.era + 1)}; the "
-        "outlook is how it would end now, with who was on line in the last epoch; names are what candidates say of "
-        "themselves"
+        f"it is {view.time.present_text}. The next election is in {view.time.era_text(view.time.era + 1)}. `outlook` "
+        "is its result if it were now, among the candidates that were online in the last epoch. Candidates choose "
+        "their names, and nobody checks them"
     )
 
 

@@ -28,8 +28,9 @@ async def why(session: WalletSession, client: ChainClient, transaction: str, blo
             session.output.facts({"extrinsic": wanted, "status": "waiting in the pool"})
             return
         raise WalletError(
-            f"no extrinsic {transaction} in the last {blocks} blocks nor in the pool: "
-            "it was never sent, was dropped, or is older (--blocks)"
+            f"the extrinsic {transaction} is neither in the last {blocks} blocks nor in the pool. Search more with "
+            "--blocks, or check that it was sent",
+            code="extrinsic_not_found",
         )
     block, height, raw = found
     is_final = height <= await client.height(await client.finalized())
@@ -57,7 +58,9 @@ def _facts(client: ChainClient, outcome: Outcome, raw: bytes, *, is_final: bool)
     try:
         extrinsic = decode_extrinsic(client.runtime, raw)
     except DecodeError as error:
-        raise WalletError(f"the extrinsic is in a block, but this program cannot read it: {error}") from None
+        raise WalletError(
+            f"the extrinsic is in a block, and this program cannot read it: {error}", code="extrinsic_unreadable"
+        ) from None
     who = extrinsic.authorization
     return {
         "extrinsic": outcome.extrinsic_hash,
@@ -103,5 +106,5 @@ def _short(value: Any) -> str:
 def _hash(text: str) -> bytes:
     value = hash_typed(text)
     if value is None:
-        raise WalletError(f"{text!r} is not the hash of an extrinsic: 0x and 64 hex digits")
+        raise WalletError(f"{text!r} is not an extrinsic's hash. Write 0x and 64 hex digits", code="not_a_hash")
     return value

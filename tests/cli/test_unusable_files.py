@@ -184,7 +184,7 @@ def test_a_name_in_capitals_leads_to_the_key_that_is_there(tmp_path: Path) -> No
     for name, is_there in (("Carol", True), ("Dave", False)):
         with pytest.raises(KeyringError) as refused:
             keyring.get(name)
-        assert ("'carol'" in str(refused.value)) == is_there
+        assert ("carol?" in str(refused.value)) == is_there
 
 
 def test_a_taken_name_is_refused_before_a_password_is_asked_for(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_waits_are_told(
     session(tmp_path).run_connecting(body)
     said = capsys.readouterr().err
     assert said.count("not done after") >= told
-    assert ("ws://slow is slow to answer" in said) is bool(told)
+    assert ("ws://slow " in said) is bool(told)
 
 
 @pytest.mark.parametrize("what", ["this machine computes", None, lambda: "this machine computes", lambda: None])
@@ -44,7 +44,7 @@ def test_what_a_command_does_itself_is_not_blamed_on_a_node(
 
     slow.run_connecting(body)
     said = capsys.readouterr().err
-    assert "slow to answer" not in said
+    assert "ws://slow " not in said
     assert "another thing" not in said
     computes = what() if callable(what) else what
     assert ("not done after 0 s: this machine computes\n" in said) is (computes is not None)
@@ -63,4 +63,4 @@ def test_a_wait_for_the_node_is_told_again_after_a_command_did_something(
         await asyncio.sleep(0.35)
 
     slow.run_connecting(body)
-    assert "ws://slow is slow to answer" in capsys.readouterr().err
+    assert "ws://slow " in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from error_codes import raises_code
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
@@ -43,24 +44,24 @@ def test_add_get_unlock_remove(keyring: Keyring) -> None:
         keyring.unlock("session", "password")
     keyring.remove("alice")
     assert keyring.names() == ["session"]
-    with pytest.raises(KeyringError, match="no key"):
+    with raises_code(KeyringError, "unknown_key"):
         keyring.remove("alice")
 
 
 def test_an_absent_folder_is_an_empty_keyring(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "none")
     assert ring.names() == []
-    with pytest.raises(KeyringError, match=r"no key 'alice' in .*; `new` makes one"):
+    with pytest.raises(KeyringError, match=r"no key 'alice' in .*`new`"):
         ring.get("alice")
 
 
 def test_a_name_that_no_key_has_is_answered_with_those_there_are(keyring: Keyring) -> None:
-    with pytest.raises(KeyringError, match=r"no key 'alise' in .*; there are: alice$"):
+    with pytest.raises(KeyringError, match=r"no key 'alise' in .* alice\?$"):
         keyring.get("alise")
     for number in range(keyring_module.NAMES_SHOWN):
         (keyring.folder / f"b{number}.json").touch()
-    with pytest.raises(KeyringError, match=r"there are: alice, b0, .*, b8, …$"):
-        keyring.get("alise")
+    with pytest.raises(KeyringError, match=r"alice, b0, .*, b8, …$"):
+        keyring.get("zoe")
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
@@ -78,7 +79,7 @@ def test_files_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> Non
 def test_a_name_is_never_taken_twice(keyring: Keyring) -> None:
     path = keyring.folder / "alice.json"
     before = path.read_bytes()
-    with pytest.raises(KeyringError, match="already"):
+    with raises_code(KeyringError, "name_taken"):
         keyring.add("alice", keypair_from_suri("//Bob"), "password", cost=CHEAP)
     assert path.read_bytes() == before
     assert len(list(keyring.folder.iterdir())) == 1
@@ -86,9 +87,9 @@ def test_a_name_is_never_taken_twice(keyring: Keyring) -> None:
 
 @pytest.mark.parametrize("name", ["", "Alice", "a b", "../alice", "a/b", ".hidden", "-x", "a" * 33, "ä", "a\n", "a\0"])
 def test_unusable_names(keyring: Keyring, name: str) -> None:
-    with pytest.raises(KeyringError, match="name"):
+    with raises_code(KeyringError, "invalid_name"):
         keyring.get(name)
-    with pytest.raises(KeyringError, match="name"):
+    with raises_code(KeyringError, "invalid_name"):
         keyring.add(name, ALICE, "password", cost=CHEAP)
 
 
@@ -114,7 +115,7 @@ def test_import_of_something_else_stores_nothing(keyring: Keyring, tmp_path: Pat
         with pytest.raises(KeyFileError):
             keyring.import_file("copy", other, "password")
     for source in (tmp_path / "absent", tmp_path):
-        with pytest.raises(KeyFileError, match="cannot be read"):
+        with raises_code(KeyFileError, "file_unusable"):
             keyring.import_file("copy", source, "password")
     assert keyring.names() == ["alice"]
 
@@ -138,7 +139,7 @@ def test_a12_import_proves_the_key_before_it_is_needed(keyring: Keyring, tmp_pat
 def test_files_that_others_could_read_or_swap_are_refused(keyring: Keyring, tmp_path: Path) -> None:
     path = keyring.folder / "alice.json"
     path.chmod(0o644)
-    with pytest.raises(KeyFileError, match="chmod 600"):
+    with raises_code(KeyFileError, "file_not_private"):
         keyring.get("alice")
     path.chmod(0o600)
     (keyring.folder / "link.json").symlink_to(path)
@@ -154,14 +155,14 @@ def test_files_that_others_could_read_or_swap_are_refused(keyring: Keyring, tmp_
 
 def test_a_file_of_another_user_is_refused(keyring: Keyring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: keyring.folder.stat().st_uid + 1)
-    with pytest.raises(KeyFileError, match="another user"):
+    with raises_code(KeyFileError, "file_of_another_user"):
         keyring.get("alice")
 
 
 def test_large_files_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large"
     write_new(path, bytes(1001))
-    with pytest.raises(KeyFileError, match="larger than 1,000"):
+    with raises_code(KeyFileError, "file_too_large"):
         read_private(path, 1000)
     assert read_private(path, 1001) == bytes(1001)
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mnemonic import Mnemonic
 
+from error_codes import raises_code
 from wallet import mnemonic
 from wallet.errors import PhraseError
 from wallet.suri import keypair_from_suri
@@ -43,7 +44,7 @@ def test_capitals_are_the_same_words() -> None:
     for phrase in (VALID.capitalize(), VALID.upper(), VALID.title()):
         assert mnemonic.entropy_of(phrase) == mnemonic.entropy_of(VALID)
         assert keypair_from_suri(phrase + "//0") == keypair_from_suri(VALID + "//0")
-    with pytest.raises(PhraseError, match="checksum"):
+    with raises_code(PhraseError, "phrase_checksum"):
         mnemonic.entropy_of(VALID.replace("yellow", "YEAR"))
 
 
@@ -52,23 +53,24 @@ def test_any_white_space_separates_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrase", "reason"),
+    ("phrase", "code", "reason"),
     [
-        ("", "has 0"),
-        ("legal", "has 1:"),
-        (VALID + " legal", "has 13"),
-        (VALID.replace("yellow", "yelow"), "word 12"),
-        (VALID.replace("yellow", "year"), "checksum"),
-        ("a" * 241, "too long"),
+        ("", "phrase_length", "has 0"),
+        ("legal", "phrase_length", "has 1"),
+        (VALID + " legal", "phrase_length", "has 13"),
+        (VALID.replace("yellow", "yelow"), "phrase_word", "word 12"),
+        (VALID.replace("yellow", "year"), "phrase_checksum", "checksum"),
+        ("a" * 241, "phrase_length", "24"),
     ],
 )
-def test_refusals_name_the_place_and_not_the_word(phrase: str, reason: str) -> None:
+def test_refusals_name_the_place_and_not_the_word(phrase: str, code: str, reason: str) -> None:
     with pytest.raises(PhraseError, match=reason) as refused:
         mnemonic.entropy_of(phrase)
+    assert refused.value.code == code
     assert "yelow" not in str(refused.value)
 
 
 @pytest.mark.parametrize("words", [0, 11, 13, 25])
 def test_other_lengths_are_not_generated(words: int) -> None:
-    with pytest.raises(PhraseError, match="words"):
+    with raises_code(PhraseError, "phrase_length"):
         mnemonic.generate(words)

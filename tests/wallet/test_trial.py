@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from error_codes import raises_code
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from gpu_tasks.market.devices.devices import Devices
@@ -59,14 +60,14 @@ def tried(node: LyingNode, call: Call = UNREGISTER) -> Any:
 
 @pytest.mark.parametrize("answer", ["0x00", "0xzz", 7, {"a": []}, "", "0x" + "ff" * 1000])
 def test_values_that_are_none_are_told_in_a_sentence(answer: Any) -> None:
-    with pytest.raises((TrialError, OddAnswerError), match="makes no sense"):
+    with pytest.raises((TrialError, OddAnswerError)):
         tried(LyingNode(answer))
 
 
 def test_a_state_that_breaks_what_always_holds_is_told_in_a_sentence() -> None:
     item = RUNTIME.item(Devices.devices)
     device = Device(SIGNER, DeviceClass.CPU, b"u" * 32, 10, 1, 1)  # no lock anywhere bears its bond out
-    with pytest.raises(TrialError, match="makes no sense"):
+    with raises_code(TrialError, "node_answer_unusable"):
         tried(LyingNode(values={item.key(DEVICE): codec(Device).encode(device)}))
 
 
@@ -88,7 +89,7 @@ def test_a_state_without_the_device_is_a_refusal() -> None:
 
 def test_a_trial_fetches_a_bounded_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "READS_MAX", 0)
-    with pytest.raises(TrialError, match="read more than 0 values"):
+    with raises_code(TrialError, "trial_too_large"):
         tried(LyingNode())
 
 
@@ -146,5 +147,5 @@ def test_a_list_is_fetched_as_far_as_it_is_read(count: int, taken: int, asked: l
 
 
 def test_a_list_that_is_read_beyond_the_bound_ends_the_trial() -> None:
-    with pytest.raises(TrialError, match="read more than 2,000 values"):
+    with raises_code(TrialError, "trial_too_large"):
         listed(ListingNode(9_000), 9_000)

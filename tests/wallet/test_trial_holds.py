@@ -127,6 +127,6 @@ def test_a_fee_is_taken_before_a_call_and_is_no_part_of_what_that_moves() -> Non
     assert tried(chain, who, remark, spendable).refusal is None
     assert tried(chain, who, remark, spendable, 1).refusal is not None
     with_balance(chain, who, free=cost + fee - 1, frozen=2 * OGPU)
-    refusal = tried(chain, who, call, fee).refusal
-    assert refusal is not None
-    assert refusal.endswith(f"(beside the fee the account can spend {format_amount(cost - 1 - 2 * OGPU)} oGPU)")
+    refused = tried(chain, who, call, fee)
+    assert refused.code == "FundsUnavailable"
+    assert f" {format_amount(cost - 1 - 2 * OGPU)} oGPU" in str(refused.refusal)

@@ -34,7 +34,9 @@ def require_pallets(call: Call, pallets: Sequence[type[Pallet]], chain: str) -> 
     for each in _calls_in(call):
         pallet = each.method.pallet
         if pallet not in pallets:
-            raise CallInputError(f"the chain {chain} has no pallet {pallet.__name__}: {each.name} cannot be made there")
+            raise CallInputError(
+                f"the chain {chain} has no pallet {pallet.__name__}, so it has no {each.name}", code="pallet_missing"
+            )
 
 
 def _calls_in(call: Call) -> Iterator[Call]:
@@ -55,7 +57,7 @@ class Directory:
     def methods(self, pallet: str = "") -> Iterator[Method]:
         """Yield every call, or every call of one pallet. Raise CallInputError if there is no such pallet."""
         if pallet and pallet not in self._pallets:
-            raise CallInputError(_unknown("pallet", pallet, list(self._pallets)))
+            raise CallInputError(_unknown("pallet", pallet, list(self._pallets)), code="unknown_pallet")
         for name, declared in self._pallets.items():
             if pallet in ("", name):
                 yield from declared.methods
@@ -64,10 +66,12 @@ class Directory:
         """Return the call `Pallet.call`. Raise CallInputError with similar names, and all names, if there is none."""
         pallet, dot, call = name.partition(".")
         if not dot:
-            raise CallInputError(f"{name!r} is no call: write Pallet.call, like Balances.transfer_keep_alive")
+            raise CallInputError(
+                f"{name!r} is not a call. Write Pallet.call, such as Balances.transfer_keep_alive", code="unknown_call"
+            )
         methods = {method.name: method for method in self.methods(pallet)}
         if call not in methods:
-            raise CallInputError(_unknown(f"call of {pallet}", call, list(methods)))
+            raise CallInputError(_unknown(f"call of {pallet}", call, list(methods)), code="unknown_call")
         return methods[call]
 
     def build(self, method: Method, words: Sequence[str]) -> Call:
@@ -86,7 +90,9 @@ class Directory:
         def nested(name: str, given: Any, place: ArgumentPlace) -> Call:
             # The chain decodes no deeper calls.
             if depth > CALL_DEPTH_MAX:
-                raise CallInputError(f"argument {place.where} (call): calls hold calls {CALL_DEPTH_MAX} deep at most")
+                raise CallInputError(
+                    f"argument {place.where} (call): calls hold calls at most {CALL_DEPTH_MAX} deep", code="too_deep"
+                )
             method = self.find(name)
             arguments = arguments_of(method)
             names = [argument.name for argument in arguments]
@@ -95,7 +101,9 @@ class Directory:
             # A call that gets signed has no default arguments.
             if not isinstance(given, dict) or set(given) != set(names):
                 wanted = _listed(arguments)
-                raise CallInputError(f"argument {place.where} (call): its arguments are {wanted}; write all by name")
+                raise CallInputError(
+                    f"argument {place.where} (call): name all its arguments: {wanted}", code="wrong_arguments"
+                )
             inner = replace(place, call=self._nested_at(depth + 1))
             values = [each.form.read(given[each.name], inner.inside(f".{each.name}")) for each in arguments]
             return Call(method, tuple(values))
@@ -120,28 +128,32 @@ def _assigned(call: str, arguments: Sequence[Argument], words: Sequence[str]) ->
             near = get_close_matches(name, names, n=1, cutoff=NEAR) if sign else []
             if near:
                 raise CallInputError(
-                    f"{call} has no argument {name!r}; did you mean {near[0]}? Its arguments are {wanted}"
+                    f"{call} has no argument {name!r}. Did you mean {near[0]}? Its arguments are {wanted}",
+                    code="unknown_argument",
                 )
             in_order.append(word)
         elif name in given:
-            raise CallInputError(f"argument {name} of {call} is given twice")
+            raise CallInputError(f"argument {name} of {call} is given twice", code="argument_given_twice")
         else:
             given[name] = value
     free = [name for name in names if name not in given]
     if len(in_order) > len(free):
-        raise CallInputError(f"{in_order[len(free)]!r} is one argument too many for {call}; its arguments are {wanted}")
+        raise CallInputError(
+            f"{in_order[len(free)]!r} is one argument too many for {call}. Its arguments are {wanted}",
+            code="wrong_arguments",
+        )
     given.update(zip(free, in_order, strict=False))
     missing = [name for name in names if name not in given]
     if missing:
-        raise CallInputError(f"{call} lacks {', '.join(missing)}; its arguments are {wanted}")
+        raise CallInputError(f"{call} lacks {', '.join(missing)}. Its arguments are {wanted}", code="wrong_arguments")
     return given
 
 
 def _unknown(kind: str, name: str, names: list[str]) -> str:
     plain = {_plain(known): known for known in names}
     near = [plain[match] for match in get_close_matches(_plain(name), plain, n=3, cutoff=NEAR)]
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"there is no {kind} {name!r}; {meant}there are {', '.join(names)}"
+    told = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}"
+    return f"there is no {kind} {name!r}. {told}"
 
 
 def _plain(name: str) -> str:

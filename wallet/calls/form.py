@@ -69,7 +69,9 @@ class ArgumentPlace:
         shown = repr(given) if isinstance(given, str) else json.dumps(given)
         if len(shown) > SHOWN_MAX:
             shown = f"{shown[:SHOWN_MAX]}..."
-        raise CallInputError(f"argument {self.where} ({form.type_name}): {shown} cannot be read: {why}")
+        raise CallInputError(
+            f"argument {self.where} ({form.type_name}): {shown} cannot be read: {why}", code="argument_unreadable"
+        )
 
 
 def read_word(form: ArgumentForm, word: str, place: ArgumentPlace) -> Any:

@@ -47,8 +47,9 @@ def read_node_keys(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
     found = _parsed(Path(text))
     if not verify_keys(client.genesis_hash, owner, found.keys, found.proof):
         raise WalletError(
-            f"{text} holds keys whose proof is not for this account on this chain: run `ogpu-node key prove --owner "
-            f"{ss58.encode(owner)}` where the keys are, with the --chain that the node has, and give what it prints"
+            f"the proof in {text} is for another account or another chain. Run `ogpu-node key prove --owner "
+            f"{ss58.encode(owner)}` on the node's machine, with the node's --chain, and give its output",
+            code="proof_of_another_key",
         )
     return found
 
@@ -56,7 +57,10 @@ def read_node_keys(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
 def _well_known(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
     # Only a development chain has Sudo. On a live chain anybody could sign with these public keys.
     if Sudo not in client.runtime.pallets:
-        raise WalletError(f"{text}: everybody has the keys of development accounts, and this is no development chain")
+        raise WalletError(
+            f"{text} is a development key, which everybody has, and this is no development chain",
+            code="development_key",
+        )
     name = text.removeprefix("//")
     return NodeKeys(dev_accounts.node_keys(name), dev_accounts.keys_proof(name, client.genesis_hash, owner))
 
@@ -70,8 +74,9 @@ def _parsed(path: Path) -> NodeKeys:
         return NodeKeys(_KEYS.decode(keys), _PROOF.decode(proof))
     except OSError as error:
         raise WalletError(
-            f"{path} cannot be read ({error.strerror}): give the file with what `ogpu-node key prove` prints, or "
-            "//Name on a chain for development"
+            f"{path} cannot be read ({error.strerror}). Give a file with the output of `ogpu-node key prove`, or "
+            "//Name on a development chain",
+            code="file_unusable",
         ) from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError):
-        raise WalletError(f"{path} does not hold what `ogpu-node key prove` prints: keys and proof") from None
+        raise WalletError(f"{path} is not the output of `ogpu-node key prove`", code="not_node_keys") from None

@@ -36,7 +36,7 @@ DROPPED_EVERY, ANSWERS_BEFORE_THE_CUT = 4, 6
 STRANGERS = tuple(Keypair.from_seed(Scheme.ED25519, bytes([number]) * 32) for number in range(ACTIVE_VALIDATORS_MAX))
 
 NOT_BELIEVED: Final = ("do not believe",)
-_NONSENSE = ("makes no sense", "does not answer as a node of this chain does")
+_NONSENSE = ("makes no sense", "is not a node of an ogpu chain")
 _NO_RPC = ("does not speak JSON-RPC", "broke", "closed")
 
 ValueOfLie = Callable[[NodeMessage, Mouth], Any]

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 import played_node
+from error_codes import ended_code
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from wallet.proved.pins import Pin, hold_to
-from wallet_runner import answer, chain, live_spec, said, wallet
+from wallet_runner import answer, chain, live_spec, wallet
 
 TABLE = runtime_of(load_spec("dev")).parameters
 
@@ -48,8 +49,8 @@ def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
         (("TrustStake.unbonding_epochs", "1"), "TrustStake.unbonding_epochs is a constant"),
         (("unbonding_epochs", "1"), "TrustStake.unbonding_epochs is a constant"),
         (("commit_blocks", "1"), ".commit_blocks, "),
-        (("base_fee", "0"), "goes from 1 to 1000000 grains"),
-        (("TransactionPayment.base_fee", "0"), "goes from 1 to 1000000 grains, 0 lies beyond"),
+        (("base_fee", "0"), "1 to 1000000 grains"),
+        (("TransactionPayment.base_fee", "0"), "1 to 1000000 grains"),
         (("Balances.transfer_tax", "0"), "Balances.transfer_tax is frozen"),
         (("TransactionPayment.base_fee", "20001"), "a post prepays its duty calls: "),
     ],
@@ -66,7 +67,8 @@ def test_what_is_forced_is_sent_and_the_chain_refuses_it(tmp_path: Path) -> None
         words = ("set-parameter", "TransactionPayment.base_fee", "20001", "--key", "//Alice", "--yes", "--anyway")
         ended = wallet(tmp_path, url, *words)
         assert ended.exit_code == 1
-        assert "Root was refused: ChainParameters.RelationBroken: " in ended.stderr
+        assert "ChainParameters.RelationBroken: " in ended.stderr
+        assert ended_code(ended) == "inner_call_failed"
         (row,) = answer(wallet(tmp_path, url, "parameters", "TransactionPayment.base_fee"))
         assert row["value"] == TABLE.items["TransactionPayment.base_fee"].default
 
@@ -96,8 +98,7 @@ def test_a_live_chain_has_no_root(tmp_path: Path, words: tuple[str, ...]) -> Non
     with chain(tmp_path) as url:
         ended = wallet(tmp_path, url, "--trust-node", *words, "--key", "//Alice", "--yes")
     assert ended.exit_code == 2, ended.exception
-    (error,) = said(ended, "error")
-    assert "pallet Sudo" in error
+    assert ended_code(ended) == "pallet_missing"
 
 
 def test_the_calls_that_are_listed_are_those_of_the_chain(tmp_path: Path) -> None:
@@ -117,13 +118,12 @@ def test_the_calls_that_are_listed_are_those_of_the_chain(tmp_path: Path) -> Non
 def test_a_name_that_no_parameter_has_is_told(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         ended = wallet(tmp_path, url, "parameters", "nothing")
-    assert ended.exit_code == 2
-    assert "no parameter's name begins with 'nothing'" in ended.stderr
+    assert (ended.exit_code, ended_code(ended)) == (2, "unknown_parameter")
 
 
 def test_who_does_not_hold_the_key_is_refused(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         ended = wallet(tmp_path, url, "set-parameter", "TransactionPayment.base_fee", "3000", "--key", "//Bob", "--yes")
         assert ended.exit_code == 1
-        assert "RequireSudo" in ended.stderr
+        assert ended_code(ended) == "Sudo.RequireSudo"
         assert ".. " not in ended.stderr

@@ -13,6 +13,7 @@ from cli import calls
 from cli.wallet import rewards
 from cli.wallet.rewards import CLAIMS_PER_BATCH
 from cli.wallet.validators_table import OUTLOOKS
+from error_codes import ended_code
 from genesis import dev_accounts
 from planted_state import chain_with
 from runtime.cryptography import ss58
@@ -160,14 +161,14 @@ def test_a_refusal_names_the_number(staked: tuple[Path, str], name: str) -> None
 
 
 MISTAKES = {
-    "both": (("rewards", "//Bob", "--claim", "--compound"), "give one of them"),
-    "nothing to claim": (("rewards", "//Bob", "--claim", "--yes"), "this era is paid when era 1 (epoch 1, about "),
-    "no name": (("profile", "--key", "//Bob", "--yes"), "give a NAME, or --clear"),
-    "name and clear": (("profile", "Bob", "--clear", "--key", "//Bob", "--yes"), "give a NAME, or --clear"),
-    "a long name": (("profile", "ä" * 17, "--key", "//Bob", "--yes"), "34 bytes in UTF-8, and 32 may be: leave out 2"),
-    "a long address": (("profile", "", "w" * 97, "--key", "//Bob", "--yes"), "97 bytes in UTF-8, and 96 may be"),
-    "no part": (("commission", "5,5", "--key", "//Bob", "--yes"), "is not a part in per cent"),
-    "more than all": (("commission", "100.0001", "--key", "//Bob", "--yes"), "more than 100 %"),
+    "both": (("rewards", "//Bob", "--claim", "--compound"), "usage"),
+    "nothing to claim": (("rewards", "//Bob", "--claim", "--yes"), "nothing_to_claim"),
+    "no name": (("profile", "--key", "//Bob", "--yes"), "usage"),
+    "name and clear": (("profile", "Bob", "--clear", "--key", "//Bob", "--yes"), "usage"),
+    "a long name": (("profile", "ä" * 17, "--key", "//Bob", "--yes"), "too_long"),
+    "a long address": (("profile", "", "w" * 97, "--key", "//Bob", "--yes"), "too_long"),
+    "no part": (("commission", "5,5", "--key", "//Bob", "--yes"), "bad_parameter"),
+    "more than all": (("commission", "100.0001", "--key", "//Bob", "--yes"), "bad_parameter"),
 }
 
 
@@ -176,8 +177,7 @@ def test_a_mistake_is_a_sentence(staked: tuple[Path, str], name: str) -> None:
     folder, url = staked
     words, wanted = MISTAKES[name]
     result = wallet(folder, url, *words)
-    assert result.exit_code == 2, result.output
-    assert wanted in said(result, "error")[0]
+    assert (result.exit_code, ended_code(result)) == (2, wanted)
 
 
 def test_a_part_on_its_way_out_has_its_epoch_and_its_date(staked: tuple[Path, str]) -> None:
@@ -197,7 +197,7 @@ def test_tables_of_validators_and_candidates(staked: tuple[Path, str]) -> None:
     (alice,) = answer(result)
     assert (alice["stash"], alice["own"]["ogpu"], alice["total"]["ogpu"]) == (ALICE, "10000", "10080")
     assert (alice["commission"], alice["return_a_year"], alice["slashes_taken"]) == ("5 %", None, 0)
-    assert any("expected return a year: " in note and " eras a year" in note for note in said(result, "note"))
+    assert any(" eras at " in note for note in said(result, "note"))
     offers = {row["stash"]: row for row in answer(wallet(folder, url, "candidates"))}
     assert set(offers) == {ALICE, BOB}
     assert (offers[BOB]["elected"], offers[BOB]["to_be_elected"]) == (False, None), "it is off line: no stake helps"
@@ -218,7 +218,7 @@ def test_the_history_of_an_account(staked: tuple[Path, str]) -> None:
     ]
     assert {row["shown_by"] for row in rows} == {"proof"}
     assert rows[1]["more"] == "free from epoch 6 on"
-    assert any(note.startswith("from block 1 to ") for note in said(result, "note"))
+    assert any(note.startswith("blocks 1 to ") for note in said(result, "note"))
     last = answer(wallet(folder, url, "history", "//Charlie", "--blocks", "1"))
     assert [row["what"] for row in last] == ["began to leave"]
     believed = answer(wallet(folder, url, "--trust-node", "history", "//Charlie"))

@@ -73,7 +73,7 @@ def test_a_customer_sees_what_an_appeal_binds_and_makes_it(tmp_path: Path, url: 
     assert (shown["bond"]["ogpu"], shown["brings_if_won"]["ogpu"], shown["sent"]) == ("3", "6", False)
     assert int(shown["total"]["grains"]) == int(shown["bond"]["grains"]) + int(shown["fee"]["grains"])
     assert held(tmp_path, url, "Bob") == []
-    assert "nobody is here to be asked" in ogpu(tmp_path, url, *words).stderr
+    assert "no_terminal" in ogpu(tmp_path, url, *words).stderr
     made = answer(ogpu(tmp_path, url, *words, "--yes"))
     assert (made["success"], made["sent"]) == (True, True)
     assert len(held(tmp_path, url, "Bob")) == 1
@@ -104,6 +104,6 @@ def test_a_provider_s_key_signs_and_its_stash_stands(tmp_path: Path, url: str) -
     assert (shown["calls"], shown["bond"]["ogpu"], shown["amount"]["ogpu"]) == ("Courts.appeal", "3", "3")
     assert shown["verdict"] == "the right result is 0x" + RIGHT.hex()
     assert "is no unit" in alice.refusal("appeal", "0x12")
-    assert "nobody is here to be asked" in alice.refusal("appeal", DECIDED_UNIT)
+    assert alice.refused_code("appeal", DECIDED_UNIT) == "no_terminal"
     assert alice.answer("appeal", DECIDED_UNIT, "--yes")["success"]
     assert len(held(tmp_path, url, "Alice")) == 1

@@ -81,7 +81,7 @@ def test_keys_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
             provider_key(text, file)
     shared = password(tmp_path)
     shared.chmod(0o644)
-    with pytest.raises(WalletError, match="can be read by others"):
+    with pytest.raises(WalletError, match="chmod 600"):
         provider_key(str(tmp_path / "ed.json"), shared)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from error_codes import raises_code
 from genesis import dev_accounts
 from runtime.pallets.sudo import Sudo
 from wallet.calls.node_keys import FILE_BYTES_MAX, NodeKeys, read_node_keys
@@ -36,20 +37,20 @@ def test_what_a_node_prints_is_what_a_wallet_reads(tmp_path: Path) -> None:
 
 
 def test_a_proof_for_somebody_else_is_refused_and_says_for_whom_one_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(WalletError, match="key prove --owner"):
+    with raises_code(WalletError, "proof_of_another_key"):
         read_node_keys(file(tmp_path, KEYS.as_json()), b"x" * 32, client())
     elsewhere = NodeKeys(KEYS.keys, dev_accounts.keys_proof("Bob", b"x" * 32, OWNER))
-    with pytest.raises(WalletError, match="on this chain"):
+    with raises_code(WalletError, "proof_of_another_key"):
         read_node_keys(file(tmp_path, elsewhere.as_json()), OWNER, client())
 
 
 def test_well_known_keys_are_for_chains_for_development(tmp_path: Path) -> None:
     assert read_node_keys("//Bob", OWNER, client()) == KEYS
-    with pytest.raises(WalletError, match="no development chain"):
+    with raises_code(WalletError, "development_key"):
         read_node_keys("//Bob", OWNER, client(is_development=False))
-    with pytest.raises(WalletError, match="cannot be read"):
+    with raises_code(WalletError, "file_unusable"):
         read_node_keys(str(tmp_path / "none"), OWNER, client())
-    with pytest.raises(WalletError, match="cannot be read"):
+    with raises_code(WalletError, "file_unusable"):
         read_node_keys(str(tmp_path), OWNER, client())
 
 
@@ -61,7 +62,7 @@ BAD = ["", "{}", "[]", "7", json.dumps({**FIELDS, "keys": 1}), json.dumps({**FIE
 
 @pytest.mark.parametrize("text", BAD[:-2] + BAD[-1:])
 def test_what_is_no_such_file_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(WalletError, match="does not hold what"):
+    with raises_code(WalletError, "not_node_keys"):
         read_node_keys(file(tmp_path, text), OWNER, client())
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from error_codes import raises_code
 from wallet.errors import KeyFileError, WalletError
 from wallet.private_file import write_new
 from wallet.proved import pins
@@ -69,7 +70,7 @@ def test_a_damaged_file_is_said(tmp_path: Path, text: str) -> None:
 def test_a_file_of_others_is_refused(tmp_path: Path) -> None:
     hold_to(tmp_path, FOUND)
     (tmp_path / PIN_FILE).chmod(0o666)
-    with pytest.raises(KeyFileError, match="can be read by others"):
+    with raises_code(KeyFileError, "file_not_private"):
         hold_to(tmp_path, FOUND)
 
 

@@ -103,7 +103,7 @@ def test_no_dispute_names_what_is_not_there_or_is_right(
     right = answer(ogpu(tmp_path, url, *dispute, "--compute"))
     assert (right["computed"], right["agree"], right["sent"]) == (len(STATES) - 1, len(STATES) - 1, False)
     assert "there is nothing to dispute" in right["result"]
-    assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
+    assert "--dry-run" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
     both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
     assert both.exit_code == 2
 

@@ -184,7 +184,7 @@ def test_b5_a_retry_after_a_lost_answer_cancels_creates_and_closes_once(tmp_path
             with spoiled(url, spoil) as (lossy, _):
                 lost = ogpu(tmp_path, lossy, *words)
             assert lost.exit_code == 2
-            assert "was signed and may have been sent: give the same command again" in lost.stderr
+            assert "may have been sent" in lost.stderr
             retried = ogpu(tmp_path, url, *words)
             assert asyncio.run(posted(url)) == (1, 1 + used), retried.output
             assert (

@@ -162,7 +162,7 @@ def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> Non
         assert (dry["task"], dry["could_bid"], dry["sent"]) == ("minimal", 1, False)
         # the price, 2 % for a standby, the audits' premium; 5 % bond; a deposit of 1
         assert 2.5 * 1.11 + 1 < float(dry["locked"]["ogpu"]) < 2.5 * 1.15 + 1
-        assert "nobody is here to be asked" in refusal(ogpu(tmp_path, url, *words))
+        assert "--dry-run" in refusal(ogpu(tmp_path, url, *words))
         declined = ogpu(tmp_path, url, *words, typed="n\n", as_json=False)
         assert declined.exit_code == 1
         assert "Submit minimal, locking 3.8" in declined.stderr

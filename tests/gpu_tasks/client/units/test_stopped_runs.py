@@ -118,7 +118,7 @@ def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
         "only the key that posts it"
         in ogpu("unit", "cancel", str(stopped.out), "--key", "//Charlie", "--yes", *stopped.postings).stderr
     )
-    assert "nobody is here to be asked" in stopped.cancel(ogpu).stderr
+    assert "--dry-run" in stopped.cancel(ogpu).stderr
     dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
     assert (dry["run"], dry["taken_back"], dry["waited_for"], dry["not_posted"]) == (row["run"], 2, 0, 0)
     assert (float(dry["burned"]["ogpu"]) > 0, float(dry["fees"]["ogpu"]) > 0, dry["sent"]) == (True, True, False)
