@@ -34,6 +34,18 @@ ReportEnd = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""
 
 
+class NegativeNumberError(click.UsageError):
+    """A number with a minus sign, which looks like an option."""
+
+
+class OptionPlaceError(click.UsageError):
+    """An option on the wrong side of a command."""
+
+
+class UnknownCommandError(click.UsageError):
+    """A command that the program does not have."""
+
+
 class ExplainingCommand(click.Command):
     """A command whose errors name the place of a misplaced option."""
 
@@ -51,12 +63,12 @@ def explain_option(error: click.NoSuchOption, info_name: str | None, parent: cli
     """Return a clearer error for an unknown option that is a negative number, or belongs before the command."""
     name = error.option_name
     if name[1:2].isdigit():
-        return click.UsageError(f"{name} begins with a minus: amounts and numbers here are not negative", error.ctx)
+        return NegativeNumberError(f"{name} is negative, and amounts and numbers here are not", error.ctx)
     program = None if parent is None else parent.find_root()
     if parent is not None and program is not None and _has_option(program.command, name):
         words = f"{parent.command_path} {info_name}".removeprefix(program.command_path)
         before = f"{program.command_path} {name} …{words}"
-        return click.UsageError(f"{name} stands before the command: {before}", error.ctx)
+        return OptionPlaceError(f"{name} stands before the command: {before}", error.ctx)
     return error
 
 
@@ -96,9 +108,9 @@ class CommandGroup(click.Group):
         except click.UsageError as error:
             here = self.suggested(ctx, args[0])
             if here is None:
-                raise
+                raise UnknownCommandError(error.message, error.ctx) from None
             meant = EITHER.join(f"`{each}`" for each in here.split(EITHER))
-            raise click.UsageError(f"No such command {args[0]!r}. Use {meant}.", error.ctx) from None
+            raise UnknownCommandError(f"No such command {args[0]!r}. Use {meant}.", error.ctx) from None
         if command is not None and any(word in ctx.help_option_names for word in rest) and not ctx.resilient_parsing:
             # The words may be another option's value, or a program's own: then this does nothing, and the command runs.
             context = command.make_context(name, list(rest), parent=ctx)
@@ -163,7 +175,7 @@ class ProgramGroup(CommandGroup):
             if owner is None:
                 raise
             behind = f"{ctx.command_path} {owner} … {name}"
-            raise click.UsageError(f"{name} stands behind the command, as in: {behind}", error.ctx) from None
+            raise OptionPlaceError(f"{name} stands behind the command, as in: {behind}", error.ctx) from None
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
         """Run the program; an error becomes a message and an exit code."""
@@ -206,7 +218,7 @@ def _file_errors(report: ReportEnd) -> Iterator[None]:
     except RuntimeError as error:
         if str(error) != NO_HOME:
             raise
-        text = "this user has no home folder: give the path of the program's files in full"
+        text = "this user has no home folder. Give the full path of the program's files"
         sys.exit(report(text, EXIT_UNUSABLE, "no_home_folder"))
     except (OSError, BaseExceptionGroup) as error:
         cause = _file_error(error)
@@ -238,7 +250,7 @@ def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
             exit_code = EXIT_PIPE_CLOSED
         elif error.errno in OUTPUT_LOST:
             exit_code = EXIT_OUTPUT_LOST
-            report(f"the output cannot be written: {error.strerror}; it is incomplete", exit_code, "output_lost")
+            report(f"the output cannot be written: {error.strerror}. It is incomplete", exit_code, "output_lost")
     return exit_code
 
 

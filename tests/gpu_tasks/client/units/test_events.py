@@ -451,7 +451,7 @@ def test_the_market_s_events_are_told_of_who_asks(tmp_path: Path) -> None:
 
         for words, why in (
             (["--task", "0x12"], "'0x12'"),
-            (["--key", "Nobody"], "is no account"),
+            (["--key", "Nobody"], "is not an account"),
             (["--from", "-1"], "not in the range"),
         ):
             refused = ogpu(tmp_path, url, "events", *words)
