@@ -17,7 +17,7 @@ from runtime.cryptography.merkle import is_member, merkle_path, merkle_root
 from runtime.encoding.codec import U32, Bounded, Fixed, codec, struct
 
 SEGMENTS_MAX = 1_023
-"""Gives a run at most 1,024 states, 32 KiB of hashes, and paths of 10 siblings."""
+"""The most segments of a trace. A run then has at most 1,024 states, 32 KiB of hashes, and paths of 10 siblings."""
 PATH_MAX = SEGMENTS_MAX.bit_length()
 _TREE_DOMAIN = b"trace"
 _STATE_DOMAIN = b"ogpu/state/1"

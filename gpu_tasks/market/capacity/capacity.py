@@ -358,7 +358,7 @@ class Capacity(Pallet, index=16):
         return last
 
     def _reckoned(self, device: bytes, enrolled: Enrolment) -> Enrolment:
-        """Return the enrolment after all finished roll calls; burn the bond if the device was silent or wrong."""
+        """Return the enrolment after all finished roll calls. Burn the bond if the device was silent or wrong."""
         last = self.current.get()
         done = 0 if last is None else last.number - (not self._is_over(last))
         first = enrolled.checked + 1

@@ -47,7 +47,7 @@ FINING_PARTS, FINED_PARTS = 2, 3
 """Silence costs a fee only if two thirds of the judges gave an opinion: two of a committee, four of a pair and a
 committee.
 
-If more than a third could not look, they are no coalition that keeps silent: three of five lack the input."""
+A coalition is assumed to have less than a third of the judges. So if more are silent, they probably lack the input."""
 
 _Verdict = Answered | Unanswerable | None
 _Seats = list[tuple[bytes, JudgeSeat]]
@@ -65,8 +65,8 @@ def outcome_of(
     """Return the outcome of a case and its final verdict. `decided` is the decision of its court, if it had one.
 
     `is_heard` means that enough judges gave an opinion, or there were none. `is_borne_out` means that most judges
-    confirm the settled result. It then stands if the court does not decide: a third of a court's votes can prevent a
-    decision, and then two of a committee's three could take a collateral.
+    confirm the settled result. The settled result then remains if the court does not decide. Otherwise two of a
+    committee's three could take a collateral, because a third of a court's votes can prevent a decision.
     """
     in_court, first = case.stage is CaseStage.COURT, case.verdict
     if decided is None and is_borne_out and case.settled is not None and first != Answered(case.settled):

@@ -322,10 +322,11 @@ def _read_committee(courts: CourtsStorage, case_id: bytes, case: CourtCase, agre
 
 
 def _is_for_a_court(case: CourtCase, said: list[_Verdict | None]) -> bool:
-    """Return True if an undecided case is for a court. The question of a missing input is not.
+    """Return True if an undecided case is for a court. A case about a missing input never is.
 
-    In an audit half of the judges must have had the input, in a dispute a party must have answered. Otherwise the court
-    could be the first to receive the input, at the cost of parties without fault.
+    An audit is for a court if at least half of its judges gave an opinion. A dispute is for a court if a party has
+    answered or committed to an answer. Otherwise the court could be the first to receive the input, at the cost of
+    parties without fault.
     """
     if case.kind is CaseKind.AUDIT:
         return closing.is_half(len(said) - said.count(None), len(said))

@@ -305,9 +305,9 @@ class Devices(DeviceWork, index=9):
 
     @call(index=8, weight=WEIGHTS["Devices.set_queue"])
     def set_queue(self, origin: Signed, device: DeviceId, queue: U8) -> None:
-        """Set how many units a device takes while it works on one. The signer is the stash or its provider key.
+        """Set the number of units that a device takes while it works on one.
 
-        The units that it already has stay.
+        The signer is the stash or its provider key. The units that it already has stay.
         """
         ensure(queue <= QUEUE_MAX, QueueTooLong)
         before = self.owned(device, self.operator(origin.account))

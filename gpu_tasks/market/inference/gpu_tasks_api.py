@@ -199,10 +199,10 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
-        """Return the possible judges, to each of whom inputs sealed since its `key_since` must have a box.
+        """Return the possible judges. An input needs a box for each judge with a `key_since` not after its sealing.
 
-        An input need not have a box for a judge that joined after its sealing. So no later arrival turns an honest
-        input into a bad one. If `readers` has no room for both active sets, the next one is left out.
+        An input needs no box for a judge that joined after its sealing. So no later arrival turns an honest input into
+        a bad one. If `readers` has no room for both active sets, the next one is left out.
         """
         stake, devices = self.bound[TrustStake], self.bound[Devices]
         judges = to_seal_to(devices)

@@ -277,7 +277,10 @@ def _standing(record: Unit, party: bytes) -> Racer:
 
 
 def _claim(racer: Racer) -> PartyClaim | None:
-    """Return a racer's claim, or None if it made none and has paid for that or was shut out."""
+    """Return a racer's claim, or None for a racer without a commitment.
+
+    Such a racer has paid for its miss already, or commits closed before its time was over.
+    """
     if racer.reveal is not None:
         return PartyClaim(racer.owner, ClaimKind.ANSWERED, racer.reveal.output_root, racer.collateral)
     if racer.has_declined:

@@ -21,7 +21,7 @@ FINAL_BUDGET = work(microseconds=32_000)
 """The weight for units due by finality, without draws."""
 EXPIRY_WEIGHT = WEIGHTS["InferenceMarket.on_initialize expiry"]
 EXPIRY_BUDGET = work(microseconds=16_000)
-"""The weight for dropping records. A record that waits longer keeps its deposit as long."""
+"""The weight for dropping records. A record that waits longer keeps its deposit until it is dropped."""
 
 
 def follow(market: InferenceStorage, unit: bytes, change: tuple[int | None, int]) -> None:
@@ -37,7 +37,7 @@ def follow(market: InferenceStorage, unit: bytes, change: tuple[int | None, int]
 def draw_at(market: InferenceStorage, height: int, posted_at: int, unit: bytes) -> None:
     """Schedule a draw for the unit once `height` is final, after units posted earlier.
 
-    Ordered by hash alone, a unit that loses to certain others would lose to them each time.
+    With an order by hash alone, a unit would lose to the same other units in each draw.
     """
     market.draws.put(height, aged(posted_at, unit))
 

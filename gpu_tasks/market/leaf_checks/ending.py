@@ -18,7 +18,7 @@ from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
 NO_ROOT = bytes(32)
-"""The root that a refuted result is said to have been: the right one is unknown, and this is not it."""
+"""The placeholder for the right root of a refuted result, because no party knows the right root."""
 
 Faults = tuple[tuple[bytes, PartyFault], ...]
 

@@ -51,7 +51,10 @@ def begin(room: DisputeStorage, handler: int, unit: bytes, requests: int, sides:
 def show(
     room: DisputeStorage, unit: bytes, dispute: LeafDispute, who: bytes, totals: Totals, nodes: Sequence[TreeNode]
 ) -> None:
-    """Show the requested nodes as one of a side. When all sides have, the next block's hook compares."""
+    """Record the requested nodes, shown by a member of a side.
+
+    When all sides have shown theirs, the next block's hook compares.
+    """
     side = side_of(dispute, who)
     ensure(side is not None, NotASide)
     assert side is not None, "looked at above"

@@ -121,7 +121,7 @@ def fee_of_case(task: Task, slot: Slot) -> int:
 def judge_challenge(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Let judges compute the segment of a fraud proof. The chance of an audit is drawn as before.
 
-    A liar sees the beacon before it is final. A friend's wrong proof must not draw another one.
+    A liar sees the beacon before it is final, so a friend's wrong proof must not cause a draw by another beacon.
     """
     _open_cases(market, task_id, replace(task, judged_for=JudgedFor.FRAUD_PROOF, close=None))
 

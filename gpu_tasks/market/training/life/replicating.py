@@ -284,7 +284,7 @@ def _unheard(task: Task) -> Task:
 def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes, bond: int) -> Task:
     """Return the task without the offer of the least bond.
 
-    A provider that fills a draw first, under many names, does not win it by that.
+    So a provider that fills a draw early, under many names, does not keep larger bonds out.
     """
     bonds = {device: bid.bond for device, bid in market.bids.under(draw) if bid is not None}
     weakest = min(bonds, key=lambda device: (bonds[device], device))
