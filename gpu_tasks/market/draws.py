@@ -146,7 +146,7 @@ def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], pl
     before = list(accumulate(heavy, initial=0))
     for count in range(min(places, len(heavy)), 0, -1):
         for first in range(len(heavy) - count + 1):
-            # Spare names a stake, not a validator: the stake of a left-out validator as limit would admit it again.
+            # `Spare` names a stake, not a validator. A limit equal to a left-out validator's stake would admit it.
             is_tied = first > 0 and heavy[first] == heavy[first - 1]
             if not is_tied and before[first + count] - before[first] <= room:
                 return Spare(count, heavy[first])

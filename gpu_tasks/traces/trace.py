@@ -76,7 +76,7 @@ def has_form(root: bytes, segments: int, proof: TraceFraudProof) -> bool:
     """
     return (
         proof.index < segments <= SEGMENTS_MAX
-        # A proof whose right hash is the stated one accuses nobody of anything.
+        # With the stated hash as the right one, the proof would show no fraud.
         and proof.right != proof.after.digest
         and is_in_trace(root, segments, proof.index, proof.before)
         and is_in_trace(root, segments, proof.index + 1, proof.after)

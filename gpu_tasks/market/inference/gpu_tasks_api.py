@@ -191,7 +191,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         racers = sorted(device.owner for device in offering if device is not None)
         found: list[InputReader] = []
         for stash in dict.fromkeys((*judges, *racers)):
-            # A client may ask for a proof of the answer, which then covers every value that was read.
+            # Reads end at the limit, because a proof of the answer covers every value that was read.
             if len(found) == READERS_MAX:
                 break
             found.extend(self._reader(stash))

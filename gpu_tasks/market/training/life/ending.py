@@ -143,7 +143,7 @@ def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
         for device in _first_held(market, auction, CLEARED_MAX - cleared):
             clear_bid(market, task_id, auction, device)
             cleared += 1
-    # There may be more.
+    # The limit of a block was reached, so the next block continues.
     if cleared == CLEARED_MAX:
         market.clear(task_id)
     return cleared

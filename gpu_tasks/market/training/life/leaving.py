@@ -141,11 +141,11 @@ def _end_all(
         for place in range(task.terms.slots):
             purses.burn_for_cancelling(market, task_id, task, place)
     for place, slot in enumerate(task.slots):
-        # This replica is out already.
+        # A replica that failed earlier was settled then.
         if slot.outcome is not None:
             continue
         purses.settle(market, task_id, task, place, outcome, pay=pay, back=back, due=due)
-        # It was ready until this end.
+        # It took over and has not started, so its pay for standing by is still due.
         if slot.was_standby:
             purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
     task = ending.release_standby(market, task_id, task)
