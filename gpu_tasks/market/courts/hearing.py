@@ -247,6 +247,7 @@ def _take_chance(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None
 
 def _draw(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     seed, kind = courts.beacon.value_at(case.recorded_at + BEACON_DELAY), _BENCH_OF[case.stage]
+    # Finality halted for longer than the beacon remembers.
     if seed is None:
         _record(courts, case_id, case, case.stage)
         return

@@ -93,6 +93,7 @@ class CourtsStorage(CourtNumbers):
         parties = dict.fromkeys(parties_of(case))
         # A stash may act with its provider key.
         parties[self.devices.operator(case.terms.customer)] = None
+        # The hold must leave a judge's account above the existential deposit.
         needed = case.seat + self.balances.existential_deposit
 
         def may(stash: bytes) -> bool:
@@ -108,6 +109,7 @@ class CourtsStorage(CourtNumbers):
 
     def has_court(self, case: CourtCase) -> bool:
         """Return True if enough validators are left for a court."""
+        # The count ends at the least size, because each look reads a validator's keys and balance.
         return self.count_left(case, COURT_MIN) == COURT_MIN
 
     def once_final(self, case_id: bytes, height: int) -> None:

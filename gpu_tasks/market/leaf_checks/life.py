@@ -93,6 +93,7 @@ def show(
     for each in terms.answerers:
         del room.duties[each.account, unit]
     room.emit(LeavesShown(unit, who, len(shown)))
+    # Otherwise `begin_window` would move the deadline of a check with shown leaves.
     room.final_agenda.drop(unit)
     room.put(unit, replace(check, shown=tuple(shown), deadline=room.height))
 
@@ -173,6 +174,7 @@ def _without_silent(room: LeafStorage, unit: bytes, check: LeafCheck) -> LeafChe
     """Return the check without its silent auditor, if there is one. A fee of its seat stays held."""
     if check.auditor is None:
         return check
+    # If a later auditor is right, the input was available, and this fee burns.
     ending.release_auditor(room, unit, check.auditor, but=check.terms.fee)
     del room.duties[check.auditor, unit]
     room.emit(AuditorSilent(unit, check.auditor))

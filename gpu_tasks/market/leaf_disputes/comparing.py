@@ -69,6 +69,7 @@ def show(
     sides = tuple(replace(each, has_shown=True) if each.root == side.root else each for each in dispute.sides)
     room.emit(NodesShown(unit, who, side.root))
     if all(each.has_shown for each in sides):
+        # Otherwise `begin_window` would move the deadline of the comparison.
         room.final_agenda.drop(unit)
         room.put(unit, replace(dispute, sides=sides, deadline=room.height))
     else:
@@ -87,6 +88,7 @@ def step(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
         _go_on(room, unit, _without_wrong(room, unit, dispute, dispute.found))
         return
     silent = tuple(side for side in dispute.sides if not side.has_shown)
+    # A provider reads only final blocks, so it may not know of the request yet.
     if silent and room.awaits_finality(unit):
         return
     if silent:
@@ -148,6 +150,7 @@ def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int |
         room.duties[account, unit] = True
     room.emit(NodesAsked(unit, subtree, until))
     room.put(unit, replace(dispute, sides=sides, stage=stage, subtree=subtree or 0, deadline=until))
+    # The window of a request counts from its finality, because providers read only final blocks.
     room.final_agenda.put(room.height, unit)
 
 

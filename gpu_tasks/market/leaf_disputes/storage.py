@@ -98,4 +98,5 @@ class DisputeStorage(DisputeNumbers):
         if dispute.deadline:
             self.agenda.put(dispute.deadline + 1, unit)
         else:
+            # The ruling of the courts continues this dispute, and no block may step it before.
             self.agenda.drop(unit)

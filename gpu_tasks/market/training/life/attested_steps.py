@@ -94,6 +94,7 @@ def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> 
     statement = signed.statement
     if statement.version != TASK_VERSION:
         return "another version"
+    # Another provider could sign a statement of its own, and take the right one's place in the pool.
     owner = market.stake.stash_of(statement.provider_key)
     device = market.devices.devices[statement.device]
     if owner is None or device is None or (device.owner, device.assignment) != (owner, statement.task):
