@@ -1,9 +1,12 @@
-"""Checks of a batch by its leaves: answers computed again here, how a check stands, and what became of one.
+"""Checks of a batch by its leaves: recomputed answers, the state of a check, and its end.
 
-Who lost what stands in the unit's record for as long as there is one. Who looked, and at which leaf, stands in the
-state before the block of the end and in that block's events. The block is found by halving, since a check is there
-until it is over. Always: a leaf is called wrong only where the same request gives something else on this machine; only
-what the node proves is told; of blocks that it shows no more, that this is so.
+The unit's record holds the losses while it exists. The auditor and the leaves stand in the state before the block of
+the end and in that block's events. Halving finds that block, because a check exists until it is over.
+
+Invariants:
+
+* A leaf counts as wrong only if the same request gives another answer on this machine.
+* Only facts that the node proves are reported. Missing blocks are named.
 """
 
 from __future__ import annotations
@@ -48,18 +51,21 @@ WORDS = {
 
 
 def why_checked(check: LeafCheck) -> str:
-    """A sentence: how far the check of a batch is."""
+    """Return a sentence about the stage of a batch's check."""
     leaf = "" if check.doubt is None else check.doubt.shown.index
     return WORDS[check.stage].format(deadline=check.deadline, leaf=leaf)
 
 
 def is_early(check: LeafCheck | None) -> bool:
-    """Whether a check goes on whose leaves its customer may dispute later."""
+    """Return True if the check is not yet at the stage in which its customer may dispute leaves."""
     return check is not None and check.stage is not LeafStage.OPEN
 
 
 def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> LeafCheck:
-    """The check of a batch whose leaves may be disputed in the next block; ResultError says why not, and what then."""
+    """Return the check of a batch whose leaves can be disputed in the next block.
+
+    Raise ResultError, with the reason and the next step, if they cannot.
+    """
     if check is None and not unit.leaf_audit_ppm:
         raise ResultError(
             "its leaves are not checked: it has too few requests, or the chain had fewer than six in office when it "
@@ -76,14 +82,14 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
 
 @dataclass(frozen=True, slots=True)
 class WrongLeaf:
-    """A leaf of a result that this machine does not find, and what it found instead."""
+    """A wrong leaf of a result, with the paid and the recomputed answer."""
 
     index: int
     said: tuple[Leaf, ...]
     found: Leaf
 
     def dispute(self, unit_id: bytes) -> Call:
-        """The call that brings it before the courts."""
+        """Return the call that brings the leaf before the courts."""
         return LeafChecks.dispute_leaf(
             unit=unit_id,
             totals=totals_of(self.said),
@@ -95,7 +101,10 @@ class WrongLeaf:
 def first_wrong(
     genesis: bytes, unit_id: bytes, paid: PaidOutput, indices: Sequence[int], backend: str, tell: Callable[[int], None]
 ) -> WrongLeaf | None:
-    """The first of these leaves that is another one than was paid for; `tell` hears how many are computed."""
+    """Return the first of these leaves that differs from the paid one.
+
+    `tell` receives the number of computed leaves.
+    """
     form = paid.form
     if form is None:
         raise ResultError("this program does not know the workload, so it cannot compute it")
@@ -123,7 +132,8 @@ def _opened(name: str, backend: str) -> Workload:
 
 
 LOOKED_BACK = BLOCKS_PROVED - 8
-"""So many final blocks, where the node has no older ones: fewer than it keeps, for some come while it is asked."""
+"""The number of final blocks searched if the node has no older ones. Less than a node keeps, because new blocks become
+final during the search."""
 ACCOUNT_LETTERS = 8
 NOT_SHOWN = f"who looked, and at what, is proved for the last {BLOCKS_PROVED} final blocks only"
 BY_COURT = (
@@ -134,18 +144,18 @@ UNDECIDED = (CaseOutcome.UNDECIDED, CaseOutcome.UNHEARD)
 
 @dataclass(frozen=True, slots=True)
 class CheckEnd:
-    """The end of a check: its block, what that told, and the check as it stood before."""
+    """The end of a check: its block, its event, and the check just before."""
 
     block: int
     told: LeafCheckEnded
     check: LeafCheck
     case: CaseEnded | None = None
-    """What judges said of the leaf that was doubted last."""
+    """The verdict on the last doubted leaf."""
     moved: tuple[CourtCase, tuple[Flow, ...]] | None = None
-    """What that case moved; None also where the node does not show it."""
+    """The money moved by that case. None if there is none, or if the node does not serve it."""
 
     def facts(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the facts for programs."""
         doubt = self.check.doubt
         return {
             "outcome": self.told.outcome.name.lower(),
@@ -159,7 +169,7 @@ class CheckEnd:
         }
 
     def says(self, unit: Unit) -> str:
-        """A sentence for people: who found what, and who lost and got what for it."""
+        """Return a sentence for people: the findings, and each party's losses and rewards."""
         said = {
             CheckOutcome.PASSED: self._passed,
             CheckOutcome.UNLOOKED: self._unlooked,
@@ -172,7 +182,7 @@ class CheckEnd:
         )
 
     def payments(self, unit: Unit) -> list[UnitPayment]:
-        """Everything that the end moved, and whose it was."""
+        """Return all payments of the end, with their payers."""
         terms, earner = self.check.terms, self.told.earner
         fee_to = "audit pot" if earner is None else "auditor"
         found = [UnitPayment(fee_to, earner or AUDIT_POT, terms.fee, terms.customer)]
@@ -204,7 +214,7 @@ class CheckEnd:
         return "who answered did not show the leaves that were drawn"
 
     def _not_upheld(self) -> str:
-        """Of a leaf that was doubted in vain."""
+        """Return a clause about a doubted leaf that was not refuted."""
         if self.check.doubt is None:
             return ""
         leaf = f"; leaf {self.check.doubt.shown.index}, which {self._doubter()} had doubted,"
@@ -221,25 +231,28 @@ class CheckEnd:
         return "its customer" if who == self.check.terms.customer else _names([who])
 
     def _dismissed(self) -> str:
-        """Auditors before, whose word did not stand."""
+        """Return a clause about earlier auditors without effect."""
         others = [who for who in self.check.drawn if who != self.check.auditor and who not in self.check.silent]
         return f"the word of {_names(others)}, asked before, did not stand" if others else ""
 
 
 async def check_end(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> CheckEnd | None:
-    """How the check of a settled batch ended that is over at a block; None where no block shows it, or none was."""
+    """Return the end of a settled batch's check, at or before a final block.
+
+    Return None if no served block shows the end, or if there was no check.
+    """
     last = await client.height(final)
     for first in (unit.ended_at, max(unit.ended_at, last - LOOKED_BACK)):
         try:
             found = await _last_of(client, unit_id, first, last)
             return None if found is None else await _end_after(client, unit_id, *found)
         except (RpcError, OddAnswerError):
-            continue  # a node that keeps no older states may yet show newer ones
+            continue  # A node without older states may still serve newer ones.
     return None
 
 
 async def leaves_ended(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str, CheckEnd | None]:
-    """A sentence about a check that is over, and its end as far as the node shows it."""
+    """Return a sentence about an ended check, and its end as far as the node serves it."""
     end = await check_end(client, unit_id, unit, final)
     if end is not None:
         return end.says(unit), end
@@ -248,7 +261,7 @@ async def leaves_ended(client: ChainClient, unit_id: bytes, unit: Unit, final: b
 
 
 async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str | None:
-    """A sentence about the racers of a settled unit who answered otherwise than it was settled; None without any."""
+    """Return a sentence about racers with another answer than the settled one. None if there are none."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         return None
     others = [racer for racer in unit.racers if racer.reveal and racer.reveal.output_root != unit.output_root]
@@ -260,7 +273,7 @@ async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str 
 
 
 def lost_by(unit: Unit, racer: Racer) -> int:
-    """What a racer lost of what it stood for, in grains."""
+    """Return the collateral that a racer lost, in grains."""
     return max(0, money.collateral(unit.rules, unit.price) - racer.collateral) if unit.price else 0
 
 
@@ -275,7 +288,7 @@ async def _how_decided(client: ChainClient, unit_id: bytes, unit: Unit, others: 
 
 
 async def _dispute_before(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafDispute | None:
-    """As it stood before the block in which its unit was settled."""
+    """Return the dispute before the block that settled its unit."""
     try:
         before = await client.block_id(unit.ended_at - 1)
         found: LeafDispute | None = await client.read(LeafDisputes.disputes, unit_id, at=before)
@@ -285,11 +298,15 @@ async def _dispute_before(client: ChainClient, unit_id: bytes, unit: Unit) -> Le
 
 
 async def _last_of(client: ChainClient, unit_id: bytes, first: int, last: int) -> tuple[int, LeafCheck] | None:
-    """The last block after which a check was there that is over by `last`, and the check; None: not even `first`."""
+    """Return the last block whose state has the check, and that check.
+
+    The check must be over by `last`. Return None if it was over by `first` too.
+    """
     found = await _check_after(client, unit_id, first)
     if found is None:
         return None
     there = first
+    # Invariant: the check exists after block `there`, and is over after block `last`.
     while last - there > 1:
         middle = (there + last) // 2
         check = await _check_after(client, unit_id, middle)
@@ -316,7 +333,7 @@ async def _end_after(client: ChainClient, unit_id: bytes, height: int, check: Le
 
 
 def _lost_and_back(unit: Unit) -> list[str]:
-    """Of a result that was refuted: who answered so and lost what, and what its customer has back."""
+    """Return clauses about a refuted result: the racers' losses, and the money returned to the customer."""
     winner = winner_of(unit)
     if not unit.is_refuted or winner is None:
         return []

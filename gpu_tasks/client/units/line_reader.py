@@ -1,8 +1,10 @@
-"""A file as a stream of lines in one of three forms: each a request of the workload, or the reason why it is none.
+"""A file as a stream of lines in one of three forms: each a request of the workload, or a refusal.
 
-Always: a field that neither the form nor the workload knows is refused, never ignored. One line of the file is in
-memory at a time, and of those before only a hash of their ids. The place of a line is told beside it, so that it can be
-read once more, and a changed line is noticed then.
+Invariants:
+
+* A field that neither the form nor the workload knows is refused, never ignored.
+* Memory holds one line of the file at a time, and a hash of each earlier id.
+* Each line comes with its place, so it can be read again. A changed line is then noticed.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -44,13 +46,12 @@ ENDPOINTS = (COMPLETIONS, CHAT_COMPLETIONS)
 SEED_LEAST, SEED_MOST = -(2**63), 2**63 - 1
 _COST_NAMES = ("max_tokens", "max_completion_tokens")
 _TAKEN_FOR = {"custom_id": "id"}
-"""What people write in place of a field of OpenAI's form: the other form here has it."""
+"""Field names of the other form that people mistake for OpenAI's."""
 
 
-# Messages of a chat as a prompt, for workloads that continue a text and know no roles.
-#
-# The template, as `docs/batches_customer.md` shows it: each message as `role: content` and a line break, then
-# `assistant:`. It is plain text: a content that looks like a message of another role is read as one.
+# Chat messages as a prompt, for workloads that continue a text and know no roles. The template is in
+# `docs/batches_customer.md`: each message as `role: content` and a line break, then `assistant:`. It is plain text, so
+# a content that looks like a message of another role is read as one.
 MESSAGES_MAX = 1_024
 ROLES = ("system", "developer", "user", "assistant")
 _FIELDS = ("role", "content")
@@ -58,7 +59,7 @@ _PARAM = "body.messages"
 
 
 def prompt_of(messages: Any) -> str:
-    """The prompt that asks for the next message; LineRefusal."""
+    """Return the prompt that asks for the next message. Raise LineRefusal for invalid messages."""
     if not isinstance(messages, list):
         raise LineRefusal("invalid_type", f"{_PARAM} must be a list, not {shown(messages)}", _PARAM)
     if not 1 <= len(messages) <= MESSAGES_MAX:
@@ -96,35 +97,36 @@ def _line_of(message: Any, param: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LineTerms:
-    """What all lines of a file are read with."""
+    """The terms for reading all lines of a file."""
 
     form: WorkloadForm
     models: tuple[str, ...]
-    """The names by which a line may call the model of the service."""
+    """The names that a line may use for the service's model."""
     cost_default: int
-    """What a line asks that does not say how much; in the workload's unit of cost."""
+    """The limit of a line that sets none, in the workload's unit of cost."""
     cost_most: int
-    """What a line may ask at most."""
+    """The greatest limit that a line may set."""
     options: Mapping[str, str]
-    """What is set for all lines; a line may set it otherwise."""
+    """The options of all lines. A line may override them."""
     run_seed: bytes
-    """32 random bytes of the run: lines without a seed get theirs from it, the same ones when it is taken up again."""
+    """32 random bytes of the run. Lines without a seed derive theirs from it, so a resumed run derives the same ones.
+    """
     bytes_max: int = REQUEST_BYTES_MAX
-    """Of a request: in a batch at most so many, and alone as many as an input holds."""
+    """The most bytes of a request. A single request may use the whole input, one of a batch less."""
 
     def request(self, line: BatchLine) -> bytes:
-        """The workload's request; RequestError if there is none."""
+        """Return the workload's request. Raise RequestError for an invalid line."""
         return self.form.encode(line.text, line.cost_max, {**self.options, **line.options}, line.seed)
 
 
 def plain_line(text: str, number: int, terms: LineTerms) -> BatchLine | LineError:
-    r"""A prompt as it stands; `\n` in it is a line break."""
+    r"""Read a line as a prompt. Each `\n` in it is a line break."""
     line = BatchLine(number, None, text.replace("\\n", "\n"), terms.cost_default, {}, _own_seed(number, terms))
     return _checked(line, terms)
 
 
 def object_line(data: bytes, number: int, terms: LineTerms) -> BatchLine | LineError:
-    """A line such as `{"prompt": "Once", "max_tokens": 16, "id": "a"}`."""
+    """Read a line such as `{"prompt": "Once", "max_tokens": 16, "id": "a"}`."""
     custom_id = None
     try:
         found = json_object(data)
@@ -138,7 +140,7 @@ def object_line(data: bytes, number: int, terms: LineTerms) -> BatchLine | LineE
 
 
 def endpoint_of(data: bytes) -> str | None:
-    """What a line of OpenAI's batch input asks, if that is known."""
+    """Return the endpoint of a line of OpenAI's batch input, or None if it is unknown."""
     try:
         url = json_object(data).get("url")
     except LineRefusal:
@@ -147,7 +149,7 @@ def endpoint_of(data: bytes) -> str | None:
 
 
 def openai_line(data: bytes, number: int, terms: LineTerms, endpoint: str | None) -> BatchLine | LineError:
-    """A line of OpenAI's batch input, of the endpoint of its file: None while no line has named one."""
+    """Read a line of OpenAI's batch input. `endpoint` is the file's, or None before the first line with one."""
     custom_id = None
     try:
         found = json_object(data)
@@ -162,7 +164,7 @@ def openai_line(data: bytes, number: int, terms: LineTerms, endpoint: str | None
 
 
 def undecodable(error: UnicodeDecodeError, number: int) -> LineError:
-    """A plain line that is no text."""
+    """Return the error of a plain line that is not UTF-8."""
     return not_utf8(error).at(number, None)
 
 
@@ -205,7 +207,7 @@ def _of_body(
 def _asked(
     found: Mapping[str, Any], text: str, number: int, custom_id: str | None, terms: LineTerms, above: str
 ) -> BatchLine:
-    """The fields that the JSON forms share; `null` is as if it were not there."""
+    """Read the fields that the JSON forms share. `null` counts as absent."""
     given = {name: value for name, value in found.items() if value is not None}
     costs = [name for name in _COST_NAMES if name in given]
     if len(costs) > 1:
@@ -219,7 +221,7 @@ def _asked(
 
 
 def _checked(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
-    """The line, if it is a request."""
+    """Return the line, or an error if it is no valid request."""
     try:
         size = len(terms.request(line))
     except RequestError as error:
@@ -283,7 +285,7 @@ def _own_seed(number: int, terms: LineTerms) -> bytes:
 
 
 def _given_seed(seed: int) -> bytes:
-    """The same for the same number, in every file: so that who asks the same gets the same."""
+    """Return the seed for a number. It is the same in every file, so equal requests get equal answers."""
     return blake2_256(b"ogpu/batch-given-seed/1" + seed.to_bytes(8, "little", signed=True))
 
 
@@ -294,7 +296,7 @@ _PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RawPlace:
-    """Where in a file a line stands, with its line feed."""
+    """The place of a line in a file, with its line feed."""
 
     start: int
     size: int
@@ -304,38 +306,38 @@ class RawPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Raw:
-    """A line with its line feed, and its first byte; None for one that is too long, which is not kept."""
+    """A line with its line feed, and its first byte. `data` is None for a line that is too long to keep."""
 
     start: int
     data: bytes | None
 
 
 class BatchReader:
-    """One reading of a file. Iterate it once: it gives what each line that is not empty became, in their order.
+    """One reading of a file. Iterate it once: it yields the result of each line that is not empty, in order.
 
-    BatchFileError on the way if the file as a whole is too large, or holds nothing.
+    It raises BatchFileError if the file as a whole is too large, or has no request.
     """
 
     def __init__(self, stream: BinaryIO, terms: LineTerms, form: FileForm | None = None) -> None:
-        """`form` None: as the first line has it."""
+        """Read the first line. With `form` None, that line decides the form."""
         self._stream = stream
         self._terms = terms
         self._hash = blake2b(digest_size=32)
         self._bytes = 0
         self._ids: dict[bytes, int] = {}
-        """By the hash of an id, in which line it stands."""
+        """The line of each id, by the id's hash. Hashes bound the memory: ids may have 512 characters."""
         lines = self._raw_lines()
         before, first = _first_of(lines)
         self.form = form or _form_of(first)
         self._is_told = form is not None
         self.endpoint: str | None = None
-        """What OpenAI's lines ask, all of them: as the first says that names something known."""
+        """The endpoint of all OpenAI lines: that of the first line with a known one."""
         self.place = RawPlace(0, 0, 1, b"")
-        """Where the line stands that was given last."""
+        """The place of the last yielded line."""
         self._raw = chain(before, [first], lines)
 
     def __iter__(self) -> Iterator[BatchLine | LineError]:
-        """What the lines became."""
+        """Yield the results of the lines."""
         count = blank = 0
         for found in self._lines():
             if found is None:
@@ -352,11 +354,11 @@ class BatchReader:
 
     @property
     def digest(self) -> bytes:
-        """32 bytes: the file's hash, once all of it was read. It tells whether the file is still what it was."""
+        """The hash of the file, 32 bytes, valid after a whole reading. It shows whether the file has changed."""
         return self._hash.digest()
 
     def _lines(self) -> Iterator[BatchLine | LineError | None]:
-        """None for an empty line."""
+        """Yield the lines. None stands for an empty line."""
         for number, raw in enumerate(self._raw, 1):
             if raw.data is None:
                 yield _too_long(number)
@@ -369,7 +371,7 @@ class BatchReader:
             yield _parsed(raw.data, self.place, self.form, self.endpoint, self._terms)
 
     def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
-        """As it is, unless its id stands in an earlier line; a line that is refused has taken its id too."""
+        """Return the line, or an error if an earlier line has its id. A refused line uses up its id too."""
         if found.custom_id is None:
             return found
         key = blake2b(found.custom_id.encode(), digest_size=_HASH_BYTES).digest()
@@ -380,12 +382,13 @@ class BatchReader:
         return LineError(found.number, found.custom_id, "duplicate_custom_id", message, "custom_id")
 
     def _raw_lines(self) -> Iterator[_Raw]:
-        """The lines, each with its line feed."""
+        """Yield the lines, each with its line feed."""
         while data := self._chunk():
             start = self._bytes - len(data)
             if len(data) <= LINE_BYTES_MAX:
                 yield _Raw(start, data)
                 continue
+            # A line without an end could fill the memory: the rest of it is read in pieces and dropped.
             while not data.endswith(b"\n") and (data := self._chunk()):
                 pass
             yield _Raw(start, None)
@@ -402,7 +405,7 @@ class BatchReader:
 
 
 def digest_of(stream: BinaryIO) -> bytes:
-    """The hash that a reading of the whole file ends with; BatchFileError where it is too large."""
+    """Return the hash of the whole file. Raise BatchFileError if the file is too large."""
     whole, size = blake2b(digest_size=32), 0
     while piece := stream.read(_PIECE_BYTES):
         whole.update(piece)
@@ -415,7 +418,7 @@ def digest_of(stream: BinaryIO) -> bytes:
 def read_again(
     stream: BinaryIO, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
 ) -> BatchLine | LineError | None:
-    """What a reading of the file found at a place; BatchFileError where something else stands there now."""
+    """Read a line again at its place. Raise BatchFileError if the bytes there have changed."""
     stream.seek(place.start)
     data = stream.read(place.size)
     if _hash_of(data) != place.hash:
@@ -428,7 +431,7 @@ def read_again(
 def _parsed(
     raw: bytes, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
 ) -> BatchLine | LineError | None:
-    """Return the request of a line; None for an empty line."""
+    """Return the request of a line, or None for an empty line."""
     content = _content(raw, place.start)
     if form is FileForm.LINES:
         return _plain(content, place.number, terms)
@@ -448,7 +451,7 @@ def _too_large() -> BatchFileError:
 
 
 def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
-    """The first line that is not empty, and those before it."""
+    """Return the first line that is not empty, and those before it."""
     before: list[_Raw] = []
     for raw in lines:
         if raw.data is None or _content(raw.data, raw.start).strip():
@@ -460,7 +463,7 @@ def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
 
 
 def _form_of(first: _Raw) -> FileForm:
-    """Return the form that a first line shows; BatchFileError for JSON that is no request."""
+    """Return the form that a first line shows. Raise BatchFileError for JSON that is no request."""
     if first.data is None:
         return FileForm.LINES
     line = _content(first.data, first.start).strip()
@@ -480,7 +483,7 @@ def _plain(content: bytes, number: int, terms: LineTerms) -> BatchLine | LineErr
 
 
 def _content(raw: bytes, start: int) -> bytes:
-    """A line that begins at this byte of its file, without the mark of UTF-8."""
+    """Return a line without a byte order mark. `start` is its first byte in the file."""
     return raw if start else unmarked(raw)
 
 

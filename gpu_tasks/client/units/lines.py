@@ -1,8 +1,13 @@
-"""The lines of a customer's file, and the units that they are split into.
+"""The lines of a customer's file, and their split into units.
 
-A provider locks the price of a unit as its collateral, so a unit whose price is above what devices have free finds
-nobody. Always: the limits here bound what a file may cost its reader; the order of the file is kept, no unit exceeds
-its room, and the same requests and room split alike.
+A provider locks the price of a unit as its collateral, so no device takes a unit whose price exceeds the devices' free
+bonds.
+
+Invariants:
+
+* The limits here bound the cost of reading a file.
+* Units keep the file's order, and none exceeds its limits.
+* The same requests and limits split the same way.
 """
 
 import codecs
@@ -21,58 +26,58 @@ from gpu_tasks.workloads.form import WorkloadForm
 from wallet.errors import WalletError
 
 LINES_MAX = 50_000
-"""Requests of a file; and as many empty lines beside them."""
+"""The most requests of a file, and also the most empty lines."""
 FILE_BYTES_MAX = 200_000_000
 LINE_BYTES_MAX = 512 * 1024
-"""Of one line: the longest request of a batch, with every character of it escaped, and what stands around it."""
+"""The most bytes of a line: the longest request of a batch, with every character escaped, and its surroundings."""
 CUSTOM_ID_CHARS_MAX = 512
 
 
 class BatchFileError(WalletError):
-    """The file as a whole cannot be used; the text says why and what to do."""
+    """The whole file cannot be used. The text gives the reason and the next step."""
 
 
 class FileForm(StrEnum):
-    """How a file says what it asks."""
+    """The form of a file's requests."""
 
     LINES = "lines"
-    """A prompt a line."""
+    """One prompt per line."""
     OBJECTS = "jsonl"
-    """A plain JSON object a line."""
+    """One plain JSON object per line."""
     OPENAI = "openai"
-    """A line of OpenAI's batch input."""
+    """OpenAI's batch input, one request per line."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """What one line asks."""
+    """The request of a line."""
 
     number: int
-    """From 1, as editors count."""
+    """The line number from 1, as in editors."""
     custom_id: str | None
     text: str
     cost_max: int
-    """In the workload's unit of cost."""
+    """The limit in the workload's unit of cost."""
     options: Mapping[str, str]
-    """What the line sets for the workload, over what is set for all lines."""
+    """The workload options of this line, which override those of all lines."""
     seed: bytes
-    """32 bytes: of whatever chance is in it."""
+    """32 bytes: the source of randomness for the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineError:
-    """Why a line asks nothing that can be bought: in OpenAI's words, so that its programs understand."""
+    """The refusal of a line, with OpenAI's error codes, so that programs for its API understand them."""
 
     number: int
     custom_id: str | None
     code: str
     message: str
     param: str | None
-    """The field that is at fault, if it is one."""
+    """The invalid field, if there is one."""
 
 
 class LineRefusal(Exception):
-    """Raised while a line is read; its number and id are added where they are known."""
+    """A line is refused while it is read. Its number and id are added later."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -81,24 +86,24 @@ class LineRefusal(Exception):
         self.param = param
 
     def at(self, number: int, custom_id: str | None) -> LineError:
-        """As what the line became."""
+        """Return the line's error."""
         return LineError(number, custom_id, self.code, self.message, self.param)
 
 
-# Of a JSON object no two readers may take anything differently. Numbers stay as they were written, so that no float
-# rounds a temperature. A name that stands twice, `NaN`, and half a surrogate pair are refused.
+# Every reader must take a JSON object for the same request. Numbers keep their digits, so that no float rounds a
+# temperature. Duplicate names, `NaN`, and lone surrogates are refused.
 NUMBER_CHARS_MAX = 32
 SHOWN_CHARS_MAX = 60
 
 
 class JsonNumber(str):
-    """A number, as it was written."""
+    """A number with the digits as written."""
 
     __slots__ = ()
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """The object of a line; LineRefusal if it is none."""
+    """Return the object of a line. Raise LineRefusal if it has none."""
     try:
         found = json.loads(
             line.decode("utf-8"),
@@ -119,12 +124,12 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def not_utf8(error: UnicodeDecodeError) -> LineRefusal:
-    """The refusal of a line that is no text."""
+    """Return the refusal of a line that is not UTF-8."""
     return LineRefusal("invalid_encoding", f"the line is not UTF-8 at its byte {error.start}: save the file as UTF-8")
 
 
 def text_of(value: Any, param: str) -> str:
-    """`value` as a text that UTF-8 can write; LineRefusal."""
+    """Return `value` if it is a text that UTF-8 can encode. Raise LineRefusal if not."""
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise LineRefusal("invalid_type", f"{param} must be a string, not {shown(value)}", param)
     if not _is_text(value):
@@ -133,7 +138,7 @@ def text_of(value: Any, param: str) -> str:
 
 
 def whole_of(value: Any, param: str, least: int, most: int) -> int:
-    """`value` as a whole number from `least` to `most`; LineRefusal."""
+    """Return `value` as a whole number from `least` to `most`. Raise LineRefusal if it is none."""
     digits = value.removeprefix("-") if isinstance(value, JsonNumber) else ""
     if not digits.isdigit():
         raise LineRefusal("invalid_type", f"{param} must be a whole number, not {shown(value)}", param)
@@ -143,7 +148,7 @@ def whole_of(value: Any, param: str, least: int, most: int) -> int:
 
 
 def shown(value: Any) -> str:
-    """A value that was refused, short enough for a message and free of control characters."""
+    """Return a refused value for a message: short, and free of control characters."""
     if isinstance(value, JsonNumber):
         return str(value)
     if isinstance(value, list | dict):
@@ -182,20 +187,20 @@ def _invalid(why: str) -> LineRefusal:
     return LineRefusal("invalid_json_line", f"the line is no JSON object: {why}")
 
 
-# A line ends at a line feed, with or without a carriage return before it, as editors, `wc` and `sed` count. A mark of
-# UTF-8 at the start of the file is no part of its first line.
+# A line ends at a line feed, with or without a carriage return before it, as in editors, `wc` and `sed`. A byte order
+# mark at the start of the file is no part of its first line.
 WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-"""Of UTF-16 and UTF-32; little-endian UTF-32 begins as UTF-16 does."""
+"""The marks of UTF-16 and UTF-32. Little-endian UTF-32 begins with the mark of UTF-16."""
 OPENAI_NAMES = ("method", "url", "body")
 REQUEST_NAMES = (*OPENAI_NAMES, "prompt", "messages", "custom_id")
-"""A field of one of these names makes an object a request, and no prompt."""
+"""An object with one of these fields is a request, not a prompt."""
 _BROKEN = "begins as JSON, but {}; correct it"
 _LIST = "is a JSON list: write one object a line, as `jq -c '.[]'` prints them"
 _AMONG_PROMPTS = "is a request in JSON, and the first line of the file is a prompt: write all lines in one form"
 
 
 def encoding_fault(data: bytes, *, is_first: bool) -> str | None:
-    """Return the reason why bytes are no UTF-8 prompts, or None; `is_first`: they begin the file."""
+    """Return the reason why the bytes are not UTF-8 prompts, or None. With `is_first` they begin the file."""
     if is_first and data.startswith(WIDE_MARKS):
         return "the file is UTF-16 or UTF-32: save it as UTF-8"
     if b"\0" in data:
@@ -209,12 +214,12 @@ def unmarked(data: bytes) -> bytes:
 
 
 def line_text(raw: bytes) -> str:
-    """A line without its end; UnicodeDecodeError."""
+    """Return a line without its end. Raise UnicodeDecodeError if it is not UTF-8."""
     return raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
 
 
 def first_line_fault(line: bytes) -> str | None:
-    """Return the fault of a file's first line if it is JSON, but no request; None for objects and prompts."""
+    """Return the fault of a first line that is JSON but no request; None for objects and prompts."""
     line = line.strip()
     if line.startswith(b"{"):
         try:
@@ -237,7 +242,7 @@ def later_line_fault(line: bytes) -> str | None:
 
 
 def _is_list(line: bytes) -> bool:
-    """Tell whether a line is a JSON list, or opens one; `[INST]` opens a prompt."""
+    """Return True for a JSON list or its opening line. `[INST]` opens a prompt."""
     if not line.startswith(b"["):
         return False
     if line[1:].lstrip()[:1] in (b"", b"{"):
@@ -249,38 +254,38 @@ def _is_list(line: bytes) -> bool:
 
 
 LIST_BYTES = 4
-"""What stands before a list of requests, and before each of them, at most."""
+"""The most bytes before a list of requests, and before each request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineLoad:
-    """What one request weighs."""
+    """The load of one request."""
 
     number: int
-    """Its line in the file."""
+    """The request's line in the file."""
     request_bytes: int
     tokens_in: int
     tokens_out: int
-    """At most."""
+    """The most output tokens."""
     output_bytes: int
-    """At most."""
+    """The most output bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitRoom:
-    """What one unit may hold. Prices are grains."""
+    """The limits of one unit. Prices are grains."""
 
     rate: int
-    """The most that is paid for a thousand output tokens."""
+    """The highest price of a thousand output tokens."""
     input_share: int
-    """Of the service: what an input token counts, in millionths of an output token."""
+    """The service's share of an input token, in millionths of an output token."""
     bond_free: int
-    """What a device has free for a collateral, usually: the median of those of the service."""
+    """The free bond of a typical device: the median of the service's devices."""
     requests_max: int = REQUESTS_MAX
     bytes_max: int = BATCH_BYTES_MAX
-    """Of all requests, encoded."""
+    """The most bytes of all requests, encoded."""
     answers_max: int = ANSWERS_BYTES_MAX
-    """Bytes of all answers together, encoded."""
+    """The most bytes of all answers, encoded."""
 
     @property
     def work_max(self) -> int:
@@ -290,22 +295,23 @@ class UnitRoom:
 
 @dataclass(frozen=True, slots=True)
 class UnitLines:
-    """The requests of one unit: `count` of them from the one at place `first`, from 0 and without refused lines."""
+    """The requests of one unit: `count` requests from the place `first`, from 0, without refused lines."""
 
     first: int
     count: int
 
 
 def load_of(number: int, request: bytes, form: WorkloadForm) -> LineLoad:
-    """What a request weighs."""
+    """Return the load of a request."""
     return LineLoad(number, len(request), form.cost_in(request), form.cost_asked(request), form.output_bytes(request))
 
 
 def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
-    """The units of a file, in order; BatchFileError names the line that alone exceeds a unit."""
+    """Return the units of a file, in order. Raise BatchFileError if one line alone exceeds a unit."""
     for load in loads:
         _check_alone(load, room)
     sums = _Sums.of(loads, room)
+    # The fewest units, as equal as possible: halving finds the least limit of work that needs no further unit.
     fewest = len(sums.cut(room.work_max))
     low, high = 0, room.work_max
     while low < high:
@@ -319,7 +325,7 @@ def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What all requests before a place weigh; so a unit's end is found without adding."""
+    """The sums of all requests before each place, so that a unit's end is found by search instead of addition."""
 
     room: UnitRoom
     work: Sequence[int]
@@ -336,7 +342,7 @@ class _Sums:
         )
 
     def cut(self, work_max: int) -> list[UnitLines]:
-        """Each unit as full as it may be with so much work at most."""
+        """Return units as full as possible, each with at most `work_max` work."""
         units, first, count = [], 0, len(self.work) - 1
         while first < count:
             end = self._end(first, work_max)
@@ -346,7 +352,7 @@ class _Sums:
         return units
 
     def fits(self, work_max: int, units: int) -> bool:
-        """Whether so many units are enough if none has more work."""
+        """Return True if `units` units suffice when each has at most `work_max` work."""
         first, count = 0, len(self.work) - 1
         for _ in range(units):
             if first == count:

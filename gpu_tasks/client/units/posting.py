@@ -1,8 +1,10 @@
-"""What is posted once, units and tasks; and from lines to what units are posted with: written, sealed, stored.
+"""The kinds of postings, units and tasks, and the steps from lines to a unit's terms: encode, seal, store.
 
-Always: what a request is, the form of the service's workload says; an input is stored before its unit is posted, so no
-racer is drawn for what cannot be had; what is locked and what may be spent is known, to the grain, before anything is
-sent.
+Invariants:
+
+* The form of the service's workload defines a request.
+* An input is stored before its unit is posted, so no racer is drawn for a missing input.
+* The locked money and the greatest cost are known to the grain before anything is sent.
 """
 
 from __future__ import annotations
@@ -48,41 +50,41 @@ PROMPTS_MAX = 4_096
 SEALED_AT_ONCE = 8
 PROMPT_FILE_BYTES_MAX = 4 * 1024 * 1024
 TASKS_LOOKED_AT = 64
-"""A task's record is a kibibyte or two."""
+"""The newest tasks searched for an earlier posting. A task's record has one or two KiB."""
 
 PostedInput = tuple[bytes, int]
 """The hash of a sealed input, and the block in which it was posted."""
 
 
 class SealedTerms(Protocol):
-    """What is posted, whatever it asks. Its input's hash tells it apart from every other posting."""
+    """The terms of any posting. The input's hash identifies the posting."""
 
     @property
     def input_root(self) -> bytes:
-        """The hash of its input."""
+        """The input's hash."""
 
     @property
     def sealed_at(self) -> int:
-        """The height as of which the input was sealed."""
+        """The height for which the input was sealed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostingKind:
-    """What can be posted once, as the chain has it."""
+    """A kind of posting, as the chain defines it."""
 
     noun: str
     counter: StorageItem
-    """How many of them an account has posted, ever."""
+    """The number of an account's postings so far."""
     looked_at_max: int
-    """How many of an account's newest are looked through for one, if a node lied about their number."""
+    """The newest postings searched for an earlier one. It is a limit in case a node lies about their number."""
     sealed_age_max: Callable[[Runtime], int]
-    """How many blocks old a seal may be."""
+    """A function that returns the greatest age of a seal, in blocks."""
     id_of: Callable[[bytes, bytes, int], bytes]
-    """By genesis, account and number from 0."""
+    """A function that returns an id by genesis hash, account and number from 0."""
     call: Callable[[Sequence[Any]], Call]
-    """The call that posts terms."""
+    """A function that returns the call for posting terms."""
     inputs: Callable[[ChainClient, Sequence[bytes], bytes], Awaitable[list[PostedInput | None]]]
-    """Reads the inputs of ids at a block; None for one that the chain does not know."""
+    """A function that reads the inputs of ids at a block; None for an unknown id."""
 
 
 async def _unit_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
@@ -96,7 +98,7 @@ async def _task_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> 
 
 
 def unit_posting(service: int) -> PostingKind:
-    """Return how units of a service are posted: several in a call."""
+    """Return the posting of a service's units: several in one call."""
     return PostingKind(
         "unit",
         InferenceMarket.post_counts,
@@ -130,40 +132,44 @@ class PostError(WalletError):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the customer asks of every request, and how requests are put into units."""
+    """The customer's wish for every request, and the number of requests per unit."""
 
     service: int
     cost_max: int
-    """Of a request, in the workload's unit of cost."""
+    """The limit of a request, in the workload's unit of cost."""
     options: Mapping[str, str]
-    """What is set for the workload, by name."""
+    """The workload options, by name."""
     racers: int
     rate_max: int
-    """Grains per thousand output tokens, at most."""
+    """The highest price, in grains per thousand output tokens."""
     batch: int = 1
-    """Requests of a unit, at most."""
+    """The most requests of a unit."""
     device_class: str = field(default=USUAL, repr=False)
-    """Of its racers (`CLASS_CHOICES`). Not in what names a posting: who asks otherwise posts nothing twice."""
+    """The class of its racers (`CLASS_CHOICES`).
+
+    It is no part of a posting's name, so another class posts nothing twice.
+    """
 
     @property
     def classes(self) -> ClassWish:
-        """The class of racers, and the price that decides which has enough of them."""
+        """The class of racers, and the price that decides which classes have enough of them."""
         return ClassWish(self.device_class, self.rate_max)
 
     @property
     def named_class(self) -> DeviceClass | None:
-        """The class that it names; None where it is left to the program, or any may race."""
+        """The class named by the customer. None if the program chooses it, or any may race."""
         return CLASS_NAMES.get(self.device_class)
 
 
 @dataclass(frozen=True, slots=True)
 class AskedUnit:
-    """What one unit asks; tokens and price are the most of all its requests."""
+    """The request of one unit. Tokens and price are the sums of its requests' limits."""
 
     read: Callable[[], bytes]
-    """Returns its requests as its input holds them. Those of a file are read when they are needed, and not kept."""
+    """A function that returns the requests as in the unit's input. Requests of a file are read on demand and not kept.
+    """
     size: int
-    """Of the requests in bytes, or a little less."""
+    """The bytes of the requests, or a little less."""
     count: int
     tokens_in: int
     tokens_max: int
@@ -177,13 +183,13 @@ class AskedUnit:
 
     @property
     def request(self) -> bytes:
-        """Its requests, as its input holds them."""
+        """The requests, as in the unit's input."""
         return self.read()
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a request asks, and in which line of the file it stands; or what stands for those of a unit."""
+    """The prompt of a request with its line in the file, or a label for the requests of a unit."""
 
     line: int
     text: str
@@ -191,31 +197,31 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class PostingCost:
-    """What posting costs, in grains."""
+    """The cost of posting, in grains."""
 
     units: int
     locked: int
-    """Held until the units end: price, premium, customer's bond; for a witness or two judges where two or more race.
+    """Held until the units end: price, premium, the customer's bond, and with two or more racers the pay of a witness
+    or two judges.
 
-    And a deposit, which is held until the record of the unit is dropped.
-    """
+    A deposit is included. It is held until the unit's record is dropped."""
     prepaid: int
-    """Gone at once, for the duty calls that the units cause."""
+    """Spent at once, for the duty calls of the units."""
     fees: int
     """Transaction fees and tips."""
     most: int
-    """The most that can be gone in the end."""
+    """The greatest possible cost."""
 
     @property
     def needed(self) -> int:
-        """What the account must be able to spend when it posts."""
+        """The money that the account must be able to spend when it posts."""
         return self.locked + self.prepaid + self.fees
 
 
 def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tuple[list[Prompt], list[bytes]]:
-    """Return the prompt of each line that is not empty, and its request; PostError names a line that is none.
+    """Return the prompt of each line that is not empty, and its request. Raise PostError for an invalid line.
 
-    `is_told`: somebody said that its lines are prompts, also those that are JSON.
+    `is_told` means that the customer declared the lines to be prompts, also those that are JSON.
     """
     if len(data) > PROMPT_FILE_BYTES_MAX:
         raise PostError(f"the file has {len(data):,} bytes: at most {PROMPT_FILE_BYTES_MAX:,}; split it")
@@ -243,7 +249,7 @@ def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tup
 def units_of(
     prompts: Sequence[Prompt], requests: Sequence[bytes], form: WorkloadForm, wish: Wish, sold: ServiceTerms
 ) -> tuple[list[AskedUnit], list[Prompt]]:
-    """The units that ask all requests, in their order, and what stands for each; PostError where one is too large."""
+    """Return the units for all requests in order, and a label of each. Raise PostError if one is too large."""
     units, named = [], []
     for first in range(0, len(requests), wish.batch):
         part, lines = requests[first : first + wish.batch], prompts[first : first + wish.batch]
@@ -270,7 +276,7 @@ def _unit_of(
 
 
 def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
-    """PostError where the service does not sell what is wished: each limit in the terms of its option."""
+    """Raise PostError if the service does not sell the wish. The text names the option with the limit."""
     terms = service.terms
     if not terms.price_min <= wish.rate_max <= terms.price_max:
         raise PostError(
@@ -291,7 +297,7 @@ def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: st
 async def cost_of(
     client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[AskedUnit], tip: int = 0
 ) -> PostingCost:
-    """The exact cost of the units, with a tip for each extrinsic."""
+    """Return the exact cost of the units, with a tip for each extrinsic."""
     counts = Counter((unit.price_max, unit.count) for unit in units)
     quotes = []
     for (price, requests), count in counts.items():
@@ -299,6 +305,7 @@ async def cost_of(
         if quote is None:
             raise PostError(f"there is no service {service}")
         quotes.append((count, quote))
+    # A fee depends on the length and weight of a call, not on its hashes, so dummy terms stand for the real ones.
     dummy = UnitTerms(max((unit.price_max for unit in units), default=0), racers, bytes(32), bytes(32), 0, 1)
     sizes = [len(part) for part in parts_of(range(len(units)))]
     calls = {size: unit_posting(service).call([dummy] * size) for size in sorted(set(sizes))}
@@ -315,7 +322,7 @@ async def cost_of(
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """Seals and stores inputs for one customer and service, and says who shall race."""
+    """Seals and stores inputs for one customer and service, and chooses each unit's device class."""
 
     client: ChainClient
     blobs: BlobClient
@@ -326,13 +333,14 @@ class Sealer:
 
     @property
     def kind(self) -> PostingKind:
-        """Units of the service that is wished for."""
+        """The posting of the service's units."""
         return unit_posting(self.service)
 
     async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> Sequence[UnitTerms]:
-        """Seal each unit's input to all who may race or judge, and to the customer; store it; the terms to post.
+        """Seal each unit's input to all possible racers and judges and to the customer, store it, and return the terms.
 
-        BlobError if some input could not be stored. Several go side by side, so a slow store holds none of them up.
+        Raise BlobError if an input cannot be stored. Several are stored at once, so a slow store delays none of the
+        others.
         """
         client = self.client
         final = await client.finalized()
@@ -344,7 +352,7 @@ class Sealer:
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
         class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)
-        large = asyncio.Lock()  # these one by one, for their memory
+        large = asyncio.Lock()  # Large inputs one by one: each needs several times its size in memory.
 
         async def sealed(unit: AskedUnit) -> UnitTerms:
             async with large if unit.size > CONTENT_BYTES_MAX else nullcontext():
@@ -370,5 +378,5 @@ class Sealer:
 
 
 def parts_of(places: Sequence[int]) -> list[Sequence[int]]:
-    """What goes into one extrinsic each."""
+    """Return the places of each extrinsic."""
     return [places[start : start + UNITS_PER_POST_MAX] for start in range(0, len(places), UNITS_PER_POST_MAX)]
