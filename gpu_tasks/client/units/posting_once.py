@@ -1,13 +1,16 @@
-"""Posting, each prompt once: what was begun before a crash or a lost connection is looked for before anything is sent.
+"""Posting each prompt once: the program searches for an earlier try of the same posting before it sends anything.
 
-One record on the disk for each set of prompts, or each task, that an account posts on a chain. It stays behind the
-purchase: the same command never buys a task again, and says that it posts units once more. It holds no prompt, only the
-means to find the units.
+Each set of prompts or task that an account posts on a chain has one record on the disk. The record stays after the
+post. The same command never buys a task again, and it announces that it posts units once more. The record holds no
+prompt, only the data for finding the units.
 
-Always: an extrinsic is in the record before a node sees it; a part is signed anew only where the final chain shows that
-the earlier extrinsic is not in it and never will be: its nonce is used or its time is over, and no block of that time
-holds it (or it failed there), by headers that a certificate covers; nothing is posted if some input could not be
-stored; inputs that wait for their turn until their seal is old are sealed anew.
+Invariants:
+
+* An extrinsic is in the record before a node receives it.
+* A part is signed again only if the final chain proves that the earlier extrinsic failed or can never be included. Its
+  nonce is used or its era is over, and no block of the era holds it, by headers under a certificate.
+* Nothing is posted if an input cannot be stored.
+* Inputs whose seal grows too old while they wait are sealed again.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ SUBMITTED, ENDED = "submitted", "ended"
 
 
 class RecordError(WalletError):
-    """The record of a posting cannot be used; the text says what to do."""
+    """The record of a posting cannot be used. The text gives the next step."""
 
 
 class RecordBusyError(RecordError):
@@ -51,32 +54,35 @@ class PostedPart:
     """Some of the prompts, as one extrinsic. Bytes are in hexadecimal."""
 
     places: list[int]
-    """Which of the prompts."""
+    """The places of its prompts."""
     extrinsic: str
     nonce: int
     signed_at: int
     expires_at: int
-    """After this final block the extrinsic can be in none any more."""
+    """The last block that can hold the extrinsic. Once it is final, none can."""
     first_number: int
-    """The account's number for the first of the units, if nothing else of the account comes before it."""
+    """The account's number for the first unit, if no other posting of the account comes before."""
     input_roots: list[str]
     units: list[str]
-    """The units' ids; until they are in a final block as `first_number` gives them."""
+    """The units' ids. Until the units are in a final block, the ids follow from `first_number`."""
     block: int | None = None
-    """Where they are, once that is final."""
+    """The block of the units, once it is final."""
     told: str = ""
-    """The last state that a command has shown its customer, `SUBMITTED` or `ENDED`."""
+    """The last state that a command showed to the customer: `SUBMITTED` or `ENDED`."""
 
 
 @dataclass(slots=True)
 class LockedRecord:
-    """A file that is one process's alone until it leaves the context."""
+    """A file that one process holds until it leaves the context."""
 
     path: Path
     _lock: int = field(default=-1, kw_only=True)
 
     def lock(self, busy: str) -> None:
-        """Lock the file; RecordBusyError with `busy` where another process holds it, RecordError where none can be."""
+        """Lock the file.
+
+        Raise RecordBusyError with `busy` if another process holds it, or RecordError if the folder cannot be used.
+        """
         try:
             self._lock = lock_file(self.path.with_suffix(".lock"))
         except BlockingIOError:
@@ -86,17 +92,17 @@ class LockedRecord:
             raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
 
     def __enter__(self) -> Self:
-        """Already locked."""
+        """Return the record, which `lock` has locked."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let another process have the file."""
+        """Release the file for other processes."""
         self.close()
 
     def close(self) -> None:
-        """Give the file up; its content stays."""
+        """Release the file. Its content stays."""
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
@@ -110,7 +116,10 @@ class PostingRecord(LockedRecord):
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
-        """The record of one posting, as an earlier try left it; RecordError if another process is at it."""
+        """Return the record of one posting, with its earlier tries.
+
+        Raise RecordBusyError if another process holds it.
+        """
         record = cls(folder.expanduser() / f"{record_name(*identity)}.json")
         record.lock("another `ogpu unit post` or `ogpu task submit` is posting the same: wait for it")
         try:
@@ -122,12 +131,18 @@ class PostingRecord(LockedRecord):
 
     @staticmethod
     def peek(folder: Path, *identity: bytes) -> set[int]:
-        """The prompts that earlier tries sent, or were about to send; nothing is made or kept. RecordError."""
+        """Return the prompts that earlier tries sent or were about to send.
+
+        Write nothing. Raise RecordError if damaged.
+        """
         return {place for part in PostingRecord.look(folder, *identity) for place in part.places}
 
     @staticmethod
     def look(folder: Path, *identity: bytes) -> list[PostedPart]:
-        """Return the parts that earlier tries sent, or were about to send; write nothing. RecordError."""
+        """Return the parts that earlier tries sent or were about to send.
+
+        Write nothing. Raise RecordError if damaged.
+        """
         path = folder.expanduser() / f"{record_name(*identity)}.json"
         try:
             return _parts(path)
@@ -136,11 +151,11 @@ class PostingRecord(LockedRecord):
 
     @property
     def recorded(self) -> set[int]:
-        """The prompts that stand in some part."""
+        """The prompts of all recorded parts."""
         return {place for part in self.parts for place in part.places}
 
     def save(self) -> None:
-        """Write all of it down; it is on the disk when this returns. RecordError if it cannot be."""
+        """Write the record to the disk before returning. Raise RecordError if that fails."""
         data = json.dumps([asdict(part) for part in self.parts]).encode()
         try:
             replace(self.path, data)
@@ -148,24 +163,26 @@ class PostingRecord(LockedRecord):
             raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
 
     def note_told(self, told: str) -> None:
-        """Note that all is in final blocks, and was shown to its customer. RecordError."""
+        """Note that all units are in final blocks and were shown to the customer. Raise RecordError if that fails."""
         for part in self.parts:
-            part.told, part.extrinsic = told, ""  # which is looked for no more
+            # A final part is never searched for again, so its extrinsic is dropped.
+            part.told, part.extrinsic = told, ""
         self.save()
 
     def forget(self) -> None:
-        """Forget earlier tries: all of it is posted anew."""
+        """Forget earlier tries: everything is posted again."""
         self.parts.clear()
         self.path.unlink(missing_ok=True)
 
 
 def is_told_of(parts: Sequence[PostedPart]) -> bool:
-    """Tell whether a command posted all of it and showed that: the same command posts it once more."""
+    """Return True if a command posted and showed everything. The same command then posts once more."""
     return bool(parts) and all(part.told for part in parts)
 
 
 def record_name(*identity: bytes) -> str:
-    """Return the name of what these parts tell apart: of its record's files."""
+    """Return the file name of a record for an identity."""
+    # The lengths keep two lists of parts with the same concatenation apart.
     return blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
 
 
@@ -189,7 +206,7 @@ def _read(path: Path) -> Sequence[dict[str, Any]]:
 
 POLL_SECONDS = 0.5
 SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
-"""Inputs whose seal would be too old this many blocks from now are sealed anew."""
+"""Inputs whose seal expires within this many blocks are sealed again."""
 
 Say = Callable[[str], None]
 Requested = TypeVar("Requested")
@@ -199,27 +216,27 @@ Asked_contra = TypeVar("Asked_contra", contravariant=True)
 
 
 class InputSealer(Protocol[Asked_contra]):
-    """Seals and stores the inputs of one customer, for one kind of posting: whatever it asks for each of them."""
+    """Seals and stores the inputs of one customer for one kind of posting."""
 
     @property
     def client(self) -> ChainClient:
-        """Where it is posted."""
+        """The connection to the chain."""
 
     @property
     def key(self) -> Keypair:
-        """Who posts."""
+        """The key that posts."""
 
     @property
     def kind(self) -> PostingKind:
-        """What is posted."""
+        """The kind of posting."""
 
     async def terms(self, requests: Sequence[Asked_contra], tell: Callable[[], None]) -> Sequence[SealedTerms]:
-        """Seal and store each request; the terms to post it with. BlobError if some could not be stored."""
+        """Seal and store each request, and return the terms to post. Raise BlobError if one cannot be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A unit or a task on the chain, with what it asks."""
+    """A unit or a task on the chain, with its prompt."""
 
     unit: bytes
     prompt: str
@@ -228,7 +245,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Who hears of it: after each input, after each part, and sentences for people."""
+    """The listeners: after each sealed input, after each posted part, and for sentences to people."""
 
     sealed: Callable[[], None]
     posted: Callable[[], None]
@@ -242,7 +259,7 @@ class PostingRun(Generic[Requested]):
         self, sealer: InputSealer[Requested], record: PostingRecord, prompts: Sequence[Prompt],
         requests: Sequence[Requested], progress: Progress, tip: int = 0,
     ) -> None:  # fmt: skip
-        """`record` says what earlier tries did; the tip, in grains, is for each extrinsic."""
+        """`record` holds the earlier tries. The tip, in grains, is for each extrinsic."""
         self._sealer = sealer
         self._client = sealer.client
         self._kind = sealer.kind
@@ -256,10 +273,10 @@ class PostingRun(Generic[Requested]):
     async def run(
         self, is_over: Callable[[], bool] = lambda: False, places: Sequence[int] | None = None
     ) -> list[Posted]:
-        """Post what is not posted; every unit of the prompts, all in final blocks. PostError, BlobError.
+        """Post the missing prompts and return all units, in final blocks. Raise PostError if that fails.
 
-        With `places` these of them, and what earlier tries posted. Once `is_over` says so nothing more is sent, and
-        what was posted until then is all there is.
+        With `places`, post only these prompts. The result also holds the postings of earlier tries. Nothing more is
+        sent once `is_over` returns True, and the result then holds the units posted by then.
         """
         await self._settle_earlier()
         wanted = range(len(self._prompts)) if places is None else places
@@ -272,9 +289,9 @@ class PostingRun(Generic[Requested]):
         return sorted_by_prompt(self._record.parts, self._prompts)
 
     async def settle_alone(self) -> list[Posted]:
-        """Learn what earlier tries posted, without sending anything: of what is not in a block yet its time is waited.
+        """Find the postings of earlier tries without sending anything, and return them.
 
-        All that is posted, in final blocks.
+        A part that is not in a block yet may still get into one, so wait until its era is over.
         """
         for part in list(self._record.parts):
             if part.block is None:
@@ -290,7 +307,7 @@ class PostingRun(Generic[Requested]):
     # -------------------------------------------------------------------------------------------------- earlier tries
 
     async def _settle_earlier(self) -> None:
-        """Learn what became of each part that an earlier try sent, or was about to send."""
+        """Find out whether each part of an earlier try is on the chain."""
         for part in list(self._record.parts):
             if part.block is None:
                 await self._settle(part)
@@ -306,7 +323,7 @@ class PostingRun(Generic[Requested]):
                 final = await self._client.finalized()
 
     async def _is_settled(self, part: PostedPart, final: bytes) -> bool:
-        """Whether the final chain tells what became of a part; the record says it then."""
+        """Return True if the final chain decides about a part. Its record is then up to date."""
         if not await self._is_as_noted(part, final):
             if not await self._is_over(part, final):
                 return False
@@ -317,22 +334,22 @@ class PostingRun(Generic[Requested]):
         return True
 
     async def _is_found(self, part: PostedPart, final: bytes) -> bool:
-        """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""
+        """Return True if the final chain holds the part's units, by their inputs, under any numbers."""
         if await self._is_as_noted(part, final):
             return True
         count = await self._client.read(self._kind.counter, self._account, at=final)
-        # The node that was asked for the first number may have lied: the newest units are looked at whatever it said.
+        # The node that returned the first number may have lied, so the newest units are searched too.
         most = self._kind.looked_at_max
         newest = range(max(0, count - most), count)
         noted = range(part.first_number, min(count, part.first_number + most))
         return await self._is_among(part, sorted({*noted, *newest}), final)
 
     async def _is_as_noted(self, part: PostedPart, final: bytes) -> bool:
-        """Whether the part's units have the numbers that they were to get: a few reads instead of thousands."""
+        """Return True if the part's units have their expected numbers. It takes a few reads instead of thousands."""
         return await self._is_among(part, range(part.first_number, part.first_number + len(part.places)), final)
 
     async def _is_among(self, part: PostedPart, numbers: Sequence[int], final: bytes) -> bool:
-        """Whether the units of these numbers are the part's, which then says so."""
+        """Return True if the units of these numbers are the part's, and note their ids in it."""
         ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
         known = await self._kind.inputs(self._client, ids, final) if ids else []
         found = {each[0].hex(): (name, each[1]) for name, each in zip(ids, known, strict=True) if each is not None}
@@ -343,11 +360,11 @@ class PostingRun(Generic[Requested]):
         return True
 
     async def _is_over(self, part: PostedPart, final: bytes) -> bool:
-        """Whether the part's extrinsic is in the chain now or never: its nonce is used, or its time is over."""
+        """Return True if the part's extrinsic is in the chain now or never: its nonce is used, or its era is over."""
         height = await self._client.height(final)
         account = await self._client.read(System.account, self._account, at=final)
         if height < part.signed_at and market_reads.is_development(self._client):
-            # Or the node shows an old block of the same chain, for us to post a second time.
+            # A node could also replay an old block of the same chain, to make the program post a second time.
             raise PostError(
                 f"an earlier try was signed at block {part.signed_at:,}, and the newest final block is {height:,}: the "
                 "node shows an old one, or this development chain was begun anew, and then --again posts once more"
@@ -355,7 +372,10 @@ class PostingRun(Generic[Requested]):
         return bool(account.nonce > part.nonce or height > part.expires_at)
 
     async def _require_lost(self, part: PostedPart, final: bytes) -> None:
-        """PostError if the part's extrinsic was in the chain: the chain forgets units a while after their end."""
+        """Raise PostError if the part's extrinsic may have succeeded in the chain.
+
+        The chain forgets units some time after their end.
+        """
         client, extrinsic = self._client, bytes.fromhex(part.extrinsic)
         last = min(await client.height(final), part.expires_at)
         lived = await client.final_ids(part.signed_at + 1, last) if part.signed_at < last else []
@@ -384,7 +404,7 @@ class PostingRun(Generic[Requested]):
     # --------------------------------------------------------------------------------------------------------- posting
 
     async def _sealed(self, places: Sequence[int]) -> dict[int, SealedTerms]:
-        """Everything is stored before anything is posted."""
+        """Seal and store all inputs before anything is posted."""
         try:
             terms = await self._sealer.terms([self._requests[place] for place in places], self._progress.sealed)
         except BlobError as error:
@@ -394,6 +414,7 @@ class PostingRun(Generic[Requested]):
     async def _post(self, places: Sequence[int], sealed: dict[int, SealedTerms]) -> None:
         client = self._client
         age_max = self._kind.sealed_age_max(client.runtime)
+        # The chain refuses units whose seal is too old, and a later part may have waited for long.
         if await client.height() > sealed[places[0]].sealed_at + age_max - SEAL_MARGIN_BLOCKS:
             self._progress.say("the inputs were sealed a while ago: sealing those that are left anew")
             left = [place for place in sealed if place >= places[0]]
@@ -438,13 +459,13 @@ class PostingRun(Generic[Requested]):
             raise PostError(f"block {outcome.block_number} does not hold {self._named(part)}: ask another node")
 
     def _named(self, part: PostedPart) -> str:
-        """What is in it, by their ids."""
+        """Return the part's units by their ids."""
         first, count, noun = part.units[0], len(part.units), self._kind.noun
         return f"{noun} 0x{first}" if count == 1 else f"{count} {noun}s, from 0x{first} on"
 
 
 def sorted_by_prompt(parts: Sequence[PostedPart], prompts: Sequence[Prompt]) -> list[Posted]:
-    """All that was posted with its prompt, in the prompts' order."""
+    """Return all postings with their prompts, in the prompts' order."""
     found = {
         place: Posted(bytes.fromhex(unit), prompts[place].text, part.block or 0)
         for part in parts

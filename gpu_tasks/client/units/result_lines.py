@@ -1,7 +1,9 @@
-"""Results and errors as lines in the form of the file that asked, and the two files of a run that hold them.
+"""Results and errors as lines in the form of the request file, and the two files of a run for them.
 
-Always: a line depends on nothing but what is given, so that writing it again gives the same bytes; no clock is read. No
-file of somebody else is written to, and what a crash left behind the end that the record knows is cut off.
+Invariants:
+
+* A line depends only on the arguments, so writing it again gives the same bytes. No clock is read.
+* A file of another run is never written. Bytes beyond the recorded end, left by a crash, are cut off.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _ID_CHARS = 24
 
 @dataclass(frozen=True, slots=True)
 class LineAnswer:
-    """What came of a request that was computed."""
+    """The answer of a computed request."""
 
     text: str
     tokens_in: int
@@ -44,13 +46,13 @@ class LineAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UnitPlace:
-    """Where on the chain a request stands: a unit's id, and the request's place in it."""
+    """The place of a request on the chain: a unit's id, and the request's index in it."""
 
     unit: bytes
     index: int
 
     def name(self, prefix: str) -> str:
-        """An id that is the same whenever this is written."""
+        """Return an id that is the same at each writing."""
         return prefix + blake2_256(self.unit + self.index.to_bytes(4, "little")).hex()[:_ID_CHARS]
 
 
@@ -60,13 +62,13 @@ class LineWriter:
 
     form: FileForm
     endpoint: str | None
-    """Of OpenAI's form."""
+    """The endpoint of OpenAI's form."""
     model: str
     created: int
-    """Unix seconds: when the run began."""
+    """The start of the run, in Unix seconds."""
 
     def answered(self, line: BatchLine, answer: LineAnswer, place: UnitPlace) -> bytes:
-        """A line of the output file."""
+        """Return a line of the output file."""
         if self.form is not FileForm.OPENAI:
             return _line(
                 {
@@ -80,7 +82,7 @@ class LineWriter:
         return _openai(place.name("batch_req_"), line.custom_id, response, None)
 
     def refused(self, error: LineError) -> bytes:
-        """A line of the error file: it was never posted, because it asks nothing that can be bought."""
+        """Return an error line for an invalid line, which was never posted."""
         if self.form is not FileForm.OPENAI:
             return _line(
                 {
@@ -101,16 +103,16 @@ class LineWriter:
         return _openai(place.name("batch_req_"), error.custom_id, _response(400, place.name("req_"), body), None)
 
     def rejected(self, line: BatchLine, place: UnitPlace) -> bytes:
-        """A line of the error file: whoever computed its unit found that it is no request of the workload."""
+        """Return an error line for a request that its provider could not read as one of the workload."""
         why = "The provider could not read this as a request of the model; nothing is paid for it."
         return self._error(line, place.name("batch_req_"), "invalid_request", why)
 
     def failed(self, line: BatchLine, place: UnitPlace, why: str) -> bytes:
-        """A line of the error file: its unit ended without a result."""
+        """Return an error line for a request whose unit ended without a result."""
         return self._error(line, place.name("batch_req_"), FAILED, why)
 
     def refuted(self, line: BatchLine, place: UnitPlace) -> bytes:
-        """A line of the error file: it was answered, and the result of its unit was found wrong after that."""
+        """Return an error line for an answered request whose result was refuted later."""
         why = (
             "The result of its unit was found wrong after this was answered, and the price came back: do not rely on "
             "the answer in the file of results. To ask once more, name another --out."
@@ -118,16 +120,16 @@ class LineWriter:
         return self._error(line, place.name("batch_req_"), REFUTED, why)
 
     def name_of(self, line: BatchLine, place: UnitPlace) -> str:
-        """By what the line of the file of results is told apart that answers it."""
+        """Return the name by which a line of the results file is found."""
         return place.name("batch_req_") if self.form is FileForm.OPENAI else str(line.number)
 
     @staticmethod
     def name_in(row: Mapping[str, Any]) -> str:
-        """The same, of a line of that file, whichever form it has."""
+        """Return the name of a line in the results file of any form."""
         return str(row["index"] if "index" in row else row["id"])
 
     def stopped(self, line: BatchLine, code: str) -> bytes:
-        """A line of the error file: the run was cancelled, or its time was up, before an answer came."""
+        """Return an error line for a request without an answer when the run was cancelled or its window was over."""
         return self._error(line, UnitPlace(b"stopped", line.number).name("batch_req_"), code, _STOPPED[code])
 
     def _error(self, line: BatchLine, name: str, code: str, message: str) -> bytes:
@@ -173,17 +175,20 @@ def _openai(name: str, custom_id: str | None, response: dict[str, Any] | None, e
 
 
 def _line(found: dict[str, Any]) -> bytes:
-    """One line, whatever line breaks are in its texts: JSON escapes them; and ASCII, so that no reader splits it."""
+    """Return one line.
+
+    JSON escapes line breaks in texts, and ASCII has no other character that a reader could split at.
+    """
     return json.dumps(found, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 class ResultFilesError(WalletError):
-    """A file of the run cannot be written; the text says why and what to do."""
+    """A file of the run cannot be written. The text gives the reason and the next step."""
 
 
 @dataclass(slots=True)
 class ResultFiles:
-    """Both files, open; use as a context manager."""
+    """Both files, open. Use it as a context manager."""
 
     output: Path
     errors: Path
@@ -191,12 +196,15 @@ class ResultFiles:
 
     @classmethod
     def create(cls, output: Path, errors: Path) -> Self:
-        """For a run that begins: new files, or empty ones, as a crash before its first entry leaves them."""
+        """Open the files of a new run.
+
+        They must be missing, or empty as a crash before the first entry leaves them.
+        """
         return cls._opened(output, errors, None)
 
     @classmethod
     def take_up(cls, output: Path, errors: Path, ends: FileEnds) -> Self:
-        """For a run that goes on: cut off where its record says that they are whole."""
+        """Open the files of a resumed run, and cut them off at their recorded ends."""
         return cls._opened(output, errors, ends)
 
     @classmethod
@@ -210,22 +218,25 @@ class ResultFiles:
         return cls(output, errors, (first, second))
 
     def __enter__(self) -> Self:
-        """Already open."""
+        """Return the open files."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What was written stays."""
+        """Close the files. Written lines stay."""
         for descriptor in self._descriptors:
             os.close(descriptor)
 
     def results(self) -> Iterator[bytes]:
-        """The lines of results so far."""
+        """Return the lines of results so far."""
         return _read_lines(self._descriptors[0])
 
     def add(self, results: Sequence[bytes], errors: Sequence[bytes]) -> FileEnds:
-        """Write lines to both; where they end, once that is on the disk. ResultFilesError: the record keeps the old."""
+        """Write lines to both files and return the new ends, once they are on the disk.
+
+        Raise ResultFilesError if that fails. The record then keeps the old ends.
+        """
         output, second = self._descriptors
         return FileEnds(_add(output, self.output, results), _add(second, self.errors, errors))
 
@@ -237,7 +248,8 @@ def _read_lines(descriptor: int) -> Iterator[bytes]:
 
 
 def _open(path: Path, end: int | None) -> int:
-    """Its descriptor, at `end`; None: there must be nothing in it."""
+    """Open a file at `end` and return its descriptor. With `end` None it must be empty."""
+    # No link is followed, so no other file is overwritten; and a named pipe must not block the run.
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags, OWNER_ONLY)

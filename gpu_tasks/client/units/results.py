@@ -1,10 +1,13 @@
-"""What became of a unit: its state in words, its cost, its checked completion, and who was paid what for it.
+"""The end of a unit: its state in words, its cost, its checked completion, and its payments.
 
-Racers, fees and premium follow from the unit's record. What a case about it moved, and what the emission gave back to
-the winner, is reckoned by the chain's own rules over the state before the block of the end, and that block's events:
-proved, and there for as long as the node keeps both. Always: a completion is shown only if it is the one that the chain
-paid for: its hash, with unit and salt, is the settled `output_root`. What came out of the customer's money adds up to
-what the chain says that a settled unit cost.
+Racers, fees and premium follow from the unit's record. The payments of a case and the winner's rebate come from the
+block of the end: the chain's own rules over the state before that block, and the block's events. Both are proved, and
+available while the node keeps them.
+
+Invariants:
+
+* A completion is shown only if the chain paid for it: its hash, with unit and salt, is the settled `output_root`.
+* The payments from the customer's money add up to the recorded cost of a settled unit.
 """
 
 from __future__ import annotations
@@ -48,39 +51,39 @@ NO_REQUEST = "this is no request of the workload: nothing was computed, and noth
 
 
 class ResultError(WalletError):
-    """The completion cannot be shown; the text says why and what to do."""
+    """The completion cannot be shown. The text gives the reason and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A prompt and what the network answered, as the form of the workload shows them; None where it is no request."""
+    """A prompt and its output, as the form shows them. The output is None for an invalid request."""
 
     prompt: str
     output: str | None
 
 
 def answer_rows(found: Sequence[Completion]) -> list[dict[str, Any]]:
-    """The answers of a batch for programs, in the order of its requests."""
+    """Return the answers of a batch for programs, in the order of its requests."""
     return [{"index": index, **asdict(each)} for index, each in enumerate(found)]
 
 
 @dataclass(frozen=True, slots=True)
 class PaidOutput:
-    """What was asked and what was paid for, byte for byte; no form where this program does not know the workload."""
+    """The requests and the paid outcomes, as bytes. `form` is None if this program does not know the workload."""
 
     requests: tuple[bytes, ...]
     outcomes: tuple[BatchOutcome, ...]
     form: WorkloadForm | None
     salt: bytes
-    """Of the sealed input: with it leaves are hashed."""
+    """The salt of the sealed input, which the hashes of leaves include."""
 
     @property
     def outputs(self) -> tuple[bytes | None, ...]:
-        """What each request gave; None for one that is none."""
+        """The output of each request. None for an invalid request."""
         return tuple(outcome.output if isinstance(outcome, Completed) else None for outcome in self.outcomes)
 
     def shown(self) -> tuple[Completion, ...]:
-        """As the form shows them, in hexadecimal digits without one."""
+        """Return the completions as the form shows them, or in hexadecimal digits without a form."""
         return tuple(
             Completion(_shown_request(self.form, request), _shown_output(self.form, output))
             for request, output in zip(self.requests, self.outputs, strict=True)
@@ -88,7 +91,7 @@ class PaidOutput:
 
 
 def winner_of(unit: Unit) -> Racer | None:
-    """Who was paid the price; None before the end, or without a result."""
+    """Return the racer that was paid the price, or None before the end or without a result."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         return None
     outcome = result(unit.racers, unit.output_root)
@@ -96,9 +99,9 @@ def winner_of(unit: Unit) -> Racer | None:
 
 
 def cost_of(unit: Unit) -> int:
-    """What a settled unit cost beside fees: price and premium, and a witness or the judges of a lone answer.
+    """Return the cost of a settled unit without fees: price, premium, and a witness or the judges of a lone answer.
 
-    Whose result an audit refuted paid the price back, and so did whom a case found to lie before it was settled.
+    The price came back if an audit refuted the result, or if a case found a liar before the settlement.
     """
     if _has_liar(unit):
         return unit.paid - unit.price
@@ -107,25 +110,25 @@ def cost_of(unit: Unit) -> int:
 
 
 def _has_liar(unit: Unit) -> bool:
-    """Whether a case settled the unit, and found wrong what a racer answered or never opened."""
+    """Return True if a case settled the unit and refuted a racer, by its answer or by an unrevealed commitment."""
     if unit.output_root is None:
         return False
     reveals = [racer.reveal.output_root for racer in unit.racers if racer.reveal is not None]
     if any(root != unit.output_root for root in reveals):
         return True
-    # an answer that stayed alone is looked at: who committed to another, and never opened it, counts as a liar
+    # A lone answer goes to a case. A racer that committed to another answer and never revealed it counts as a liar.
     withheld = any(racer.commitment is not None and racer.reveal is None for racer in unit.racers)
     return len(reveals) == 1 and withheld
 
 
 def attested_at(unit: Unit) -> int | None:
-    """The block with the winner's attestation."""
+    """Return the block with the winner's attestation."""
     winner = winner_of(unit)
     return winner.reveal.revealed_at if winner and winner.reveal else None
 
 
 def progress(unit: Unit) -> str:
-    """A unit's state with what has happened in it."""
+    """Return a unit's state with its progress."""
     if unit.is_refuted:
         return "settled, and refuted by an audit"
     if unit.state is not UnitState.RACING:
@@ -139,14 +142,20 @@ def progress(unit: Unit) -> str:
 async def completions_of(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
 ) -> tuple[Completion, ...]:
-    """The completions of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
+    """Return the completions of a settled unit. `at` is the block whose stores are asked.
+
+    Raise ResultError, with the next step, if they cannot be shown.
+    """
     return (await paid_output(client, blobs, key, unit_id, unit, at)).shown()
 
 
 async def paid_output(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
 ) -> PaidOutput:
-    """The bytes that a settled unit was paid for, fetched, opened and checked; ResultError, with what to do next."""
+    """Fetch, open and check the bytes that a settled unit was paid for.
+
+    Raise ResultError, with the next step, if that fails.
+    """
     _require_result(unit, key)
     providers = await market_reads.providers(client, at)
     asked = await _input(blobs, key, unit, endpoints_of(providers))
@@ -156,7 +165,10 @@ async def paid_output(
 
 
 async def salt_of(blobs: BlobClient, key: Keypair, unit: Unit, providers: dict[bytes, Provider]) -> bytes:
-    """Of the input of a settled unit: with it what is served is checked, so the input is fetched once; ResultError."""
+    """Return the salt of a settled unit's input, for checking outputs, so the input is fetched once.
+
+    Raise ResultError.
+    """
     _require_result(unit, key)
     return (await _input(blobs, key, unit, endpoints_of(providers))).salt
 
@@ -165,14 +177,14 @@ async def outcomes_served(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, salt: bytes,
     providers: dict[bytes, Provider],
 ) -> tuple[BatchOutcome, ...]:  # fmt: skip
-    """What a settled unit was paid for, of whichever of its racers serves it; ResultError where none does now."""
+    """Return the paid outcomes from any racer that serves them. Raise ResultError if none does."""
 
     async def served(blob: bytes, endpoint: str) -> UnitOutput | None:
         content = await _fetched(blobs, SealKey.of(key), blob, endpoint)
         if content is None:
             return None
         output = read_output(client.genesis_hash, unit_id, salt, content, unit.terms.requests)
-        # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
+        # A racer may serve other bytes than it was paid for, so only an output with the settled root counts.
         return output if output is not None and output.root == unit.output_root else None
 
     tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
@@ -183,7 +195,7 @@ async def outcomes_served(
 
 
 def _require_result(unit: Unit, key: Keypair) -> None:
-    """ResultError for a unit that has no result, or none that the key opens."""
+    """Raise ResultError if the unit has no result, or none that the key opens."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
         raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu unit watch`")
     if unit.is_refuted:
@@ -193,7 +205,7 @@ def _require_result(unit: Unit, key: Keypair) -> None:
 
 
 def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
-    """Which blobs the racers who were right have, and where."""
+    """Yield the blobs of the racers with the settled result, and their endpoints."""
     for racer in unit.racers:
         endpoint = endpoint_of(providers[racer.owner]) if racer.owner in providers else None
         if endpoint is not None and racer.reveal is not None and racer.reveal.output_root == unit.output_root:
@@ -201,7 +213,7 @@ def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[byt
 
 
 async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:
-    """What was sealed for the racers, as the chain's hash says."""
+    """Return the input that was sealed for the racers, checked against the chain's hash."""
     try:
 
         async def fetched(address: bytes) -> bytes:
@@ -219,7 +231,10 @@ async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[st
 
 
 async def _form_of(client: ChainClient, unit: Unit, at: bytes | None) -> WorkloadForm | None:
-    """The form of the unit's workload. None if this program does not know it, or the chain forgot a closed service."""
+    """Return the form of the unit's workload.
+
+    Return None if this program does not know it, or if the chain has forgotten a closed service.
+    """
     service = await market_reads.service(client, unit.service, at)
     return None if service is None else registry.form_of(service.terms.workload)
 
@@ -229,7 +244,8 @@ def _shown_request(form: WorkloadForm | None, request: bytes) -> str:
         return _in_hex(request)
     try:
         return form.show_request(request)
-    except DecodeError:  # posted by another program, and declined by those who read it
+    # Another program posted an invalid request, and its readers declined it.
+    except DecodeError:
         return _in_hex(request)
 
 
@@ -266,7 +282,7 @@ REASONS = {
 
 
 def why_refunded(unit: Unit) -> str:
-    """A sentence: in which block a refunded unit ended, and why."""
+    """Return a sentence with the block and the reason of a refund."""
     assert unit.refund is not None, "a refunded unit says why"
     return f"refunded in block {unit.ended_at}: {REASONS[unit.refund]}"
 
@@ -277,7 +293,7 @@ CUSTOMER_PURSES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPA
 
 @dataclass(frozen=True, slots=True)
 class UnitPayment:
-    """Grains that an account got, or that burned, and whose they were, as an account and in words."""
+    """Grains that an account received, or that burned, with their payer as an account and in words."""
 
     role: str
     account: bytes | None
@@ -288,7 +304,7 @@ class UnitPayment:
 
 @dataclass(frozen=True, slots=True)
 class UnitEnd:
-    """What the block of the end says beside the record: its events, and what a case about the unit moved."""
+    """The facts that the block of the end adds to the record: its events, and the money that a case moved."""
 
     events: tuple[object, ...]
     case: CourtCase | None = None
@@ -296,7 +312,7 @@ class UnitEnd:
 
 
 async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[list[UnitPayment], bool]:
-    """Everything that was paid for an ended unit, and whether all of it is known."""
+    """Return all payments of an ended unit, and True if they are complete."""
     paid = _by_record(unit) if unit.state is UnitState.SETTLED else []
     ending = await _ending(client, unit_id, unit)
     if ending is None:
@@ -327,7 +343,10 @@ def _by_record(unit: Unit) -> list[UnitPayment]:
 
 
 def _for_the_auditor(unit: Unit) -> list[UnitPayment]:
-    """Of a batch that is checked by its leaves: held for its auditor, or the audit pot, when its check ends."""
+    """Return the payment that waits for the end of a batch's check.
+
+    Its auditor or the audit pot then receives it.
+    """
     if not unit.leaf_audit_ppm:
         return []
     fee = money.check_fee(unit.rules, unit.price, unit.terms.requests)
@@ -335,14 +354,14 @@ def _for_the_auditor(unit: Unit) -> list[UnitPayment]:
 
 
 def _unnamed(unit: Unit) -> str:
-    """Who got what the customer paid beside what the record tells."""
+    """Return the payees of the customer's money that the record does not name."""
     if unit.state is UnitState.SETTLED:
         return "judges, or the auditor of its leaves" if unit.leaf_audit_ppm else "judges"
     return "burned" if unit.refund is Refund.CANCELLED else "judges, or burned"
 
 
 def case_payments(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> list[UnitPayment]:
-    """What a case about a unit, or about its leaves, moved."""
+    """Return the payments of a case about a unit or its leaves."""
     roles = {unit.customer: "the customer, its price back"}
     if case is not None and case.appeal is not None:
         roles[case.appeal.appellant] = "appellant"
@@ -355,7 +374,10 @@ def case_payments(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> 
 
 
 def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]:
-    """What the end itself moved and no record says: a rebate comes right before the event of a settlement."""
+    """Return the end's own payments, which no record has.
+
+    A rebate comes right before the event of its settlement.
+    """
     found, before = [], None
     for event in ending.events:
         if isinstance(event, UnitSettled) and event.unit == unit_id and isinstance(before, ProviderRebated):
@@ -370,13 +392,13 @@ def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]
 
 
 async def _ending(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | None:
-    """What the block of the end and the state before it say; None if the node has not both any more."""
+    """Return the facts of the end's block and of the state before it, or None if the node lacks one."""
     try:
         block = await client.block_id(unit.ended_at)
         events = tuple(record.event for record in await client.events(block))
         ended = next((event for event in events if isinstance(event, CaseEnded) and event.case == unit_id), None)
         if not any(isinstance(event, UnitSettled | UnitRefunded) and event.unit == unit_id for event in events):
-            return None  # of another block than the record says
+            return None  # The events are of another block than the record names.
         if ended is None:
             return UnitEnd(events)
     except (RpcError, OddAnswerError):
@@ -386,7 +408,7 @@ async def _ending(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | 
 
 
 async def moved_by(client: ChainClient, height: int, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
-    """Return a case that ended in a block, with what it moved; None where the node has not the state before."""
+    """Return a case that ended in a block with its payments, or None if the node lacks the state before."""
     try:
         before = await client.block_id(height - 1)
         return await over_state(client, before, lambda bound: flows_at_end(bound, ended.case, ended))

@@ -1,13 +1,15 @@
-"""The runs of files, on the disk: each can be killed at any moment and taken up again, and is named by id or file.
+"""The runs of files on the disk. Each run can be killed at any moment and resumed, and has an id and a file as names.
 
-A journal: a first entry says what the run is, one more is added for each unit that is posted or whose results are
-written, and where the run is stopped. Each is on the disk before the call returns, and carries a hash of itself: what a
-crash tore is dropped, and anything else that is wrong is refused. That a run is to be cancelled is asked by a file
-beside it, since another process may be at the run.
+Each run has a journal. Its first entry describes the run. Each posted unit, each unit with written results, and a stop
+add an entry. An entry is on the disk before the call returns, and carries its own hash: a torn last entry is dropped,
+and any other damage is refused. A request to cancel is a separate file, because another process may hold the run.
 
-Always: the order is *post by `PostingRecord`, then `posted` here*, and *results to the disk, then `written` here*; so a
-crash between the two repeats what finds itself done: the posting finds its extrinsics, the results are cut off where
-the last entry says. The state of a run is what it has written down: nobody is asked and nothing is locked for it.
+Invariants:
+
+* The order is *post by `PostingRecord`, then `posted` here*, and *results to the disk, then `written` here*. After a
+  crash between two steps the first one repeats without effect: the posting finds its extrinsics, and the results are
+  cut off at the last entry.
+* The state of a run is its journal. Reading it asks no node and takes no lock.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _HASH_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a run is: decided once, and the same whenever it is taken up again. Bytes are in hexadecimal."""
+    """The description of a run: decided once, and equal at each resumption. Bytes are in hexadecimal."""
 
     file: str
     """The hash of the whole file."""
@@ -46,20 +48,20 @@ class RunPlan:
     endpoint: str | None
     run_seed: str
     settings: Mapping[str, str]
-    """What was asked of all lines, as texts: service, price, tokens, options; and where the file lies."""
+    """The settings of all lines, as texts: service, price, tokens, options, and the file's path."""
     created_at: int
     """Unix seconds."""
     output: str
-    """The file of results; beside it that of errors."""
+    """The path of the results. The errors have a file beside it."""
     errors: str
     lines_refused: int
     units: Sequence[tuple[int, int]]
-    """First place and count of each."""
+    """The first place and the count of each unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileEnds:
-    """How many bytes of results and errors are whole."""
+    """The valid bytes of the results and errors files."""
 
     output: int = 0
     errors: int = 0
@@ -67,36 +69,36 @@ class FileEnds:
 
 @dataclass(slots=True)
 class BatchRecord(LockedRecord):
-    """The journal."""
+    """The journal of a run."""
 
     plan: RunPlan | None = None
     posted: dict[int, str] = field(default_factory=dict)
-    """By a unit's place in the plan, its id."""
+    """The ids of posted units, by place in the plan."""
     sums: dict[int, UnitSums] = field(default_factory=dict)
-    """What each posted unit locked and cost, and what of it came back when its results were written."""
+    """The money that each posted unit locked and cost, with the returned part once its results are written."""
     fees_beside: int = 0
-    """Grains, for taking units back."""
+    """Grains spent on cancelling units."""
     written: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The units whose results are in the files: how many of their requests were answered, and how many failed."""
+    """The units with written results, each with the numbers of answered and failed requests."""
     refuted: dict[int, int] = field(default_factory=dict)
-    """The units whose answers were written before their result was found wrong: how many these were."""
+    """The units refuted after their answers were written, each with the number of these answers."""
     ends: FileEnds = field(default_factory=FileEnds)
     given_up: int = 0
-    """Requests that have no answer because the run was stopped."""
+    """The requests without an answer because the run was stopped."""
     stopped: str | None = None
-    """Why nothing more is posted: `cancelled` or `expired`."""
+    """The reason for the stop: `cancelled` or `expired`."""
     times: dict[str, int] = field(default_factory=dict)
-    """Unix seconds at which it happened first, `posted`, `ended` and `stopped`, or last, `written`."""
+    """Unix seconds of the first `posted`, `ended` and `stopped`, and of the last `written`."""
     _journal: int = -1
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
-        """The record of one run, as an earlier process left it; RecordBusyError if another process is at it."""
+        """Return the record of a run, with its earlier entries. Raise RecordBusyError if another process holds it."""
         return cls.open_path(journal_of(folder, *identity))
 
     @classmethod
     def open_path(cls, path: Path) -> Self:
-        """The record of the run whose journal this is."""
+        """Return the record of the run with this journal."""
         record, folder = cls(path), path.parent
         record.lock("another `ogpu unit post` is at the same run: wait for it, or stop it")
         try:
@@ -113,7 +115,7 @@ class BatchRecord(LockedRecord):
 
     @classmethod
     def look(cls, path: Path) -> Self:
-        """What a journal says now, whoever is at it; nothing can be added. RecordError."""
+        """Return a run's record without a lock, for reading only. Raise RecordError if it is damaged."""
         record = cls(path)
         try:
             with path.open("rb") as stream:
@@ -123,19 +125,19 @@ class BatchRecord(LockedRecord):
         return record
 
     def close(self) -> None:
-        """Give the file up; what is written stays."""
+        """Release the file. Written entries stay."""
         if self._journal >= 0:
             os.close(self._journal)
         self._journal = -1
         LockedRecord.close(self)
 
     def begin(self, plan: RunPlan) -> None:
-        """Write down what the run is, before anything is posted."""
+        """Write down the description of the run, before anything is posted."""
         assert self.plan is None, "a run is decided once"
         self._add({"plan": asdict(plan)})
 
     def note_posted(self, unit: int, unit_id: str, sums: UnitSums = NOTHING) -> None:
-        """A unit is in a final block, and locks so much."""
+        """Note that a unit is in a final block, with the money it locks."""
         money = {"locked": sums.locked, "prepaid": sums.prepaid, "fees": sums.fees}
         self._add({"posted": unit, "id": unit_id, **money, "at": _now()})
 
@@ -143,33 +145,33 @@ class BatchRecord(LockedRecord):
         self, unit: int, answered: int, failed: int, ends: FileEnds, paid_and_returned: tuple[int, int] = (0, 0), *,
         is_given_up: bool = False,
     ) -> None:  # fmt: skip
-        """The results of a unit are on the disk, and the files end so; of what it locked so much is paid and back."""
+        """Note that a unit's results are on the disk, with the files' ends and the money paid and returned."""
         ended, (paid, returned) = [ends.output, ends.errors], paid_and_returned
         more = {"paid": paid, "returned": returned, "given_up": is_given_up}
         self._add({"written": unit, "answered": answered, "failed": failed, "ends": ended, **more, "at": _now()})
 
     def note_refuted(self, unit: int, ends: FileEnds, paid_and_returned: tuple[int, int]) -> None:
-        """What a unit was answered is found wrong, as the file of errors says now; so much is paid and back in all."""
+        """Note the refutation of a unit's answers, with the files' ends and all money paid and returned."""
         paid, returned = paid_and_returned
         money = {"paid": paid, "returned": returned}
         self._add({"refuted": unit, "ends": [ends.output, ends.errors], **money, "at": _now()})
 
     def note_fee(self, fee: int) -> None:
-        """So many grains were paid for taking units back."""
+        """Note the fee for cancelling units, in grains."""
         self._add({"fee": fee})
 
     def note_ended(self) -> None:
-        """All units that are or will be posted have ended on the chain; their results are being written."""
+        """Note that no unit is open and none is left to post. Results may still be missing."""
         if "ended" not in self.times:
             self._add({"ended": True, "at": _now()})
 
     def note_stopped(self, why: str) -> None:
-        """Nothing more is posted; results of what was are still written."""
+        """Note the stop of the run. Results of posted units are still written."""
         self._add({"stopped": why, "at": _now()})
         self.path.with_suffix(CANCEL).unlink(missing_ok=True)
 
     def ask_to_cancel(self) -> None:
-        """Whoever is at the run, or takes it up next, is to cancel it."""
+        """Ask the process that holds the run, or the next one, to cancel it."""
         try:
             os.close(_open(self.path.with_suffix(CANCEL)))
             sync_folder(self.path.parent)
@@ -178,36 +180,36 @@ class BatchRecord(LockedRecord):
 
     @property
     def total(self) -> UnitSums:
-        """What all units locked and cost so far."""
+        """The sums of all units so far."""
         return sum(self.sums.values(), UnitSums(fees=self.fees_beside))
 
     @property
     def is_cancel_asked(self) -> bool:
-        """Whether somebody asked for it, and nobody has begun."""
+        """True if a cancellation was requested and has not begun."""
         return self.path.with_suffix(CANCEL).exists()
 
     @property
     def is_whole(self) -> bool:
-        """Whether every line has its answer, or the reason why it has none."""
+        """True if every line has its answer or its error."""
         return self.plan is not None and len(self.written) == len(self.plan.units)
 
     def to_post(self) -> list[int]:
-        """The units that are not known to be posted; `PostingRecord` knows of those that were on their way."""
+        """Return the units without a note of their post. `PostingRecord` has those that a crash interrupted."""
         assert self.plan is not None, "there is no run yet"
         return [] if self.stopped else [unit for unit in range(len(self.plan.units)) if unit not in self.posted]
 
     def to_write(self) -> list[int]:
-        """The posted units whose results are not written."""
+        """Return the posted units without written results."""
         return [unit for unit in self.posted if unit not in self.written]
 
     def to_give_up(self) -> list[int]:
-        """The units of a run that was stopped which were not posted, and whose lines do not say so yet."""
+        """Return the units of a stopped run that were never posted and have no error lines yet."""
         assert self.plan is not None, "there is no run yet"
         units = range(len(self.plan.units)) if self.stopped else ()
         return [unit for unit in units if unit not in self.posted and unit not in self.written]
 
     def _take_up(self) -> None:
-        """Read what is there, and cut off what a crash tore."""
+        """Read the journal, and cut off an entry that a crash tore."""
         with os.fdopen(os.dup(self._journal), "rb") as stream:
             data = stream.read(RECORD_BYTES_MAX + 1)
         whole = self._read(data)
@@ -216,7 +218,7 @@ class BatchRecord(LockedRecord):
             os.fsync(self._journal)
 
     def _read(self, data: bytes) -> int:
-        """Take in every whole entry; where they end."""
+        """Apply every whole entry, and return the end of the last one."""
         if len(data) > RECORD_BYTES_MAX:
             raise ValueError(f"more than {RECORD_BYTES_MAX:,} bytes")
         whole = data.rfind(b"\n") + 1
@@ -225,7 +227,7 @@ class BatchRecord(LockedRecord):
         return whole
 
     def _add(self, entry: dict[str, Any]) -> None:
-        """The entry is on the disk when this returns, or nothing of it counts."""
+        """Write an entry to the disk before returning. An entry that cannot be written has no effect."""
         text = json.dumps(entry, separators=(",", ":")).encode()
         line = _hash(text) + b" " + text + b"\n"
         end = os.lseek(self._journal, 0, os.SEEK_END)
@@ -240,7 +242,7 @@ class BatchRecord(LockedRecord):
             raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
-        """ValueError for an entry that cannot stand where it does."""
+        """Apply an entry. Raise ValueError if it is invalid at its place."""
         if "plan" in entry:
             _check(self.plan is None, "two plans")
             given = dict(entry["plan"])
@@ -305,7 +307,7 @@ class BatchRecord(LockedRecord):
 
 
 def journal_of(folder: Path, *identity: bytes) -> Path:
-    """Where the journal of a run is."""
+    """Return the path of a run's journal."""
     return folder.expanduser() / f"{record_name(*identity)}{JOURNAL}"
 
 
@@ -349,11 +351,11 @@ _WINDOW = re.compile(r"([1-9][0-9]{0,7})([smhd])")
 
 
 class WindowError(WalletError):
-    """What somebody wrote is no time that a run may take."""
+    """The text is no valid completion window."""
 
 
 def window_seconds(text: str) -> int:
-    """The seconds of a completion window; WindowError."""
+    """Return the seconds of a completion window. Raise WindowError for an invalid one."""
     found = _WINDOW.fullmatch(text)
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 1 <= seconds <= WINDOW_SECONDS_MAX:
@@ -364,18 +366,18 @@ def window_seconds(text: str) -> int:
 ID_PREFIX = "batch_"
 ID_CHARS = 24
 ID_CHARS_LEAST = 4
-"""Of a run's id, which may be cut short as those of units and tasks."""
+"""The fewest characters of a run's id. It may be shortened, like the ids of units and tasks."""
 WINDOW, INPUT = "completion_window", "input"
-"""Names of a plan's settings: how long the run may take, if somebody said it; and where its file lies."""
+"""Names of a plan's settings: the time that the run may take, if limited, and the file's path."""
 
 
 def run_id(path: Path) -> str:
-    """What a run is called."""
+    """Return the id of a run."""
     return ID_PREFIX + path.stem[:ID_CHARS]
 
 
 def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
-    """Return the runs that were begun, the oldest first. RecordError, unless told to skip damaged records."""
+    """Return all runs, the oldest first. Raise RecordError for a damaged record, unless told to skip them."""
     found = []
     for path in folder.expanduser().glob(f"*{JOURNAL}"):
         try:
@@ -416,13 +418,13 @@ def run_named(folder: Path, text: str) -> BatchRecord:
 
 
 def expires_at(plan: RunPlan) -> int | None:
-    """Unix seconds at which the time of a run is over, if it has one."""
+    """Return the Unix seconds at which a run's window ends, if it has one."""
     window = plan.settings.get(WINDOW, "")
     return plan.created_at + window_seconds(window) if window else None
 
 
 def counts_of(record: BatchRecord) -> RequestCounts:
-    """How many requests a run has, those that were refused among them, and what came of them."""
+    """Return the number of a run's requests, with the refused ones, and their outcomes."""
     plan = _plan_of(record)
     answered, failed = (sum(each[place] for each in record.written.values()) for place in (0, 1))
     total = sum(count for _, count in plan.units) + plan.lines_refused
@@ -430,7 +432,7 @@ def counts_of(record: BatchRecord) -> RequestCounts:
 
 
 def state_of(record: BatchRecord, refused: Sequence[LineError] = ()) -> BatchState:
-    """A run as its record has it."""
+    """Return the state of a run by its record."""
     plan, counts = _plan_of(record), counts_of(record)
     stopped = record.stopped or ("cancelled" if record.is_cancel_asked and not record.is_whole else None)
     is_running = not record.is_whole and "ended" not in record.times
@@ -452,7 +454,7 @@ def state_of(record: BatchRecord, refused: Sequence[LineError] = ()) -> BatchSta
 
 
 def _times(record: BatchRecord, status: str) -> Iterator[tuple[str, int]]:
-    """By OpenAI's names."""
+    """Yield the times by OpenAI's names."""
     over = expires_at(_plan_of(record))
     if over is not None:
         yield "expires", over
@@ -471,13 +473,13 @@ def _plan_of(record: BatchRecord) -> RunPlan:
 
 
 WINDOW_UNASKED = "24h"
-"""What OpenAI's object always has; of a run that takes as long as it takes `expires_at` is null."""
+"""The value that OpenAI's object always has. For a run without a limit, `expires_at` is null."""
 ERRORS_SHOWN_MAX = 100
-"""Of the lines that were refused; all of them stand in the error file."""
+"""The most refused lines in the object. The errors file has all of them."""
 
 
 class BatchStatus(StrEnum):
-    """Where a run stands, in OpenAI's words."""
+    """The status of a run, in OpenAI's words."""
 
     VALIDATING = "validating"
     FAILED = "failed"
@@ -494,7 +496,7 @@ _TIMES = ("in_progress", "expires", "finalizing", "completed", "failed", "expire
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """How many requests a run has, and what came of them."""
+    """The number of a run's requests, and their outcomes."""
 
     total: int
     completed: int
@@ -507,7 +509,7 @@ class RequestCounts:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """A run at one moment. Times are Unix seconds, by what happened: `in_progress`, `expires`, `completed`, ..."""
+    """A run at one moment. Times are Unix seconds, by event: `in_progress`, `expires`, `completed`, ..."""
 
     batch_id: str
     endpoint: str
@@ -518,13 +520,13 @@ class BatchState:
     error_file: str
     counts: RequestCounts
     completion_window: str | None
-    """As it was asked; None where the run may take as long as it takes."""
+    """The window as requested. None if the run has no limit."""
     times: Mapping[str, int] = field(default_factory=dict)
     refused: Sequence[LineError] = ()
     sums: UnitSums = NOTHING
 
     def json(self) -> str:
-        """The object, with every name that OpenAI's has, and `costs`; a file in which nothing stands is none there."""
+        """Return OpenAI's object with all its names, and `costs`. An empty file is null."""
         unknown = sorted(set(self.times) - set(_TIMES))
         assert not unknown, unknown
         return json.dumps(
@@ -555,9 +557,9 @@ class BatchState:
 def status_of(
     counts: RequestCounts, stopped: str | None, is_running: bool, are_files_whole: bool, given_up: int = 0
 ) -> BatchStatus:
-    """Where a run stands. `stopped`: why nothing more is posted; `is_running`: whether units are still open.
+    """Return the status of a run. `stopped` is the reason of a stop, `is_running` tells if units are open.
 
-    `given_up`: requests without an answer for that reason. Where there are none, it was stopped too late.
+    `given_up` is the number of requests without an answer because of the stop. With 0 the stop came too late.
     """
     if stopped == "cancelled" and (is_running or not are_files_whole):
         return BatchStatus.CANCELLING

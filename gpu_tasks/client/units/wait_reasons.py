@@ -1,8 +1,10 @@
-"""Why a queued unit is not taken, or not decided: from the facts of the chain about everybody who could do it.
+"""The reasons why a queued unit waits or is undecided, from the chain's facts about all possible providers.
 
-Always: only reads of the final chain, put to the same tests as the chain's draw (`gpu_tasks/market/draws.py`), in an
-order in which the first that fails is what a customer can act on. Texts name blocks, not how many are left, so that
-they change only when something changes.
+Invariants:
+
+* All reads are of the final chain. They pass the tests of the chain's draw (`gpu_tasks/market/draws.py`).
+* The order puts first the failed test that a customer can act on.
+* Texts name blocks, not remaining times, so that they change only with the facts.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 AWAITS_DRAW = "waits for its draw"
-"""Nothing keeps it: the beacon of the coming blocks decides."""
+"""No obstacle: the beacon of the next blocks decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,17 @@ class MarketView:
     height: int
     services: Mapping[int, Service]
     devices: Sequence[DeviceStatus]
-    """A device stands there once for each service that it offers and that somebody waits for, with that offer alone."""
+    """The devices, one row for each service that a waiting unit needs, with that offer alone."""
     readers: Mapping[int, Mapping[bytes, int]]
-    """By service: who can open inputs, with the block since which; the chain draws nobody else."""
+    """By service: the owners that can open inputs, each with the block of its key. The chain draws no others."""
     own: Mapping[bytes, set[bytes]]
-    """By customer: owners who are never drawn for its units."""
+    """By customer: the owners that are never drawn for its units."""
     judges: JudgesLeft
-    """Those in office who may judge, and how many of them must stay outside a race."""
+    """The eligible judges of the active set, and the number that a race must leave."""
 
 
 async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) -> MarketView | None:
-    """What is needed to say why the queued ones of `units` wait; None if none is queued."""
+    """Read the data that the reasons of queued units need. Return None if no unit is queued."""
     queued = [unit for unit in units if unit is not None and unit.state is UnitState.QUEUED]
     if not queued:
         return None
@@ -76,7 +78,7 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
 
 
 def why_queued(unit: Unit, view: MarketView) -> str:
-    """A sentence: what keeps the unit in the queue, and until when it may stay there."""
+    """Return a sentence: the reason why the unit waits, and the block that ends its wait."""
     return (
         f"{reason_queued(unit, view)}; refunded at block {unit.posted_at + unit.rules.queue_blocks} if nobody takes it"
     )
@@ -84,7 +86,7 @@ def why_queued(unit: Unit, view: MarketView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A device that offers the unit's service, and what of it the draw looks at."""
+    """A device that offers the unit's service, with the values that the draw reads."""
 
     owner: bytes
     ask: int
@@ -95,7 +97,7 @@ class _Slot:
 
 
 def reason_queued(unit: Unit, view: MarketView) -> str:
-    """What keeps a unit in the queue."""
+    """Return the reason why a unit waits."""
     needed = unit.terms.racers
     slots = _slots(unit, view)
     if _owners(slots) < needed:
@@ -124,7 +126,7 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
         having = counted(_owners(secured), "has", "have")
         return f"needs {_needed(needed)} with {amount} oGPU of a device's bond free, {having} it"
 
-    # keys that are newer than the input cannot open it, and never will
+    # A key that is newer than the input can never open it.
     reading = [slot for slot in secured if slot.key_since is not None and slot.key_since <= unit.terms.sealed_at]
     if _owners(reading) < needed:
         return f"needs {_needed(needed)} who can open its input, {_owners(reading)} can: cancel it and post it again"
@@ -143,12 +145,12 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
 
 
 def _excluded(unit: Unit, view: MarketView) -> set[bytes]:
-    """Owners who may neither race for it nor judge it."""
+    """Return the owners that may neither race for the unit nor judge it."""
     return view.own[unit.customer] | set(unit.declined_by)
 
 
 def _slots(unit: Unit, view: MarketView) -> list[_Slot]:
-    """The devices that offer the unit's service, but for paused ones and those of owners who may not race."""
+    """Return the devices that offer the unit's service, without paused ones and excluded owners."""
     excluded = _excluded(unit, view)
     readers = view.readers[unit.service]
     slots = []
@@ -179,7 +181,7 @@ def _needed(owners: int, noun: str = "owner") -> str:
 
 
 def _price(unit: Unit, view: MarketView, height: int) -> int:
-    """What the unit offers at a height: it rises with its age; all of it where the service is gone."""
+    """Return the unit's offer at a height. It rises with age; if the service is gone, it is the maximum."""
     service = view.services.get(unit.service)
     if service is None:
         return unit.terms.price_max
@@ -189,7 +191,7 @@ def _price(unit: Unit, view: MarketView, height: int) -> int:
 
 
 def _classes(unit: Unit, view: MarketView) -> tuple[DeviceClass, ...]:
-    """Of which devices may race; any where the service is gone."""
+    """Return the classes that may race; all of them if the service is gone."""
     service = view.services.get(unit.service)
     return ALL_CLASSES if service is None else classes_of(unit, service.terms.ramp)
 
@@ -199,7 +201,7 @@ def _either(classes: Iterable[DeviceClass]) -> str:
 
 
 def _more_classes(unit: Unit, view: MarketView) -> str:
-    """From when on other devices may race as well."""
+    """Return a clause with the block from which further classes may race."""
     ramp = view.services[unit.service].terms.ramp
     age = next_widening(unit, ramp)
     if age is None:
@@ -209,7 +211,7 @@ def _more_classes(unit: Unit, view: MarketView) -> str:
 
 
 def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
-    """The ask that has to be met so that enough owners take part, and whether the price will ever reach it."""
+    """Return the ask that enough owners would take, and the block at which the rising price reaches it."""
     lowest: dict[bytes, int] = {}
     for slot in slots:
         lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
@@ -229,7 +231,7 @@ BENCHES = {CaseStage.PAIR: "a pair of judges", CaseStage.COMMITTEE: "a committee
 
 
 async def why_heard(client: ChainClient, unit_id: bytes, unit: Unit, at: bytes | None) -> str | None:
-    """What happens with a unit that is not decided by its race; None where the chain has nothing about it any more."""
+    """Return a sentence about a unit that its race did not decide, or None if the chain has no case of it."""
     dispute = await market_reads.dispute(client, unit_id, at) if unit.leaf_audit_ppm else None
     if dispute is not None and dispute.stage is not DisputeStage.JUDGED:
         return why_differing(dispute)
@@ -238,7 +240,7 @@ async def why_heard(client: ChainClient, unit_id: bytes, unit: Unit, at: bytes |
 
 
 def why_differing(dispute: LeafDispute) -> str:
-    """A sentence about a batch whose racers differ, while these show their trees."""
+    """Return a sentence about a batch whose racers differ, while they show their trees."""
     what = "their trees" if dispute.stage is DisputeStage.SUBTREES else "their leaves"
     who = "both" if len(dispute.sides) == 2 else f"all {len(dispute.sides)} sides"
     shown = sum(side.has_shown for side in dispute.sides)
@@ -246,7 +248,7 @@ def why_differing(dispute: LeafDispute) -> str:
 
 
 def why_judging(status: CaseStatus, leaf: int | None = None) -> str:
-    """A sentence: what brought the unit, or one leaf of it, before judges, and what these do now."""
+    """Return a sentence: the cause of a unit's case, or that of one leaf, and the current step of its judges."""
     cause = _cause(status.case) if leaf is None else f"its racers differ first in leaf {leaf}, which alone is judged"
     return f"{cause}; {what_judges_do(status)}"
 
@@ -263,7 +265,7 @@ def _cause(case: CourtCase) -> str:
 
 
 def what_judges_do(status: CaseStatus) -> str:
-    """What its bench does now, and until which block."""
+    """Return the current step of the judges, and its last block."""
     case = status.case
     if case.stage is CaseStage.APPEALABLE:
         return f"judges have decided, which stands if nobody appeals up to block {case.appealable_until}"

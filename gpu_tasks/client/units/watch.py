@@ -1,9 +1,12 @@
 """Units as rows: followed until they end, in a table or as JSON lines, and listed with this machine's records.
 
-Always: a unit counts as ended when it has ended in the final chain; one that waits or is judged says why, and so does
-one that was refunded or whose completion cannot be shown. A list has one row for each unit that the chain knows, and
-for each that a file's run here posted and the chain has forgotten; times are reckoned back from the final block by
-slots, so they are called "about": each slot without a block makes them later.
+Invariants:
+
+* A unit has ended when it has ended in the final chain. A waiting, judged or refunded unit has a reason, and so has a
+  completion that cannot be shown.
+* A list has one row for each unit that the chain knows, and for each forgotten one that a file's run here posted.
+* Times are computed back from the final block by slots. They are called "about", because each empty slot makes the true
+  time earlier.
 """
 
 from __future__ import annotations
@@ -54,19 +57,19 @@ from wallet.keypair import Keypair
 UNITS_WATCHED_MAX = 1_024
 SILENCE_SECONDS = 30.0
 ROWS_AT_ONCE = 8
-"""Completions that are fetched side by side: a store that drips holds the others up no more."""
+"""Completions fetched at once. One slow store does not delay the others."""
 TEXT_SHOWN = 60
 PROMPT_SHOWN = 30
 WHOLE_IDS_SHOWN = 32
-"""Ids that are told whole when all units have ended, for the commands that take one; more than these `--json` tells."""
+"""The most ids shown in full when all units have ended, for commands that take one. `--json` has all ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedUnit:
-    """A unit as a final block shows it, and its completion. None: there is nothing to say yet."""
+    """A unit in a final block, with its completion. None stands for an unknown value."""
 
     unit: str
-    """Its id, as 0x and 64 digits."""
+    """The unit's id: 0x and 64 digits."""
     prompt: str | None = None
     state: str | None = None
     racers: int | None = None
@@ -77,18 +80,18 @@ class FollowedUnit:
     """The winner's address."""
     cost_ogpu: str | None = None
     sums: Any = None
-    """What was locked, paid and returned, once it has ended."""
+    """The money locked, paid and returned, once the unit has ended."""
     completion: str | None = None
     answers: list[dict[str, Any]] | None = None
-    """Those of a batch, one for each request."""
+    """The answers of a batch, one for each request."""
     why: str | None = None
-    """Why it waits, or ended without a completion."""
+    """The reason why the unit waits, or ended without a completion."""
 
 
 async def follow(
     client: ChainClient, key: Keypair, rows: dict[bytes, FollowedUnit], output: Output, prompts: dict[bytes, str]
 ) -> dict[bytes, FollowedUnit]:
-    """Show the units of `rows` until all have ended, and keep the last view of each there. Return these."""
+    """Show the units of `rows` until all have ended, keep their last views there, and return them."""
     ended: dict[bytes, UnitSums] = {}
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         changes = _changes(client, blobs, key, rows, prompts, ended)
@@ -108,7 +111,7 @@ async def follow(
 
 
 def standing(rows: Mapping[bytes, FollowedUnit]) -> str:
-    """Say in a sentence how many units have ended, and why the first open one waits."""
+    """Return a sentence: the number of ended units, and the reason why the first open one waits."""
     waiting = [row for row in rows.values() if row.ended_in_block is None]
     said = f"{len(rows) - len(waiting)} of {len(rows)} units have ended"
     if not waiting:
@@ -122,9 +125,9 @@ async def _changes(
     client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, FollowedUnit],
     prompts: dict[bytes, str], ended: dict[bytes, UnitSums],
 ) -> AsyncIterator[tuple[int, list[FollowedUnit]]]:  # fmt: skip
-    """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each.
+    """Yield each final height with its changed rows until all units have ended. `rows` holds the newest of each.
 
-    What those cost that have ended comes into `ended`.
+    The sums of ended units go into `ended`.
     """
     waiting, spent = list(rows), SpentMoney(client)
     async for _ in moments(client):
@@ -153,9 +156,9 @@ async def _changes(
 
 
 async def moments(client: ChainClient) -> AsyncIterator[None]:
-    """When to look: whenever the node tells of a final block, and when it has told of none for a while.
+    """Yield at each final block that the node reports, and after a long silence.
 
-    What there is then is proved; a node that is silent about that too ends the command.
+    The reads that follow are proved. A node that does not answer them either ends the command.
     """
     while True:
         heads = await client.finalized_heads()
@@ -179,7 +182,7 @@ async def unit_view(
     view: MarketView | None,
     at: bytes | None = None,
 ) -> FollowedUnit:
-    """Return everything that can be said of a unit at a block. `view` is needed for queued ones."""
+    """Return the view of a unit at a block. `view` is needed for queued ones."""
     name = "0x" + unit_id.hex()
     if unit is None:
         return FollowedUnit(name, prompt, "not final yet, or not known any more")
@@ -211,7 +214,7 @@ async def unit_view(
 async def _completion(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None
 ) -> dict[str, Any]:
-    """The fields of a settled unit's view that say what came of it."""
+    """Return the fields of a settled unit's view with its completion."""
     try:
         found = await completions_of(client, blobs, key, unit_id, unit, at)
     except ResultError as error:
@@ -224,7 +227,7 @@ async def _completion(
 
 
 def whole_ids(rows: Sequence[FollowedUnit]) -> str:
-    """List the ids that the table shortens, one a line: on another machine their first digits match nothing."""
+    """List the ids that the table shortens, one per line. On another machine their first digits match nothing."""
     more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
     return "\n".join(
         ["for `ogpu unit result` and `ogpu unit show`:", *(row.unit for row in rows[:WHOLE_IDS_SHOWN]), *more]
@@ -247,7 +250,7 @@ def _table(rows: dict[bytes, FollowedUnit], height: int | None) -> FittedTable:
 
 
 def _shortened(text: str | None, length: int) -> str | None:
-    """One line of a text."""
+    """Return one line of a text."""
     if text is None:
         return None
     line = harmless(text).replace("\n", " ")
@@ -259,14 +262,14 @@ UNITS_LISTED_MAX = 500
 UNIT_COLUMNS_SHOWN = (
     "unit", "state", "service", "cost_before_fees", "posted_in_block", "posted_about", "ended_about", "run",
 )  # fmt: skip
-"""For people."""
+"""The columns for people."""
 ID_BYTES_SHOWN = 4
 FORGOTTEN = "forgotten by the chain"
 
 
 @dataclass(frozen=True, slots=True)
 class ListedUnit:
-    """A unit of an account. None: the chain has forgotten it, and the record of its run does not say."""
+    """A unit of an account. None: the chain has forgotten it, and its run's record lacks the value."""
 
     unit: bytes
     state: str
@@ -278,7 +281,7 @@ class ListedUnit:
     ended_in_block: int | None = None
     ended_about: str | None = None
     run: str | None = None
-    """The run of a file on this machine that posted it."""
+    """The run of a file on this machine that posted the unit."""
 
 
 UNIT_COLUMNS = tuple(each.name for each in fields(ListedUnit))
@@ -286,14 +289,14 @@ UNIT_COLUMNS = tuple(each.name for each in fields(ListedUnit))
 
 @dataclass(frozen=True, slots=True)
 class UnitList:
-    """The units, the oldest first, and the number of older ones that are left out."""
+    """The units, the oldest first, and the number of omitted older ones."""
 
     rows: list[ListedUnit]
     left_out: int
 
 
 async def newest_units(client: ChainClient, account: bytes, at: bytes) -> tuple[dict[bytes, Unit | None], int]:
-    """The account's newest units by their ids, None for a forgotten one, and the number of older ones."""
+    """Return the account's newest units by id, None for a forgotten one, and the number of older ones."""
     count = await client.read(InferenceMarket.post_counts, account, at=at)
     first = max(0, count - UNITS_LISTED_MAX)
     ids = [unit_id_of(client.genesis_hash, account, number) for number in range(first, count)]
@@ -302,7 +305,7 @@ async def newest_units(client: ChainClient, account: bytes, at: bytes) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """A final block and its time, in milliseconds since 1970."""
+    """A final block and its time, in Unix milliseconds."""
 
     height: int
     now_ms: int
@@ -324,7 +327,7 @@ class _Posted:
 
 
 async def list_units(client: ChainClient, account: bytes, records: Path) -> UnitList:
-    """List the account's units at the final block; `records` is the folder of file runs."""
+    """List the account's units at the final block. `records` is the folder of file runs."""
     at = await client.finalized()
     units, left_out = await newest_units(client, account, at)
     clock = _Clock(await client.height(at), await client.read(Timestamp.now, at=at), slot_ms(client))
@@ -340,12 +343,12 @@ async def list_units(client: ChainClient, account: bytes, records: Path) -> Unit
 
 
 def shown(row: ListedUnit) -> dict[str, Any]:
-    """Shorten ids for people, to beginnings that every command takes."""
+    """Shorten ids for people, to prefixes that every command accepts."""
     return fields_of(row) | {"unit": row.unit[:ID_BYTES_SHOWN]}
 
 
 def _posted(records: Path, account: bytes) -> Iterator[tuple[bytes, _Posted]]:
-    """The units of the account's runs, by their ids."""
+    """Yield the units of the account's runs, by their ids."""
     for record in runs_of(records):
         if record.plan is not None and record.plan.settings.get(ACCOUNT) == account.hex():
             for place, unit in record.posted.items():
