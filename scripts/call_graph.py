@@ -78,7 +78,7 @@ def _call_graph(trees: list[ast.Module]) -> list[_Node]:
 
 
 def _called(call: ast.Call, caller: _Node, local: dict[tuple[int, str], int]) -> int | None:
-    """Return the function of the same file that a call names, or None if its text does not tell."""
+    """Return the function of the same file that a call names, or None if the text alone does not identify one."""
     tree_index = caller.tree_index
     enclosing = [caller.name, *_prefixes(caller.name)]
     functions = [scope for scope in enclosing if (tree_index, scope) in local]

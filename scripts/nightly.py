@@ -20,7 +20,7 @@ from pathlib import Path
 from devnet.launcher.dockerd import why_no_engine
 
 PART_SECONDS = 3 * 3600.0
-"""The longest parts take an hour on two cores; a hanging one must not cost the night."""
+"""The longest parts take an hour on two cores. A part that hangs must not delay the others by a whole night."""
 STOP_SECONDS = 60.0
 
 
@@ -39,7 +39,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "gpu": _why_no_gpu,
     "telemetry": _why_no_broker,
 }
-"""By part: the reason why this machine cannot run it; empty if it can."""
+"""The reason, by part, why this machine cannot run it. It is empty if the machine can."""
 PARTS = (
     "alltests properties soak simulate twins replay economy stakes courts conformance capacity demo units equivocation "
     "batchkills rollcall seats files elections auction telemetry containers escape clients liars cheats flood crash "
@@ -70,7 +70,7 @@ class Night:
 
 
 def run(chosen: Sequence[str], seed: int, logs: Path) -> Night:
-    """Run each part with `make` in the current folder; its output goes to a file of its own."""
+    """Run each part with `make` in the current folder. Its output goes to a file of its own."""
     night = Night()
     logs.mkdir(parents=True, exist_ok=True)
     for name in PARTS:

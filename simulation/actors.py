@@ -33,7 +33,7 @@ OUTSIDERS = ("Eve", "Ferdie")
 NODES = tuple(f"Node{number}" for number in range(7, 15))
 """Further validators of a larger chain, by the presets' names.
 
-On a smaller chain they begin as newcomers, as walkers do.
+On a smaller chain they begin without money, like `WALKERS`.
 """
 # Accounts without money or keys in the presets, with both kinds of signature.
 WALKERS = tuple(f"Walker{number}" for number in range(4))

@@ -1,4 +1,4 @@
-"""Books beside a chain: the claims of one part of the state against the sums of the others.
+"""Books beside a chain: the amounts that one storage entry claims, compared with the sums of other entries.
 
 Invariant: the effect of a storage entry depends on that entry alone, so the same function removes it again. After each
 step the books visit the entries that the step wrote. A full count reads the whole state. Schedules are found by their

@@ -1,4 +1,4 @@
-"""Every pallet's world: the modules in `simulation/pallets/` are found by their presence."""
+"""The books and the random arguments of all pallets, from the modules found in `simulation/pallets/`."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -52,7 +52,7 @@ LIFT = "6000"
 
 
 class DemoElection:
-    """An election, from the delegation on; `end` waits for the block."""
+    """An election, from the delegation to the new validator's first block, for which `end` waits."""
 
     def __init__(self, stage: Stage) -> None:
         """Delegate stake to the member without a seat."""

@@ -98,7 +98,7 @@ class MemberProcesses:
 
     restarts: int
     provider: str | None
-    """`runs` or `down`; None without a provider."""
+    """`runs` or `down`, or None without a provider."""
 
 
 async def ask_all(net: Devnet) -> list[MemberStatus]:

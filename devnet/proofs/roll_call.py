@@ -88,7 +88,7 @@ class CalledProvider:
     why_no_work: str | None
     """The reason in `ogpu-provider status`."""
     diagnosis: str | None
-    """The words of `ogpu-provider doctor` about roll calls; None if not queried, or without a problem."""
+    """The words of `ogpu-provider doctor` about roll calls. None if it was not queried, or found no problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ class BrokerStage(Stage):
     loop: asyncio.AbstractEventLoop = field(kw_only=True)
     troubles: list[Future[None]] = field(default_factory=list)
     undisturbed_blocks: int = 0
-    """The blocks at work of a short task without any fault; 0 if none was run."""
+    """The blocks at work of a short task without any fault, or 0 if none was run."""
 
     @property
     def genesis(self) -> bytes:
@@ -225,7 +225,7 @@ class WatchedTask:
     name: str
     title: str
     says: str | None
-    """A phrase that some sentence about the broker must contain; None: there must be no such sentence."""
+    """A phrase that some sentence about the broker must contain. None if there must be no such sentence."""
     hears_all: bool
     """True if every milestone must be heard."""
     trouble: Trouble | None = None

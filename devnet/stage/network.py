@@ -309,8 +309,8 @@ def fresh_network(
 ) -> Devnet:
     """Start validators with a provider each, in an emptied folder.
 
-    Raise DevnetError if a devnet runs there. The other options are those of `layout.create`; ports are free ones by
-    default.
+    Raise DevnetError if a devnet runs there. The other options are those of `layout.create`. By default the ports are
+    free ones.
     """
     if (folder / "devnet.json").exists():
         there = lifecycle.all_processes(layout.load(folder))

@@ -52,7 +52,7 @@ class Narrator:
 
 
 def write(name: str, report: Report | list[Report]) -> Path:
-    """Write `out/NAME.json`; return its path."""
+    """Write `out/NAME.json`, and return its path."""
     path = FOLDER / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""One machine as many devices at roll calls: the real pallets, and a machine with a fixed rate of operations.
+"""One machine that claims to be many devices at roll calls, over the real pallets.
 
 In reading order:
 
-* `crowd`: a machine, its owners and its fake devices on a chain with one honest machine's worth of power
+* `crowd`: the machine with a fixed rate of operations, its owners and its fake devices, in one roll call
 * `__main__`: a line for each number of devices; `out/capacity.json`
 """

@@ -1,4 +1,4 @@
-"""The total claims of fake devices on one machine: a line for each number; exits 1 above 1.2 times the machine."""
+"""The total claims of fake devices on one machine: a line for each number. Exits with 1 above 1.2 times the machine."""
 
 import argparse
 import json

@@ -1,8 +1,8 @@
 """One machine that owners of many fake devices share, in one roll call of the real pallets.
 
 The machine computes a number of operations per slot, from the first slot in which it may know the seed's block. It
-computes whole chains for as many devices as possible until the first block that counts. For the rest it commits to
-invented rows, and shows them. Inspectors are honest: they object to uncomputed rows.
+computes whole chains for as many devices as possible until the first block that accepts commits. For the other devices
+it commits to invented rows, and shows them. Inspectors are honest: they object to uncomputed rows.
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
 
 
 def _computed(machine: int, shape: WorkShape) -> int:
-    """Return the number of whole chains that the machine computes until the first commit that counts."""
+    """Return the number of whole chains that the machine computes until the first block that accepts commits."""
     return machine * times.UNIT * (times.COMMITS_FROM + 1) // operations(shape)
 
 
@@ -110,7 +110,7 @@ def _newest(chain: MarketChain) -> RollCall:
 
 
 def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
-    """Let all commit in the first block that counts and show rows. Then draw the inspectors."""
+    """Let all devices commit in the first block that accepts it, and show rows. Then draw the inspectors."""
     now = _newest(chain)
     chain.blocks_to(now.at + times.COMMITS_FROM - 1)
     chain.block(*(signed(one.owner.stash, Capacity.commit(device=one.device, root=ROOT)) for one in fakes))
@@ -141,7 +141,7 @@ def _withdrawn(chain: MarketChain, fakes: list[Fake]) -> int:
 
 
 def shape_of(rate: int) -> WorkShape:
-    """Return the smallest work that proves a rate in the first block that counts."""
+    """Return the smallest work that proves a rate with a commit in the first possible block."""
     wanted, size = rate * times.UNIT * times.COMMITS_FROM, SIZE_MIN
     while wanted > operations(WorkShape(size, ROWS_MIN, ROUNDS_MAX)):
         size *= 2

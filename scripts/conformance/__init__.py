@@ -1,4 +1,4 @@
-"""One root for all: the exact workloads on every backend and Python version of this machine (`make conformance`).
+"""The same hashes of exact workloads on every backend and Python version of this machine (`make conformance`).
 
 In reading order:
 

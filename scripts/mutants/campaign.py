@@ -56,7 +56,7 @@ class Campaign:
     """Copies of a tree, each used by one thread at a time."""
 
     def __init__(self, copies: list[Path]) -> None:
-        """Take the copies; use `open_campaign`."""
+        """Take the copies. Callers use `open_campaign` instead."""
         self._trials = Trials()
         self._processes = len(copies)
         self._free: SimpleQueue[Path] = SimpleQueue()

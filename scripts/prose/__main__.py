@@ -67,7 +67,7 @@ def code_of_packages(root: Path, beginnings: list[str]) -> CodeFigures:
 
 
 def chosen(texts: list[Text], beginnings: list[str]) -> list[Text]:
-    """Return the texts of the files whose path begins with one of `beginnings`; all where none is given."""
+    """Return the texts of the files whose path begins with one of `beginnings`, or all texts if there are none."""
     return [text for text in texts if not beginnings or text.path.startswith(tuple(beginnings))]
 
 

@@ -46,7 +46,7 @@ class Figures:
 
 
 BARS = Figures(0, 0, headless_per_1000=1.5, sentence_words=16, long_percent=3, question_percent=1)
-"""The most that help, messages and docstrings may have; the share of question words binds docstrings."""
+"""The highest values of help, messages and docstrings. The limit on question words is for docstrings only."""
 
 
 def measure(texts: Iterable[str]) -> Figures:

@@ -95,7 +95,7 @@ def _is_command(node: ast.AST) -> bool:
 
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments that speak to a reader; directives to tools are left out."""
+    """Yield the comments for readers, without directives to tools."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             text = token.string.lstrip("# ")

@@ -60,7 +60,7 @@ class Toys(Pallet, index=202):
         )
 
     def bring(self, case: bytes, terms: CaseTerms, settled: bytes | None = None) -> None:
-        """Lock the holds of the terms, and open a dispute; or with `settled`, watch for an audit."""
+        """Lock the holds of the terms, and open a dispute. With `settled`, wait for an audit instead."""
         self.customers[case] = terms.customer
         self.lock.lock(terms.customer, Hold(TOY_STAKE, case), terms.customer_bond + terms.customer_price)
         for claim in terms.claims:

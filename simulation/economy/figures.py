@@ -22,7 +22,7 @@ from simulation.runs import Counted
 
 CONVICTED, FINED, EXPELLED = "judge convicted", "judge fined", "registration ended"
 SKIPPED = CaseOutcome.NOT_AUDITED
-"""It opens no case, so no event reports its end."""
+"""This outcome opens no case, so no event reports its end."""
 EXPECTED = (
     *(f"{kind.name} drawn" for kind in BenchKind),
     *(f"ended {outcome.name}" for outcome in CaseOutcome if outcome is not SKIPPED),
@@ -50,7 +50,7 @@ def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
 
 
 RARE_ENDS = frozenset({TaskOutcome.UNDECIDED})
-"""It needs judges that differ, and no appeal."""
+"""This outcome needs judges that differ, and no appeal."""
 
 WITHOUT_SLOTS = (TaskOutcome.NO_AWARD, TaskOutcome.CANCELLED_BEFORE_AWARD)
 

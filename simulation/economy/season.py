@@ -149,7 +149,7 @@ SIGNED, FORGED = bytes(64), b"\1" * 64
 GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
 """Chances per block that a validator goes away for some epochs, and returns. It is jailed if it must keep its seat."""
 HEARTBEAT_BLOCKS = 20
-"""In every such block, candidates that were not on line in the epoch send heartbeats."""
+"""In every block with a multiple of this number, candidates that were not on line in the epoch send heartbeats."""
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
 
 

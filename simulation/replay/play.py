@@ -1,7 +1,11 @@
 """Executes a tape from block 0, and prints each block's height, its state root and the hash of its events.
 
-Run as `python -m simulation.replay.play TAPE`. It checks that every block is valid and extends the previous one. All
-accounts together hold the issuance, which with the burned grains is the cap. Execution uses nothing outside its inputs.
+Run as `python -m simulation.replay.play TAPE`. It checks each block:
+
+* The block is valid and extends the previous one.
+* All accounts together hold the issuance. With the burned grains it equals the cap.
+* Execution uses nothing outside its inputs.
+
 At the end, a trie built from the whole state must have the last root.
 """
 

@@ -17,7 +17,7 @@ from simulation.actors import BY_STASH, Actor, Deed, World, portion
 from simulation.pallets.devices import ROOT, shown_rows
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
-"""Enough for a CPU in any block of the window."""
+"""The work of each device. It proves enough for a CPU in any block that accepts commits."""
 ENROLS, WITHDRAWS = 0.3, 0.003
 PERIOD = 110
 SILENT, FOUND_OUT = 0.1, 0.35

@@ -265,7 +265,7 @@ class Shadow:
             self.late[key] += 1
 
     def _standing(self, before: Bound, validator: bytes, era: int) -> dict[Stood, int]:
-        """Return the shares that stood for a whole era, by staker and validator."""
+        """Return the shares that were delegated for a whole era, by staker and validator."""
         standing = {}
         for pair in self.pairs[validator]:
             position = before[TrustStake].delegations[pair]

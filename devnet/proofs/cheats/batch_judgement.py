@@ -73,7 +73,7 @@ class BatchScene:
     name: str
     title: str
     mode: str | None
-    """The mode of the answering daemons; None: honest."""
+    """The mode of the answering daemons. None if they are honest."""
     customer: BatchCustomer = BatchCustomer.SILENT
     racers: int = 1
     others: str | None = None
@@ -109,7 +109,10 @@ SCENES = (
 
 
 CASES_MAX = 8
-"""The most cases of a check: each of three auditors may pass and be inspected, or doubt; then the customer."""
+"""The most cases of a check: each of three auditors may pass and be inspected, or doubt.
+
+Then the customer may dispute.
+"""
 HoldEvent = Locked | Unlocked | Paid
 UNEXPECTED = RaceMissed | UnitRequeued | UnitRefunded | UnitDisputed | AuditorSilent | JudgeCharged
 """Events that no scene contains."""
@@ -279,7 +282,7 @@ REASONS = (COLLATERAL, LEAF_SEAT, LEAF_BOND, LEAF_FEE, JUDGE_SEAT)
 CheckPurse = tuple[bytes, str]
 """An account, and its hold reason."""
 CheckPayee = bytes | None
-"""An account; None: burned."""
+"""An account. None stands for burned grains."""
 
 
 @dataclass(frozen=True, slots=True)

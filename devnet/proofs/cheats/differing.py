@@ -43,7 +43,10 @@ class DifferingScene:
     is_judged: bool = True
     """True if a court computes the leaf. With a single tree no court does."""
     away_blocks: int = 0
-    """The blocks for which the honest daemon is down, killed with SIGKILL when trees are requested; 0: not killed."""
+    """The blocks for which the honest daemon is down, killed with SIGKILL when trees are requested.
+
+    0 if it is not killed.
+    """
 
     @property
     def waits(self) -> bool:
@@ -82,11 +85,11 @@ class DisputeTrace(EventTrace):
     batch_tokens: int = 0
     """The tokens of all leaves."""
     returned_at: int = 0
-    """The block after which the honest daemon was restarted; 0: not killed."""
+    """The block after which the honest daemon was restarted. 0 if it was not killed."""
     why: str | None = None
     """The words of `ogpu unit show` to its customer while a side has not shown its tree."""
     to_show: list[dict[str, Any]] | None = None
-    """The disputes in the honest provider's `ogpu-provider status` at that time; None: not queried."""
+    """The disputes in the honest provider's `ogpu-provider status` at that time. None if it was not queried."""
     computed: list[dict[str, Any]] = field(default_factory=list)
     """Computations of its judges, from the daemons' events."""
 
@@ -98,7 +101,7 @@ class DisputeTrace(EventTrace):
 
     @property
     def ended_at(self) -> int:
-        """The block that settled, refunded or requeued it; 0 while it is open."""
+        """The block that settled, refunded or requeued it, or 0 while it is open."""
         ends = (height for kind in (UnitSettled, UnitRefunded, UnitRequeued) for height, _ in self.all(kind))
         return max(ends, default=0)
 

@@ -37,9 +37,9 @@ class Footing:
     is_jailed: bool
     is_tombstoned: bool
     leaving_since: int = 0
-    """The first epoch of a seat that it only kept for lack of a successor; 0 if none."""
+    """The first epoch of a seat that it only kept for lack of a successor, or 0."""
     waiting_since: int = 0
-    """The first epoch for which it was elected without room, at every election since; 0 if none."""
+    """The first epoch for which it was elected without room, at every election since, or 0."""
 
 
 def following(

@@ -185,7 +185,7 @@ def process_count() -> int:
 
 
 def resident_bytes(pid: int | None = None) -> int:
-    """Return the memory of a process, by default this one; 0 if it has ended."""
+    """Return the memory of a process, by default this one, or 0 if it has ended."""
     with contextlib.suppress(OSError):
         pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -193,7 +193,7 @@ def resident_bytes(pid: int | None = None) -> int:
 
 
 def cpu_seconds(pid: int | None = None) -> float:
-    """Return user and system time of a process, by default this one; 0 if it has ended."""
+    """Return user and system time of a process, by default this one, or 0 if it has ended."""
     fields = stat_fields(pid or os.getpid())
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

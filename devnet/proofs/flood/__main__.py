@@ -1,4 +1,4 @@
-"""`python -m devnet.proofs.flood --seconds 30`: floods by one stranger at a time on a live devnet; 1 on a failure.
+"""`python -m devnet.proofs.flood --seconds 30`: one stranger at a time floods a live devnet; exit 1 on a failure.
 
 The requirements, each relative to a quiet stretch of the same run: the interval between final blocks, the latency of an
 honest client, and memory that is freed again. A node must also disconnect a rule breaker in time, bound its logs, and

@@ -35,11 +35,11 @@ class Cut(Protocol):
 
     @property
     def open_seconds(self) -> float | None:
-        """The seconds since its first message; None before it."""
+        """The seconds since its first message, or None before it."""
 
     @property
     def cut_seconds(self) -> float | None:
-        """The seconds from the first message to the end of the connection; None while it is open."""
+        """The seconds from the first message to the end of the connection, or None while it is open."""
 
 
 @dataclass(slots=True)

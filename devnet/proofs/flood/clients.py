@@ -113,7 +113,7 @@ class WebSocket(trio.abc.AsyncResource):
     """One connection. It reads data, pings included, only during `receive`."""
 
     def __init__(self, stream: trio.SocketStream, protocol: ClientProtocol) -> None:
-        """Wrap a stream; use `open_socket`."""
+        """Wrap a stream. Callers use `open_socket` instead."""
         self.stream = stream
         self._protocol = protocol
         self._texts: list[bytes] = []

@@ -125,8 +125,8 @@ class Course:
     async def _baseline(self, attack: Attack) -> Baseline:
         """Return the quiet figures: those of the first stretch, and those before the attack if blocks came in time.
 
-        Late blocks there are an effect of an earlier attack. For a hogged attack, measure only now, beside the same
-        hogs.
+        Late blocks there are an effect of an earlier attack. For an attack beside hogs, measure only now, beside the
+        same hogs (`network.beside_hogs`).
         """
         if self._hogged(attack):
             await trio.sleep(BEFORE_SECONDS)
@@ -146,7 +146,7 @@ class Course:
         return attack.hogged or self.is_hogged
 
     def _doors(self, attack: Attack) -> tuple[Door, ...]:
-        """Return the judged interfaces. A hogged attack must always let proofs through."""
+        """Return the judged interfaces. Beside hogs, proofs are always judged too."""
         return (
             (*attack.doors, Door.PROOFS) if self._hogged(attack) and Door.PROOFS not in attack.doors else attack.doors
         )

@@ -1,4 +1,4 @@
-"""A stranger after the handshake.
+"""A hostile peer: a stranger that has completed the handshake.
 
 It uses the node's own client side, so its frames are valid unless an attack says else.
 
@@ -42,7 +42,7 @@ class HostilePeer:
     """One connection to one node."""
 
     def __init__(self, scene: Scene, member: NodeLayout, connection: Connection) -> None:
-        """Wrap a connection; use `dial`."""
+        """Wrap a connection. Callers use `dial` instead."""
         self.member = member
         self.standing: PeerStatus | None = None
         self.position: tuple[int, int] | None = None  # epoch and round of the node's votes

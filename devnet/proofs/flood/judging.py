@@ -75,7 +75,7 @@ class DiskWrite:
 
 @dataclass(frozen=True, slots=True)
 class AttackFigures:
-    """Percentiles in milliseconds; None without samples."""
+    """Percentiles in milliseconds, or None without samples."""
 
     count: int
     p50_ms: int | None
@@ -227,7 +227,7 @@ class BarResult:
 
     @property
     def last_cut(self) -> float | None:
-        """The time of the last disconnection; None if a connection stayed open, or if there was none."""
+        """The time of the last disconnection. None if a connection stayed open, or if there was none."""
         cuts = [cut for cut in self.account.cut_seconds if cut is not None]
         return max(cuts) if cuts and len(cuts) == len(self.account.cut_seconds) else None
 
