@@ -144,6 +144,7 @@ async def _one_block(
     parent = ledger.chain.final
     facts = author.build(Build(ledger.slot, parent.facts.id, parent.facts.height + 1, 0, None, heartbeat=True))
     spent["build_us"] = watch.split()
+    # A block also has the inherent that sets its time.
     if facts is None or len(ledger.chain[facts.id].extrinsics) != TRANSFERS + 1:
         raise RuntimeError("the block does not hold every transfer")
     made = ledger.chain[facts.id]
@@ -204,6 +205,7 @@ def _apply(execution: BlockExecution, extrinsics: list[Extrinsic], verify: objec
 def _import_fresh(ledger: Ledger, fresh: Chain, made: ExecutedBlock, certificate: Certificate) -> float:
     """Return the CPU seconds from a block's bytes to finality, in a separate database, with no known signature."""
     received = BLOCK.encode(Block(made.header, made.extrinsics))
+    # A new verifier knows no signature yet.
     ledger.verifier = Verifier()
     watch = Stopwatch()
     facts = fresh.import_block(BLOCK.decode(received), ledger.slot_ms)
@@ -214,6 +216,7 @@ def _import_fresh(ledger: Ledger, fresh: Chain, made: ExecutedBlock, certificate
 def _imports(ledger: Ledger, made: ExecutedBlock) -> Figures:
     """Return the CPU seconds from a locally built block's bytes to its state, with signatures unknown and known."""
     received = BLOCK.encode(Block(made.header, made.extrinsics))
+    # A new verifier knows no signature yet.
     ledger.verifier = Verifier()
     watch = Stopwatch()
     ledger.chain.import_block(BLOCK.decode(received), ledger.slot_ms)

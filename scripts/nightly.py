@@ -89,6 +89,7 @@ def run(chosen: Sequence[str], seed: int, logs: Path) -> Night:
 
 def _make(target: str, seed: int, log: Path) -> bool:
     with log.open("wb") as output:
+        # A separate session, so that a part and all processes that it started can be stopped together.
         process = subprocess.Popen(
             ["make", target, f"SEED={seed}", f"FIRST={seed}"],  # noqa: S607
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,

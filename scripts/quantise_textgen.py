@@ -44,7 +44,9 @@ LOGITS_PER_NAT = 1024
 def best_scale(values: Tensor, levels: int) -> float:
     """Return the value of one level that minimises the error of rounding to +-`levels`, over `CLIPS`."""
     values = values.flatten().float()
+    # A sample of the values bounds the time.
     values = values[:: max(1, values.numel() // 400_000)]
+    # Values that are all zero must not give a scale of zero.
     top = float(values.abs().max()) + 1e-9
 
     def loss(clip: float) -> float:

@@ -43,6 +43,7 @@ class Client:
     async def __aenter__(self) -> Self:
         """Open the client. It connects when needed."""
         timeout = aiohttp.ClientTimeout(total=SECONDS_MAX)
+        # The default limit of aiohttp, 100 connections, must not slow a node.
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=JSON)
         return self
 
@@ -60,6 +61,7 @@ class Client:
         for answer in answers:
             if "error" in answer:
                 raise RefusedError(f"{requests[0]['method']}: {answer['error']}")
+        # A server may answer the calls of a batch in any order (JSON-RPC 2.0, section 6).
         return [answer["result"] for answer in sorted(answers, key=lambda answer: int(answer["id"]))]
 
     async def hand_in(self, hands: Sequence[Sequence[bytes]]) -> Posted:
@@ -89,6 +91,7 @@ class Client:
     async def _post(self, body: bytes) -> list[dict[str, Any]]:
         async with self._session.post(self._url, data=body) as answer:
             found = json.loads(await answer.read())
+        # A server that refuses a whole batch answers with a single error object (JSON-RPC 2.0, section 6).
         if not isinstance(found, list):
             raise RefusedError(f"the whole batch: {found}")
         return found

@@ -71,6 +71,7 @@ class ThisNode:
         seen = None
         async for _ in every_look():
             head = await client.call("chain_getFinalizedHead")
+            # More reads of the same block would only take the node's CPU time.
             if head == seen:
                 continue
             seen = head

@@ -48,6 +48,7 @@ class Findings:
     def call(self, who: bytes | Origin, call: Call, *, rounds: int = ROUNDS, has_time: bool = True) -> float:
         """Measure a call whose weight is one row. Return the real nanoseconds."""
         real = self._measured(who, call, call.name, rounds, has_time)
+        # Several cases can measure one call. Its row must cover the most expensive case.
         self.rows[call.name] = max(real, self.rows.get(call.name, 0.0))
         return real
 
@@ -88,6 +89,7 @@ class Findings:
         found = self.meter.hooks("on_initialize", rounds)
         for pallet, (real, said) in found.items():
             if said:
+                # The base of every block already includes the cost of an idle hook.
                 own = self.rows.get(f"{pallet}.on_initialize", 0.0)
                 self.ratios[f"{pallet}.on_initialize: {name}"] = Ratio(
                     max(0.0, real - own), said, HOOK_SLACK_NANOSECONDS

@@ -148,6 +148,7 @@ class Meter:
         taken: dict[str, list[float]] = {}
         said: dict[str, float] = {}
         for _ in range(rounds):
+            # The first run warms the caches and does not count.
             self._hooks_of_a_block(kind)
             for name, real, weight in self._hooks_of_a_block(kind):
                 taken.setdefault(name, []).append(real)
@@ -175,6 +176,7 @@ class Meter:
         reader = last.overlay.reader
         assert isinstance(reader, CountedReads), "reads are counted"
         reads, written, events = reader.count, last.overlay.changes(), len(last.overlay.events)
+        # Other load can only add time, so the lower of two measurements counts.
         signature = min(self.scale.signature_seconds(), self.scale.signature_seconds())
         gc.collect(0)
         gc.disable()
@@ -221,6 +223,7 @@ class Meter:
             return (time.process_time() - started) / len(accounts) / scale.signature_seconds()
 
         apart = read(chosen)
+        # This run brings the accounts into the caches.
         read(chosen[:50])
         at_hand = min(read(chosen[:50]) for _ in range(ROUNDS))
         return max(0.0, apart - at_hand) * self.unit

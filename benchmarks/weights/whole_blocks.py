@@ -187,6 +187,7 @@ class WholeBlocks(MarketCases):
         world.blocks(2)
         call = attached(races.reveals(units, 0, RACERS_MAX))
         self._case("settling reveals", self._transfers(), call)
+        # The measured block was undone, so the races are still to be settled.
         world.block(signed(Unsigned(), call))
 
     def _open_units(self) -> None:
@@ -203,6 +204,7 @@ class WholeBlocks(MarketCases):
         world.block(self._posts(LARGE), *devices)
         self.found.figures["open_units"] = self._open()
         self._case("open units", self._transfers())
+        # `_posts` bypasses the counter of `races`.
         races.posted = world.now()[InferenceMarket].post_counts[CUSTOMER.stash]
 
     def _open(self) -> int:

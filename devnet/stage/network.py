@@ -273,6 +273,7 @@ class FreshDevnet:
             self.prepare(stage)
             yield stage
         finally:
+            # `stage.net` and not `net`, because scenarios may have added guests.
             lifecycle.down(stage.net)
 
 

@@ -101,6 +101,7 @@ class Campaign:
             try:
                 return list(threads.map(lend, items))
             except BaseException:
+                # Also on Ctrl-C, because leaving the pool waits for all its trials.
                 threads.shutdown(wait=False, cancel_futures=True)
                 self._trials.stop()
                 raise

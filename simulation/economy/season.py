@@ -416,6 +416,7 @@ class Season:
     # -------------------------------------------------------------------------------------------------------- blocks
 
     def _check_hooks(self, execution: BlockExecution) -> None:
+        # A block's base weight is charged beside the weights of the hooks.
         weighed = execution.fullness.consumed().mandatory.ref_time - BLOCK_BASE.ref_time
         self.tally.heaviest_hooks = max(self.tally.heaviest_hooks, weighed)
         if weighed > HOOKS_MAX.ref_time:
@@ -428,6 +429,7 @@ class Season:
         here = [stash for stash in seats if stash in BY_STASH]
         if self.chance.random() < (COMES_BACK if self.absent else GOES_AWAY):
             self.absent = frozenset() if self.absent else frozenset([self.chance.choice(here)])
+        # A block needs an author, even if the absent validator is the only candidate.
         return self.chance.choice([stash for stash in here if stash not in self.absent] or here)
 
     def _digest(self, number: int, author: bytes) -> Digest:

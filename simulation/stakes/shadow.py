@@ -106,6 +106,7 @@ class Shadow:
             if key[2] > epoch or any(self._is_struck(bound, answer) for answer in key[3]):
                 raise RuleBroken(f"withdrawn in epoch {epoch}: what answers for {key[3]} and waits until {key[2]}")
             exact = self.waiting.pop(key)
+            # By identity, because another staker's lot may be equal.
             self.naive.waiting = [each for each in self.naive.waiting if each is not exact]
             due, slack = due + exact.amount, slack + self.late.pop(key) + 2
         (paid,) = (event.amount for event in events if isinstance(event, Withdrawn))
@@ -254,10 +255,12 @@ class Shadow:
             raise RuleBroken(f"slash {event.number} was taken too early, or of another")
         # mostly the era before, which elected the set; `test_elections` covers the other case
         answering = bound[TrustStake].answering_era(offender, held.era)
+        # If everything was taken before, the factor of `Naive.slash` would divide by zero.
         if held.step.taken < PPM:
             self.naive.slash(offender, answering, held.step)
         self.events[offender] += 1
         self.struck[offender].add(answering)
+        # Liable stake may be behind any validator, and each reduction may round once.
         for pairs in self.pairs.values():
             for pair in pairs:
                 self.touches[pair] += 1

@@ -129,6 +129,7 @@ class ReplayingRacing(RaceDuty):
 
     async def _replay(self, race: Race, old: SignedAttestation) -> None:
         await self._attempts.attest(race.unit_id, old)
+        # The old signature does not cover the changed statement.
         renamed = replace(old, statement=replace(old.statement, unit=race.unit_id))
         await self._attempts.attest(race.unit_id, renamed)
 

@@ -59,6 +59,7 @@ async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
     the block.
     """
     chains = await asyncio.gather(*(_blocks(member) for member in net.members))
+    # The chains differ in length, because some nodes lag behind others.
     different = [
         f"block {number}" for number, ids in enumerate(zip(*chains, strict=False), 1) if len(set(ids)) > 1 or not ids[0]
     ]

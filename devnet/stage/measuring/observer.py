@@ -97,6 +97,7 @@ class Seen:
         _, signature = split_seal(header.digest)
         seen = self.headers.setdefault((author, pre_digest.slot), set())
         identity = block_id(header)
+        # Any peer can send a header with a forged seal, so only valid seals count.
         if identity not in seen and verify_ed25519(
             self.sessions[author], seal_payload(self.genesis, header), signature
         ):
