@@ -39,10 +39,12 @@ class OutputFile:
         `name` is that of the file where a folder was named: a plain name, without a folder.
         """
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
-            raise OutputFileError(f"{name!r} is no plain name of a file")
+            raise OutputFileError(f"{name!r} is not a plain file name", code="invalid_file_name")
         path = self.named / name if self.named.is_dir() else self.named
         if not path.parent.is_dir():
-            raise OutputFileError(f"{path} cannot be written: there is no folder {path.parent}; name another file")
+            raise OutputFileError(
+                f"{path} cannot be written: there is no folder {path.parent}. Name another file", code="folder_missing"
+            )
         self._check(path)
         return path
 
@@ -57,7 +59,9 @@ class OutputFile:
         except FileExistsError:
             raise _is_there(path) from None
         except OSError as error:
-            raise OutputFileError(f"{path} cannot be written: {error.strerror or error}; name another file") from None
+            raise OutputFileError(
+                f"{path} cannot be written: {error.strerror or error}. Name another file", code="file_unwritable"
+            ) from None
         return path
 
     def _check(self, path: Path) -> None:
@@ -67,22 +71,26 @@ class OutputFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise OutputFileError(f"{path} cannot be written: {error.strerror or error}; name another file") from None
+            raise OutputFileError(
+                f"{path} cannot be written: {error.strerror or error}. Name another file", code="file_unwritable"
+            ) from None
         if not self.is_forced:
             raise _is_there(path)
         if not stat.S_ISREG(found.st_mode):
-            raise OutputFileError(f"{path} is no plain file, and is not replaced: name another file")
+            raise OutputFileError(
+                f"{path} is not a regular file, and is not overwritten. Name another file", code="not_a_file"
+            )
 
 
 def output_file(path: Path | None, *, is_forced: bool) -> OutputFile | None:
     """Return the file of `--out`; None without one. Raise UsageError for `--force` alone."""
     if path is None and is_forced:
-        raise click.UsageError("--force overwrites the file of --out: give --out")
+        raise click.UsageError("--force overwrites the file of --out. Give --out")
     return None if path is None else OutputFile(path, is_forced)
 
 
 def _is_there(path: Path) -> OutputFileError:
-    return OutputFileError(f"{path} is there already: name a new file, or replace it with --force")
+    return OutputFileError(f"{path} exists. Name a new file, or overwrite it with --force", code="file_exists")
 
 
 def _write_new(path: Path, data: bytes) -> None:

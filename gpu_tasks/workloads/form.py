@@ -37,6 +37,16 @@ class Option:
     doc: str
 
 
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array of a trained model, for other programs."""
+
+    name: str
+    shape: tuple[int, ...]
+    data: bytes
+    """32-bit floats, little-endian, row by row."""
+
+
 class WorkloadForm(Protocol):
     """One workload, as programs see it.
 
@@ -96,6 +106,13 @@ class WorkloadForm(Protocol):
     def segments(self, request: bytes) -> int:
         """Return the number of segments in the run's trace, or 0. Raise DecodeError for an invalid request."""
         return 0
+
+    def model_tensors(self, request: bytes, state: bytes) -> tuple[Tensor, ...]:
+        """Return the trained model in a state of a request's run, empty for a workload that trains none.
+
+        Raise DecodeError for a state of another request.
+        """
+        return ()
 
     def cost(self, output: bytes) -> int:
         """Return the cost of an output in `cost_unit`.

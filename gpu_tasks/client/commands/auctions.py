@@ -61,12 +61,12 @@ from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
-NOT_TOLD = "a node proves the states of its last 64 final blocks only, so this is not shown"
+NOT_TOLD = "a node proves only the states of its last 64 final blocks, so this part is missing"
 CHECK_COLUMNS = ("what", "is_right", "says")
 
 
-WHOSE = "the provider's word: nothing proves it, and no payment rests on it"
-NOBODY = "nobody works on the task now: its providers tell nothing"
+WHOSE = "reported by the provider. Nothing proves it, and no payment depends on it"
+NOBODY = "no provider works on the task now, so there are no reports"
 PERSON_COLUMNS = (
     "place", "event", "done", "total", "percent", "seconds_left", "gpu_percent", "memory_mib", "celsius", "watts",
     "heard_seconds_ago", "problem",
@@ -83,7 +83,7 @@ async def told_now(
 
     key = session.key(key_text)
     if task.customer != key.account:
-        note(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it hears what providers tell")
+        note(f"the task belongs to {ss58.encode(task.customer)}. Only that customer's key opens its providers' reports")
         return None
     table = await live_table(client, SealKey.of(key), task_id, task, mqtt, seconds)
     if table is None:
@@ -104,13 +104,13 @@ def show_told(output: Output, live: dict[str, Any] | None) -> None:
     """For people: a table, the last lines of the program, and in a sentence each what is wrong with a broker."""
     if live is None:
         return
-    output.rows(f"What its providers tell now: {WHOSE}", PERSON_COLUMNS, live["slots"])
+    output.rows(f"Reports of its providers: {WHOSE}", PERSON_COLUMNS, live["slots"])
     for slot in live["slots"]:
         if slot["lines"]:
             rows = [{"line": line} for line in slot["lines"]]
             output.rows(f"Last lines of slot {slot['place']}, by its provider's word", ("line",), rows)
     for text in live["troubles"].values():
-        note(f"{text}; what the chain says above stands")
+        note(f"{text}. The chain's facts above hold")
 
 
 @reads
@@ -123,9 +123,9 @@ async def list_tasks(session: WalletSession, client: ChainClient, key_text: str,
     seen = [task_view(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
     session.output.rows("Tasks", TASK_COLUMNS, [fields_of(each) for each in seen])
     if not found:
-        note(f"{key_text} has submitted no task that this chain still knows")
+        note(f"{key_text} has no task on the chain. The chain forgets old tasks")
     if len(shown) < len(found):
-        note(f"open: {len(shown)}; {len(found) - len(shown)} have ended: --all shows them")
+        note(f"{len(shown)} open tasks. {len(found) - len(shown)} have ended: --all shows them")
 
 
 @reads
@@ -188,9 +188,9 @@ async def show_task(
     if slots:
         output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
     if shifts:
-        output.rows("Who worked on it", SHIFT_COLUMNS, shifts)
+        output.rows("Providers of the task", SHIFT_COLUMNS, shifts)
     if payments:
-        output.rows("Who was paid, lost and has back", PAYMENT_COLUMNS, payments)
+        output.rows("Payments and losses", PAYMENT_COLUMNS, payments)
     if missing is not None:
         note(f"{NOT_TOLD}: {missing}")
     show_told(output, live)
@@ -204,18 +204,21 @@ async def bids(session: WalletSession, client: ChainClient, task: str, explain: 
     found = await known_task(client, task_id, final)
     number = found.auction if auction is None else auction
     if number > found.auction:
-        raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
+        raise TaskError(
+            f"there is no auction {number}. The task went to {found.auction} of {found.order.auctions} auctions",
+            code="auction_unknown",
+        )
     records = await award_records(client, task_id, number, final)
     rows = auction_rows(found, number, records.award, records.bids)
     title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
     rows = rows if as_json else with_bare_amounts(shortened(rows))
     session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
     if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
-        session.output.rows("Why each won or lost", WHY_COLUMNS, rows)
+        session.output.rows("Reasons for each bid", WHY_COLUMNS, rows)
     if not rows and not as_json:
-        note(f"nobody has bid: {why(found)}")
+        note(f"there are no bids: {why(found)}")
     if number == found.auction and found.state is TaskState.AWARDING:
-        note("the beacon that breaks ties is not final yet: nothing is decided")
+        note("nothing is decided yet: the beacon that breaks ties is not final")
 
 
 @reads
@@ -236,10 +239,13 @@ async def verify(session: WalletSession, client: ChainClient, task: str, blocks:
         checks += check_replicas(found, draws)
     checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
     rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
-    session.output.rows(f"Reckoned again, with the task {found.state.name.lower()}", CHECK_COLUMNS, rows)
+    session.output.rows(f"Checked again, with the task {found.state.name.lower()}", CHECK_COLUMNS, rows)
     wrong = [check.what for check in checks if check.is_right is False]
     if wrong:
-        raise CallFailedError(f"not as the rules say: {', '.join(wrong)}; ask another node, then tell others")
+        raise CallFailedError(
+            f"these parts break the rules: {', '.join(wrong)}. Ask another node; if it agrees, report it",
+            code="verification_failed",
+        )
 
 
 async def _life(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
@@ -254,15 +260,15 @@ async def _blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: 
     try:
         return await task_blocks(client, task_id, life, final)
     except (RpcError, OddAnswerError) as error:
-        note(f"the node does not show what is in the blocks of the task's life: {error}")
+        note(f"the node does not show the content of the blocks of the task's life: {error}")
         return TaskBlocks(1, 0, is_whole=False, statements=(), holdings=())
 
 
 # An award's seed is written together with the slots that it gave, so the first state with the seed shows them. A few
 # proved reads find it among the blocks of the task's life. The node may keep no states that are old enough.
-TOO_OLD = "its award is older than the blocks that were looked at (`--blocks` for more)"
-GONE = "the node keeps no state of the block that awarded it any more"
-NO_SLOTS = "the state of the block that awarded it shows no slots"
+TOO_OLD = "its award is older than the searched blocks (`--blocks` searches more)"
+GONE = "the node no longer keeps the state of the block that awarded it"
+NO_SLOTS = "the state of the block that awarded it has no slots"
 
 
 async def with_winners(

@@ -42,7 +42,7 @@ def cancel_units(
     """Carry out `ogpu unit cancel`."""
     runs = [text for text in named if not is_id(text)]
     if runs and len(named) > 1:
-        raise click.UsageError(f"{runs[0]!r} is a run, or unknown: cancel a run by itself")
+        raise click.UsageError(f"{runs[0]!r} is the file of a run, or unknown. Cancel a run by itself")
     if runs:
         cancel_run(session, runs[0], key_text, sending, postings)
         return
@@ -112,12 +112,18 @@ def _sum(plans: Sequence[PlannedCall], *names: str) -> Grains:
 def _check_cancellable(unit: Unit, account: bytes) -> None:
     """ResultError that says why the account cannot take the unit back."""
     if unit.customer != account:
-        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it can cancel it")
+        raise ResultError(
+            f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can cancel it",
+            code="not_owner",
+        )
     if not is_open(unit):
-        raise ResultError(f"the unit was {progress(unit)} in block {unit.ended_at}: there is nothing to cancel")
+        raise ResultError(
+            f"the unit was {progress(unit)} in block {unit.ended_at}, so there is nothing to cancel", code="unit_ended"
+        )
     if unit.state is not UnitState.QUEUED:
         raise ResultError(
-            f"the unit is {progress(unit)}: providers are at work, and only a queued unit can be cancelled"
+            f"the unit is {progress(unit)}. Providers work on it, and only a queued unit can be cancelled",
+            code="unit_in_progress",
         )
 
 
@@ -131,10 +137,10 @@ def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
 # Of a cancelled run, waiting units are taken back and racing ones are awaited. Each line of the file says how it ended.
 # A process that is at the run already is told, and does the same.
 STOPPED = (
-    "the run stays stopped: nothing more is posted, what was taken back stays so, and what is worked on is answered "
-    "and paid for; only its answers are not written yet"
+    "the run stays cancelled. No more units are posted, and cancelled units stay cancelled. Units in "
+    "progress are answered and paid; only their answers are not written yet"
 )
-AT_WORK = "providers are at work on these units, or have answered: they cannot be taken back, and are paid"
+AT_WORK = "providers work on these units, or have answered. They cannot be cancelled, and you pay for them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +181,7 @@ class _Run:
 def cancel_run(session: WalletSession, text: str, key_text: str, sending: SendingOptions, folder: Path) -> None:
     """Cancel the run that somebody names; what it costs is shown and asked."""
     if sending.is_anyway:
-        raise click.UsageError("--anyway is for a single unit or task: of a run only what waits is taken back")
+        raise click.UsageError("--anyway is for units. Of a run only waiting units are cancelled")
     folder = folder.expanduser()
     facts: dict[str, Any] = {}
     runs: list[_Run] = []
@@ -208,10 +214,15 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
 
 def _require_cancellable(run: _Run, account: bytes) -> None:
     if run.account != account:
-        raise RecordError(f"the run is {ss58.encode(run.account)}'s: only the key that posts it can cancel it")
+        raise RecordError(
+            f"the run belongs to {ss58.encode(run.account)}. Only the key that posts it can cancel it", code="not_owner"
+        )
     if run.record.is_whole:
         status = state_of(run.record).status.value
-        raise RecordError(f"the run is {status}: there is nothing to cancel; its answers are in {run.plan.output}")
+        raise RecordError(
+            f"the run is {status}, so there is nothing to cancel. Its answers are in {run.plan.output}",
+            code="run_ended",
+        )
 
 
 async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict[str, Any]:
@@ -253,7 +264,7 @@ async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run
             show_end(session, end, file)
             require_answers(end)
     except RecordBusyError:
-        who = "the `ogpu unit post` that is at the run takes back what waits, and writes what was answered"
+        who = "the running `ogpu unit post` cancels the waiting units and writes the answers"
         session.output.facts({"run": run_id(run.record.path), "status": "cancelling", "who": who})
 
 
@@ -263,15 +274,15 @@ def _opened(source: str) -> BinaryIO:
 
 async def _no() -> NoReturn:
     """Asked for where no record has the file: it is another one."""
-    raise PostError("is not the one that was posted")
+    raise PostError("differs from the posted one")
 
 
 def _without_file(run: _Run, error: Exception) -> str:
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return (
-        "what waited was taken back, and nothing more is posted; but the lines of the run's file are needed to write "
-        f"what was answered, and {run.source or 'it came through a pipe'} ({why}): repeat the `ogpu unit post` "
-        "command with the file as it was"
+        "the waiting units were cancelled, and no more are posted. The answers cannot be written, because the "
+        f"run's file {run.source or 'came through a pipe and'} {why}. Repeat the `ogpu unit post` command with "
+        "the original file"
     )
 
 

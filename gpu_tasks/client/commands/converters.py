@@ -61,8 +61,8 @@ def form_by_content(path: Path, data: bytes) -> ForeignForm:
         return ForeignForm.SBATCH
     if other is None:
         raise ForeignFileError(
-            f"{path} is no Slurm script, Compose file or Akash deployment that this program recognises. Name its form "
-            "with --from. Submit a task file as it is, with `ogpu task submit`",
+            f"{path} is not a Slurm script, a Compose file or an Akash deployment. Name its form with --from. "
+            "Submit a task file as it is, with `ogpu task submit`",
             code="form_unknown",
         )
     return BY_CONTENT[other]
@@ -139,7 +139,7 @@ def _require_beside(sent: Path, out: Path | None) -> None:
     """Raise UsageError for a task file in another folder than a file that it names."""
     folder = None if out is None else (out if out.is_dir() else out.parent).resolve()
     if folder is not None and folder != sent.resolve().parent:
-        raise click.UsageError(f"--out: write it beside {sent}, which the task sends along")
+        raise click.UsageError(f"--out: write the task file beside {sent}, which the task sends along")
 
 
 def _tell_left_out(carrying: Carrying) -> None:
@@ -174,7 +174,9 @@ def _draft_of(path: Path, found: Foreign, given: dict[str, Any], out: Path | Non
     except TaskFileError as error:
         raise ForeignFileError(in_own_words(error, {**carrying.origins, **of_options}, str(path))) from None
     except OSError as error:
-        raise ForeignFileError(f"--archive: {given['archive']} cannot be read: {error.strerror}") from None
+        raise ForeignFileError(
+            f"--archive: {given['archive']} cannot be read: {error.strerror}", code="archive_unreadable"
+        ) from None
     return draft
 
 
@@ -190,7 +192,9 @@ def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, 
     """Note the filled-in defaults: other systems have no limit, or another one."""
     for name in LIMITS:
         if not getattr(draft, name) and name not in unnoted:
-            carrying.leave(f"no {name}", f"the file sets none, so the default is {DEFAULTS[name]}: give --{name}")
+            carrying.leave(
+                f"no {name}", f"the file sets none, so the default {DEFAULTS[name]} applies. Set it with --{name}"
+            )
 
 
 def _named_variables(given: dict[str, Any]) -> dict[str, str]:
@@ -199,7 +203,9 @@ def _named_variables(given: dict[str, Any]) -> dict[str, str]:
     for word in given["variables"]:
         name, is_set, value = word.partition("=")
         if not is_set and name not in os.environ:
-            raise ForeignFileError(f"--env {word!r}: your environment has none; write it as NAME=VALUE")
+            raise ForeignFileError(
+                f"--env {word!r}: this variable is not in your environment. Write NAME=VALUE", code="variable_unset"
+            )
         found[name] = value if is_set else os.environ[name]
     return found
 
@@ -209,4 +215,4 @@ def _bytes_of(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             return file.read(most + 1)
     except OSError as error:
-        raise ForeignFileError(f"{path} cannot be read: {error.strerror}") from None
+        raise ForeignFileError(f"{path} cannot be read: {error.strerror}", code="file_unreadable") from None

@@ -51,13 +51,13 @@ async def leaf_dispute(
     ResultError for a leaf that was named and is right: whoever names one calls it wrong.
     """
     final = await client.finalized()
-    with session.doing("what was asked and answered is fetched from the stores"):
+    with session.doing("fetching requests and answers from the stores"):
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             paid = await paid_output(client, blobs, key, unit_id, unit, final)
     wrong = await _looked_at(session, client.genesis_hash, unit_id, paid, leaf, backend)
     if wrong is None:
         return all_right({"unit": unit_id, "state": progress(unit)}, len(paid.requests), "answer")
-    with session.doing("a wrong answer is found; its check has to be through before it can be disputed"):
+    with session.doing("a wrong answer is found. It can be disputed after the unit's check ends"):
         check = await _opened(client, unit_id, unit)
     bond = dispute_bond(check.terms.judge_fee)
     facts: dict[str, Any] = {
@@ -68,7 +68,7 @@ async def leaf_dispute(
         "bond": Grains(bond),
         "gone_if_lost": Grains(bond),
         "brings_if_won": Grains(check.terms.price),
-        "then": f"judges compute it: ogpu unit watch 0x{unit_id.hex()}",
+        "then": f"judges compute it. Follow them with `ogpu unit watch 0x{unit_id.hex()}`",
     }
     return planned(session.output, wrong.dispute(unit_id), facts, locks=bond)
 
@@ -90,7 +90,7 @@ async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
             return require_disputable(unit, check, await client.height(final))
         if check.stage is not told:
             told = check.stage
-            note(f"a wrong answer is found, and can be disputed once its check is through: {why_checked(check)}")
+            note(f"a wrong answer is found. It can be disputed after the unit's check: {why_checked(check)}")
         await anext(ticks)
 
 
@@ -103,19 +103,23 @@ async def _looked_at(
     """
     indices = range(len(paid.requests)) if leaf is None else (leaf,)
     tenths, counted = Tenths(len(indices), "requests"), f"{len(indices):,} request{'' if len(indices) == 1 else 's'}"
-    with session.doing(f"this machine computes {counted} again, on {backend}; ending this loses what it computed"):
+    with session.doing(
+        f"this machine recomputes {counted} on {backend}. If you interrupt it, the computed part is lost"
+    ):
         try:
             wrong = await asyncio.to_thread(first_wrong, genesis, unit_id, paid, indices, backend, tenths)
         finally:
             tenths.is_over = True
     if wrong is None and leaf is not None:
-        raise ResultError(f"leaf {leaf} is right, as this machine computes it: a dispute would be lost")
+        raise ResultError(
+            f"leaf {leaf} equals the answer that this machine computed. You would lose a dispute", code="answer_right"
+        )
     return wrong
 
 
 def all_right(facts: dict[str, Any], count: int, noun: str) -> NothingToSend:
     """Say that everything was computed here, and nothing is wrong."""
-    result = f"every {noun} is the one that this machine computes: there is nothing to dispute"
+    result = f"every {noun} equals the one that this machine computed. There is nothing to dispute"
     return NothingToSend({**facts, "computed": count, "agree": count, "result": result})
 
 
@@ -135,7 +139,7 @@ class Tenths:
         tenths = 10 * done // self._count
         if tenths != self._said:
             self._said = tenths
-            note(f"computing: {10 * tenths} % of {self._count} {self._noun}")
+            note(f"computed {10 * tenths} % of {self._count} {self._noun}")
 
 
 NO_RESULT_YET = {
@@ -157,7 +161,7 @@ def dispute_unit(
 ) -> None:  # fmt: skip
     """Carry out `ogpu unit dispute`."""
     if is_computed == (leaf is not None):
-        raise click.UsageError("name one answer with --leaf, or have all of them recomputed with --compute")
+        raise click.UsageError("name one answer with --leaf, or recompute all of them with --compute")
 
     async def plan(client: ChainClient, _: Payer) -> PlannedCall | NothingToSend:
         unit_id = await named_unit(session, client, unit, key_text)
@@ -177,7 +181,7 @@ def dispute_task(
 ) -> None:  # fmt: skip
     """Carry out `ogpu task dispute`."""
     if segment is not None and is_computed:
-        raise click.UsageError("give --segment or --compute: --compute finds the segment")
+        raise click.UsageError("give --segment or --compute, not both. --compute finds the segment")
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
         named = await named_task(session, client, task, key_text)
@@ -223,8 +227,8 @@ async def _require_in_time(client: ChainClient, task: Task) -> int:
     """Return the last block in which the result can be disputed; TaskError if that has passed."""
     last = task.finished_at + task.windows.dispute
     if await client.height(await client.finalized()) >= last:
-        then = "" if is_replicated(task.order) else " unless an audit finds it wrong"
-        raise TaskError(f"the time to dispute it was over after block {last}: it is paid{then}")
+        then = "" if is_replicated(task.order) else ", unless an audit refutes it"
+        raise TaskError(f"the dispute window ended after block {last}. The result is paid{then}", code="too_late")
     return last
 
 
@@ -241,12 +245,15 @@ def _require_own_segment(task: Task, segment: int | None) -> None:
         _require_trace(task)
     if segment is None or segment in own:
         return
-    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
+    raise TaskError(
+        f"the provider of the result computed segments {own.start} to {own.stop - 1}. Name one of these",
+        code="segment_unknown",
+    )
 
 
 def _require_trace(task: Task) -> None:
     if not task.order.segments:
-        raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
+        raise TaskError("the run has no trace, so no segment can be named. Judges compute all of it", code="no_trace")
 
 
 async def _computed(
@@ -258,9 +265,11 @@ async def _computed(
         require_result(task)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         providers = await market_reads.providers(client, await client.finalized())
-        with session.doing(f"this machine computes the run again, on {backend}; ending this loses what it computed"):
+        with session.doing(
+            f"this machine recomputes the run on {backend}. If you interrupt it, the computed part is lost"
+        ):
             right = await right_digests(blobs, key, task, providers, backend, Tenths(task.order.segments, "segments"))
-        with session.doing("all is computed here; the result of the task is awaited, and its trace fetched"):
+        with session.doing("the run is computed here. Waiting for the task's result, then its trace is fetched"):
             task = await _with_result(client, task_id, task)
             providers = await market_reads.providers(client, await client.finalized())
             return task, first_wrong_segment(task, right, await stated_digests(blobs, key, task, providers))
@@ -269,7 +278,7 @@ async def _computed(
 async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
     """The task as soon as it has a result; TaskError where it ends without."""
     if task.state in NO_RESULT_YET:
-        note("all is computed; its result is awaited")
+        note("the run is computed here. Waiting for the task's result")
         async for _ in await client.finalized_heads():
             task = await known_task(client, task_id, await client.finalized())
             if task.state not in NO_RESULT_YET:
@@ -306,8 +315,10 @@ def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[byt
     segment, own = max(0, differs - 1), own_segments(task)
     if segment not in own:
         raise RunBlobError(
-            f"its state {differs} is not the run's, and who stated the result answers for segments from {own.start} "
-            "on: dispute it without a segment; judges compare where it begins with the checkpoint that counts"
+            f"state {differs} of the trace differs from the run, but the provider of the result only answers for "
+            f"segments from {own.start} on. Dispute without --segment: judges compare its start with the newest "
+            "valid checkpoint",
+            code="differs_earlier",
         )
     return segment
 
@@ -315,14 +326,21 @@ def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[byt
 def _digests(task: Task, request: bytes, backend: str, tell: OnComputed) -> Sequence[bytes]:
     form = registry.form_of(task.order.workload)
     if form is None or not form.is_stepwise:
-        raise RunBlobError("this program does not know what the task computes: use a newer one")
+        raise RunBlobError(
+            "this program does not know the task's workload. Use a newer version", code="workload_unknown"
+        )
     try:
         workload = form.open(backend)
     except (LookupError, ImportError) as error:
-        raise RunBlobError(f"it cannot be computed here: {error}") from error
+        raise RunBlobError(
+            f"this machine cannot compute it: {error}. Name another --backend", code="backend_unusable"
+        ) from error
     digests, run = [], stepwise(workload).begin(request)
     if run.segments != task.order.segments:
-        raise RunBlobError(f"the input asks for {run.segments} segments, and the task for {task.order.segments}")
+        raise RunBlobError(
+            f"the input asks for {run.segments} segments, and the task for {task.order.segments}",
+            code="segments_differ",
+        )
     for number, state in enumerate(states(run)):
         digests.append(state_hash(state))
         tell(number)

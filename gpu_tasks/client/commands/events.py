@@ -31,14 +31,14 @@ def events(
             is_told = True
             _print(session.output, each)
         if not is_told:
-            note(f"nothing of the kind has happened in these blocks, up to {streams[0].next_block - 1}")
+            note(f"no such event in these blocks, up to block {streams[0].next_block - 1}")
 
     try:
         with session.doing(None) if is_followed else nullcontext():  # for hours nothing may happen
             session.run_connecting(body)
     finally:
         if streams and streams[0].next_block >= 0:
-            note(f"--from {streams[0].next_block} goes on here")
+            note(f"continue later with --from {streams[0].next_block}")
 
 
 async def _ids(session: WalletSession, key_text: str | None, tasks: Sequence[str], units: Sequence[str]) -> list[bytes]:

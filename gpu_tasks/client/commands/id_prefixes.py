@@ -213,8 +213,8 @@ async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
         if (await market_reads.units(client, [task_id], at))[0] is not None:
             raise wrong_kind(task_id, NamedKind.UNIT)
         raise TaskError(
-            "the chain knows no such task. It is too new, too old, or of another chain, or the id is a task hash; see "
-            "`ogpu task list`",
+            "the chain knows no such task. It is too new, too old, or of another chain, or the id is a task "
+            "hash. See `ogpu task list`",
             code="task_unknown",
         )
     return found
@@ -223,10 +223,15 @@ async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
 def require_customer(task: Task, account: bytes, what: str = "decides about it") -> None:
     """TaskError for any account but the one that submitted the task; `what`: the right that it alone has."""
     if task.customer != account:
-        raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it {what}")
+        raise TaskError(
+            f"the task belongs to {ss58.encode(task.customer)}. Only the key that submitted it {what}", code="not_owner"
+        )
 
 
 def require_market(client: ChainClient) -> None:
     """TaskError on a chain that has no market of tasks."""
     if not sells_tasks(client):
-        raise TaskError("this chain sells no tasks: use one whose runtime has TrainingMarket")
+        raise TaskError(
+            "this chain sells no tasks, because its runtime has no TrainingMarket. Use another chain",
+            code="no_task_market",
+        )

@@ -40,12 +40,10 @@ TASK_BYTES_SHOWN = 4
 """A provider beats every ten seconds."""
 REDRAWN_SECONDS = 0.5
 NOTHING = (
-    "nothing was heard: the task may wait for its auction (`ogpu task show`), or its provider has no broker; "
-    "`-f` waits, and says why it does"
+    "no report arrived. The task may wait for its auction (`ogpu task show`), or its provider has no broker. "
+    "`-f` waits and shows the reason"
 )
-NOT_KEPT = (
-    "the task has ended, and nothing that a program of it wrote was kept: see `ogpu task show` and `ogpu task result`"
-)
+NOT_KEPT = "the task has ended, and no output of its program was kept. See `ogpu task show` and `ogpu task result`"
 
 
 @reads
@@ -62,7 +60,7 @@ async def logs(
         await _show_kept(session.output, client, key, task_id, found, places)
         return
     if not is_open(found):
-        raise TaskError(NOT_KEPT)
+        raise TaskError(NOT_KEPT, code="no_output_kept")
     heard = 0
     async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
         with session.doing(None):
@@ -70,7 +68,7 @@ async def logs(
                 heard += hearing.note is not None
                 _print(session.output, hearing)
     if not heard and not follow:
-        raise CallFailedError(NOTHING)
+        raise CallFailedError(NOTHING, code="no_report")
 
 
 @reads
@@ -83,7 +81,7 @@ async def top(
     typed = [await named_task(session, client, task, key_text) for task in tasks]
     named = tuple(typed) or await _running(client, key.account)
     if not named:
-        raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
+        raise TaskError("no task of this key is running. `ogpu task list` shows its tasks", code="no_running_task")
     table = ProgressTable()
     async with hearings_of(client, SealKey.of(key), named, mqtt, table.see) as hearings:
         heard = for_a_while(hearings, HEARD_SECONDS) if once else hearings
@@ -139,7 +137,7 @@ def _print_kept(output: Output, task_id: bytes, place: int, left: ProgramLeft) -
         return
     note(
         f"the program at place {place} has ended; these are the last {len(left.lines):,} lines that it wrote, by its "
-        f"provider's word" + (f"; {left.left_out:,} before them were not kept" if left.left_out else "")
+        f"provider's word" + (f"; {left.left_out:,} earlier lines were not kept" if left.left_out else "")
     )
     for line in left.lines:
         _print_line(line.at_ms, place, shown_line(line))

@@ -124,8 +124,9 @@ class PictureState:
                 state._take(source, record)
             except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
                 raise PictureSaleError(
-                    f"{source} or its results cannot be read ({error}): see with `ogpu unit runs` what was posted, "
-                    f"and remove {state.folder} to buy all tiles anew"
+                    f"{source} or its results cannot be read ({error}). `ogpu unit runs` lists the posted tiles. "
+                    f"Remove {state.folder} to buy all tiles again",
+                    code="picture_record_damaged",
                 ) from None
         return state
 
@@ -187,13 +188,15 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
     if number is None and len(selling) == 1:
         number = selling[0]
     if not selling:
-        offered = f"`ogpu offer create-service --workload {form.name}` offers one"
+        offered = f"Create one with `ogpu offer create-service --workload {form.name}`"
         raise PictureSaleError(
-            f"no service here sells {form.name}; {offered}, and providers decide whether they serve it"
+            f"no service sells {form.name}. {offered}. Providers decide whether they serve it", code="service_unknown"
         )
     if number not in selling:
         have = ", ".join(map(str, selling)) or "none"
-        raise PictureSaleError(f"name a service that sells {form.name} with --service; open here: {have}")
+        raise PictureSaleError(
+            f"name a service that sells {form.name} with --service. Open services: {have}", code="service_unknown"
+        )
     form_of(number, services[number])
     return number, services[number]
 
@@ -253,7 +256,9 @@ def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
         found = load(file)
         if found.task.workload != PICTURE_WORKLOAD:
             raise PictureSaleError(
-                f"{file} asks for {found.task.workload}, and pictures are {PICTURE_WORKLOAD}: see examples/picture.yaml"
+                f"{file} asks for {found.task.workload}, and pictures are {PICTURE_WORKLOAD}. See "
+                "examples/picture.yaml",
+                code="not_a_picture",
             )
         data, price = load_input(file, found), found.task.price_max
     else:
@@ -263,14 +268,18 @@ def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
                 data, price = stream.read(SCENE_BYTES_MAX + 1), None
         except OSError as error:
             raise PictureSaleError(
-                f"the scene {scene} cannot be read: {error.strerror}; give the path of one"
+                f"the scene {scene} cannot be read: {error.strerror}. Give the path of a scene", code="scene_unreadable"
             ) from None
     if len(data) > SCENE_BYTES_MAX:
-        raise PictureSaleError(f"the scene has more than {SCENE_BYTES_MAX:,} bytes: give a shorter one")
+        raise PictureSaleError(
+            f"the scene has more than {SCENE_BYTES_MAX:,} bytes. Give a shorter one", code="scene_too_long"
+        )
     try:
         return data.decode("utf-8"), price
     except UnicodeDecodeError as error:
-        raise PictureSaleError(f"the scene is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+        raise PictureSaleError(
+            f"the scene is not UTF-8 at byte {error.start}. Save it as UTF-8", code="scene_unreadable"
+        ) from None
 
 
 def _ordered(text: str, tiles: int, size: tuple[int, int] | None) -> PictureOrder:
@@ -288,7 +297,9 @@ def _pixel_check(count: int, backend: str) -> PixelCheck:
         return PixelCheck(spot_checked(registry.open_workload(PICTURE_WORKLOAD, backend)), count)
     except (LookupError, ImportError) as error:
         raise PictureSaleError(
-            f"pixels cannot be computed here: {error}; name another --backend, or leave the check out with --check 0"
+            f"this machine cannot compute pixels: {error}. Name another --backend, or leave the check out with "
+            "--check 0",
+            code="backend_unusable",
         ) from None
 
 
@@ -318,13 +329,13 @@ class _Picture:
         tile = self.order.lines.index(line.text)
         problem = self.order.problem(tile, output)
         if problem is not None:
-            raise WrongAnswerError(f"what was paid for {problem}")
+            raise WrongAnswerError(f"{problem}")
         pixel = await asyncio.to_thread(self.check.wrong, self.requests[tile], output)
         if pixel is not None:
             place = self.order.places[tile]
             row, column = divmod(pixel, place.columns)
             raise WrongAnswerError(
-                f"its pixel at column {place.left + column}, row {place.top + row} is not what the scene gives"
+                f"its pixel at column {place.left + column}, row {place.top + row} differs from the scene"
             )
         return output.hex()
 
@@ -336,8 +347,9 @@ class _Picture:
         if len(state.outputs) < len(order.places):
             said = "; ".join(f"tile {tile}: {why}" for tile, why in sorted(state.problems.items())[:PROBLEMS_SHOWN])
             raise CallFailedError(
-                f"{len(state.outputs)} of {len(order.places)} tiles are right, and there is no picture yet. {said}. "
-                "The same command goes on with these, and posts no other tile again"
+                f"{len(state.outputs)} of {len(order.places)} tiles are right, so there is no picture yet. "
+                f"{said}. Repeat the same command: it posts only the missing tiles again",
+                code="tiles_missing",
             )
         data = order.png(state.outputs)
         written = self.place.write(DEFAULT_NAME, data)
@@ -359,7 +371,7 @@ class _Picture:
             row | {"unit": row["unit"][:ID_BYTES_SHOWN], "device": row["device"] and row["device"][:ID_BYTES_SHOWN]}
             for row in rows
         ]
-        output.rows("Tiles, and who was paid for each", SHOWN, short)
+        output.rows("Tiles and their providers", SHOWN, short)
         output.facts(facts)
 
     def _row(self, tile: int, unit_id: bytes, unit: Unit | None) -> dict[str, Any]:

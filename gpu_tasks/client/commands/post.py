@@ -71,7 +71,7 @@ def post(
     wish = Wish(service, max_tokens, dict(options), racers, price, most, device_class)
     if out is not None:
         if is_watched or again:
-            raise click.UsageError("with --out units are followed anyway, and to ask once more name another RESULTS")
+            raise click.UsageError("--out follows the units anyway. To ask again, name another RESULTS")
         _require_window(window)
         with _seekable(file) as stream:
             beside = errors or out.with_name(f"{out.name}.errors")
@@ -81,7 +81,7 @@ def post(
         return
     if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
         raise click.UsageError(
-            "--errors, --form jsonl or openai, and --completion-window need a file of results: add --out RESULTS"
+            "--errors, --form jsonl or openai, and --completion-window need a file of results. Add --out RESULTS"
         )
     _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
                 is_watched=is_watched, is_told=form is not None)  # fmt: skip
@@ -169,8 +169,8 @@ def _bought_before(parts: list[PostedPart], key_text: str) -> str:
     more = f" and {len(ids) - UNITS_NAMED_MAX} more" if len(ids) > UNITS_NAMED_MAX else ""
     watching = other_command("unit", "watch", *ids[:UNITS_NAMED_MAX], "--key", key_text)
     return (
-        f"the same command posted {counted(len(ids))} before, from block {parts[0].block} on, and this one posts the "
-        f"same once more. To follow the earlier ones{more and f' ({UNITS_NAMED_MAX}{more})'}: `{watching}`"
+        f"the same command posted {counted(len(ids))} before, from block {parts[0].block} on. This command posts "
+        f"the same again. To follow the earlier ones{more and f' ({UNITS_NAMED_MAX}{more})'}, run `{watching}`"
     )
 
 
@@ -183,9 +183,12 @@ async def _watch(
     PostError where the chain has forgotten some.
     """
     if not is_new:
-        note("an earlier try posted all of it: this command follows its units. --again posts the same once more")
+        note("an earlier command posted all of it. This command follows its units. --again posts the same again")
     if None in await market_reads.units(client, [unit.unit for unit in posted]):  # it would be waited for without end
-        raise PostError("an earlier try posted this, and the chain has forgotten its units. --again posts it once more")
+        raise PostError(
+            "an earlier command posted this, and the chain has forgotten its units. --again posts it again",
+            code="units_forgotten",
+        )
     try:
         await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
     except CallFailedError:  # they have ended, some without a result
@@ -234,13 +237,13 @@ def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], ke
     """How far a post of so many units came that is interrupted, and how to go on."""
     if followed:
         watching = other_command("unit", "watch", "--key", key_text)
-        return f"all of {counted(len(followed))} are posted; {STAYS}. Go on with `{watching}`"
+        return f"all of {counted(len(followed))} are posted. {STAYS}. Follow them with `{watching}`"
     parts = [part for record in records for part in record.parts]
     posted = sum(len(part.units) for part in parts if part.block is not None)
     sent = sum(len(part.units) for part in parts) - posted
     return (
-        f"of {counted(units)} {posted} are posted, and {sent} more may be. Nothing is lost: what was sent is written "
-        f"down. Go on with the same command, which posts nothing twice: `{this_command()}`"
+        f"{posted} of {counted(units)} are posted, and {sent} more may be. Nothing is lost. Repeat the same "
+        f"command, which posts nothing twice: `{this_command()}`"
     )
 
 

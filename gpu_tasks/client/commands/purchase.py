@@ -244,8 +244,9 @@ def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) 
         outcome = await send_once(client, call, key, notes, note, tip=tip)
         if outcome.error is not None:
             raise CallFailedError(
-                f"taking units back failed in block {outcome.block_number}: {outcome.error}. Repeat the same command: "
-                "nothing more is posted, and what waits is taken back"
+                f"cancelling units failed in block {outcome.block_number}: {outcome.error}. Repeat the same "
+                "command: it posts nothing more, and cancels the waiting units",
+                code="cancel_failed",
             )
         return outcome.fee
 
@@ -257,13 +258,13 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
     record, looked_back = end.record, end.looked_back
     if looked_back.found_wrong:
         note(
-            f"{looked_back.found_wrong:,} answers in {file.plan.output} were found wrong since they were written, and "
-            f"their price came back: {file.plan.errors} names them"
+            f"{looked_back.found_wrong:,} answers in {file.plan.output} were refuted after they were written, and "
+            f"their price was refunded. {file.plan.errors} lists them"
         )
     if looked_back.still_checked:
         note(
-            f"the answers of {counted(looked_back.still_checked)} may yet be found wrong: repeat the same command "
-            "later, which says so then"
+            f"the answers of {counted(looked_back.still_checked)} may still be refuted. Repeat the same command "
+            "later to see"
         )
     state, counts, refused = state_of(record, file.read.refused), counts_of(record), len(file.read.refused)
     if session.output.as_json and file.read.form is FileForm.OPENAI:
@@ -293,8 +294,9 @@ def require_answers(end: FollowedFile) -> None:
     """CallFailedError for paid answers that nobody serves now."""
     if end.left:
         raise CallFailedError(
-            f"the answers of {counted(len(end.left))} are paid for, and no store serves them now: repeat the same "
-            "command later, which asks for these alone"
+            f"the answers of {counted(len(end.left))} are paid for, but no store serves them now. Repeat the same "
+            "command later: it fetches only these",
+            code="answers_unavailable",
         )
 
 
@@ -417,8 +419,8 @@ class BatchProgress:
             return f"{_rough(self.seconds_left)} left"
         over = None if self.foretold is None else self.now - self.began_at - self.foretold
         if over is not None and over >= 0:
-            return f"{_rough(over)} longer than was foretold; its end is told again once two units have ended"
-        return "too early to say when it ends: two units have to end first"
+            return f"{_rough(over)} over the forecast; a new forecast follows after two units"
+        return "too early for a forecast: two units must end first"
 
 
 def _rough(seconds: int) -> str:
@@ -497,7 +499,7 @@ async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish,
             if not known:
                 raise
             unsold, missing = str(error), []
-            note(f"{error}; nothing more is posted, and what was posted before is followed")
+            note(f"{error}. No more units are posted; the posted ones are followed")
     return _Planned(file, await priced(client, payer, wish, missing, file.terms.form.cost_unit, manner), unsold)
 
 
@@ -530,9 +532,9 @@ def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
         "unit", "cancel", str(wanted.output), "--key", key_text, "--postings", str(wanted.records)
     )
     return (
-        f"of {counted(len(file.plan.units))} {len(posted):,} are posted, {len(sent - posted):,} more may be, and the "
-        f"answers of {written:,} are written. Nothing is lost: what is posted is worked on and paid for. Go on with "
-        f"the same command, which posts nothing twice: `{this_command()}`; or end the run with `{cancelling}`"
+        f"{len(posted):,} of {counted(len(file.plan.units))} are posted, {len(sent - posted):,} more may be, and "
+        f"the answers of {written:,} are written. Nothing is lost. Repeat the same command, which posts nothing "
+        f"twice: `{this_command()}`. Or end the run with `{cancelling}`"
     )
 
 
@@ -541,12 +543,13 @@ def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
     require_answers(end)
     if end.not_posted:
         raise CallFailedError(
-            f"{counted(end.not_posted)} of the file could not be posted: {plan.unsold}. The answers of the others are "
-            f"written. Repeat the same command later, or end the run with `ogpu unit cancel {wanted.output}`"
+            f"{counted(end.not_posted)} of the file could not be posted: {plan.unsold}. The answers of the others "
+            f"are written. Repeat the same command later, or end the run with `ogpu unit cancel {wanted.output}`",
+            code="not_posted",
         )
     missing = _missing(end.record, plan.file.plan.lines_refused)
     if missing:
-        raise CallFailedError(f"{missing}: {wanted.errors} says why")
+        raise CallFailedError(f"{missing}. {wanted.errors} has the reasons", code="answers_missing")
 
 
 def _missing(record: BatchRecord, refused: int) -> str:
@@ -556,11 +559,11 @@ def _missing(record: BatchRecord, refused: int) -> str:
     said = []
     if failed:
         found_wrong = sum(record.refuted.values())
-        besides = f", or one that was found wrong later ({found_wrong:,})" if found_wrong else ""
+        besides = f", or a refuted one ({found_wrong:,})" if found_wrong else ""
         said.append(f"{failed:,} request{' has' if failed == 1 else 's have'} no answer{besides}")
     if given_up:
-        said.append(f"{given_up:,} request{' was' if given_up == 1 else 's were'} given up when the run was stopped")
+        said.append(f"{given_up:,} request{' was' if given_up == 1 else 's were'} given up when the run was cancelled")
     if refused:
         rest = "" if failed or given_up else "; every request has its answer"
-        said.append(f"{refused:,} line{' was' if refused == 1 else 's were'} refused, and never asked{rest}")
+        said.append(f"{refused:,} line{' was' if refused == 1 else 's were'} refused and never asked{rest}")
     return "; ".join(said)

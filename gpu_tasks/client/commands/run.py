@@ -78,10 +78,13 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         if given["detach"]:
             session.output.facts({"task": posted.unit})
             if secrets:
-                note(f"once it runs, its program waits for secrets: `ogpu task secrets 0x{posted.unit.hex()} NAME...`")
+                note(
+                    f"when the program runs, it waits for its secrets: `ogpu task secrets 0x{posted.unit.hex()} "
+                    "NAME...`"
+                )
             submission.note_told(client, key, SUBMITTED)
             return
-        note(f"task 0x{posted.unit.hex()}; `ogpu logs -f` shows its lines while it runs")
+        note(f"task 0x{posted.unit.hex()}. `ogpu logs -f` shows its output while it runs")
         try:
             ended = await follow_task(
                 session, client, key, posted.unit, CHECKPOINTS, accepts=bool(given["copies"]), secrets=secrets, quiet=""
@@ -111,7 +114,7 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
     """The job, with its inputs; WalletError, TaskFileError."""
     files = {path.name: _bytes_of(path) for path in given["inputs"]}
     if len(files) != len(given["inputs"]):
-        raise WalletError("--in: two files have one name, and both would lie in /in; rename one")
+        raise WalletError("--in: two files have the same name, and both go to /in. Rename one", code="duplicate_input")
     draft = ProgramDraft(
         name=given["name"],
         image=given["image"],
@@ -136,7 +139,7 @@ def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
     loaded = LoadedTask(source, files, None if source.image is None else _image(given["archive"], source.image))
     if given["save"] is not None:
         written = OutputFile(given["save"]).write("task.yaml", text.encode())
-        note(f"the task file is {written}" + ("; its inputs have to lie beside it" if files or loaded.image else ""))
+        note(f"the task file is {written}" + (". Its inputs must lie beside it" if files or loaded.image else ""))
     return loaded
 
 
@@ -157,7 +160,7 @@ def _in_options(variables: Sequence[str]) -> Iterator[None]:
 def _variable(word: str) -> tuple[str, str]:
     name, is_set, value = word.partition("=")
     if not is_set:
-        raise WalletError(f"--env {word!r}: write it as NAME=VALUE")
+        raise WalletError(f"--env {word!r} is not NAME=VALUE", code="invalid_variable")
     return name, value
 
 
@@ -165,7 +168,7 @@ def _image(path: Path, saved: SavedImage) -> ArchiveFile:
     try:
         return look_at_image(path, saved.sha256)
     except OSError as error:
-        raise WalletError(f"--archive: {path} cannot be read: {error.strerror}") from None
+        raise WalletError(f"--archive: {path} cannot be read: {error.strerror}", code="archive_unreadable") from None
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -173,7 +176,7 @@ def _bytes_of(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(INPUT_BYTES_MAX + 1)
     except OSError as error:
-        raise WalletError(f"--in: {path} cannot be read: {error.strerror}") from None
+        raise WalletError(f"--in: {path} cannot be read: {error.strerror}", code="file_unreadable") from None
 
 
 async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> bool:
@@ -192,7 +195,7 @@ async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, 
                 is_whole = False
                 break
             if left.left_out:
-                note(f"{left.left_out:,} lines before these were not kept")
+                note(f"{left.left_out:,} earlier lines were not kept")
             for line in left.lines:
                 click.echo(harmless(line.text), err=line.is_error)
         if out is not None:

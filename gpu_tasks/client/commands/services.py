@@ -155,11 +155,14 @@ async def create_service(by: Planning, /, workload: str, name: str, **numbers: i
 def _check(terms: ServiceTerms) -> None:
     """ServiceError for what the chain would refuse as unsound; the other limits are in the options."""
     if not 1 <= len(terms.name) <= SERVICE_NAME_BYTES_MAX:
-        raise ServiceError(f"--name has {len(terms.name)} bytes: 1 to {SERVICE_NAME_BYTES_MAX}")
+        raise ServiceError(
+            f"--name has {len(terms.name)} bytes. Use 1 to {SERVICE_NAME_BYTES_MAX}", code="invalid_name"
+        )
     if not 0 < terms.price_min <= terms.price_max <= PRICE_MAX:
         raise ServiceError(
-            f"prices rise from --price-min, above 0, to --price-max, at most {format_amount(PRICE_MAX)} oGPU; "
-            f"not from {format_amount(terms.price_min)} to {format_amount(terms.price_max)}"
+            f"prices rise from --price-min, above 0, to --price-max, at most {format_amount(PRICE_MAX)} oGPU. You "
+            f"gave {format_amount(terms.price_min)} to {format_amount(terms.price_max)}",
+            code="invalid_prices",
         )
     if not has_sound_paces(terms):
         said = zip(
@@ -169,8 +172,11 @@ def _check(terms: ServiceTerms) -> None:
         )
         given = ", ".join(f"{name} {pace}" for name, pace in said if pace)
         if not terms.pace:
-            raise ServiceError(f"{given} needs a --pace too: how fast the slowest racer of all is, one of class cpu")
-        raise ServiceError(f"{given}: no class may be slower than the one before it, of cpu, consumer, datacenter")
+            raise ServiceError(f"{given} needs a --pace too, the pace of the slowest racer", code="invalid_paces")
+        raise ServiceError(
+            f"{given}: no class may be slower than the class before it. The order is cpu, consumer, datacenter",
+            code="invalid_paces",
+        )
 
 
 def _created(outcome: Outcome) -> dict[str, Any]:
@@ -182,9 +188,11 @@ async def close_service(by: Planning, number: int) -> PlannedCall:
     """Carry out `ogpu offer close-service`."""
     service = await market_reads.service(by.client, number)
     if service is None or not service.is_open:
-        raise ServiceError(f"there is no open service {number}: see `ogpu offer services`")
+        raise ServiceError(f"there is no open service {number}. See `ogpu offer services`", code="service_unknown")
     if service.owner != by.payer.account:
-        raise ServiceError(f"service {number} is {ss58.encode(service.owner)}'s: only its owner can close it")
+        raise ServiceError(
+            f"service {number} belongs to {ss58.encode(service.owner)}. Only its owner can close it", code="not_owner"
+        )
     facts = {
         "service": number,
         "name": service.terms.name.decode("utf-8", errors="replace"),
@@ -231,11 +239,9 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
             _name_left_out(left_out)
         _show_offers(session.output, found[:limit], has_claims=has_claims)
         if not found:
-            note(
-                f"none of the {len(offers)} offers of now suits; `ogpu offer search` without conditions shows them all"
-            )
+            note(f"none of {len(offers)} offers meets the conditions. `ogpu offer search` without conditions shows all")
         if len(found) > limit:
-            note(f"{len(found) - limit} more, dearer ones are not shown: raise --limit, or ask for less")
+            note(f"{len(found) - limit} more expensive offers are hidden. Raise --limit, or add conditions")
 
     session.run(body)
 
@@ -243,9 +249,9 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
 def _name_left_out(left_out: dict[bytes, str]) -> None:
     """Whose word does not count, and why."""
     for owner, why in list(left_out.items())[:LEFT_OUT_SHOWN]:
-        note(f"{ss58.encode(owner)} is left out of what is claimed: it {why}")
+        note(f"the claims of {ss58.encode(owner)} are left out: it {why}")
     if len(left_out) > LEFT_OUT_SHOWN:
-        note(f"{len(left_out) - LEFT_OUT_SHOWN} more providers are left out of what is claimed")
+        note(f"the claims of {len(left_out) - LEFT_OUT_SHOWN} more providers are left out")
 
 
 def _show_offers(output: Output, found: Sequence[OfferRow], *, has_claims: bool) -> None:
@@ -258,10 +264,10 @@ def _show_offers(output: Output, found: Sequence[OfferRow], *, has_claims: bool)
         whole = [row | {"claimed": _claimed(offer)} for row, offer in zip(rows, found, strict=True)]
         output.rows("Offers", (*OFFER_COLUMNS, "claimed"), whole)
         return
-    output.rows("Offers, by the chain", SHOWN_WITH_CLAIMS, rows)
+    output.rows("Offers, from the chain", SHOWN_WITH_CLAIMS, rows)
     nothing: dict[str, Any] = dict.fromkeys(CLAIM_COLUMNS)
     said = [{"device": row["device"]} | (_claimed(offer) or nothing) for row, offer in zip(rows, found, strict=True)]
-    output.rows("Claimed by their providers: their word, which nothing proves", ("device", *CLAIM_COLUMNS), said)
+    output.rows("Claims of their providers, which nothing proves", ("device", *CLAIM_COLUMNS), said)
 
 
 def _claimed(row: OfferRow) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
             session.output.facts({"copied": str(here), "to": f"{task}:/{path}", "bytes": size})
 
     if not _is_remote(source) and not here.exists():
-        raise click.UsageError(f"{here} is not there")
+        raise click.UsageError(f"{here} does not exist")
     _enter(session, task, key_text, work)
 
 
@@ -71,7 +71,7 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
                 port = server.sockets[0].getsockname()[1]
                 click.echo(_forwarded(port, remote, as_json=session.output.as_json))
             await tunnel.ended.wait()
-            raise TunnelError("the provider hung up: has the task ended? `ogpu task show` says")
+            raise TunnelError("the provider closed the connection. `ogpu task show` says whether the task has ended")
 
     async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
         await _require_declared(client, key, found, final, [remote for _, remote in pairs])
@@ -94,7 +94,9 @@ def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text:
 def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
     """A line: who waits for it reads no further."""
     row = {"local": f"{HOST}:{port}", "remote": remote}
-    return json.dumps(row) if as_json else f"{row['local']} leads to port {remote} of the container; Ctrl-C ends it"
+    return (
+        json.dumps(row) if as_json else (f"{row['local']} forwards to port {remote} of the container. Ctrl-C ends it")
+    )
 
 
 async def _require_declared(client: ChainClient, key: Keypair, task: Task, final: bytes, ports: Sequence[int]) -> None:
@@ -104,13 +106,14 @@ async def _require_declared(client: ChainClient, key: Keypair, task: Task, final
         try:
             declared = REQUEST.decode(await fetch_input(blobs, key, task, providers)).ports
         except (RunBlobError, DecodeError) as error:
-            note(f"cannot check which ports the task names: {error}")
+            note(f"the declared ports are unknown: {error}")
             return
     others = [port for port in ports if port not in declared]
     if others:
         named = ", ".join(map(str, declared)) or "none: only a lease has ports"
         raise TaskError(
-            f"the task does not name port {', '.join(map(str, others))} (`spec.run.ports`): it names {named}"
+            f"the task file does not declare port {', '.join(map(str, others))} in spec.run.ports. It declares {named}",
+            code="port_undeclared",
         )
 
 
@@ -138,7 +141,7 @@ def _enter(
                 with session.doing(None):
                     await work(tunnel)
         except (TunnelError, OSError) as error:
-            raise TaskError(str(error)) from None
+            raise TaskError(str(error), code="tunnel_failed") from None
 
     with contextlib.suppress(asyncio.CancelledError):
         session.run(body)
@@ -163,7 +166,7 @@ def _pair(text: str) -> tuple[int, int]:
     local, colon, remote = text.partition(":")
     numbers = (local, remote if colon else local)
     if not all(part.isdecimal() and len(part) <= 5 and int(part) <= 65_535 for part in numbers):
-        raise click.UsageError(f"{text!r} is no pair of ports: write it like 8888:8888")
+        raise click.UsageError(f"{text!r} is not a pair of ports. Write it like 8888:8888")
     return int(numbers[0]), int(numbers[1])
 
 

@@ -102,7 +102,7 @@ def submit_loaded(
         posted = await submission.send(client, key, is_followed=False)
         submission.note_told(client, key, SUBMITTED)
         if loaded.secrets:
-            note(f"once it runs, its program waits for its secrets: `ogpu task secrets 0x{posted.unit.hex()} NAME...`")
+            note(f"when the program runs, it waits for its secrets: `ogpu task secrets 0x{posted.unit.hex()} NAME...`")
 
     with told_nothing_was_sent():
         session.run(look)
@@ -121,18 +121,18 @@ def _indices(text: str, *, accepts: bool, can_wait: bool) -> IndexSet:
     asked: list[IndexSet] = []
     explained(lambda: asked.append(index_set(text)))
     if accepts:
-        raise click.UsageError("--array: --accept is for one task")
+        raise click.UsageError("--accept is for one task, not for an --array")
     if asked[0].at_once is not None and not can_wait:
-        raise click.UsageError("--array: % needs --watch, which waits for the others")
+        raise click.UsageError("--array: a limit with % needs --watch")
     return asked[0]
 
 
 def _check_requeue(requeue: int, loaded: LoadedTask, *, is_watched: bool) -> None:
     if requeue and not (is_watched and isinstance(loaded.source, ContainerSource)):
-        raise click.UsageError("--requeue is for jobs and leases, and needs --watch: it is this command that waits")
+        raise click.UsageError("--requeue is for jobs and leases, and needs --watch")
 
 
-NO_DEVICE = "nobody had a device free for it"
+NO_DEVICE = "no free device bid for it"
 SUBMITTED_MAX = 4
 """Times that a member of an array is submitted for which nobody bids."""
 ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
@@ -196,10 +196,10 @@ class ArraySubmission:
         tasks = [f"0x{task}" for _, task in sorted(self.members.items())]
         cancelling = other_command("task", "cancel", *tasks, "--key", self.file.key_text)
         said = (
-            f"of {len(self.asked.indices)} tasks {len(tasks)} are submitted, and one more may be. They go on without "
-            f"this program, and you pay for them. Repeat the same command, which buys none twice: `{this_command()}`"
+            f"{len(tasks)} of {len(self.asked.indices)} tasks are submitted, and one more may be. They continue, "
+            f"and you pay for them. Repeat the same command, which buys none twice: `{this_command()}`"
         )
-        return f"{said}. Or take back the tasks that do not run yet, with `{cancelling}`" if tasks else said
+        return f"{said}. Or cancel the tasks that do not run yet, with `{cancelling}`" if tasks else said
 
     def _member(self, index: int, *, is_again: bool = False) -> TaskSubmission:
         file = self.file
@@ -232,7 +232,7 @@ class ArraySubmission:
                         if why is None or not left[why]:
                             return
                         left[why] -= 1
-                        note(f"[{index}] {why}: it is submitted again")
+                        note(f"[{index}] {why}. Submitting it again")
                         record.remove(index)
 
             try:
@@ -246,11 +246,13 @@ class ArraySubmission:
                 self.file.session.output.rows("Array", ARRAY_COLUMNS, rows)
         failed = [index for index, row in self.rows.items() if row["problem"]]
         if failed:
-            raise CallFailedError(f"{len(failed)} of {len(self.rows)} did not end well: {sorted(failed)}")
+            raise CallFailedError(
+                f"{len(failed)} of {len(self.rows)} tasks failed: {sorted(failed)}", code="members_failed"
+            )
 
     async def _submitted(self, client: ChainClient, key: Keypair, record: ArrayRecord, index: int) -> bytes:
         if index in record.members:
-            note(f"[{index}] was submitted before: 0x{record.members[index]}")
+            note(f"[{index}] was submitted earlier: 0x{record.members[index]}")
         else:
             member = self._member(index, is_again=self.file.is_again)
             await member.look(client, is_anyway=True, is_dry=True)

@@ -64,9 +64,10 @@ def require_result(task: Task) -> None:
     """TaskError for a task without a result to decide about."""
     if task.state is not TaskState.SUBMITTED:
         had = any(slot.result is not None for slot in task.slots)
-        raise TaskError(f"the task is {records.progress(task)}: {records.why(task)}" if had else no_result(task))
+        text = f"the task is {records.progress(task)}: {records.why(task)}" if had else no_result(task)
+        raise TaskError(text, code="no_open_result")
     if task.accepted is not None:
-        raise TaskError(f"the result is accepted already: {records.why(task)}")
+        raise TaskError(f"the result is already accepted. {records.why(task)}", code="already_accepted")
 
 
 CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
@@ -135,7 +136,7 @@ async def confirm(by: Planning, task_id: bytes, found: Task, checkpoints: Path) 
     require_customer(found, by.payer.account)
     number = records.unheld(found)
     if number is None:
-        raise TaskError(f"no checkpoint waits to be held: {records.why(found)}")
+        raise TaskError(f"no checkpoint waits for confirmation. {records.why(found)}", code="no_checkpoint")
     final = await by.client.finalized()
     if not by.sending.dry_run:
         async with BlobClient(private=market_reads.is_development(by.client)) as blobs:
@@ -154,8 +155,10 @@ async def cancelled(
     """What taking a task back would be; TaskError where that cannot be done any more."""
     require_customer(found, payer.account)
     if not _is_cancellable(found):
-        helps = "`ogpu task stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu task show`"
-        raise TaskError(f"the task is {records.progress(found)}: it cannot be taken back any more; {helps}")
+        helps = "`ogpu task stop` stops it" if found.state is TaskState.RUNNING else "See `ogpu task show`"
+        raise TaskError(
+            f"the task is {records.progress(found)}, so it can no longer be cancelled. {helps}", code="not_cancellable"
+        )
     call = TrainingMarket.cancel(task=task_id)
     ends = await end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, {**facts(task_id, found), **ends})
@@ -197,16 +200,22 @@ async def _amended(
 
 def _require_running(task: Task) -> None:
     if task.state is not TaskState.RUNNING:
-        helps = "`ogpu task cancel` takes it back" if _is_cancellable(task) else "see `ogpu task show`"
-        raise TaskError(f"the task is {records.progress(task)}: only one that runs is extended or stopped; {helps}")
+        helps = "`ogpu task cancel` cancels it" if _is_cancellable(task) else "See `ogpu task show`"
+        raise TaskError(
+            f"the task is {records.progress(task)}. Only a running task is extended or stopped. {helps}",
+            code="not_running",
+        )
 
 
 def _require_raisable(task: Task, price_max: int) -> None:
     if task.state is not TaskState.COMMITTING or task.bids:
-        raise TaskError(f"the task is {records.progress(task)}: a price is raised before the first bid only")
+        raise TaskError(
+            f"the task is {records.progress(task)}. A price can be raised only before the first bid",
+            code="not_raisable",
+        )
     if price_max <= task.terms.price_max:
         now = format_amount(task.terms.price_max)
-        raise TaskError(f"the task pays at most {now} oGPU now: a price is only raised; give --raise more than that")
+        raise TaskError(f"the task already pays up to {now} oGPU. Give --raise more than that", code="price_too_low")
 
 
 def _is_cancellable(task: Task) -> bool:
@@ -219,25 +228,34 @@ def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) 
     """What is offered or signed; TaskError where the account can do neither."""
     if task.state not in CLOSABLE or task.accepted is not None:
         stands = records.progress(task)
-        raise TaskError(f"the task is {stands}: another end is agreed on between award and acceptance only")
+        raise TaskError(
+            f"the task is {stands}. Another end can be agreed between award and acceptance only", code="not_closable"
+        )
     if task.customer == account:
         if pay is None or back is None:
-            raise TaskError("say what the end is: --pay for each provider, --back out of each collateral; 0 is fine")
+            raise TaskError(
+                "give --pay for each provider and --back out of each collateral. Each may be 0",
+                code="close_terms_missing",
+            )
         price, collateral = min(slot.price for slot in task.slots), min(slot.collateral for slot in task.slots)
         if pay > price or back > collateral:
             raise TaskError(
-                f"--pay is at most {format_amount(price)} oGPU, the price, and --back {format_amount(collateral)}, "
-                "the collateral"
+                f"--pay is at most the price, {format_amount(price)} oGPU. --back is at most the collateral, "
+                f"{format_amount(collateral)} oGPU",
+                code="close_terms_too_high",
             )
         return pay, back
     if all(slot.provider != account for slot in task.slots):
-        raise TaskError("only the customer and the stashes of its slots agree on an end: see `ogpu task show`")
+        raise TaskError(
+            "only the customer and the stashes of its slots can agree on an end. See `ogpu task show`", code="not_party"
+        )
     offer = task.close
     if offer is None:
-        raise TaskError("its customer offers no other end: nothing is there to sign")
+        raise TaskError("the customer offers no other end, so there is nothing to sign", code="no_offer")
     if (pay, back) not in ((None, None), (offer.pay, offer.back)):
         raise TaskError(
-            f"its customer offers --pay {format_amount(offer.pay)} --back {format_amount(offer.back)}, and nothing else"
+            f"the customer offers --pay {format_amount(offer.pay)} --back {format_amount(offer.back)}, nothing else",
+            code="other_offer",
         )
     return offer.pay, offer.back
 

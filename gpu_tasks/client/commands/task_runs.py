@@ -10,16 +10,18 @@ from types import MappingProxyType
 import click
 
 from cli.output import Account
-from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
+from cli.session import SENT_FOLDER, CallFailedError, WalletSession, explained, note
 from gpu_tasks.client.commands.calls import this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.output_files import OutputFile, output_file
 from gpu_tasks.client.tasks import records
+from gpu_tasks.client.tasks.exports import ExportError, exported, require_form
 from gpu_tasks.client.tasks.progress import TaskFollower, show_changes
 from gpu_tasks.client.tasks.records import DONE, ended_well, exit_code_of, metric_unit, workload_name
 from gpu_tasks.client.tasks.results import (
     CheckpointKeeper,
     FetchedRun,
+    fetch_input,
     fetch_outputs,
     fetch_result,
     last_stated,
@@ -30,12 +32,15 @@ from gpu_tasks.client.tasks.tunnel import entered, hand_secrets
 from gpu_tasks.client.units.watch import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
 from gpu_tasks.tunnel.frames import SECRETS_BYTES_MAX
 from gpu_tasks.tunnel.multiplexer import TunnelError
+from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
+from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from wallet.amounts import Grains
 from wallet.client import ChainClient, Outcome
@@ -48,7 +53,7 @@ def secrets_of(words: Iterable[str]) -> dict[str, bytes]:
     """The values by name; UsageError for what is not there, or too long."""
     values = {name: _value(name, path) for name, _, path in (word.partition("=") for word in words)}
     if sum(map(len, values.values())) > SECRETS_BYTES_MAX:
-        raise click.UsageError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes together: name data as inputs")
+        raise click.UsageError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes together. Send more data as inputs")
     return values
 
 
@@ -57,7 +62,7 @@ def named_secrets(names: Iterable[str], words: Iterable[str]) -> dict[str, bytes
     wanted, said = set(names), {word.partition("=")[0]: word for word in words}
     foreign = sorted(said.keys() - wanted)
     if foreign:
-        raise click.UsageError(f"--secret: the task file names no secret {foreign[0]!r} (`spec.run.secrets`)")
+        raise click.UsageError(f"--secret: the task file names no secret {foreign[0]!r} in spec.run.secrets")
     return secrets_of(said.get(name, name) for name in sorted(wanted))
 
 
@@ -71,7 +76,7 @@ def handing(
             async with entered(client, key, task_id, task, final) as tunnel:
                 await hand_secrets(tunnel, values)
         except (TunnelError, OSError) as error:
-            raise TaskError(str(error)) from None
+            raise TaskError(str(error), code="tunnel_failed") from None
 
     return hand
 
@@ -85,13 +90,13 @@ def _value(name: str, path: str) -> bytes:
             raise click.UsageError(f"the secret {name} cannot be read from {path}: {error.strerror}") from None
     value = os.environ.get(name)
     if value is None:
-        raise click.UsageError(f"there is no environment variable {name}: set it, or name a file with {name}=FILE")
+        raise click.UsageError(f"there is no environment variable {name}. Set it, or name a file with {name}=FILE")
     return value.encode(errors="surrogateescape")
 
 
-GOES_ON = "the task goes on without this program, and you pay for it"
+GOES_ON = "the task continues without this program, and you pay for it"
 NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
-OTHER_AWAITED = "the task that is waited for has not ended; nothing is submitted before"
+OTHER_AWAITED = "waiting for the other task to end. Nothing is submitted before"
 WaitForTask = Callable[[ChainClient], Awaitable[None]]
 
 
@@ -122,19 +127,21 @@ async def follow_task(
         if found is not None and found.customer == key.account:
             keeper = CheckpointKeeper(client, blobs, key, checkpoints)
         elif found is not None:
-            note(f"the task is {ss58.encode(found.customer)}'s: its checkpoints are not held with this key")
+            note(f"the task belongs to {ss58.encode(found.customer)}. This key does not confirm its checkpoints")
         hand = handing(client, key, task_id, secrets) if secrets else None
         follower = TaskFollower(client, task_id, keeper, send, accepts, hand)
         with session.doing(None):
             last = await (show_changes(follower, session.output) if quiet is None else _note_changes(follower, quiet))
     if last is None:
-        raise TaskError("the chain knows the task no more: it ended long ago, or is of another chain")
+        raise TaskError(
+            "the chain no longer knows the task. It ended long ago, or is of another chain", code="task_unknown"
+        )
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):
         left = last_stated(last)
         helps = (
-            f"; `ogpu task result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
+            f". `ogpu task result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
         )
-        raise CallFailedError(f"the task ended without a result: {records.how_ended(last)}{helps}")
+        raise CallFailedError(f"the task ended without a result: {records.how_ended(last)}{helps}", code="no_result")
     return last
 
 
@@ -160,10 +167,14 @@ async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: boo
     async for _ in moments(client):
         task = await training_reads.task(client, task_id, await client.finalized())
         if task is None:
-            raise TaskError(f"the chain knows no task 0x{task_id.hex()}, or no more: how it ended is not known")
+            raise TaskError(
+                f"the chain does not know task 0x{task_id.hex()}, so how it ended is unknown", code="task_unknown"
+            )
         if not is_open(task):
             if is_ok_needed and not ended_well(task):
-                raise DependencyError(f"0x{task_id.hex()} {records.how_ended(task)}: nothing was submitted")
+                raise DependencyError(
+                    f"0x{task_id.hex()} {records.how_ended(task)}. Nothing was submitted", code="dependency_failed"
+                )
             return
         state = records.progress(task)
         if state != before:
@@ -174,7 +185,7 @@ async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: boo
 def waiting_for(session: WalletSession, key_text: str, after_ok: str | None, after_any: str | None) -> WaitForTask:
     """What waits for the task that `after_options` name; nothing where they name none. UsageError for both."""
     if after_ok is not None and after_any is not None:
-        raise click.UsageError("--after-ok or --after-any: one of the two")
+        raise click.UsageError("give --after-ok or --after-any, not both")
     named = after_ok or after_any
 
     async def wait(client: ChainClient) -> None:
@@ -195,10 +206,14 @@ async def show_result(
     final: bytes,
     out: OutputFile | None,
     place: int | None = None,
+    model: OutputFile | None = None,
 ) -> None:
-    """Fetch, open and check the result of a task, and write its last state where it is asked for."""
-    if out is not None:
-        out.place(file_name_of(task_id))
+    """Fetch, open and check the result of a task. Write its last state and its model to the named files."""
+    for file in (out, model):
+        if file is not None:
+            file.place(file_name_of(task_id))
+    if model is not None and runs_program(task.order):
+        raise ExportError("the task runs a program, so there is no model to export. Use --out", code="no_model")
     require_customer(task, key.account, "opens its result")
     providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
@@ -208,14 +223,34 @@ async def show_result(
             session.output.facts(program_facts(task_id, task, place, outputs, archive))
             return
         found = await fetch_result(blobs, key, task, providers)
+        exporting = None if model is None else await _export(blobs, key, task, providers, found, model)
     written = None if out is None else out.write(file_name_of(task_id), found.run.state)
     stated = last_stated(task)
     assert stated is not None, "something was fetched"
-    session.output.facts(_facts(task_id, task, found, stated, written))
+    session.output.facts(_facts(task_id, task, found, stated, written) | ({"exported_to": exporting} if model else {}))
     if isinstance(stated, Milestone):
-        note(f"the task ended without a result: this is its checkpoint of milestone {stated.number}, which counts")
-    if out is None:
-        note("--out FILE writes the last state of the run, which was checked, into a file")
+        note(
+            f"the task ended without a result. This is its checkpoint of milestone {stated.number}, the newest "
+            "confirmed one"
+        )
+    if out is None and model is None:
+        note("--out FILE writes the checked last state of the run to a file")
+
+
+async def _export(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], found: FetchedRun, model: OutputFile
+) -> str:
+    """Write the trained model of a run, and return the file; ExportError for a workload that trains none."""
+    form = registry.form_of(task.order.workload)
+    request = await fetch_input(blobs, key, task, providers)
+    try:
+        tensors = () if form is None else form.model_tensors(request, found.run.state)
+    except DecodeError as error:
+        raise ExportError(f"the state is not of the task's request: {error}", code="no_model") from None
+    if form is None or not tensors:
+        raise ExportError("the task trains no model that this program knows. Use --out", code="no_model")
+    content = exported(model.named, tensors, {"workload": form.name, "task_hash": "0x" + task.order.task_hash.hex()})
+    return str(model.write(model.named.name, content))
 
 
 def watch_task(
@@ -234,16 +269,20 @@ def watch_task(
 
 
 def task_result(
-    session: WalletSession, task: str, key_text: str, out: Path | None, force: bool, place: int | None
-) -> None:
+    session: WalletSession, task: str, key_text: str, out: Path | None, force: bool, place: int | None,
+    export: Path | None,
+) -> None:  # fmt: skip
     """Carry out `ogpu task result`."""
-    file = output_file(out, is_forced=force)
+    file = output_file(out, is_forced=force and (out is not None or export is None))
+    model = output_file(export, is_forced=force and export is not None)
+    if export is not None:
+        explained(lambda: require_form(export))
 
     async def body(client: ChainClient) -> None:
         task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
-        await show_result(session, client, key, task_id, found, final, file, place)
+        await show_result(session, client, key, task_id, found, final, file, place, model)
 
     session.run(body)
 
@@ -291,7 +330,7 @@ def file_name_of(thing_id: bytes) -> str:
 
 # A program that its time limit cut off is submitted again: the same file as a new task, which begins anew.
 REQUEUES_MAX = 32
-CUT_OFF = "its time was over before its program had ended"
+CUT_OFF = "its time ended before its program"
 
 
 def was_cut_off(task: Task) -> bool:
@@ -312,5 +351,5 @@ async def run_again(run: Callable[[], Awaitable[Task]], requeues: int, say: Call
         ended = await run()
         if not was_cut_off(ended):
             return ended
-        say(f"{CUT_OFF}: it is submitted again, and {left} times more at most")
+        say(f"{CUT_OFF}. Submitting it again, at most {left} more times")
     return await run()

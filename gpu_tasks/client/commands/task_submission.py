@@ -108,11 +108,14 @@ class TaskSubmission:
         self.draft, plan, says = TaskDraft(seen.asked, seen.rules, seen.slot_ms), seen.plan, seen.says
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(
-                f"nobody could serve the task now: {plan.why_not}. `ogpu task plan` says why of each; --anyway submits "
-                "it nevertheless, and cancelling it costs a part of the bond"
+                f"no device can run the task now: {plan.why_not}. `ogpu task plan` gives the reason for each "
+                "device. --anyway submits it nevertheless, and cancelling it costs a part of the bond",
+                code="not_served",
             )
         if (why := says.why_too_few(plan.terms.slots)) and not (is_anyway or is_begun):
-            raise CallFailedError(f"{why}. Their answers are not binding: --anyway submits the task all the same")
+            raise CallFailedError(
+                f"{why}. Their answers are not binding. --anyway submits the task nevertheless", code="too_few_willing"
+            )
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
         self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         self.available = available = await spendable(client, payer.account)
@@ -136,13 +139,15 @@ class TaskSubmission:
         task = await training_reads.task(client, bytes.fromhex(last.units[0]), final)
         if task is None or task.order.input_root.hex() not in last.input_roots:  # or another has its id: a new chain
             raise TaskError(
-                f"the same command submitted this as task {name} in block {last.block}, and the chain has forgotten "
-                "it: the task ended long ago, or a development chain was reset. --again buys another"
+                f"the same command submitted this as task {name} in block {last.block}, and the chain has "
+                "forgotten it. The task ended long ago, or a development chain was reset. --again buys another",
+                code="task_forgotten",
             )
         if last.told and until in {last.told, SUBMITTED}:
             raise TaskError(
-                f"the same command bought this already, as task {name}, which is {records.progress(task)}: "
-                f"`ogpu task show {name}` and `ogpu task result {name}` show it. Nothing was sent. --again buys another"
+                f"the same command bought this as task {name}, which is {records.progress(task)}. Nothing was "
+                f"sent. See `ogpu task show {name}` and `ogpu task result {name}`. --again buys another",
+                code="bought_before",
             )
 
     def ask(self, *, is_asked: bool) -> None:
@@ -182,7 +187,9 @@ class TaskSubmission:
                 run = PostingRun(sealer, record, prompts, requests, progress, self.tip)
                 posted = (await run.run(places=[place]))[-1]
             if is_known:
-                note(f"the same command submitted it before, as 0x{posted.unit.hex()}: this goes on with that task")
+                note(
+                    f"the same command submitted it earlier, as 0x{posted.unit.hex()}. This command continues that task"
+                )
             if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # there its first line names it
                 facts = {"task": posted.unit, "name": posted.prompt, "block": posted.block}
                 amounts = {"locked": Grains(self.cost.locked), "most": Grains(self.cost.most)}
@@ -235,7 +242,7 @@ def _facts(seen: TaskOutlook, cost: PostingCost, available: int) -> dict[str, An
 
 # After an interrupt, without an answer or without a terminal, the task stays as it is. Only a call whose cost was shown
 # ends it.
-GOES_ON = "it goes on without this program, and you pay for it"
+GOES_ON = "it continues without this program, and you pay for it"
 
 
 @contextmanager
@@ -259,13 +266,13 @@ def _how_it_stands(part: PostedPart | None, key_text: str) -> str:
     name = f"0x{part.units[0]}"
     if part.block is None:
         return (
-            f"task {name} may be submitted. Nothing is lost: repeat the same command, which buys nothing twice: "
+            f"task {name} may be submitted. Nothing is lost. Repeat the same command, which buys nothing twice: "
             f"`{this_command()}`"
         )
     keyed = ("--key", key_text)
     watch, logs = other_command("task", "watch", name, *keyed), other_command("logs", "-f", name, *keyed)
     stop = other_command("task", "stop", name, *keyed)
-    return f"task {name}: {GOES_ON}. Follow it with `{watch}` or `{logs}`; `{stop}` ends it once it runs"
+    return f"task {name}: {GOES_ON}. Follow it with `{watch}` or `{logs}`. Once it runs, `{stop}` stops it"
 
 
 def _offer_to_end(session: WalletSession, key_text: str, task_id: bytes) -> None:

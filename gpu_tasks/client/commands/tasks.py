@@ -31,8 +31,8 @@ from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, Grains, format_amount
 from wallet.client import ChainClient
 
-_DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
-_DEFAULT_COLLATERAL = "the least that the chain asks for"
+_DEFAULT_VALUE = "a quarter of the maximum price over the deadline"
+_DEFAULT_COLLATERAL = "the chain's minimum"
 SEED_BYTES = 32
 ANY_SLOT_MS = 1_000
 """Where no chain is asked, of which slots would be known."""
@@ -73,7 +73,7 @@ def _of_container(asked: PreparedContainer, slot_ms: int) -> dict[str, Any]:
         "image": str(task.image),
         "command": shlex.join(task.command) or "the image's own",
         "inputs": ", ".join(task.inputs) or "none",
-        "secrets": f"{', '.join(task.secrets)}: handed to who runs it" if task.secrets else "none",
+        "secrets": f"{', '.join(task.secrets)}: handed to the provider that runs it" if task.secrets else "none",
         "network": task.network.name.lower(),
         "ports": ", ".join(map(str, task.ports)) or "none",
         "request_bytes": len(asked.request),
@@ -94,8 +94,8 @@ def _how_paid(task: ContainerTask, blocks: int, intervals: int) -> dict[str, Any
     """What is bought, and what comes beside it where the file asks for that."""
     time = f"{_time(task.time)}: {counted(blocks, 'block')}"
     if task.copies > 1:
-        copies = f"{task.copies}, of several owners: who finds what most of them do is paid the price"
-        return {"copies": copies, "time": f"{time} at most, paid whole"}
+        copies = f"{task.copies}, of several owners. Each that agrees with the majority is paid the price"
+        return {"copies": copies, "time": f"{time} at most, paid in full"}
     kept = {} if task.keep is None else {"keep": f"{_time(task.keep)} after its end"}
     return {"time": f"{time} in {counted(intervals, 'interval')}"} | kept
 
@@ -150,7 +150,7 @@ class TaskOutlook:
 
     def market_facts(self) -> dict[str, Any]:
         """Facts about its auction, for people and programs."""
-        rival = "the best loser" if self.plan.has_rival else "nobody: the greatest price is paid"
+        rival = "nobody: the maximum price is paid" if self.plan.has_rival else "nobody: the greatest price is paid"
         return {"price_is_set_by": rival, "standby": outlook.standby_of(self.plan)}
 
 
@@ -184,16 +184,21 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         funds = None if account is None else await spendable(client, account)
         _show(session, {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, funds)}, answer, says)
         if not outlook.sells_tasks(client):
-            note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
+            note("this chain sells no tasks yet. Cost and start assume the auction's initial parameters")
         elif answer.is_served:
-            note("these devices could bid. Their owners decide whether they do; their answers are not binding")
+            note("these devices are eligible. Their owners decide whether they bid; their answers are not binding")
         if not answer.is_served:
-            raise CallFailedError(f"nobody could serve the task now: {answer.why_not}. See `why not` of each device")
+            raise CallFailedError(
+                f"no device can run the task now: {answer.why_not}. See `why not` of each device", code="not_served"
+            )
         if why := says.why_too_few(answer.terms.slots):
             raise CallFailedError(why)
         if funds is not None and funds < answer.locked + answer.prepaid:
             needed = format_amount(answer.locked + answer.prepaid)
-            raise CallFailedError(f"{ss58.encode(account or b'')} can spend {format_amount(funds)} oGPU of {needed}")
+            raise CallFailedError(
+                f"{ss58.encode(account or b'')} can spend {format_amount(funds)} oGPU, and the task needs {needed}",
+                code="funds",
+            )
 
     session.run(body)
 

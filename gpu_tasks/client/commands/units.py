@@ -60,8 +60,8 @@ from wallet.errors import harmless
 from wallet.keypair import Keypair
 
 PRICE = 5_000_000
-STAYS = "nothing is lost: what is posted stays posted, and is worked on and paid for without this program"
-NOT_KNOWN = "the chain knows no such unit. It is too new, too old, or of another chain; see `ogpu unit list`"
+STAYS = "posted units stay posted. Providers work on them, and you pay for them, without this program"
+NOT_KNOWN = "the chain knows no such unit. It is too new, too old, or of another chain. See `ogpu unit list`"
 
 
 def watch_units(session: WalletSession, units: tuple[str, ...], key_text: str) -> None:
@@ -75,7 +75,7 @@ def watch_units(session: WalletSession, units: tuple[str, ...], key_text: str) -
             await known_unit(client, each, final)
         ids = ids or await open_units(client, key.account)
         if not ids:
-            note("the account has no open unit, so there is nothing to watch; `ogpu unit list` lists ended units")
+            note("the account has no open unit, so there is nothing to watch. `ogpu unit list` shows ended units")
             return
         await show_until_ended(session, client, key, dict.fromkeys(ids[:UNITS_WATCHED_MAX], ""))
 
@@ -164,9 +164,11 @@ def _content(found: PaidOutput) -> bytes:
 def _require_settled(unit: Unit, unit_id: bytes) -> None:
     """ResultError that says why there is no result, and what to do."""
     if unit.state is UnitState.REFUNDED:
-        raise ResultError(f"the unit has no result: {why_refunded(unit)}")
+        raise ResultError(f"the unit has no result: {why_refunded(unit)}", code="no_result")
     if unit.state is not UnitState.SETTLED:
-        raise ResultError(f"the unit is {progress(unit)}: follow it with `ogpu unit watch 0x{unit_id.hex()}`")
+        raise ResultError(
+            f"the unit is {progress(unit)}. Follow it with `ogpu unit watch 0x{unit_id.hex()}`", code="no_result_yet"
+        )
 
 
 @sends
@@ -188,7 +190,7 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
 
 RACERS = ("racer", "device", "answer", "collateral", "lost")
 PAYMENTS = ("to", "account", "amount", "out_of")
-NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final blocks only"
+NOT_ALL = "payments to judges are proved for the last 64 final blocks only"
 
 
 @reads
@@ -217,7 +219,7 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
     if rows:
         output.rows("Who was paid", PAYMENTS, rows)
     if moved:
-        output.rows("What the end of its check moved", PAYMENTS, moved)
+        output.rows("Payments at the end of its check", PAYMENTS, moved)
 
 
 async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, leaves: str | None) -> dict[str, Any]:
@@ -320,9 +322,9 @@ async def list_posted(
     else:
         session.output.rows("Units", UNIT_COLUMNS_SHOWN, [shown(row) for row in rows])
     if not rows:
-        note(f"{key_text} has no {'open ' if is_open_only else ''}unit that this chain still knows")
+        note(f"{key_text} has no {'open ' if is_open_only else ''}unit on the chain. The chain forgets old units")
     if found.left_out:
-        note(f"the list has the newest {UNITS_LISTED_MAX}: {found.left_out:,} older ones are left out")
+        note(f"the list has the newest {UNITS_LISTED_MAX} units. {found.left_out:,} older ones are left out")
 
 
 def _row(state: BatchState) -> dict[str, Any]:

@@ -163,11 +163,13 @@ def watch() -> None:
 @out_option
 @force_option
 @click.option("--place", type=click.IntRange(0, limits.SLOTS_MAX - 1), help="Output of this replica, counted from 0.")
+@click.option("--export", type=FILE_PATH, metavar="FILE", help="Write the trained model: .safetensors or .npz.")
 @carried_out_by("task_runs:task_result")
 def result() -> None:
     """Fetch and check the result of a task.
 
-    With --out it writes the last state of a training run, or a program's outputs as a tar archive.
+    With --out it writes the last state of a training run, or a program's outputs as a tar archive. --export writes the
+    trained model for other programs, as 32-bit floats.
     """
 
 

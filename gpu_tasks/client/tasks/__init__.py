@@ -11,6 +11,7 @@ In reading order:
 * `sdl`: deployments of Akash
 * `records`: how far a task is and why it waits; a task and its auctions in rows and facts
 * `estimates`: what a task is expected to cost, and how many eligible providers say that they run it
+* `exports`: a trained model as safetensors or .npz
 * `results`: checkpoints, results and outputs, fetched, opened, checked and held
 * `shifts`: the blocks of a task's life: statements, who worked on it, who took over
 * `payments`: what each party was paid, lost, and has back

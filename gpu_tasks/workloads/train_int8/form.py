@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root
-from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings
+from gpu_tasks.workloads.form import Option, RequestError, Tensor, WorkloadForm, settings
 from gpu_tasks.workloads.train_int8.request import (
     BATCH_MAX,
     CONTEXT_MAX,
@@ -30,6 +30,7 @@ from gpu_tasks.workloads.train_int8.request import (
     segments,
     step_cost,
 )
+from gpu_tasks.workloads.train_int8.tensors import model_tensors
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
@@ -99,6 +100,10 @@ class TrainingForm(WorkloadForm):
     def segments(self, request: bytes) -> int:
         """Return the number of segments. All but the last have the length that the request names."""
         return segments(decode_request(request))
+
+    def model_tensors(self, request: bytes, state: bytes) -> tuple[Tensor, ...]:
+        """Return embedding, hidden layers and output layer."""
+        return model_tensors(request, state)
 
     def cost(self, output: bytes) -> int:
         """Return the cost in the output, or 0 if the bytes are no output."""

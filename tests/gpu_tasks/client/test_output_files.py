@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from error_codes import raises_code
 from gpu_tasks.client.offers.outlook import FundsError, require, spendable
 from gpu_tasks.client.output_files import OutputFile, OutputFileError
 
@@ -29,7 +30,7 @@ def test_in_a_folder_the_name_is_the_id_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0"])
 def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "below").mkdir()
-    with pytest.raises(OutputFileError, match="no plain name"):
+    with raises_code(OutputFileError, "invalid_file_name"):
         OutputFile(tmp_path / "below", is_forced=True).write(name, b"bytes")
     assert [path.name for path in tmp_path.rglob("*")] == ["below"]
 
@@ -37,9 +38,9 @@ def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
 def test_what_is_there_stays_unless_it_is_forced(tmp_path: Path) -> None:
     out = tmp_path / "tile"
     out.write_bytes(b"mine")
-    with pytest.raises(OutputFileError, match="is there already: name a new file, or replace it with --force"):
+    with raises_code(OutputFileError, "file_exists"):
         OutputFile(out).place("x")
-    with pytest.raises(OutputFileError, match="is there already"):
+    with raises_code(OutputFileError, "file_exists"):
         OutputFile(out).write("x", b"bytes")
     assert out.read_bytes() == b"mine"
     OutputFile(out, is_forced=True).write("x", b"bytes")
@@ -50,7 +51,7 @@ def test_a_file_that_comes_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.M
     out = tmp_path / "tile"
     out.write_bytes(b"mine")
     monkeypatch.setattr(OutputFile, "_check", lambda *_: None)  # it was not there when it was looked for
-    with pytest.raises(OutputFileError, match="is there already"):
+    with raises_code(OutputFileError, "file_exists"):
         OutputFile(out).write("x", b"bytes")
     assert out.read_bytes() == b"mine"
 
@@ -63,7 +64,7 @@ def test_nothing_goes_through_a_link_or_into_a_pipe(tmp_path: Path, *, is_forced
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "dangling", "pipe"):
-        with pytest.raises(OutputFileError, match="no plain file" if is_forced else "is there already"):
+        with raises_code(OutputFileError, "not_a_file" if is_forced else "file_exists"):
             OutputFile(tmp_path / name, is_forced=is_forced).write("x", b"bytes")
     assert target.read_bytes() == b"mine"
     assert not (tmp_path / "nowhere").exists()
@@ -77,13 +78,13 @@ def test_what_cannot_be_written_whole_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputFileError, match="cannot be written: No space left"):
+    with raises_code(OutputFileError, "file_unwritable"):
         OutputFile(tmp_path / "tile", is_forced=is_forced).write("x", b"bytes")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_are_not_made(tmp_path: Path) -> None:
-    with pytest.raises(OutputFileError, match="cannot be written: there is no folder"):
+    with raises_code(OutputFileError, "folder_missing"):
         OutputFile(tmp_path / "a" / "tile").place("x")
 
 

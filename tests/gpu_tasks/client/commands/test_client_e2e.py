@@ -62,7 +62,7 @@ def test_every_command_goes_by_proof(tmp_path: Path) -> None:
         assert (shown["state"], shown["refund"], shown["why"]) == ("refunded", "cancelled", ended)
         (burned,) = shown["payments"]
         assert (burned["to"], burned["amount"]["grains"], burned["out_of"]) == ("burned", "1650", "the customer")
-        assert "there is nothing to cancel" in ogpu("unit", "cancel", unit, "--key", "//Bob", "--yes", code=2)
+        assert '"unit_ended"' in ogpu("unit", "cancel", unit, "--key", "//Bob", "--yes", code=2)
         words = ["--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"]
         made = ogpu("offer", "create-service", *words)
         assert ogpu("offer", "close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True

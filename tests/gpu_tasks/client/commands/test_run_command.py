@@ -13,6 +13,7 @@ import pytest
 
 from cli.session import CallFailedError
 from converted import IMAGE
+from error_codes import ended_code
 from gpu_tasks.client.commands import run, submit, task_runs, tasks
 from gpu_tasks.client.commands.submit import ArraySubmission
 from gpu_tasks.client.output_files import OutputFile
@@ -67,7 +68,7 @@ def test_a_command_line_is_a_job(tmp_path: Path) -> None:
         assert (any_gpu.gpus, any_gpu.classes) == (1, (DeviceClass.CONSUMER, DeviceClass.DATACENTER))
         assert saved(tmp_path, url, "--gpu", "datacenter").classes == (DeviceClass.DATACENTER,)
         both = ["--in", str(tmp_path / "words"), "--in", str(tmp_path / "deeper" / "words")]
-        assert "two files have one name" in refusal(ogpu(tmp_path, url, *JOB, *both, "--dry-run", "--", "true"))
+        assert ended_code(ogpu(tmp_path, url, *JOB, *both, "--dry-run", "--", "true")) == "duplicate_input"
 
 
 def test_a_long_time_is_bought_in_longer_intervals(tmp_path: Path) -> None:
@@ -287,8 +288,8 @@ def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
     monkeypatch.setattr(submit, "follow_task", follow)
     monkeypatch.setattr(training_reads, "task", task)
     with chain(tmp_path) as url:
-        said = refusal(ogpu(tmp_path, url, *array(tmp_path, "7", "--watch", "--yes")), 1)
-        assert "1 of 1 did not end well: [7]" in said
+        failed = ogpu(tmp_path, url, *array(tmp_path, "7", "--watch", "--yes"))
+        assert (failed.exit_code, ended_code(failed), "[7]" in failed.stderr) == (1, "members_failed", True)
         assert asyncio.run(count(url)) == submitted
 
 

@@ -279,7 +279,7 @@ def test_show_says_what_became_of_a_check_once_it_is_over(tmp_path: Path) -> Non
             ("auditor", ss58.encode(EVE), str(FEE))
         ]
         table = show(url, tmp_path, "unit", "show", unit).output
-        assert "What the end of its check moved" in table
+        assert "Payments at the end of its check" in table
 
 
 def test_show_says_what_the_record_has_of_a_check_that_no_block_shows(tmp_path: Path) -> None:
@@ -362,10 +362,7 @@ def test_the_bytes_that_were_paid_for_go_into_a_file(tmp_path: Path, url: str, b
 def test_without_a_result_there_is_no_file(tmp_path: Path, url: str) -> None:
     out = tmp_path / "tile.bin"
     waiting = result(url, tmp_path, "0x" + WAITING.hex(), "--out", str(out))
-    assert (waiting.exit_code, "the unit is queued: follow it with `ogpu unit watch 0x7777" in waiting.stderr) == (
-        2,
-        True,
-    )
+    assert (waiting.exit_code, "`ogpu unit watch 0x7777" in waiting.stderr) == (2, True)
     assert not out.exists()
     alone = result(url, tmp_path, "0x" + UNIT.hex(), "--force")
     assert (alone.exit_code, "--out" in alone.stderr) == (2, True)

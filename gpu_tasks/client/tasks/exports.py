@@ -1,0 +1,70 @@
+"""A trained model as a file that other programs read: safetensors, or NumPy's .npz.
+
+Sources: github.com/huggingface/safetensors (8 bytes of header length, a JSON header, raw little-endian data) and
+numpy.lib.format (version 1.0).
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+
+from gpu_tasks.workloads.form import Tensor
+from wallet.errors import WalletError
+
+NPY_MAGIC = b"\x93NUMPY\x01\x00"
+NPY_ALIGNMENT = 64
+HEADER_ALIGNMENT = 8
+
+
+class ExportError(WalletError):
+    """A result that cannot be exported."""
+
+
+def safetensors_file(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Return tensors in the safetensors format."""
+    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    end = 0
+    for each in tensors:
+        header[each.name] = {"dtype": "F32", "shape": each.shape, "data_offsets": [end, end + len(each.data)]}
+        end += len(each.data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % HEADER_ALIGNMENT)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(each.data for each in tensors)])
+
+
+def npz_file(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Return tensors as an .npz archive, with the metadata as the archive's comment."""
+    stream = BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = json.dumps(dict(metadata)).encode()
+        for each in tensors:
+            archive.writestr(f"{each.name}.npy", _npy(each))
+    return stream.getvalue()
+
+
+def _npy(tensor: Tensor) -> bytes:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tensor.shape!r}, }}".encode()
+    length = len(NPY_MAGIC) + 2 + len(header) + 1
+    header += b" " * (-length % NPY_ALIGNMENT) + b"\n"
+    return NPY_MAGIC + len(header).to_bytes(2, "little") + header + tensor.data
+
+
+FORMS: Mapping[str, Callable[[Sequence[Tensor], Mapping[str, str]], bytes]] = {
+    ".safetensors": safetensors_file,
+    ".npz": npz_file,
+}
+
+
+def require_form(path: Path) -> None:
+    """Raise ExportError for a file whose ending names no known form."""
+    if path.suffix not in FORMS:
+        raise ExportError(f"--export {path}: the name ends with {' or '.join(FORMS)}", code="export_form_unknown")
+
+
+def exported(path: Path, tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Return the content of an export in the form that the file's ending names."""
+    return FORMS[path.suffix](tensors, metadata)

@@ -1,0 +1,57 @@
+"""The trained model of a state as tensors of floats, without NumPy.
+
+Floats hold the weights exactly as a step multiplies them: the vectors of bytes in units of 2^-5, the others in units of
+2^-12. So the exported model computes what the trained one does, up to the rounding of activations.
+"""
+
+from array import array
+from collections.abc import Sequence
+from sys import byteorder
+
+from gpu_tasks.workloads.form import Tensor
+from gpu_tasks.workloads.train_int8.request import decode_request, matrices
+from runtime.encoding.codec import DecodeError
+
+HEADER_BYTES = 36
+"""The request's hash and the steps done."""
+WEIGHT_UNIT, VECTOR_UNIT, OPERAND_UNIT = 24, 5, 12
+"""Negative powers of two: of stored weights, of the vectors of bytes and of other weights when they multiply."""
+
+
+def model_tensors(request: bytes, state: bytes) -> tuple[Tensor, ...]:
+    """Return the layers of a state's model, each bias apart; DecodeError if the state is not of this request's size."""
+    asked = decode_request(request)
+    shapes = matrices(asked)
+    count = sum(rows * columns for rows, columns in shapes)
+    if len(state) != HEADER_BYTES + 8 * count:
+        raise DecodeError("a state of another length", len(state))
+    stored = array("i", state[HEADER_BYTES : HEADER_BYTES + 4 * count])
+    if byteorder == "big":
+        stored.byteswap()
+    found, place = [], 0
+    for index, (rows, columns) in enumerate(shapes):
+        unit = OPERAND_UNIT if index else VECTOR_UNIT
+        values = _rounded(stored[place : place + rows * columns], unit)
+        place += rows * columns
+        if index == 0:
+            found.append(_tensor("embedding", (rows, columns), values))
+            continue
+        name = "output" if index == len(shapes) - 1 else f"hidden.{index}"
+        bias = (rows - 1) * columns  # the last row is for the constant input
+        found.append(_tensor(f"{name}.weight", (rows - 1, columns), values[:bias]))
+        found.append(_tensor(f"{name}.bias", (columns,), values[bias:]))
+    return tuple(found)
+
+
+def _rounded(stored: Sequence[int], unit: int) -> list[float]:
+    """Return weights as they multiply, halves rounded up."""
+    shift = WEIGHT_UNIT - unit
+    half = 1 << (shift - 1)
+    return [((weight + half) >> shift) / (1 << unit) for weight in stored]
+
+
+def _tensor(name: str, shape: tuple[int, ...], values: Sequence[float]) -> Tensor:
+    data = array("f", values)
+    if byteorder == "big":
+        data.byteswap()
+    return Tensor(name, shape, data.tobytes())
