@@ -1,4 +1,4 @@
-"""`appeal`: a court shall say what is right about a unit. The daemon does so by itself about its own results."""
+"""`appeal`: appeal against a verdict about a unit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def appeal(options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> Non
 
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         if unit_id is None:
-            raise ProviderError(f"{unit!r} is no unit: a unit is 0x and 64 hexadecimal digits")
+            raise ProviderError(f"{unit!r} is not a unit. Write 0x and 64 hex digits", code="not_a_unit")
         stash = await market_reads.stash_of(client, key.account) or key.account
         found = await appeal_against(client, unit_id, stash)
         return [Planned(found.call, found.bond, "bond", stash, found.facts)]

@@ -1,4 +1,4 @@
-"""`auctions`, `policy` and `drain`: what is on sale, what the daemon bids for, and that it takes nothing new."""
+"""`auctions`, `policy` and `drain`: the tasks at auction, the bidding policy, the end of new work."""
 
 from __future__ import annotations
 
@@ -47,13 +47,12 @@ AUCTIONS = (
     "own_bid",
     "not_bid",
 )
-ONLY_TRIED = "nothing that the chain shows; the daemon tries it first: the log of `run` says what came of that"
-FOR_NOTHING = (
-    "without a least price a bid is one grain, and rivals that bid as little are paid no more: see --least-price"
-)
-NO_IMAGE = "no image may run, so it bids for no container: --image names a repository, with a digest or without"
-NO_CONTAINERS = "images are named, but containers are not among the kinds: --kind container"
-NEXT_START = "what it says of containers a daemon goes by from its next start on: restart it where it runs"
+ONLY_TRIED = "no reason on the chain. The daemon tries the task first: see the log of `run`"
+FOR_NOTHING = "without --least-price the daemon bids one grain, and may be paid no more"
+BIDS_OPENED = "the auction takes no more bids: bids are being opened"
+NO_IMAGE = "the policy allows no image, so the daemon bids for no container. Add --image REPOSITORY"
+NO_CONTAINERS = "the policy has images, but no containers. Add --kind container"
+NEXT_START = "container settings apply from the daemon's next start. Restart a running daemon"
 
 
 def auctions(options: ProviderOptions, watch: bool) -> None:
@@ -62,7 +61,7 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
     async def show() -> None:
         chain, _ = await connect(options, tell=note)
         if watch:
-            note("looking at each final block: shown whenever something has changed, until interrupted")
+            note("watching final blocks. Stop with Ctrl-C")
         try:
             shown = None
             async for view in chain.views():
@@ -70,7 +69,7 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
                 if rows != shown:
                     options.output.rows(f"Auctions at block {view.height}", AUCTIONS, rows)
                 if rows != shown and not rows:
-                    note("no task is at auction now" + (": it is shown once one is" if watch else ""))
+                    note("no task is at auction")
                 shown = rows
                 if not watch:
                     return
@@ -81,7 +80,7 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
 
 
 async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list[dict[str, Any]]:
-    """The tasks on sale, as rows; ChainError."""
+    """Return the tasks at auction as rows. Raise ChainError if the chain cannot be read."""
     found: Mapping[bytes, Task] = await chain.auctions()
     means = Means(chain.stash, await chain.spendable(), 0)
     own = await chain.own_devices()
@@ -106,7 +105,7 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
 
 
 def unproven_text(own: Sequence[DeviceStatus], rates: ProvenRates) -> str:
-    """Why the chain takes no bid with any of these devices; empty where it takes one."""
+    """Return why the chain takes no bid with any of these devices; empty if it takes one."""
     reasons = {status.id: rates.why_not(status.id, status.device.kind) for status in own}
     if not reasons or not all(reasons.values()):
         return ""
@@ -114,7 +113,7 @@ def unproven_text(own: Sequence[DeviceStatus], rates: ProvenRates) -> str:
 
 
 def kind_of(task: Task) -> str:
-    """What a task computes, by name, or the beginning of its id."""
+    """Return the name of a task's workload, or the beginning of its id."""
     if runs_program(task.order):
         return CONTAINER_KIND
     try:
@@ -124,9 +123,9 @@ def kind_of(task: Task) -> str:
 
 
 def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
-    """Why it is not bid for, as far as the chain shows it; empty if it may be."""
+    """Return why the daemon does not bid, as far as the chain shows it; empty if it may bid."""
     if task.state is not TaskState.COMMITTING:
-        return "its bids are opened: none is taken any more"
+        return BIDS_OPENED
     machine = HostMachine()
     reason = policy.forbids(kind_of(task), *machine.time_of_week(), is_idle=machine.is_idle())
     if reason:
@@ -148,7 +147,7 @@ def policy(
 ) -> None:  # fmt: skip
     """Print or change the bidding policy."""
     if is_none and kinds:
-        raise click.UsageError("--none is to bid for nothing: leave out --kind, or --none")
+        raise click.UsageError("--none and --kind exclude each other. Leave one of them out")
 
     def change() -> None:
         names = bidding_kinds()
@@ -166,7 +165,7 @@ def policy(
             if any_archive is not None:
                 after = replace(after, containers=replace(after.containers, any_archive=any_archive))
         except PolicyError as error:
-            raise ProviderError(str(error)) from None
+            raise ProviderError(str(error), code="policy_unusable") from None
         after = replace(
             after,
             kinds=() if is_none else after.kinds,
@@ -184,7 +183,7 @@ def policy(
 
 
 def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
-    """What whoever wrote this policy may not have meant, or not know."""
+    """Yield warnings about a new policy."""
     if after.kinds and not after.least_price.grains:
         yield FOR_NOTHING
     has_containers = CONTAINER_KIND in after.kinds
@@ -197,7 +196,7 @@ def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
 
 
 def policy_facts(policy: BidPolicy) -> dict[str, Any]:
-    """A policy as it is shown."""
+    """Return a policy as it is shown."""
     return {
         "kinds": ", ".join(policy.kinds) or "none",
         "least_price": price_text(policy.least_price),
@@ -223,8 +222,8 @@ def drain(options: ProviderOptions, is_off: bool) -> None:
 
 
 def _policy(options: ProviderOptions) -> BidPolicy:
-    """As the file says; ProviderError where it is none."""
+    """Read the policy's file. Raise ProviderError if it is unusable."""
     try:
         return read_policy(options.base_path, bidding_kinds())
     except PolicyError as error:
-        raise ProviderError(str(error)) from None
+        raise ProviderError(str(error), code="policy_unusable") from None

@@ -1,4 +1,4 @@
-"""`bench`, `enrol` and `withdraw`: what a device computes, and whether it answers roll calls. The stash signs."""
+"""`bench`, `enrol` and `withdraw`: the rates of devices, and their part in roll calls. The stash signs."""
 
 from __future__ import annotations
 
@@ -39,30 +39,28 @@ BENCH = ("number", "name", "rate", "class", "work", "proves")
 LEAST = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
 
 
-# What this machine computes at roll calls: a chain is timed, and the work is chosen that fits between two blocks.
-#
-# Work is chosen for `WORK_SLOTS` slots of computing: from the seed's block to the commit's there are at most ten, of
-# which the way of two blocks takes some; a device that computes more than it can in time proves nothing.
+# Work for `WORK_SLOTS` slots of computing: at most ten lie between the seed's block and the commit's, and the way of
+# two blocks takes some. A device that computes more than fits proves nothing.
 WORK_SLOTS = 6
 SECONDS_LEAST = 2.0
-"""A measurement is as long as that, so that what every answer costs besides hardly counts."""
+"""The least length of a measurement. The fixed cost of an answer hardly counts then."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRate:
-    """What a device computes, in thousand millions of operations a slot, and the work to enrol with."""
+    """A device's rate, in thousand millions of operations a slot, and the work to enrol with."""
 
     rate: int
     shape: WorkShape
 
     @property
     def proves(self) -> int:
-        """What that work proves in the last block that counts, whatever the network does."""
+        """The rate that this work proves even in the last block that counts."""
         return operations(self.shape) // (COMMITS_TO * UNIT)
 
 
 async def measured_rate(computer: ChainComputer, slot_ms: int) -> MeasuredRate:
-    """Time chains until one takes long enough; ExecutionError."""
+    """Time chains until one takes long enough. Raise ExecutionError if a worker fails."""
     await computer.start()
     shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)
     while True:
@@ -78,7 +76,7 @@ async def measured_rate(computer: ChainComputer, slot_ms: int) -> MeasuredRate:
 
 
 def shape_for(wanted: int) -> WorkShape:
-    """The work of so many operations at most, of the fewest columns that hold it; the least there is for less."""
+    """Return the work of at most `wanted` operations with the fewest columns; never less than the least work."""
     size = SIZE_MIN
     while size < SIZE_MAX and wanted > operations(WorkShape(size, ROWS_MIN, ROUNDS_MAX)):
         size *= 2
@@ -90,7 +88,7 @@ def shape_for(wanted: int) -> WorkShape:
 
 
 def class_reached(rate: int, least: Sequence[int]) -> DeviceClass | None:
-    """The largest class whose least a rate reaches; None for none."""
+    """Return the largest class whose least rate is reached; None if there is none."""
     reached = [kind for kind in DeviceClass if rate >= least[kind]]
     return reached[-1] if reached else None
 
@@ -133,7 +131,9 @@ def enrol(options: ProviderOptions, device: str, work: str, stash: StashOptions,
     async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
         status = device_named(device, await devices_of(client, key.account))
         if await client.read(Capacity.enrolments, status.id) is not None:
-            raise ProviderError("it is enrolled already: `ogpu-provider withdraw` it first for another work")
+            raise ProviderError(
+                "the device is enrolled. To change its work, run `ogpu-provider withdraw` first", code="enrolled"
+            )
         bond = await client.read(Capacity.bond.item)
         return [Planned(Capacity.enrol(device=status.id, shape=shape), bond, "roll_call_bond")]
 
@@ -152,17 +152,21 @@ def withdraw(options: ProviderOptions, device: str, stash: StashOptions, dry_run
 
 
 def text_of(shape: WorkShape) -> str:
-    """A work as it is written."""
+    """Return a work as text."""
     return f"{shape.size}x{shape.rows}x{shape.rounds}"
 
 
 def shape_of(text: str) -> WorkShape:
-    """The work that is meant; ProviderError for one that no roll call takes."""
+    """Read a work. Raise ProviderError for one that no roll call takes."""
     try:
         size, rows, rounds = map(int, text.split("x"))
         shape = WorkShape(size, rows, rounds)
     except ValueError:
-        raise ProviderError(f"{text!r} is not SIZExROWSxROUNDS, as `ogpu-provider bench` names it") from None
+        raise ProviderError(
+            f"{text!r} is not SIZExROWSxROUNDS. See `ogpu-provider bench`", code="invalid_work"
+        ) from None
     if not is_sound(shape):
-        raise ProviderError(f"{text!r}: it has 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds")
+        raise ProviderError(
+            f"{text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds", code="invalid_work"
+        )
     return shape

@@ -1,4 +1,4 @@
-"""Calls of a stash or a provider key: tried under `--dry-run`, else made; who binds money is asked."""
+"""Calls of a stash or a provider key: tried under `--dry-run`, else made. Calls that lock money are confirmed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from cli import calls as making
 from cli.output import Account, as_text
-from cli.session import CallFailedError, WalletSession, explained
+from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.provider.commands.options import told
 from gpu_tasks.provider.registration import Planned
 from runtime.frame.call import Call
@@ -17,21 +17,20 @@ from runtime.pallets.utility import Utility
 from wallet import trial
 from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.errors import harmless
 from wallet.keypair import Keypair
 
 PlanCalls = Callable[[ChainClient, Keypair], Awaitable[Sequence[Planned]]]
-"""What is to be done with a key; where that is nothing, it says so itself."""
+"""Plan the calls of a key. An empty plan prints its own explanation."""
 
 
 def make(
     session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *,
     dry_run: bool, is_agreed: bool = False, before: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """Plan calls at the node, show what they bind, try them, ask if that is anything, and make them in one extrinsic.
+    """Plan calls at the node, try them, show their cost, ask if they lock money, and make them in one extrinsic.
 
-    `before` is called once the calls are agreed to, before they leave.
-    CallFailedError if the chain refuses, or would; WalletError where nobody can be asked.
+    `before` is called after the confirmation, before the calls leave. Raise CallFailedError if the chain refuses them,
+    and WalletError if there is no terminal to ask.
     """
     planned: list[Planned] = []
     facts: dict[str, Any] = {}
@@ -45,7 +44,7 @@ def make(
             facts.update(await _tried(client, planned, signers[0]))
 
     async def send(client: ChainClient) -> None:
-        click.echo("note: waiting until the calls are in a final block: they count from then on", err=True)
+        note("waiting until a final block holds the calls")
         await session.make(client, _one_call(planned), signers[0])
 
     def is_asked() -> bool:
@@ -57,7 +56,7 @@ def make(
     if dry_run or facts["refused"] is not None:
         session.output.facts(facts)
         if facts["refused"] is not None:
-            explained(lambda: _refuse(facts["refused"]))
+            explained(lambda: _refuse(facts["refused"], facts["refused_code"]))
         return
     if not session.output.as_json:  # the result alone then
         session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
@@ -70,11 +69,11 @@ def make(
 
 def _question(facts: Mapping[str, Any]) -> str:
     total = as_text(facts["total"])
-    return f"Bind and send {total} in all?" if facts["amount"] else f"Send this, for a fee of {total}?"
+    return f"Lock and send {total} in all?" if facts["amount"] else f"Send this, for a fee of {total}?"
 
 
-def _refuse(why: str) -> None:
-    raise CallFailedError(f"the chain would refuse this: {why}")
+def _refuse(why: str, code: str) -> None:
+    raise CallFailedError(f"the chain would refuse this: {why}", code=code or "refused")
 
 
 def _one_call(planned: Sequence[Planned]) -> Call:
@@ -83,7 +82,7 @@ def _one_call(planned: Sequence[Planned]) -> Call:
 
 
 async def _tried(client: ChainClient, planned: Sequence[Planned], key: Keypair) -> dict[str, Any]:
-    """What the calls cost, and what the chain would say to them."""
+    """Return the cost of the calls, and the chain's refusal."""
     fee = await client.fee(_one_call(planned), key)
     stash = next((step.stash for step in planned if step.stash is not None), None)
     try:
@@ -92,18 +91,18 @@ async def _tried(client: ChainClient, planned: Sequence[Planned], key: Keypair) 
         else:  # the key pays the fee, and the stash all else: what it binds shows when it calls itself
             tried = await trial.attempt(client, [step.call for step in planned], stash)
     except trial.TrialError as error:
-        click.echo(f"note: whether the chain would take it could not be tried: {harmless(str(error))}", err=True)
+        note(f"the dry run failed: {error}")
         tried = trial.Trial(sum(step.grains for step in planned))
     return _cost(planned, key, fee, tried)
 
 
 def only(*calls: Call) -> list[Planned]:
-    """Calls that bind and send no money."""
+    """Return a plan of calls that lock and send no money."""
     return [Planned(call) for call in calls]
 
 
 def _cost(planned: Sequence[Planned], key: Keypair, fee: int, tried: trial.Trial) -> dict[str, Any]:
-    """What would leave the free balance, each purpose by itself: bonds stay the signer's, and are locked."""
+    """Return what leaves the free balance, by purpose. Bonds stay the signer's, and are locked."""
     # Where the chain would refuse, the trial stopped half way: then the plan is the better reckoning.
     amount = tried.amount if tried.refusal is None else sum(step.grains for step in planned)
     facts = {
@@ -119,5 +118,6 @@ def _cost(planned: Sequence[Planned], key: Keypair, fee: int, tried: trial.Trial
         "fee": Grains(fee),
         "total": Grains(max(0, amount) + fee),
         "refused": tried.refusal,
+        **({"refused_code": tried.code} if tried.refusal is not None else {}),
         "sent": False,
     }

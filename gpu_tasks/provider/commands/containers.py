@@ -1,4 +1,4 @@
-"""The container engine of `run`: opened where the policy offers containers, or why it is not."""
+"""The container engine of `run`, which opens it if the policy offers containers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_OFFERED = "its policy offers no containers (`ogpu-provider policy --kind con
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """The engine; or none, and why."""
+    """The engine, or the reason for none."""
 
     engine: ContainerEngine | None
     why_not: str = ""
@@ -30,7 +30,7 @@ class Containers:
 
 @contextlib.asynccontextmanager
 async def closing_containers(containers: Containers) -> AsyncIterator[None]:
-    """Remove what runs at the end, and hang up."""
+    """Remove the running containers at the end, and close the connection."""
     try:
         yield
     finally:
@@ -39,12 +39,12 @@ async def closing_containers(containers: Containers) -> AsyncIterator[None]:
 
 
 def bidding_kinds() -> tuple[str, ...]:
-    """What there is to bid for: workloads in steps, by name, and programs in containers."""
+    """Return the kinds of tasks: the names of workloads in steps, and containers."""
     return (*Workloads().stepwise, CONTAINER_KIND)
 
 
 def policy_of(options: ProviderOptions) -> BidPolicy:
-    """As the file of the base path says; one that bids for nothing where it is none."""
+    """Read the base path's policy. A missing or damaged file bids for nothing."""
     try:
         return read_policy(options.base_path, bidding_kinds())
     except PolicyError:  # the daemon tells it, and reads it again when it changes
@@ -52,12 +52,12 @@ def policy_of(options: ProviderOptions) -> BidPolicy:
 
 
 def offers_containers(policy: BidPolicy) -> bool:
-    """Whether programs of customers are to run here."""
+    """Return True if the policy offers containers."""
     return CONTAINER_KIND in policy.kinds and policy.containers.has_images
 
 
 async def containers_for(policy: BidPolicy, base_path: Path, workers: WorkerPool, address: str) -> Containers:
-    """What runs the programs of customers, as far as the policy of now offers it and this machine can."""
+    """Open the container engine, if the present policy offers containers and this machine has one."""
     if not offers_containers(policy):
         return Containers(None, NOT_OFFERED)
     gpus = tuple(hardware.uuid for hardware in workers.hardware if hardware.index is not None)

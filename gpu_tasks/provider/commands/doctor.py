@@ -1,4 +1,4 @@
-"""`doctor`: what this machine, the key and the chain lack for the daemon to earn."""
+"""`doctor`: the problems of machine, key and chain that keep the daemon from earning."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from gpu_tasks.workloads.registry import FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError
 
-TORCH = "`pip install torch` into this environment, on Linux built for CUDA; without --backend it is used then"
+TORCH = "run `pip install torch` in this environment (on Linux, the CUDA build), and leave --backend out"
 COLUMNS = ("check", "grade", "says", "todo")
 
 
@@ -67,7 +67,7 @@ async def _diagnoses(
     asked = [] if offline else await _asked(options)  # before the workers, whose trial takes a while
     for each in asked:
         if each.check in ("chain", "key") and each.grade is Grade.BAD:
-            note(f"{each.says}; this machine is examined meanwhile")
+            note(f"{each.says}. The check of this machine goes on")
     chosen = chosen_backend(backend, offered)
     grade = bad if backend is None else weak
     found += [grade("backend", idle_gpu_problem(piece), TORCH) for piece in idle_gpus(chosen, offered)]
@@ -79,7 +79,7 @@ async def _diagnoses(
 
 
 async def _asked(options: ProviderOptions) -> list[Diagnosis]:
-    """What key and chain say; one diagnosis if they say nothing."""
+    """Return the diagnoses of key and chain; one diagnosis if they cannot be used."""
     try:
         key = options.key
     except WalletError as error:
@@ -87,7 +87,7 @@ async def _asked(options: ProviderOptions) -> list[Diagnosis]:
     try:
         chain = await LiveChain.connect(options.url, key, options.trust, note)
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
-        return [bad("chain", str(error), "--url names the node; ogpu-provider register makes a provider of the key")]
+        return [bad("chain", str(error), "name the node with --url, or register the key with `ogpu-provider register`")]
     try:
         notes = PauseBook(options.base_path).read()
 
@@ -98,7 +98,9 @@ async def _asked(options: ProviderOptions) -> list[Diagnosis]:
     except ChainError as error:
         return [bad("chain", str(error), "try again, or name another node with --url")]
     except OSError as error:
-        raise ProviderError(f"the base path {options.base_path} cannot be used: {error.strerror}") from None
+        raise ProviderError(
+            f"the base path {options.base_path} cannot be used: {error.strerror}", code="file_unusable"
+        ) from None
     finally:
         await chain.close()
 

@@ -1,4 +1,4 @@
-"""`earnings`: what the daemons of this base path have earned."""
+"""`earnings`: the earnings and losses of the daemons of this base path."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -
                 click.echo(losses_as_csv(lost), nl=False)
                 return
             if not lost:
-                note(f"no loss is noted in {options.base_path}: `run` notes one when it sees that a bond fell")
+                note(f"{options.base_path} has no losses. `run` records one when a bond falls")
             rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
             options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
             return
         found = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost)
         if not found:
-            note(f"no payment is noted in {options.base_path}: --base-path is that of the daemon")
+            note(f"{options.base_path} has no payments. Give the daemon's --base-path")
         if as_text:
             click.echo(as_csv(found, By(by)), nl=False)
             return

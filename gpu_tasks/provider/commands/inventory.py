@@ -1,4 +1,4 @@
-"""`inventory`: what this machine would be said to have, to whoever asks the daemon."""
+"""`inventory`: the hardware and policy that the daemon publishes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inventory(options: ProviderOptions) -> None:
             return
         options.output.facts(facts)
         options.output.rows("Devices", COLUMNS, rows)
-        note("down and up are measured by the daemon while it works, and told from then on")
+        note("the daemon measures the transfer rates while it works, and publishes them then")
 
     explained(show)
 

@@ -1,4 +1,4 @@
-"""Leaving: take a device and its bond out of the market, and at last the stash's own bond. The stash signs."""
+"""Leave: unregister devices, then unbond the stash. The stash signs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
         # A failed call costs its fee, and the chain would only say that the device is busy.
         if status.device.assignment is not None or status.device.secured:
             raise ProviderError(
-                f"0x{status.id.hex()} works on a unit, or secures one that is not settled: `ogpu-provider pause` it, "
-                "and try again in some blocks"
+                f"0x{status.id.hex()} works on a unit, or secures an unsettled one. Run `ogpu-provider pause`, and "
+                "try again in some blocks",
+                code="device_busy",
             )
         return [Planned(call, alters=True) for call in unregistration_calls(status)]
 
@@ -50,7 +51,9 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool, 
         devices = await devices_of(client, key.account)
         if devices:
             listed = ", ".join("0x" + status.id.hex() for status in devices)
-            raise ProviderError(f"there are devices left: `ogpu-provider unregister` {listed}")
+            raise ProviderError(
+                f"devices are left. Run `ogpu-provider unregister` for each: {listed}", code="devices_left"
+            )
         calls = await withdrawal_calls(client, key.account)
         if not calls:
             session.output.facts(await _waiting(client, key.account))
@@ -61,18 +64,18 @@ def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool, 
 
 
 def _ends_something(call: Call) -> bool:
-    """Whether a call takes back more than money that is free already."""
+    """Return True if a call does more than take back free money."""
     return call.name != "TrustStake.withdraw_unbonded"
 
 
 def _unbonded(call: Call) -> dict[str, Any]:
-    """What of the bond begins to unbond with a call: it leaves no balance, so no other line says it."""
+    """Return the part of the bond that a call begins to unbond. No balance shows it."""
     if call.name != "TrustStake.unbond":
         return {}
     return {"begins_to_unbond": Grains(call.named_arguments["value"])}
 
 
 async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:
-    """What is left to wait for when there is no call to make: the bond that is on its way out, and until when."""
+    """Return the unbonding part of the bond and its end, for a stash without a call to make."""
     found = await unbonding_facts(client, stash)
-    return {"left": False, **found} if found else {"left": True, "calls": "none was missing"}
+    return {"left": False, **found} if found else {"left": True, "calls": "none"}

@@ -1,4 +1,4 @@
-"""What a registered device does: which services it offers, and how much work it takes. The provider key signs."""
+"""Offers, queue, pause and resume of a registered device. The provider key signs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
-NOTHING_CHANGES = {"changed": False, "calls": "none was missing"}
+NOTHING_CHANGES = {"changed": False, "calls": "none"}
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
 
@@ -47,7 +47,9 @@ def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run:
         offered = [number for number, _ in status.offers]
         if service not in offered:
             listed = ", ".join(map(str, offered)) or "none"
-            raise ProviderError(f"0x{status.id.hex()} does not offer service {service}; it offers: {listed}")
+            raise ProviderError(
+                f"0x{status.id.hex()} does not offer service {service}. It offers: {listed}", code="not_offered"
+            )
         return [InferenceMarket.withdraw_offer(device=status.id, service=service)]
 
     _change(options, chosen, dry_run=dry_run)
@@ -72,7 +74,7 @@ def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
         return [Devices.pause(device=status.id) for status in named if not status.device.is_paused]
 
     _change(options, chosen, dry_run=dry_run)
-    if not dry_run:  # one that the chain paused is not resumed by the daemon either
+    if not dry_run:  # the daemon does not resume a device that the chain paused either
         known = PauseBook(options.base_path).read()
         others = [status for status in named if not _stays_refuted(status, known.get(status.id))]
         _note(options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
@@ -87,7 +89,7 @@ def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: boo
         resumed.extend(status for status in _named(device, own) if status.device.is_paused)
         if not resumed:
             session.output.facts(NOTHING_CHANGES)
-        for status in resumed:  # slashes may have taken a part of it
+        for status in resumed:  # a slash may have reduced it
             await check_device_bond(client, status.device.kind, status.device.bond)
         notes = PauseBook(options.base_path).read()
         return [_resuming(status, resuming_risk(status, notes.get(status.id))) for status in resumed]
@@ -116,7 +118,9 @@ def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: objec
             try:
                 book.note(status.id, **fields)
             except (JournalError, OSError) as error:
-                raise ProviderError(f"{error}: the chain has the change, but a daemon may undo it") from None
+                raise ProviderError(
+                    f"{error}. The chain has the change, but the daemon may undo it", code="file_unusable"
+                ) from None
 
     explained(note_all)
 

@@ -1,4 +1,4 @@
-"""What the commands share: the options before the command, the stash, this machine's hardware, and errors in words."""
+"""The parts that the commands share: options, stash, this machine's hardware, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
 from wallet import private_file
 from wallet.client import ChainClient
-from wallet.errors import WalletError
+from wallet.errors import WalletError, code_of
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.rpc import NodeUnreachableError
@@ -39,20 +39,22 @@ Body = Callable[[], Awaitable[None]]
 
 
 async def devices_of(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
-    """The devices of a stash."""
+    """Return the devices of a stash."""
     return list(await market_reads.devices_of(client, stash))
 
 
 async def own_devices(client: ChainClient, key: Keypair) -> list[DeviceStatus]:
-    """The devices that a provider key works for; ProviderError if it is nobody's."""
+    """Return the devices of a provider key. Raise ProviderError if no stash has the key."""
     stash = await market_reads.stash_of(client, key.public_key)
     if stash is None:
-        raise ProviderError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+        raise ProviderError(
+            f"{key.address} is no provider key on {client.chain}. Run `ogpu-provider register`", code="not_registered"
+        )
     return await devices_of(client, stash)
 
 
 def device_named(text: str, own: Sequence[DeviceStatus]) -> DeviceStatus:
-    """The device whose identifier begins so; ProviderError that lists the provider's own if none, or several, do."""
+    """Return the device whose id begins with `text`. Raise ProviderError if none, or several, do."""
     digits = text.lower().removeprefix("0x")
     # `ogpu offer providers` and logs print identifiers shortened: a beginning that only one device has is enough.
     found = [status for status in own if digits and status.id.hex().startswith(digits)]
@@ -60,12 +62,12 @@ def device_named(text: str, own: Sequence[DeviceStatus]) -> DeviceStatus:
         return found[0]
     listed = ", ".join("0x" + status.id.hex() for status in (found or own)) or "none"
     if found:
-        raise ProviderError(f"{text!r} is the beginning of several of your devices: {listed}")
-    raise ProviderError(f"{text!r} is none of your devices; they are: {listed}")
+        raise ProviderError(f"several of your devices begin with {text!r}: {listed}", code="several_devices")
+    raise ProviderError(f"{text!r} is not one of your devices. They are: {listed}", code="unknown_device")
 
 
 class ProviderError(WalletError):
-    """The program cannot do what it was asked for as things are."""
+    """The command is not possible at present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +90,43 @@ class ProviderOptions:
 
     @property
     def session(self) -> WalletSession:
-        """A wallet for calls that the provider key signs; it notes them in the keyring folder."""
+        """A wallet for calls of the provider key. It records them in the keyring's folder."""
         return WalletSession(self.url, Keyring(keyring_folder()), self.output, self.password_file, self.trust)
 
 
 @dataclass(frozen=True, slots=True)
 class StashOptions:
-    """How the operator names the stash, and where its key lies."""
+    """The operator's name of the stash, and the place of its key."""
 
     text: str | None
     keyring: Path
     password_file: Path | None = None
 
     def session(self, options: ProviderOptions) -> WalletSession:
-        """The wallet that knows the stash."""
+        """Return the wallet with the stash."""
         file = self.password_file or options.password_file
         return WalletSession(options.url, Keyring(self.keyring), options.output, file, options.trust)
 
     def account(self, options: ProviderOptions) -> bytes | None:
-        """The stash's account; None if none was named. WalletError for a text that is no account."""
+        """Return the stash's account; None without a name. Raise WalletError for a text that is no account."""
         return None if self.text is None else self.session(options).account(self.text)
 
     def key(self, options: ProviderOptions) -> Keypair:
-        """The stash's key, by whatever names the account; WalletError if the key is not in the keyring."""
+        """Return the stash's key, from any name of the account. Raise WalletError if the keyring lacks it."""
         session, text = self.session(options), self.text
         if text is None:
-            raise ProviderError("give --key: the stash's key, by name, address, or a path like //Eve")
+            raise ProviderError(
+                "give the stash's key with --key: a stored name, its address, or //Eve", code="key_missing"
+            )
         account = session.account(text)
         if text.startswith("//") or text in session.keyring.names():
             return session.key(text)
         names = [name for name in session.keyring.names() if session.keyring.get(name).account == account]
         if not names:
-            raise ProviderError(f"the key of {text} is not in {session.keyring.folder}: this command signs with it")
+            raise ProviderError(
+                f"the command signs with the key of {text}, which is not in {session.keyring.folder}",
+                code="unknown_key",
+            )
         return session.key(names[0])
 
 
@@ -133,27 +140,29 @@ def known_backend(wish: str) -> str:
 
 def idle_gpu_problem(hardware: Hardware) -> str:
     """Say why a GPU that computes in NumPy is a problem."""
-    why = "NumPy was asked for" if has_torch() else "PyTorch is not installed"
-    return f"{hardware.name} would compute in NumPy, on the processor, and earn only as a processor: {why}"
+    why = "--backend asks for NumPy" if has_torch() else "PyTorch is not installed"
+    return f"{hardware.name} would stay idle, and the processor would compute and earn in its place: {why}"
 
 
 async def told(body: Body) -> None:
-    """Do something; what the operator can set right becomes a WalletError, and so a sentence and an exit code."""
+    """Run `body`. Errors that the operator can correct become a WalletError."""
     try:
         await body()
     except (JournalError, ExecutionError, StandingError, ChainError, TrialError, OSError) as error:
         # A node that is away says so itself, and a key that cannot be used is a WalletError already.
         if isinstance(error, NodeUnreachableError):
             raise
-        raise ProviderError(str(error)) from error
+        raise ProviderError(str(error), code=code_of(error)) from error
 
 
 def made_base_path(base_path: Path) -> Path:
-    """The folder for journal, blobs and identifiers, made if it is not there; ProviderError if it cannot be."""
+    """Return the base path, made if it is missing. Raise ProviderError if that is impossible."""
     try:
         base_path.mkdir(mode=private_file.FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
     except OSError as error:
-        raise ProviderError(f"the base path {base_path} cannot be made: {error.strerror}") from None
+        raise ProviderError(
+            f"the base path {base_path} cannot be made: {error.strerror}", code="file_unusable"
+        ) from None
     return base_path
 
 
@@ -167,19 +176,21 @@ def why_open(base_path: Path) -> str | None:
             return None
     except OSError as error:
         return f"cannot check whether others can read {base_path}: {error.strerror}"
-    return f"others can read {base_path}: give a folder of your own with --base-path"
+    return f"others can read {base_path}. Give a private folder with --base-path"
 
 
 def hardware_of(options: ProviderOptions) -> list[Hardware]:
-    """What this machine can offer; ProviderError if the CPU's identifier cannot be kept."""
+    """Return the hardware that this machine can offer. Raise ProviderError if the base path is unusable."""
     try:
         return find_hardware(made_base_path(options.base_path))
     except OSError as error:
-        raise ProviderError(f"the base path {options.base_path} cannot be used: {error.strerror}") from None
+        raise ProviderError(
+            f"the base path {options.base_path} cannot be used: {error.strerror}", code="file_unusable"
+        ) from None
 
 
 def numbered(hardware: list[Hardware], number: int) -> Hardware:
-    """A device by the number that `devices` counts."""
+    """Return a device by its number in `devices`. Raise ProviderError for an unknown number."""
     if not 0 <= number < len(hardware):
-        raise ProviderError(f"there are {len(hardware)} devices: see `ogpu-provider devices`")
+        raise ProviderError(f"there is no device {number}. See `ogpu-provider devices`", code="unknown_device")
     return hardware[number]

@@ -1,4 +1,4 @@
-"""`prove`: a task's run computed again, and a fraud proof where its result is wrong."""
+"""`prove`: recompute a task, and prove fraud if its result is wrong."""
 
 from __future__ import annotations
 
@@ -32,16 +32,15 @@ from gpu_tasks.provider.tasks.fraud_search import CannotProveError, Fraud, Step,
 from gpu_tasks.provider.telemetry import LogTelemetry
 from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.errors import harmless
+from wallet.errors import code_of, harmless
 from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 
 SECONDS_WITHOUT_FINAL = 180.0
-"""A chain that runs has a final block every few seconds; one that stands still has a proof wait for nothing."""
+"""A running chain has a final block every few seconds, so a longer wait is useless."""
 OTHER_CLAIM = (
-    "another claim of this stash stands since block {block}, for another proof, and the chain takes one at a time: "
-    "repeat the command with the --base-path and the key that made it, which shows that proof; or wait until somebody "
-    "takes its place, which costs it its bond"
+    "the stash made another claim in block {block}, and the chain takes one at a time. Repeat the command with that "
+    "claim's --base-path and key to show its proof, or wait until another claim replaces it and its bond is lost"
 )
 FinalThing = TypeVar("FinalThing")
 
@@ -53,7 +52,7 @@ def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: boo
 
     async def look() -> None:
         if task_id is None:
-            raise ProviderError(f"{task!r} is no task: a task is 0x and 64 hexadecimal digits")
+            raise ProviderError(f"{task!r} is not a task. Write 0x and 64 hex digits", code="not_a_task")
         calls.require_somebody_to_ask(is_asked=not (dry_run or yes))  # now, and not after hours of computing
         looked.append(await _looked_at(options, task_id, backend))
 
@@ -68,10 +67,10 @@ def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: boo
     async def claim(client: ChainClient, _: Keypair) -> list[Planned]:
         made = await client.read(TrainingMarket.claims, task_id, identity.stash)
         if made is not None and made.commitment == commitment:
-            note("the claim is on the chain already: only the proof is missing")
+            note("the claim is on the chain. Only the proof is missing")
             return []
         if made is not None:
-            raise ProviderError(OTHER_CLAIM.format(block=made.made_at))
+            raise ProviderError(OTHER_CLAIM.format(block=made.made_at), code="other_claim")
         call = TrainingMarket.claim_fraud(task=task_id, commitment=commitment)
         return [Planned(call, fraud.bond, "bond", identity.stash, _facts(fraud))]
 
@@ -87,7 +86,7 @@ def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: boo
 
 
 async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: bytes) -> None:
-    """A final block behind that of the claim: in its own block a claim opens nothing, on trial neither."""
+    """Wait for a final block after the claim's. No proof can follow in the claim's own block, not even on trial."""
     made = await client.read(TrainingMarket.claims, task_id, stash)
     async for _ in in_time(await client.finalized_heads()):
         if made is None or await client.height(await client.finalized()) > made.made_at:
@@ -97,7 +96,7 @@ async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: by
 async def in_time(
     blocks: AsyncIterator[FinalThing], seconds: float = SECONDS_WITHOUT_FINAL
 ) -> AsyncIterator[FinalThing]:
-    """What comes with each final block; ProviderError where none comes for so long."""
+    """Yield the items of final blocks. Raise ProviderError if none comes for `seconds`."""
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -106,21 +105,22 @@ async def in_time(
             return
         except TimeoutError:
             raise ProviderError(
-                f"no block has become final for {seconds:.0f} s: the node may have lost its peers, or the network "
-                "stands still; name another node with --url, or repeat the command once blocks become final again"
+                f"no block has become final for {seconds:.0f} s. Name another node with --url, or repeat the command "
+                "when blocks become final again",
+                code="no_finality",
             ) from None
         yield block
 
 
 async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str | None) -> tuple[Identity, Fraud | None]:
-    """Who looks, and what is wrong about a task; ProviderError where that cannot be told."""
+    """Return the prover, and the fraud in a task. Raise ProviderError if the task cannot be checked."""
     chain, identity = await connect(options, tell=note)
     try:
         async with _own_parts(options, chain, identity, backend) as (parts, base):
             kept_in = made_base_path(options.base_path)
             return identity, await found_or_searched(parts, kept_in, base, task_id, _Told(), in_time(chain.views()))
     except (CannotProveError, BlobError, UnusableInputError, BadRequestError) as error:
-        raise ProviderError(harmless(str(error))) from error
+        raise ProviderError(harmless(str(error)), code=code_of(error)) from error
     finally:
         await chain.close()
 
@@ -158,14 +158,14 @@ async def _own_parts(
 
 
 class _Told:
-    """Says on the screen where a search is: each wait once, what is computed by the tenth."""
+    """Prints the progress of a search: each wait once, computing by the tenth."""
 
     def __init__(self) -> None:
         self._said = ""
 
     def __call__(self, step: Step) -> None:
         """A step begins."""
-        text = f"waits for {step.waits_for}"
+        text = f"waiting for {step.waits_for}"
         if not step.waits_for:
             text = f"computing: {100 * step.done // step.segments // 10 * 10} % of {step.segments} segments"
         if text != self._said:

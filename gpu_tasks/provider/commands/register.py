@@ -45,11 +45,11 @@ from wallet.keypair import Keypair
 PPM_PER_PERCENT = 10_000
 SERVICES_SHOWN = 8
 START_NOW = (
-    "the chain may draw the device from now on: start `ogpu-provider run`, unless it runs. Each missed race costs a "
+    "start `ogpu-provider run` if it does not run: the chain may assign work to the device. A missed race costs a "
     "part of the bond and pauses the device"
 )
 FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
-"""Of who is no provider yet, and names none."""
+"""The endpoint of a new provider without `--endpoint`."""
 
 
 def register(
@@ -91,7 +91,7 @@ def register(
         if planned and ask is None:
             await check_service(client, service, None)
         if not planned:
-            session.output.facts({"registered": True, "calls": "none was missing", **there})
+            session.output.facts({"registered": True, "calls": "none", **there})
         if any(step.purpose == DEVICE_BOND for step in planned):
             joining.append(registration)
         return planned
@@ -110,21 +110,20 @@ def _note_registered(options: ProviderOptions, joining: Sequence[Registration]) 
         for registration in joining:
             PauseBook(options.base_path).note_registered(registration.device, registration.device_bond)
     except (JournalError, OSError) as error:
-        raise ProviderError(f"{error}: nothing was sent") from None
+        raise ProviderError(f"{error}. Nothing was sent", code="file_unusable") from None
 
 
 def _warn_of_idle_gpu(hardware: Hardware) -> None:
     for piece in idle_gpus(chosen_backend(None, [hardware]), [hardware]):
-        note(f"{idle_gpu_problem(piece)}; `run` refuses to start until you install it")
+        note(f"{idle_gpu_problem(piece)}. `run` refuses to start until you install it")
 
 
 def _unchanged(there: Mapping[str, Any]) -> str:
-    """Of a stash that is a provider already: what it has, and what changes that."""
+    """Describe a provider's present registration, and the commands that change it."""
     said = ", ".join(f"{name.replace('_', ' ')} {as_text(value)}" for name, value in there.items() if value is not None)
     return (
-        f"the stash is a provider already, with {said}. Only what is listed below changes: for less bond see "
-        "`ogpu-wallet unstake`, for another commission `commission`, for another node's keys `set-keys`; a device "
-        "keeps its bond"
+        f"the stash is a provider already: {said}. Only the facts below change. To change others, see `ogpu-wallet "
+        "unstake`, `commission` and `set-keys`. A device keeps its bond"
     )
 
 
@@ -138,27 +137,28 @@ async def check_service(client: ChainClient, number: int, ask: int | None) -> Se
     """Raise ProviderError for an unknown service, unknown work, or an ask that no unit can meet."""
     services = await market_reads.services(client)
     if number not in services:
-        raise ProviderError(f"there is no service {number}. {_listed(services)}")
+        raise ProviderError(f"there is no service {number}. {_listed(services)}", code="unknown_service")
     terms: ServiceTerms = services[number].terms
     try:
         Workloads().of(terms)
     except UnknownWorkloadError as error:
-        raise ProviderError(f"service {number} cannot be offered: {error}") from None
+        raise ProviderError(f"service {number} cannot be offered: {error}", code="unknown_workload") from None
     if ask is not None and not 0 < ask <= terms.price_max:
         most = format_amount(terms.price_max)
         raise ProviderError(
             f"--ask {format_amount(ask)}: a unit of service {number} pays {_prices(terms)}. Ask for more than 0, and "
-            f"for {most} oGPU at most"
+            f"for {most} oGPU at most",
+            code="ask_out_of_bounds",
         )
     if ask is not None and ask < terms.price_min:
-        note(f"a unit of service {number} pays {_prices(terms)}: never less than its minimum, whatever you ask")
+        note(f"a unit of service {number} pays {_prices(terms)}, so a lower ask changes nothing")
     return terms
 
 
 def _listed(services: Mapping[int, Service]) -> str:
     """List the chain's services, as many as fit a line."""
     if not services:
-        return "The chain has no services yet"
+        return "The chain has no services"
     shown = [f"{number} ({_name(service)}, {_prices(service.terms)})" for number, service in sorted(services.items())]
     more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu offer services`" if len(shown) > SERVICES_SHOWN else ""
     return f"The chain has service {', '.join(shown[:SERVICES_SHOWN])}{more}"
@@ -174,13 +174,13 @@ def _prices(terms: ServiceTerms) -> str:
 
 
 def _check_endpoint(text: str, *, private: bool) -> None:
-    """ProviderError for an address at which no customer would find the blob store."""
+    """Raise ProviderError for an address at which customers cannot reach the blob store."""
     try:
         reachable_endpoint(text, private=private)
     except EndpointError as error:
         meant = _meant(text, private=private)
-        hint = f"did you mean {meant}?" if meant else "give the public one, such as http://gpu.example.org:9750"
-        raise ProviderError(f"--endpoint: {error}; {hint}") from None
+        hint = f"Did you mean {meant}?" if meant else "Give the public address, such as http://gpu.example.org:9750"
+        raise ProviderError(f"--endpoint: {error}. {hint}", code="endpoint_unusable") from None
 
 
 def _meant(text: str, *, private: bool) -> str | None:

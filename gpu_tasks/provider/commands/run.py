@@ -1,4 +1,4 @@
-"""`run`: the daemon, until it is stopped."""
+"""`run`: the daemon."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from wallet.verified import Warn
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """How the operator names the broker."""
+    """The broker of progress messages."""
 
     url: str | None
     public_url: str | None
@@ -68,21 +68,26 @@ class BrokerOptions:
 
     @property
     def advertised(self) -> str | None:
-        """What customers are told."""
+        """The address for customers."""
         return self.public_url or self.url
 
     def broadcast(
         self, identity: Identity, workers: WorkerPool, say: SayProblem, *, private: bool
     ) -> TaskBroadcast | None:
-        """What fills the broker, None without one; ProviderError for what is none. `private`: customers reach it so."""
+        """Return the sender of progress messages; None without a broker.
+
+        Raise ProviderError for an unusable address. `private`: customers reach private addresses.
+        """
         if self.url is None:
             return None
         try:
-            # Ours may stand in our own network; what customers are told may not, but on development chains.
+            # The daemon may use a private address. Customers need a public one, except on development chains.
             address = parse_broker(self.url, private=True)
             parse_broker(self.advertised or self.url, private=private)
         except EndpointError as error:
-            raise ProviderError(f"--mqtt: {error}; give customers its public address with --mqtt-public") from None
+            raise ProviderError(
+                f"--mqtt: {error}. Give its public address with --mqtt-public", code="broker_unusable"
+            ) from None
         outbox = NoteOutbox()
         sender = BrokerSender(address, identity, outbox, say, is_private=True, login=self._login())
         return TaskBroadcast(sender, outbox, workers)
@@ -93,7 +98,7 @@ class BrokerOptions:
         try:
             name, _, password = read_passwords(self.login_file)[0].partition(":")
         except WalletError as error:
-            raise ProviderError(f"--mqtt-login-file: {error}") from None
+            raise ProviderError(f"--mqtt-login-file: {error}", code=error.code) from None
         return name, password
 
 
@@ -181,18 +186,18 @@ def workshop_of(
     hardware: list[Hardware],
     names: tuple[str, ...] = (),
 ) -> WorkerPool:
-    """Return the hardware and workloads that the operator did not leave out; ProviderError for unknown ones."""
+    """Return the chosen hardware and workloads. Raise ProviderError for unknown ones."""
     if not is_possible(backend, hardware):
-        raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}")
+        raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}", code="no_gpu")
     try:
         workloads = Workloads.named(names)
     except LookupError as error:
-        raise ProviderError(str(error)) from None
+        raise ProviderError(str(error), code="unknown_workload") from None
     return WorkerPool(hardware, workloads, options.make_workers(backend, sandbox))
 
 
 def hardware_for(options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
-    """Return the hardware that the operator did not leave out; ProviderError for an unknown number."""
+    """Return the chosen hardware. Raise ProviderError for an unknown number."""
     offered = hardware_of(options)
     return [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
 
@@ -201,23 +206,29 @@ def _refuse_idle(gpus: list[Hardware]) -> None:
     """Raise ProviderError for a GPU that would compute in NumPy without the operator's choice."""
     if gpus:
         raise ProviderError(
-            f"{idle_gpu_problem(gpus[0])}. Install it (`pip install torch`), or give --backend numpy if you want that"
+            f"{idle_gpu_problem(gpus[0])}. Run `pip install torch`, or accept this with --backend numpy",
+            code="idle_gpu",
         )
 
 
 async def connect(
     options: ProviderOptions, stash: bytes | None = None, tell: Warn | None = None
 ) -> tuple[LiveChain, Identity]:
-    """The chain and who we are on it; ProviderError if the key is not the stash's. `tell` takes warnings."""
+    """Return the chain, and our identity on it. Raise ProviderError if the key is not the stash's.
+
+    `tell` takes warnings.
+    """
     chain = await LiveChain.connect(options.url, options.key, options.trust, tell)
     if stash is not None and stash != chain.stash:
         await chain.close()
-        raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}")
+        raise ProviderError(
+            f"the provider key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}", code="other_stash"
+        )
     return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
 
 
 async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
-    """As `connect`, but wait for a node that is still starting, or lies now: a daemon often starts with it."""
+    """Connect, and wait for a node that is starting or lies at present. A daemon often starts with its node."""
     for seconds in RECONNECT_SECONDS:
         try:
             return await connect(options, stash)
@@ -228,14 +239,14 @@ async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tup
 
 
 async def _endpoint_port(chain: LiveChain) -> int:
-    """The port of the endpoint that the chain has for us."""
+    """Return the port of the registered endpoint."""
     provider = await chain.provider(chain.stash)
     endpoint = market_reads.endpoint_of(provider) if provider else None
     return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 
 
 async def _until_stopped(daemon: Daemon) -> None:
-    """Run until SIGINT or SIGTERM; an error of the daemon's own ends it too."""
+    """Run until SIGINT, SIGTERM or an error of the daemon."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

@@ -66,7 +66,7 @@ def devices(options: ProviderOptions) -> None:
         ]
         options.output.rows("Devices of this machine", HARDWARE, rows)
         for reason in lost_gpus() if any(piece.index is not None for piece in found) else ():
-            note(f"{reason}: it is not offered")
+            note(f"{reason}. It is not offered")
 
     explained(show)
 
@@ -89,15 +89,15 @@ def status(options: ProviderOptions, stash: StashOptions) -> None:
 
 
 async def _show_left(options: ProviderOptions, stash: StashOptions, error: NobodyError) -> None:
-    """What a provider that has left waits for; ProviderError for one that is not known, or waits for nothing."""
+    """Print the unbonding bond of a provider that has left. Raise ProviderError if there is none."""
     account = stash.account(options)
     if account is None:
-        raise ProviderError(f"{error}; of one that has left, `status --stash STASH` says what of its bond is not free")
+        raise ProviderError(f"{error}. If the provider has left, run `status --stash STASH`", code="not_registered")
     async with await options.session.connect() as client:
         unbonding = await unbonding_facts(client, account)
         bonded = await client.read(TrustStake.bonds, account, at=await client.finalized())
     if not unbonding and not bonded:
-        raise ProviderError(f"{error}; nothing of {ss58.encode(account)} is bonded, and nothing is on its way out")
+        raise ProviderError(f"{error}. {ss58.encode(account)} has no bond, and none unbonds", code="not_registered")
     facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded), **unbonding}
     options.output.facts({**facts, **earned_facts(options.base_path / EARNINGS_FILE)})
 
@@ -133,9 +133,9 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     if any(row["why_no_work"] for row in rows):
         options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
     if disputes:
-        options.output.rows("Batches that others answered differently: this stash shows its tree", DISPUTES, disputes)
+        options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
     if seats:
-        options.output.rows("Cases that this stash judges, or has judged", SEATS, seats)
+        options.output.rows("Cases of this stash's judge", SEATS, seats)
 
 
 async def _disputes(chain: LiveChain) -> tuple[DisputeStatus, ...]:
@@ -161,13 +161,13 @@ def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates
 
 
 def device_shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A device's row as a table has room for it: two whole ids would leave its numbers none."""
+    """Return a device's row with short ids, which leave room for its numbers."""
     unit = row["assignment"]
     return row | {"asks": _asks(row["asks"]), "assignment": None if unit is None else f"0x{unit.hex()[:8]}"}
 
 
 def seat_row(status: SeatStatus) -> dict[str, Any]:
-    """A seat, what is held for it until the case is over, and what its judge has done."""
+    """Return a row: the seat, the hold until its case ends, and its judge's progress."""
     seat, case = status.seat, status.status.case
     said = "committed" if seat.commitment is not None else "nothing yet"
     return {
@@ -180,7 +180,7 @@ def seat_row(status: SeatStatus) -> dict[str, Any]:
 
 
 def dispute_row(status: DisputeStatus, stash: bytes) -> dict[str, Any]:
-    """A batch of which the daemon has to show nodes, or its provider loses what it holds for it."""
+    """Return a row for a batch whose nodes the daemon must show, or its provider loses collateral."""
     dispute = status.dispute
     first = dispute.subtree * SUBTREE_LEAVES
     last = first + leaves_below(dispute.requests, dispute.subtree) - 1
@@ -198,7 +198,7 @@ def _asks(asks: list[dict[str, int]]) -> str:
 
 
 def journal_facts(path: Path) -> dict[str, Any]:
-    """Sums over the journal, which a daemon may be writing."""
+    """Return sums over the journal, which a daemon may be writing."""
     if not path.exists():
         return {"journal": "none yet"}
     try:
@@ -217,7 +217,7 @@ def journal_facts(path: Path) -> dict[str, Any]:
 
 
 def earned_facts(path: Path) -> dict[str, Any]:
-    """What `earnings` adds up: all that came in, and how many of it were tasks."""
+    """Return all earnings, and the number of paid tasks."""
     found = list(payments(path))
     return {
         "tasks_paid": sum(each.name.startswith("task ") for each in found),

@@ -1,4 +1,4 @@
-"""`utilisation`: what the devices of this base path did with their time, and why they stood still."""
+"""`utilisation`: the working and idle time of the devices of this base path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN = ("up_ms", "computing_ms", "idle_ms", *RATES, "computing_by", "idle_by")
 STATES = ("state", "time", "share")
 NOW = ("device", "state", "since", "why")
 SILENT_MS = 15_000
-"""A daemon that has written nothing for so long has ended, or hangs."""
+"""A daemon that has written nothing for this time has ended, or hangs."""
 
 
 def utilisation(options: ProviderOptions, by: str) -> None:
@@ -37,7 +37,7 @@ def utilisation(options: ProviderOptions, by: str) -> None:
         folder = options.base_path / UTILISATION_FOLDER
         found = used_sums(device_days(folder), payments(options.base_path / EARNINGS_FILE), UsedBy(by))
         if not found:
-            note(f"nothing is measured in {options.base_path}: --base-path is that of the daemon")
+            note(f"{options.base_path} has no measurements. Give the daemon's --base-path")
         if options.output.as_json:
             options.output.rows("", (by, *PLAIN), [plain_row(each, by) for each in found])
             return
@@ -49,7 +49,7 @@ def utilisation(options: ProviderOptions, by: str) -> None:
 
 
 def plain_row(each: UsedSum, by: str) -> dict[str, Any]:
-    """For programs: times in milliseconds, by state too."""
+    """Return a row for programs: times in milliseconds, also by state."""
     ms = dict(sorted(each.ms.items()))
     return {
         by: each.name,
@@ -63,7 +63,7 @@ def plain_row(each: UsedSum, by: str) -> dict[str, Any]:
 
 
 def shown_row(each: UsedSum, by: str) -> dict[str, Any]:
-    """For people: hours, and shares of the time that a daemon ran."""
+    """Return a row for people: hours, and shares of the daemon's running time."""
     return {
         by: each.name,
         "up": _hours(each.up_ms),
@@ -74,7 +74,7 @@ def shown_row(each: UsedSum, by: str) -> dict[str, Any]:
 
 
 def state_rows(each: UsedSum) -> list[dict[str, Any]]:
-    """What was computed, then why nothing was, the longest first."""
+    """Return rows of computing states, then of idle reasons, the longest first."""
     ordered = sorted(each.ms.items(), key=lambda found: (found[0] not in COMPUTING, -found[1]))
     return [
         {
@@ -88,7 +88,7 @@ def state_rows(each: UsedSum) -> list[dict[str, Any]]:
 
 
 def now_rows(notes: Mapping[str, PresentNote], at_ms: int | None = None) -> list[dict[str, Any]]:
-    """What each device is at, as its daemon wrote it down last."""
+    """Return each device's present state, from the daemon's last record."""
     now_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
     rows = []
     for name, each in sorted(notes.items()):

@@ -1,6 +1,6 @@
-"""Whether workers run within walls: what the operator asks for, and what this machine has.
+"""The sandbox of workers: the operator's wish, and this machine's means.
 
-Always: who asks for walls gets them or no work; who leaves it open is told what is missing.
+Invariant: with `--sandbox bubblewrap` no worker runs without a sandbox. With `auto` the daemon says what is missing.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from gpu_tasks.provider.commands.options import ProviderError
 from gpu_tasks.provider.execution.sandbox import NoSandboxError, Sandbox, find_sandbox
 
 WHERE_POSSIBLE, ALWAYS, NEVER = "auto", "bubblewrap", "none"
-LEFT_OUT = "workers run under their limits alone, because --sandbox none asks for it"
+LEFT_OUT = "workers run without a sandbox, because of --sandbox none"
 
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """The sandbox that workers get; or None, and why."""
+    """The sandbox of workers, or the reason for none."""
 
     sandbox: Sandbox | None
     problem: str | None = None
 
 
 def walls_for(wish: str) -> Walls:
-    """What comes of a wish on this machine; ProviderError where walls are asked for that it does not have."""
+    """Return the sandbox for a wish. Raise ProviderError if `bubblewrap` is asked for and missing."""
     if wish == NEVER:
         return Walls(None, LEFT_OUT)
     try:
         return Walls(find_sandbox())
     except NoSandboxError as error:
         if wish == ALWAYS:
-            raise ProviderError(str(error)) from None
+            raise ProviderError(str(error), code="no_sandbox") from None
         return Walls(None, str(error))

@@ -94,7 +94,7 @@ def test_what_the_chain_would_refuse_is_not_sent(tmp_path: Path, monkeypatch: py
     with chain_with(tmp_path, plant) as url:
         refused = ogpu(tmp_path, url, "unit", "appeal", DECIDED_UNIT, "--key", "//Bob", "--yes")
         assert refused.exit_code == 1
-        assert "the chain would refuse this: Courts.appeal: Courts.NotAppealable" in refused.stderr
+        assert "Courts.NotAppealable" in refused.stderr
         assert held(tmp_path, url, "Bob") == []
 
 
@@ -103,7 +103,7 @@ def test_a_provider_s_key_signs_and_its_stash_stands(tmp_path: Path, url: str) -
     shown = alice.answer("appeal", DECIDED_UNIT, "--dry-run")
     assert (shown["calls"], shown["bond"]["ogpu"], shown["amount"]["ogpu"]) == ("Courts.appeal", "3", "3")
     assert shown["verdict"] == "the right result is 0x" + RIGHT.hex()
-    assert "is no unit" in alice.refusal("appeal", "0x12")
+    assert alice.refused_code("appeal", "0x12") == "not_a_unit"
     assert alice.refused_code("appeal", DECIDED_UNIT) == "no_terminal"
     assert alice.answer("appeal", DECIDED_UNIT, "--yes")["success"]
     assert len(held(tmp_path, url, "Alice")) == 1

@@ -59,7 +59,7 @@ def test_asks_within_the_bounds_are_taken(eve: Operator, alice: Operator) -> Non
     for ask in ("0.00000001", "20"):
         joined = eve.run(*JOIN, "--ask", ask, "--dry-run")
         assert json.loads(joined.stdout)["refused"] is None
-        assert ("its minimum" in joined.stderr) is (ask != "20"), "such a unit pays more than was asked"
+        assert ("pays 0.01 to 20 oGPU" in joined.stderr) is (ask != "20"), "such a unit pays more than was asked"
         assert alice.answer("offer", device, "--service", "0", "--ask", ask, "--dry-run")["refused"] is None
 
 
@@ -151,7 +151,7 @@ def test_an_endpoint_of_another_form_is_refused_with_the_one_that_is_meant(
     eve: Operator, given: str, meant: str | None
 ) -> None:
     said = eve.refusal(*JOIN, "--endpoint", given, "--dry-run")
-    assert (f"did you mean {meant}?" in said) is (meant is not None)
+    assert (f"Did you mean {meant}?" in said) is (meant is not None)
     assert meant is not None or "did you mean" not in said
 
 

@@ -116,12 +116,13 @@ def test_a_device_is_paused_and_resumed(eve: Operator) -> None:
 
 
 def test_a_key_that_works_for_nobody_is_told_so(tmp_path: Path, url: str) -> None:
-    assert "is no provider key on" in Operator(tmp_path, url, "Dave").refusal("pause")
+    assert Operator(tmp_path, url, "Dave").refused_code("pause") == "not_registered"
 
 
 @pytest.mark.parametrize("stash", ["//Eve", EVE, "0x" + dev_accounts.stash("Eve").hex()])
 def test_run_takes_a_stash_as_register_does_and_refuses_anothers(alice: Operator, stash: str) -> None:
-    assert f"the key works for {ALICE}, not for {EVE}" in alice.refusal("run", "--stash", stash)
+    said = alice.refusal("run", "--stash", stash)
+    assert f"{ALICE}, not for {EVE}" in said
 
 
 def test_a_stash_that_is_none_is_told_so_in_both(alice: Operator) -> None:
@@ -144,18 +145,18 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
         assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
         said = alice.refusal("register", "--yes", "--key", text, "--key-password-file", str(password))
         assert "the stash is no candidate yet" in said
-    assert "is not in" in alice.refusal("register", "--yes", "--key", EVE)
+    assert alice.refused_code("register", "--yes", "--key", EVE) == "unknown_key"
 
 
 def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     """`register` binds all of it in one extrinsic, so a user at the terminal sees the sum first."""
     unasked = [word for word in JOIN if word != "--yes"]
-    assert "a program that sends adds --yes" in eve.refusal(*unasked)
+    assert eve.refused_code(*unasked) == "no_terminal"
     monkeypatch.setattr(calls, "is_attended", lambda: True)
     for typed, code in (("n\n", 1), ("", 1), ("y\n", 0)):
         result = eve.run(*unasked, as_json=False, typed=typed)
         assert result.exit_code == code, result.output
-        assert "Bind and send 1,100" in result.output.replace("1100", "1,100")
+        assert "send 1100." in result.output
         assert ("success" in result.output) is (code == 0)
     assert len(eve.answer("status")["devices"]) == 1
 
@@ -170,8 +171,8 @@ def test_a_base_path_that_cannot_be_made_is_said(url: str, command: list[str]) -
 
 
 def test_run_refuses_hardware_and_workloads_that_there_are_not(alice: Operator) -> None:
-    assert "see `ogpu-provider devices`" in alice.refusal("run", "--device", "99")
-    assert "no workload 'nonsense'" in alice.refusal("run", "--workload", "nonsense")
+    assert alice.refused_code("run", "--device", "99") == "unknown_device"
+    assert alice.refused_code("run", "--workload", "nonsense") == "unknown_workload"
 
 
 def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
@@ -196,27 +197,25 @@ def test_a_dry_run_shows_every_amount_and_sends_nothing(eve: Operator) -> None:
     ],
 )
 def test_a_dry_run_says_what_the_chain_would_refuse(eve: Operator, changed: list[str], reason: str) -> None:
-    said = eve.refusal(*JOIN, *changed, "--dry-run", code=1)
-    assert "the chain would refuse this: " in said
-    assert reason in said
+    assert reason in eve.refusal(*JOIN, *changed, "--dry-run", code=1)
 
 
 @pytest.mark.parametrize("endpoint", ["foo", "http://gpu.example.org/admin#", "http://user:pass@gpu.example.org"])
 def test_an_endpoint_is_host_and_port(eve: Operator, endpoint: str) -> None:
-    assert "is no http(s)://HOST:PORT" in eve.refusal(*JOIN, "--endpoint", endpoint, "--dry-run")
+    assert eve.refused_code(*JOIN, "--endpoint", endpoint, "--dry-run") == "endpoint_unusable"
 
 
 def test_keys_without_a_proof_for_the_stash_are_named_before_anything_is_sent(eve: Operator, tmp_path: Path) -> None:
-    assert "cannot be read" in eve.refusal(*JOIN, "--node-keys", str(tmp_path / "none"))
+    assert eve.refused_code(*JOIN, "--node-keys", str(tmp_path / "none")) == "file_unusable"
     other = tmp_path / "keys.json"
     genesis = bytes(32)
     other.write_text(NodeKeys(dev_accounts.node_keys("Eve"), dev_accounts.keys_proof("Eve", genesis)).as_json())
-    assert "whose proof is not for this account on this chain" in eve.refusal(*JOIN, "--node-keys", str(other))
+    assert eve.refused_code(*JOIN, "--node-keys", str(other)) == "proof_of_another_key"
 
 
 def test_a_service_that_there_is_not_is_not_offered(alice: Operator, eve: Operator) -> None:
-    assert "there is no service 7" in eve.refusal(*JOIN, "--service", "7")
-    assert "there is no service 7" in alice.refusal("offer", own_device(alice)[:8], "--service", "7", "--ask", "1")
+    assert eve.refused_code(*JOIN, "--service", "7") == "unknown_service"
+    assert alice.refused_code("offer", own_device(alice)[:8], "--service", "7", "--ask", "1") == "unknown_service"
 
 
 def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,15 +225,15 @@ def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monk
         return Trial(refusal="not now")
 
     monkeypatch.setattr("wallet.trial.attempt", refused)
-    assert "the chain would refuse this: not now" in alice.refusal("pause", code=1)
+    assert "not now" in alice.refusal("pause", code=1)
     monkeypatch.undo()
-    assert alice.answer("resume")["calls"] == "none was missing", "none is paused"
+    assert alice.answer("resume")["calls"] == "none", "none is paused"
 
 
 def _leaves_asked(operator: Operator, *command: str) -> None:
     """A provider's exit from the market needs consent, or --yes."""
     command = (*command, "--key", "//Eve")
-    assert "a program that sends adds --yes" in operator.refusal(*command)
+    assert operator.refused_code(*command) == "no_terminal"
     with pytest.MonkeyPatch.context() as terminal:
         terminal.setattr(calls, "is_attended", lambda: True)
         declined = operator.run(*command, as_json=False, typed="n\n")
@@ -245,10 +244,10 @@ def _leaves_asked(operator: Operator, *command: str) -> None:
 def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     shown = eve.answer(*JOIN, "--dry-run")
     assert eve.answer(*JOIN)["fee"] == shown["fee"]
-    assert eve.answer(*JOIN)["calls"] == "none was missing"
+    assert eve.answer(*JOIN)["calls"] == "none"
     device = own_device(eve)
 
-    assert "does not offer service 5; it offers: 0" in eve.refusal("withdraw-offer", device, "--service", "5")
+    assert eve.refused_code("withdraw-offer", device, "--service", "5") == "not_offered"
     eve.answer("withdraw-offer", device[:10], "--service", "0")
     assert eve.answer("status")["devices"][0]["asks"] == []
     offer = ("offer", device[:10], "--service", "0", "--ask", "0.5")
@@ -257,13 +256,13 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert "stash_locks" not in eve.answer(*offer, "--dry-run"), "for another price nothing more is locked"
     assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
 
-    assert f"`ogpu-provider unregister` {device}" in eve.refusal("withdraw-bond", "--key", "//Eve")
+    assert device in eve.refusal("withdraw-bond", "--key", "//Eve")
     planned = eve.answer("unregister", device[:10], "--key", "//Eve", "--dry-run")
     assert planned["comes_back"]["ogpu"] == "100.1"
     assert planned["calls"] == "InferenceMarket.withdraw_offer, Devices.unregister_device"
     _leaves_asked(eve, "unregister", device[:10])
     assert eve.answer("status")["devices"] == []
-    assert "is none of your devices; they are: none" in eve.refusal("unregister", device, "--key", "//Eve")
+    assert eve.refused_code("unregister", device, "--key", "//Eve") == "unknown_device"
 
     planned = eve.answer("withdraw-bond", "--key", "//Eve", "--dry-run")
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
@@ -276,35 +275,34 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert waiting["free_from_epoch"] > waiting["epoch"]
     assert waiting["free_from"].startswith("about ")
 
-    assert "is no provider key on" in eve.refusal("status")
-    assert "`status --stash STASH` says what of its bond is not free" in eve.refusal("status")
+    assert eve.refused_code("status") == "not_registered"
     left = eve.answer("status", "--stash", "//Eve")
     assert (left["stash"], left["provider"], left["bonded"]["ogpu"]) == (EVE, False, "0")
     assert (left["unlocking"]["ogpu"], left["free_now"]["ogpu"]) == ("1000", "0")
     assert left["free_from"] == left["all_free_from"]
-    assert "nothing of" in eve.refusal("status", "--stash", "//Ferdie")
+    assert eve.refused_code("status", "--stash", "//Ferdie") == "not_registered"
 
 
 def test_what_a_provider_has_is_said_and_what_changes_is_asked(eve: Operator) -> None:
     eve.answer(*JOIN)
     again = eve.run(*JOIN)
     assert json.loads(again.stdout)["bonded"]["ogpu"] == "1000"
-    assert "the stash is a provider already, with bonded 1000 oGPU, commission 5 %, endpoint http" in again.stderr
+    assert "bonded 1000 oGPU, commission 5 %, endpoint http" in again.stderr
     moved = [*JOIN, "--endpoint", "http://127.0.0.1:9999", "--ask", "0.5"]
-    assert "a program that sends adds --yes" in eve.refusal(*[word for word in moved if word != "--yes"])
+    assert eve.refused_code(*[word for word in moved if word != "--yes"]) == "no_terminal"
     shown = eve.answer(*moved, "--dry-run")
     assert shown["calls"] == "Devices.register_provider, InferenceMarket.offer"
     assert shown["endpoint"].endswith(" until now, then http://127.0.0.1:9999")
     assert shown["ask"] == "0.01 oGPU until now, then 0.5 oGPU"
     assert "seal_key" not in shown
-    assert "for less bond see `ogpu-wallet unstake`" in again.stderr
+    assert "unstake`" in again.stderr
     assert {"unstake", "commission", "set-keys"} <= set(wallet.commands)
 
 
 def test_what_a_second_register_does_not_name_stays(eve: Operator) -> None:
     eve.answer(*JOIN)
     eve.answer(*JOIN, "--endpoint", "http://127.0.0.1:9999", "--ask", "0.5")
-    assert eve.answer(*JOIN)["calls"] == "none was missing"
+    assert eve.answer(*JOIN)["calls"] == "none"
     shown = eve.answer(*JOIN, "--bond", "1200", "--dry-run")
     assert shown["calls"] == "TrustStake.bond_extra", "neither endpoint nor ask goes back to what a first one has"
 
@@ -322,7 +320,7 @@ def test_more_bond_is_bonded_and_another_provider_key_is_refused(eve: Operator) 
     shown = eve.answer(*JOIN, "--bond", "1200", "--dry-run")
     assert (shown["calls"], shown["stash_bond"]["ogpu"]) == ("TrustStake.bond_extra", "200")
     assert shown["bonded_until_now"]["ogpu"] == "1000"
-    assert eve.answer(*JOIN, "--bond", "1")["calls"] == "none was missing"
+    assert eve.answer(*JOIN, "--bond", "1")["calls"] == "none"
     dave = Operator(eve.folder, eve.options[1], "Dave")
     assert "the stash has the provider key " in dave.refusal(*JOIN)
 
@@ -332,13 +330,13 @@ def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:
     device, stash = own_device(eve)[:10], ("--key", "//Eve")
     enrol = ("enrol", device, "--work", "512x4096x9", *stash)
     assert eve.refused_code(*enrol) == "no_terminal", "it binds money"
-    assert "is not SIZExROWSxROUNDS" in eve.refusal("enrol", device, "--work", "512x4096", *stash, "--yes")
-    assert "256 to 2048 columns" in eve.refusal("enrol", device, "--work", "512x4096x9999", *stash, "--yes")
+    assert eve.refused_code("enrol", device, "--work", "512x4096", *stash, "--yes") == "invalid_work"
+    assert eve.refused_code("enrol", device, "--work", "512x4096x9999", *stash, "--yes") == "invalid_work"
     assert "NotEnrolled" in eve.refusal("withdraw", device, *stash, code=1)
     planned = eve.answer(*enrol, "--dry-run")
     assert (planned["calls"], planned["roll_call_bond"]["ogpu"]) == ("Capacity.enrol", "0.1")
     assert eve.answer(*enrol, "--yes")["success"]
-    assert "it is enrolled already" in eve.refusal(*enrol, "--yes")
+    assert eve.refused_code(*enrol, "--yes") == "enrolled"
     assert eve.answer("withdraw", device, *stash, "--dry-run")["comes_back"]["ogpu"] == "0.1"
     assert eve.answer("withdraw", device, *stash)["success"]
     assert eve.answer(*enrol, "--dry-run")["refused"] is None
@@ -354,8 +352,7 @@ def test_a_device_that_is_not_done_is_not_unregistered(
 
     monkeypatch.setattr(leave, "devices_of", tied)
     device = own_device(alice)
-    said = alice.refusal("unregister", device, "--key", "//Alice", "--dry-run")
-    assert f"{device} works on a unit, or secures one" in said
+    assert alice.refused_code("unregister", device, "--key", "//Alice", "--dry-run") == "device_busy"
 
 
 def test_the_commission_of_a_candidate_is_the_wallets_default_or_what_was_said(eve: Operator) -> None:
@@ -395,7 +392,7 @@ def test_register_funds_the_key_of_a_stash_that_validates_already(eve: Operator)
     join = ["register", "--yes", "--key", "//Eve", "--device-bond", "100"]
     assert key.answer(*join, "--dry-run")["to_the_provider_key"]["ogpu"] == "1"
     key.answer(*join)
-    assert key.answer(*join)["calls"] == "none was missing", "the key has its balance"
+    assert key.answer(*join)["calls"] == "none", "the key has its balance"
     key.answer("pause")
     key.answer("resume")
-    assert key.answer(*join)["calls"] == "none was missing", "a key that paid some fees needs no more"
+    assert key.answer(*join)["calls"] == "none", "a key that paid some fees needs no more"

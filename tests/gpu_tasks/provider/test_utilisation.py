@@ -149,7 +149,7 @@ def test_the_command_shows_shares_and_reasons_and_json_has_milliseconds(tmp_path
     shown = run("utilisation", "--by", "day")
     for text in ("1970-01-01", "4:00:00", "25.0 %", "75.0 %", "idle: price", "3:00:00", "1:00:00"):
         assert text in shown
-    assert "nothing is measured" in CliRunner().invoke(main, ["--base-path", str(tmp_path / "x"), "utilisation"]).output
+    assert "no measurements" in CliRunner().invoke(main, ["--base-path", str(tmp_path / "x"), "utilisation"]).output
 
 
 def test_what_a_device_is_at_is_told_while_its_daemon_writes(tmp_path: Path) -> None:
