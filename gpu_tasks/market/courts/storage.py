@@ -29,7 +29,6 @@ from runtime.pallets.system import System
 
 CONVICTIONS_MAX = 2
 """The number of remembered lies. The next one is the third."""
-_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 
 Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
 

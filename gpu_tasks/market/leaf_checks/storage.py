@@ -16,13 +16,12 @@ from gpu_tasks.market.leaf_checks.fees import auditor_seat
 from runtime.cryptography.draw import lottery
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId, BlockNumber, Hash
-from runtime.frame.pallet import Hasher, Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
+from runtime.frame.pallet import Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
-_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 _LABEL = b"leaf-auditor"
 
 

@@ -11,11 +11,10 @@ from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute, ShownNodes
 from gpu_tasks.market.leaf_disputes.events import UnknownDispute
 from runtime.encoding.types import AccountId, BlockNumber, Hash
-from runtime.frame.pallet import Hasher, Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
+from runtime.frame.pallet import Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.system import System
 
-_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 NodeLists = StorageDoubleMap[UnitId, Hash, ShownNodes]
 """The shown nodes of the sides, by batch and root."""
 

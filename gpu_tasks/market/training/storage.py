@@ -18,14 +18,12 @@ from gpu_tasks.market.training.reputation import Patrons, TrackRecord
 from gpu_tasks.market.training.tasks import FraudClaim, Slot, Task, TaskState, is_open
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId
-from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.frame.pallet import ScheduleItem, StorageDoubleMap, StorageMap, StorageValue, ensure, known
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-
-_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 
 
 class TrainingStorage(TrainingNumbers):
