@@ -78,6 +78,7 @@ class MarketHook(MarketCases):
             posted = races.post(service, units, racers)
             self.world.blocks(DRAW_BLOCKS)
             found[name] = self._real(name)
+            # `_real` only measures the next block. This one executes it, so that nothing stays due.
             self.world.block()
             races.abandon(posted)
         few, many, single, eight = found.values()
@@ -97,11 +98,13 @@ class MarketHook(MarketCases):
         world.blocks(DRAW_BLOCKS)
         real = self._real("places drawn again")
         world.block()
+        # A place that stayed empty would make the measured work too small.
         if any(world.unit(unit).is_refilling or not world.unit(unit).decliners for unit in units):
             raise RuntimeError("not every place was filled")
         races.abandon(units)
         offers = len(world.validators) * (rows[f"{HOOK} scan"] + rows[f"{HOOK} order"])
         each = (real - offers - self._judges()) / UNITS - rows[f"{HOOK} racer"]
+        # Both kinds of draws share this row, which must cover the more expensive kind.
         self._row("draw", max(each, rows[f"{HOOK} draw"]))
 
     def _judges(self) -> float:

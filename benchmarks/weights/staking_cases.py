@@ -161,7 +161,7 @@ class Staking:
         found.growing_by_signer("validator", TrustStake.withdraw_unbonded(), {1: few, TO_LEAVE: many})
 
     def _leave_many(self) -> None:
-        """One account, and every delegator of one validator, leaves enough validators to fill its list."""
+        """Make an account, and every delegator of one validator, leave enough validators to fill its list."""
         world = self.world
         receivers = world.validators[RECEIVERS_FROM:][:TO_LEAVE]
         few = world.others[501]
@@ -311,6 +311,7 @@ def due(offender: bytes) -> Step:
         held_slashes.hold_back(stake, offender, stake.current_era.get(), SlashStep(0, 10_000), offender)
         held = stake.unapplied_slashes[offender, number]
         assert held is not None
+        # Due at once, without the usual wait.
         stake.unapplied_slashes[offender, number] = replace(held, take_era=0)
         stake.first_slash_number.set(number)
 

@@ -48,6 +48,7 @@ def stormed(stage: ObservedStage) -> Report:
     """Measure a calm phase, strike, stop all, and compare the observed signatures with each node's record."""
     report = asyncio.run(_storm(stage))
     seen = stage.seen()
+    # The sign-states are complete only after all nodes have ended.
     processes.stop(*network.all_processes(stage.net))
     return report | _judge_signatures(stage.net, seen, report["height_after_strikes"])
 
@@ -97,6 +98,7 @@ async def _strike(struck: Struck, kinds: Sequence[str], tell: Narrator) -> Repor
         await struck.all_back()
         height = await struck.height()
         await network.ready(struck.net, BACK_SECONDS, final=height + GOES_ON_BLOCKS)
+    # A node that does not return ends the strikes, and the report still judges the rest.
     except DevnetError as failure:
         not_started.append(str(failure))
     return {"strikes": done, "not_started": not_started, "height_after_strikes": height}
@@ -104,6 +106,7 @@ async def _strike(struck: Struck, kinds: Sequence[str], tell: Narrator) -> Repor
 
 async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> Report:
     """Compare the nodes block by block with each other, and with their earlier reports of final blocks."""
+    # A node that is down cannot be asked for its blocks.
     if not are_back:
         return {"height": 0, "different_blocks": [], "lost_finals": observed.lost}
     height, different = await blocks_of_all(net)

@@ -145,6 +145,7 @@ async def kill_starting(struck: Struck, victim: NodeLayout) -> None:
 async def kill_again(struck: Struck, victim: NodeLayout) -> None:
     """Kill a node that was just started, and restart it."""
     await struck.pause(START_SECONDS_MAX)
+    # No aim at a vote: the kill must come while the node starts.
     await struck.end(victim, may_aim=False)
     await struck.pause()
     struck.start(victim)
@@ -173,6 +174,7 @@ async def put_back(struck: Struck, victim: NodeLayout) -> None:
 
 async def _start_behind(struck: Struck, victim: NodeLayout) -> None:
     """Start a node with an outdated database. It is often killed again."""
+    # Its reported final height may fall once, because its database is older.
     struck.observed.may_fall.add(victim.name)
     struck.start(victim)
     if struck.rng.random() < KILLED_AGAIN:
@@ -222,5 +224,6 @@ def run_purge(net: Devnet, member: NodeLayout) -> None:
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=PURGE_SECONDS_MAX, env=processes.source_path(), check=False
     )
+    # The exit status alone does not prove that the database is gone.
     if ended.returncode or net.paths(member).database.exists():
         raise DevnetError(f"{member.name}: purge-chain failed ({ended.returncode}): {ended.stderr.strip()}")

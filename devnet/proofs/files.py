@@ -163,6 +163,7 @@ class Customer:
         if goal is not None and run.poll() is None:
             time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # anywhere in what comes next
             run.send_signal(signal.SIGKILL)
+            # The command may have ended just before the signal.
             if run.wait() == -signal.SIGKILL:
                 sale.kills.append(self._moment())
                 self._stage.tell.line(f"killed: {sale.kills[-1]}")

@@ -165,6 +165,7 @@ async def _proof_of_before(message: NodeMessage, mouth: Mouth) -> Replies | None
     if not isinstance(at, str):
         return TRUTH
     height = int((await mouth.ask("chain_getHeader", at))["number"], 16)
+    # No state is older than that of block 0.
     if not height:
         return TRUTH
     older = await mouth.ask(CERTIFIED, max(1, height - BLOCKS_BEFORE))
