@@ -37,6 +37,7 @@ def _uses(node: ast.AST, known: "_SetNames") -> Iterator[tuple[ast.AST, str]]:
             sources = [source]
         case ast.Call():
             sources = _iterated_arguments(node)
+            # `set.pop` removes an arbitrary element.
             if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and not node.args:
                 sources.append(node.func.value)
         case _:
@@ -51,6 +52,7 @@ def _iterated_arguments(call: ast.Call) -> list[ast.expr]:
     match call.func:
         case ast.Name(id=name) if name in ORDERED:
             return list(call.args)
+        # With a key, the first of several equal elements wins, so their order matters.
         case ast.Name(id="min" | "max") if any(keyword.arg == "key" for keyword in call.keywords):
             return list(call.args)
         case ast.Attribute(attr="join" | "extend" | "fromkeys"):
@@ -100,6 +102,7 @@ class _SetNames:
             case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in SET_METHODS:
                 return self.is_set(value)
             case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.Sub(), right=right):
+                # The arithmetic of two `dict.keys()` gives a set, which has no order.
                 return self.is_set(left) or self.is_set(right) or _is_keys(left) or _is_keys(right)
             case ast.IfExp(body=body, orelse=orelse):
                 return self.is_set(body) or self.is_set(orelse)

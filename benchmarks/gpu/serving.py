@@ -76,6 +76,7 @@ async def wrong_completions(bench: Bench, requests: Sequence[bytes]) -> tuple[li
             wrong.append(f"request {number}: another completion than NumPy's")
         if not await (await bench.worker(form())).verify(request, expected):
             wrong.append(f"request {number}: refuses NumPy's completion")
+        # An empty completion has no byte to spoil.
         if expected and await (await bench.worker(form())).verify(request, _spoiled(expected)):
             wrong.append(f"request {number}: accepts a wrong completion")
     try:

@@ -94,6 +94,7 @@ def judged(answers: list[Answer], needed: frozenset[str]) -> list[str]:
     for answer in answers:
         if answer.skipped or answer.failed or answer.backend == PLANTED:
             continue
+        # Plain integers are too slow for all cases, so they may lack some.
         is_part = answer.backend == PLAIN
         base = truth if is_part else _of(_workloads(answer.backend), truth)
         wrong = verdict.differences(base, answer.hashes, is_part=is_part)
