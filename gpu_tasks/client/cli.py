@@ -5,6 +5,8 @@ Exit codes: 0 success, 1 a refusal by the chain or the node, or an end without a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import click
 
 from cli.deferred import add_deferred
@@ -74,6 +76,12 @@ SHORT_FORMS = {
 }
 """Commands of other systems that work here under the same name."""
 
+TASK_SECTIONS = {
+    "Submit": ("run", "submit", "check", "plan", "convert", "schema"),
+    "Follow": ("list", "history", "show", "watch", "result", "logs", "top", "bids", "verify"),
+    "Enter the container": ("exec", "cp", "port-forward", "secrets"),
+    "Decide": ("accept", "dispute", "amend", "stop", "cancel", "close", "confirm"),
+}
 BOTH = ("list", "show", "watch", "result", "cancel", "dispute")
 """Names in the groups of units and of tasks."""
 FOREIGN_WORDS = {
@@ -132,11 +140,17 @@ def main() -> None:
     """
 
 
-def _add_group(name: str, summary: str, commands: dict[str, tuple[str, str]], own_words: dict[str, str]) -> None:
+def _add_group(
+    name: str,
+    summary: str,
+    commands: dict[str, tuple[str, str]],
+    own_words: dict[str, str],
+    sections: Mapping[str, Sequence[str]] | None = None,
+) -> None:
     """Add a group of commands; `own_words` are other names of its commands."""
     words = {**FOREIGN_WORDS, **{word: f"ogpu {name} {command}" for word, command in own_words.items()}}
     others = {word: here for word, here in words.items() if word not in commands}
-    group = CommandGroup(name, help=summary, foreign_words=others)
+    group = CommandGroup(name, help=summary, foreign_words=others, sections=sections)
     add_deferred(group, GROUPS, commands)
     main.add_command(group)
 
@@ -153,6 +167,7 @@ _add_group(
     "Training runs and containers, sold by auction.",
     TASK_COMMANDS,
     {"ps": "list", "squeue": "list", "describe": "show", "scancel": "cancel", "shell": "exec", "sbatch": "convert"},
+    TASK_SECTIONS,
 )
 _add_group("offer", "Services, providers and prices.", OFFER_COMMANDS, {"list": "search", "show": "search"})
 add_deferred(main, GROUPS, OTHER_COMMANDS)

@@ -1,8 +1,8 @@
-"""Where a result is written: a new file of its owner alone, or in place of one where that is asked for.
+"""Output files: a new file that only its owner can read, or an overwritten one if the user asks for it.
 
-Always: no bytes go through a link, none into a device or a pipe, and what is replaced stays whole until all of the new
-bytes are on the disk. What others choose (an id, a workload) is part of a name only where it is hexadecimal digits, so
-no name leads out of the folder that was named.
+Invariant: no bytes go through a link, a device or a pipe, and an overwritten file stays whole until all new bytes are
+on the disk. Texts of others (an id, a workload) become part of a name only as hexadecimal digits, so no name leads out
+of the named folder.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ RESULT_MODE = 0o600
 
 
 class OutputFileError(WalletError):
-    """The file cannot be written as asked; the text says why and what to do."""
+    """The file cannot be written as requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A place that a person named: a file, or a folder that gets a file with the id's name."""
+    """A file that a user named, or a folder for a file with the id's name."""
 
     named: Path
     is_forced: bool = False
-    """Whether a file that is there may be replaced."""
+    """True if an existing file may be overwritten."""
 
     def place(self, name: str) -> Path:
-        """Where it goes, looked at before anything is fetched. OutputFileError.
+        """Return the path, and refuse an unusable one before anything is fetched. Raise OutputFileError.
 
-        `name` is that of the file where a folder was named: a plain name, without a folder.
+        `name` is the plain file name in a named folder.
         """
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
             raise OutputFileError(f"{name!r} is not a plain file name", code="invalid_file_name")
@@ -49,7 +49,7 @@ class OutputFile:
         return path
 
     def write(self, name: str, data: bytes) -> Path:
-        """Write all of `data`, or nothing; where it is. OutputFileError."""
+        """Write all of `data`, or nothing, and return the path. Raise OutputFileError."""
         path = self.place(name)
         try:
             if self.is_forced:
@@ -65,7 +65,7 @@ class OutputFile:
         return path
 
     def _check(self, path: Path) -> None:
-        """OutputFileError for what is there and must stay."""
+        """Raise OutputFileError for an existing file that must stay."""
         try:
             found = path.lstat()
         except FileNotFoundError:
@@ -98,7 +98,7 @@ def _write_new(path: Path, data: bytes) -> None:
     try:
         _fill(descriptor, data)
     except OSError:
-        path.unlink(missing_ok=True)  # ours: a part of a result is none
+        path.unlink(missing_ok=True)  # A part of a result is no result.
         raise
 
 

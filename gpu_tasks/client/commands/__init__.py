@@ -1,27 +1,26 @@
-"""What the commands of `ogpu` do. Their options and help are in `groups`.
+"""The functions behind the commands of `ogpu`. Their options and help are in `groups`.
 
 In reading order:
 
-* `calls`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown,
-  also to who interrupts it
-* `id_prefixes`: what an id that a person typed is
-* `task_runs`: a task followed to its end, handed its secrets, its result fetched and checked
-* `task_decisions`: what customers decide about tasks: accept, amend, close, hold a checkpoint
-* `units`: what was posted: list it, follow it, read its result, appeal about a unit
-* `dispute`: a result is wrong, and where
-* `purchase`: units are priced, agreed to and posted once; a file is followed until it is answered
-* `post`: post units: what it costs and who could take it is known before anything is sent
-* `cancel`: take back a unit, a task, or what of a run still waits
-* `picture`: a picture bought as tiles, checked, and written as one file
-* `tasks`: task files: what one comes to, and the schema of all
+* `calls`: the facts of a call before it is sent, and messages after an interrupt
+* `id_prefixes`: ids as users type them: whole, first digits, or `last`
+* `task_runs`: follow a task to its end, hand its secrets over, fetch and export its result
+* `task_decisions`: a customer's decisions about tasks: accept, amend, close, confirm a checkpoint
+* `units`: list, follow and show units, read results, appeal
+* `dispute`: dispute a result or an answer, also after recomputing it here
+* `purchase`: price, confirm and post units once; follow a file until each request has an answer
+* `post`: post units, with cost and eligible providers shown before
+* `cancel`: cancel units, tasks, or the rest of a file's run
+* `picture`: buy a picture as tiles, check them, and write one file
+* `tasks`: task files: content, schema, eligible devices and cost
 * `task_submission`: one task from its file to the chain, once
-* `submit`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
-* `run`: a command line as a job, its lines and exit code
-* `converters`: others' files as task files
-* `sbatch`: a Slurm script, converted and submitted
-* `shell`: a shell, files, ports and secrets of a container
-* `logs`: what providers tell of tasks while they work
+* `submit`: submit a task, with cost and eligible devices shown before
+* `run`: run a command line as a job, with its output and exit code
+* `converters`: convert the files of other systems to task files
+* `sbatch`: convert a Slurm script and submit it
+* `shell`: programs, files, ports and secrets of a task's container
+* `logs`: reports of providers at work
 * `events`: the market's events as they become final
-* `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
-* `services`: what is sold and who offers it, a service of one's own and its end
+* `auctions`: list and show tasks, their history and bids, and verify them
+* `services`: services, offers and prices; create and close a service
 """

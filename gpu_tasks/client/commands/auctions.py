@@ -1,4 +1,4 @@
-"""Commands that look at tasks, whosever they are: the list, one of them, its bids, and all of it reckoned again."""
+"""Commands that look at tasks, also at other customers': list, history, one task, its bids, and its verification."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def told_now(
     session: WalletSession, client: ChainClient, key_text: str, task_id: bytes, task: Task, mqtt: str | None,
     seconds: float,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """What is heard in so many seconds; None, with a note why, where that is nothing: the chain's facts stand."""
+    """Return the reports that arrive within `seconds`; None, with a note, if there are none."""
     from gpu_tasks.client.tasks.streams import live_table  # noqa: PLC0415  # as above
     from gpu_tasks.client.tasks.subscriber import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
 
@@ -101,7 +101,7 @@ async def told_now(
 
 
 def show_told(output: Output, live: dict[str, Any] | None) -> None:
-    """For people: a table, the last lines of the program, and in a sentence each what is wrong with a broker."""
+    """Print the reports for people: a table, the last lines, and a note for each problem of a broker."""
     if live is None:
         return
     output.rows(f"Reports of its providers: {WHOSE}", PERSON_COLUMNS, live["slots"])
@@ -154,7 +154,7 @@ async def history(
 
 
 async def _first_block(client: ChainClient, since: TimeSpan | None, final: bytes) -> int:
-    """Return the block from which tasks are listed: a block that a user named, or the block that long ago."""
+    """Return the first block of the listed tasks: the named block, or the block at the start of the named time."""
     if since is None or since.blocks:
         return 0 if since is None else since.blocks
     now = await read_time(client, final)
@@ -213,7 +213,7 @@ async def bids(session: WalletSession, client: ChainClient, task: str, explain: 
     title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
     rows = rows if as_json else with_bare_amounts(shortened(rows))
     session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
-    if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
+    if explain and rows and not as_json:  # Beside twelve columns a sentence would break after each word.
         session.output.rows("Reasons for each bid", WHY_COLUMNS, rows)
     if not rows and not as_json:
         note(f"there are no bids: {why(found)}")
@@ -274,7 +274,7 @@ NO_SLOTS = "the state of the block that awarded it has no slots"
 async def with_winners(
     client: ChainClient, task_id: bytes, task: Task, number: int, records: AuctionRecords, life: LifeBlocks
 ) -> AuctionRecords:
-    """The records of an auction, with the task's record as the block of its award left it, or why that is not known."""
+    """Return the records of an auction with the task's record after its award, or the reason why that is missing."""
     if records.award is None or records.award.seed is None or is_told_now(task, number):
         return records
     place, has_older = await _award_place(client, task_id, number, life)
@@ -293,7 +293,7 @@ async def with_winners(
 
 
 async def _award_place(client: ChainClient, task_id: bytes, number: int, life: LifeBlocks) -> tuple[int, bool]:
-    """The first of the blocks whose state is there and has the award's seed; whether the one before it is not there."""
+    """Return the place of the first readable state with the award's seed, and whether the one before is unreadable."""
     low, high, gone = 0, len(life.ids), -1
     while low < high:
         middle = (low + high) // 2
@@ -309,21 +309,22 @@ async def _award_place(client: ChainClient, task_id: bytes, number: int, life: L
     return low, gone == low - 1 >= 0
 
 
-# Events are read once a task was awarded. For a provider that died before the node's oldest state, the blocks of the
-# task's life say for which checkpoints the customer signed, and so how much the provider earned.
+# Events are read only after an award. If a provider failed before the node's oldest state, the blocks of the task's
+# life
+# show the checkpoints that the customer signed, and so the provider's earnings.
 BODIES_READ = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStory:
-    """Who worked, and who was paid what."""
+    """The providers of a task, and all payments."""
 
     shifts: list[WorkShift]
     account: TaskAccount
 
 
 async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskStory | None:
-    """The story of a task; None of one that has not come to an award yet."""
+    """Return the story of a task; None before its first award."""
     if task.auction == 1 and has_bidding(task):
         return None
     told = await task_events(client, task_id, task, final)
@@ -334,7 +335,7 @@ async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes
 
 
 async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final: bytes, step_fee: int) -> int | None:
-    """Return a task's cost, fees apart, from its records alone; None if these are not enough."""
+    """Return a task's cost without fees from its records alone; None if the records do not contain it."""
     auctions = await _auctions(client, task_id, task, final)
     told = TaskEvents()
     shifts = shifts_of(task, auctions, told)
@@ -348,14 +349,14 @@ async def award_records(client: ChainClient, task_id: bytes, number: int, at: by
 
 
 async def _auctions(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> list[AuctionRecords]:
-    """Return the task's auctions, from the first on."""
+    """Return the task's auctions, the first one first."""
     return [await award_records(client, task_id, number, at) for number in range(1, task.auction + 1)]
 
 
 async def _held(
     client: ChainClient, task_id: bytes, task: Task, final: bytes, shifts: list[WorkShift]
 ) -> dict[int, int]:
-    """For how many milestones its customer had signed when somebody died whose end no event tells; by auction."""
+    """Return the milestones that the customer signed before a failure without an event, by auction."""
     if not any(shift.outcome is TaskOutcome.DIED and shift.event is None for shift in shifts):
         return {}
     try:

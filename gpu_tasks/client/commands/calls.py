@@ -1,7 +1,4 @@
-"""Calls of the commands of `ogpu`: shown, confirmed and sent once, as in `cli/calls.py`.
-
-And what it says when somebody interrupts it: what there is by then, and how to go on.
-"""
+"""Helpers of commands that send: the facts of a call, and messages after an interrupt."""
 
 from __future__ import annotations
 
@@ -29,14 +26,14 @@ def planned(
     locks: int = 0,
     result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {},
 ) -> PlannedCall:
-    """A call with what is shown of it before it is sent, and after: programs get its terms again, people saw them."""
+    """Return a call with its terms as facts. Under `--json` the terms appear again with the outcome."""
     again = terms if output.as_json else {}
     return PlannedCall(call, terms, locks, lambda outcome: {**again, **result(outcome), "sent": True})
 
 
 @contextmanager
 def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
-    """Say it if somebody interrupts what is done here, and end the program; it is asked for only then."""
+    """Report an interrupt of the body with a text, and end the program. The text is computed only on an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
@@ -44,14 +41,14 @@ def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
 
 
 def told_nothing_was_sent() -> AbstractContextManager[None]:
-    """Of an interrupt before anything is sent."""
+    """Report an interrupt before anything was sent."""
     return told_when_interrupted(lambda: f"nothing was sent. Go on with `{this_command()}`")
 
 
 def this_command() -> str:
-    """Return the command line to continue with, quoted for a shell, without the option that buys once more."""
+    """Return the command line to continue with, quoted for a shell, without `--again`."""
     context = click.get_current_context(silent=True)
-    program = () if context is None else context.params.get("command") or ()  # what is run there has its own words
+    program = () if context is None else context.params.get("command") or ()  # a program's own words
     own = [word for word in sys.argv[1 : len(sys.argv) - len(program)] if word != "--again"]
     return shlex.join(["ogpu", *own, *program])
 

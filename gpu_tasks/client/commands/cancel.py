@@ -95,7 +95,7 @@ def _cancel_all(
 
 @contextmanager
 def _named_in_errors(thing_id: bytes) -> Iterator[None]:
-    """Begin an error with the id: several may be cancelled."""
+    """Begin errors with the id, because a command may cancel several."""
     try:
         yield
     except (ResultError, TaskError) as error:
@@ -110,7 +110,7 @@ def _sum(plans: Sequence[PlannedCall], *names: str) -> Grains:
 
 
 def _check_cancellable(unit: Unit, account: bytes) -> None:
-    """ResultError that says why the account cannot take the unit back."""
+    """Raise ResultError if the account cannot cancel the unit."""
     if unit.customer != account:
         raise ResultError(
             f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can cancel it",
@@ -130,12 +130,12 @@ def _check_cancellable(unit: Unit, account: bytes) -> None:
 def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
     burned = money.cancel_burn(unit)
     back = unit.escrow + unit.bond - burned
-    later = Grains(unit.deposit)  # with the unit's record
+    later = Grains(unit.deposit)  # The deposit returns with the unit's record.
     return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
 
 
-# Of a cancelled run, waiting units are taken back and racing ones are awaited. Each line of the file says how it ended.
-# A process that is at the run already is told, and does the same.
+# Cancelling a run cancels waiting units and awaits racing ones. Each line of the file gets an end. A process that
+# already follows the run is told, and does the same.
 STOPPED = (
     "the run stays cancelled. No more units are posted, and cancelled units stay cancelled. Units in "
     "progress are answered and paid; only their answers are not written yet"
@@ -145,7 +145,7 @@ AT_WORK = "providers work on these units, or have answered. They cannot be cance
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run that was begun, as its record has it."""
+    """A begun run and its record."""
 
     record: BatchRecord
     plan: RunPlan
@@ -153,17 +153,17 @@ class _Run:
 
     @property
     def account(self) -> bytes:
-        """Whose it is."""
+        """The customer's account."""
         return bytes.fromhex(self.plan.settings[ACCOUNT])
 
     @property
     def source(self) -> str:
-        """Where its file lies; nothing for what came through a pipe."""
+        """The path of its file; empty for a pipe."""
         return self.plan.settings[INPUT]
 
     @property
     def form(self) -> FileForm | None:
-        """How its command said that the file is written."""
+        """The form of the file that its command named."""
         form = self.plan.settings[FORM]
         return FileForm(form) if form else None
 
@@ -174,12 +174,12 @@ class _Run:
 
     @property
     def wish(self) -> Wish:
-        """What was asked of all lines."""
+        """The request of all lines."""
         return wish_of(self.plan.settings)
 
 
 def cancel_run(session: WalletSession, text: str, key_text: str, sending: SendingOptions, folder: Path) -> None:
-    """Cancel the run that somebody names; what it costs is shown and asked."""
+    """Show the cost of cancelling a run, ask, and cancel it."""
     if sending.is_anyway:
         raise click.UsageError("--anyway is for units. Of a run only waiting units are cancelled")
     folder = folder.expanduser()
@@ -207,7 +207,7 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
         session.output.facts(facts)
     if not sending.is_agreed:
         click.confirm(f"Cancel {facts['run']}?", abort=True, err=True)
-    # A second connection: the first would be closed as dead while a person takes time to answer.
+    # Reconnect: while a person answers, the node would close the first connection as dead.
     with told_when_interrupted(lambda: f"{STOPPED}. Go on with the same command: `{this_command()}`"):
         session.run(send, tells=True)
 
@@ -226,7 +226,7 @@ def _require_cancellable(run: _Run, account: bytes) -> None:
 
 
 async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict[str, Any]:
-    """What becomes of its units if it is cancelled now, and what that costs."""
+    """Return the units that cancelling affects, and the cost."""
     ids = [bytes.fromhex(run.record.posted[place]) for place in run.record.to_write()]
     found = [unit for unit in await market_reads.units(client, ids, await client.finalized()) if unit is not None]
     queued = [unit for unit in found if unit.state is UnitState.QUEUED]
@@ -273,7 +273,7 @@ def _opened(source: str) -> BinaryIO:
 
 
 async def _no() -> NoReturn:
-    """Asked for where no record has the file: it is another one."""
+    """Read no line: no record has this file, so it is another one."""
     raise PostError("differs from the posted one")
 
 
@@ -287,7 +287,7 @@ def _without_file(run: _Run, error: Exception) -> str:
 
 
 async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
-    """What of a run can be stopped without its file: nothing is posted, and what waits is cancelled."""
+    """Cancel the waiting units of a run without its file. Post nothing."""
     wish, digest = run.wish, bytes.fromhex(run.plan.file)
     named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
     names = [Prompt(first + 1, f"{count} requests") for first, count in run.plan.units]

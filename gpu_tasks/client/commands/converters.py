@@ -53,7 +53,7 @@ BY_CONTENT = {
 
 
 def form_by_content(path: Path, data: bytes) -> ForeignForm:
-    """Return the form of a file; ForeignFileError if its content shows none that can be converted."""
+    """Return the form of a file. Raise ForeignFileError if its content shows none that can be converted."""
     other = other_file(data)
     if other is OtherFile.KUBERNETES:
         raise ForeignFileError(f"{path} is {other.value}")
@@ -150,7 +150,7 @@ def _tell_left_out(carrying: Carrying) -> None:
 
 
 def _draft_of(path: Path, found: Foreign, given: dict[str, Any], out: Path | None) -> ProgramDraft:
-    """The file to be, with what was said beside it; ForeignFileError where that is no task."""
+    """Return the draft with the options of the command line. Raise ForeignFileError if it is not a task."""
     variables, carrying = _named_variables(given), found.carrying
     said = {name: given[name] for name in LIMITS if given[name]}
     draft = replace(
@@ -181,7 +181,7 @@ def _draft_of(path: Path, found: Foreign, given: dict[str, Any], out: Path | Non
 
 
 def _archive_name(archive: Path | None, out: Path | None) -> str:
-    """Return the archive's name beside the task file; UsageError if the two lie in different folders."""
+    """Return the archive's name beside the task file. Raise UsageError if the two lie in different folders."""
     if archive is None:
         return ""
     _require_beside(archive, out)
@@ -189,7 +189,7 @@ def _archive_name(archive: Path | None, out: Path | None) -> str:
 
 
 def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, ...]) -> None:
-    """Note the filled-in defaults: other systems have no limit, or another one."""
+    """Note the filled-in defaults, because other systems have no limit or another one."""
     for name in LIMITS:
         if not getattr(draft, name) and name not in unnoted:
             carrying.leave(
@@ -198,7 +198,7 @@ def _note_defaults(draft: ProgramDraft, carrying: Carrying, unnoted: tuple[str, 
 
 
 def _named_variables(given: dict[str, Any]) -> dict[str, str]:
-    """What --env says; ForeignFileError for a name alone that the environment does not have."""
+    """Return the variables of --env. Raise ForeignFileError for a bare name that the environment lacks."""
     found: dict[str, str] = {}
     for word in given["variables"]:
         name, is_set, value = word.partition("=")

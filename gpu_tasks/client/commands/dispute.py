@@ -1,4 +1,4 @@
-"""`dispute`: a customer says that a result is wrong, and where, if it has computed the run or some answers again."""
+"""Disputes: a customer recomputes a run or answers on this machine, and disputes what differs."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ async def leaf_dispute(
     leaf: int | None,
     backend: str,
 ) -> PlannedCall | NothingToSend:
-    """The call that disputes a leaf, or the first wrong one of all, if there is one. Ask `require_not_late` first.
+    """Return the call that disputes the named leaf or the first wrong one. Call `require_not_late` first.
 
-    ResultError for a leaf that was named and is right: whoever names one calls it wrong.
+    Raise ResultError if the named leaf is right.
     """
     final = await client.finalized()
     with session.doing("fetching requests and answers from the stores"):
@@ -74,14 +74,14 @@ async def leaf_dispute(
 
 
 async def require_not_late(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> None:
-    """ResultError for a unit whose leaves can no longer be disputed."""
+    """Raise ResultError for a unit whose leaves can no longer be disputed."""
     check = await market_reads.check(client, unit_id, final)
     if not is_early(check):
         require_disputable(unit, check, await client.height(final))
 
 
 async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
-    """The check as soon as leaves can be disputed: that time is short, so who computes begins before. ResultError."""
+    """Return the check once leaves can be disputed. Raise ResultError if that time has passed."""
     told, ticks = None, moments(client)
     while True:
         final = await client.finalized()
@@ -97,9 +97,9 @@ async def _opened(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafCheck:
 async def _looked_at(
     session: WalletSession, genesis: bytes, unit_id: bytes, paid: PaidOutput, leaf: int | None, backend: str
 ) -> WrongLeaf | None:
-    """What is wrong of all, or of the one leaf that is named; ResultError if that one is right.
+    """Return the first wrong leaf of all, or of the named one. Raise ResultError if the named leaf is right.
 
-    It is computed beside the loop that talks to the node: a connection that is silent for long is closed.
+    Computing runs beside the event loop, because nodes close a silent connection.
     """
     indices = range(len(paid.requests)) if leaf is None else (leaf,)
     tenths, counted = Tenths(len(indices), "requests"), f"{len(indices):,} request{'' if len(indices) == 1 else 's'}"
@@ -118,22 +118,22 @@ async def _looked_at(
 
 
 def all_right(facts: dict[str, Any], count: int, noun: str) -> NothingToSend:
-    """Say that everything was computed here, and nothing is wrong."""
+    """Return the facts of a recomputation without a difference."""
     result = f"every {noun} equals the one that this machine computed. There is nothing to dispute"
     return NothingToSend({**facts, "computed": count, "agree": count, "result": result})
 
 
 class Tenths:
-    """Say on the screen how much is computed, by the tenth."""
+    """Notes of the progress, a tenth at a time."""
 
     def __init__(self, count: int, noun: str) -> None:
-        """`noun` in the plural."""
+        """`noun` is a plural."""
         self._count, self._noun, self._said = count, noun, -1
         self.is_over = False
-        """Whether nobody waits for it any more: then computing ends with the next request."""
+        """True once the result is no longer needed: computing ends with the next request."""
 
     def __call__(self, done: int) -> None:
-        """Hear that so many are computed; ResultError once nobody waits."""
+        """Note the progress. Raise ResultError if the result is no longer needed."""
         if self.is_over:
             raise ResultError("it was interrupted")
         tenths = 10 * done // self._count
@@ -152,7 +152,7 @@ NO_RESULT_YET = {
     TaskState.VOLUNTEERING,
     TaskState.OPENING,
 }
-"""A run can be computed as soon as its task is submitted."""
+"""States before a result. A run can be recomputed as soon as its task is submitted."""
 
 
 def dispute_unit(
@@ -168,7 +168,7 @@ def dispute_unit(
         final = await client.finalized()
         found = await known_unit(client, unit_id, final)
         await require_not_late(client, unit_id, found, final)
-        # now, and not after all is computed
+        # Refuse before anything is computed.
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
         return await leaf_dispute(session, client, session.key(key_text), unit_id, found, leaf, backend)
 
@@ -192,7 +192,7 @@ def dispute_task(
         named = segment
         if is_computed:
             await _require_not_late(client, found)
-            # now, and not after hours of computing
+            # Refuse before hours of computing.
             require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
             found, named = await _computed(session, client, session.key(key_text), task_id, found, backend)
             if named is None:
@@ -217,14 +217,14 @@ def dispute_task(
 
 
 async def _require_not_late(client: ChainClient, task: Task) -> None:
-    """TaskError for a result that can no longer be disputed; a task without a result yet passes."""
+    """Raise TaskError for a result that can no longer be disputed. A task without a result yet passes."""
     if task.state not in NO_RESULT_YET:
         require_result(task)
         await _require_in_time(client, task)
 
 
 async def _require_in_time(client: ChainClient, task: Task) -> int:
-    """Return the last block in which the result can be disputed; TaskError if that has passed."""
+    """Return the last block of the dispute window. Raise TaskError if it has passed."""
     last = task.finished_at + task.windows.dispute
     if await client.height(await client.finalized()) >= last:
         then = "" if is_replicated(task.order) else ", unless an audit refutes it"
@@ -233,7 +233,7 @@ async def _require_in_time(client: ChainClient, task: Task) -> int:
 
 
 def bonds_of(task: Task) -> list[int]:
-    """What a dispute locks: of each slot what pays its judges; of replicas what pays a jury."""
+    """Return the bonds of a dispute: the judges of each slot, or the jury of replicas."""
     if is_replicated(task.order):
         return [task.slots[0].price] * JURORS
     return [money.dispute_bond(task.rules, task.terms.price_max, slot.price) for slot in task.slots]
@@ -259,7 +259,7 @@ def _require_trace(task: Task) -> None:
 async def _computed(
     session: WalletSession, client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str
 ) -> tuple[Task, int | None]:
-    """A task with its result, and the first wrong segment of that, computed here; no segment where all is right."""
+    """Return a task with its result, and the first segment that differs from the run computed here, or None."""
     _require_trace(task)
     if task.state not in NO_RESULT_YET:
         require_result(task)
@@ -276,7 +276,7 @@ async def _computed(
 
 
 async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
-    """The task as soon as it has a result; TaskError where it ends without."""
+    """Return the task once it has a result. Raise TaskError if it ends without one."""
     if task.state in NO_RESULT_YET:
         note("the run is computed here. Waiting for the task's result")
         async for _ in await client.finalized_heads():
@@ -287,27 +287,27 @@ async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
     return task
 
 
-# Judges look at a fifth of a run by themselves, and at all of a segment that is named. Hashes of the stated trace are
-# compared. Computing needs no result, and goes on apart from the loop that talks to the node.
+# Judges check a fifth of a run, and all of a named segment. Computing needs no result, so it can start early. It runs
+# beside the event loop, and only hashes are compared.
 OnComputed = Callable[[int], None]
-"""Hears how many segments are computed."""
+"""Receives the number of computed segments."""
 
 
 async def right_digests(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], backend: str, tell: OnComputed
 ) -> Sequence[bytes]:
-    """The hashes of all states of a task's run, computed here, whoever works on it and however far that is.
+    """Compute a task's run here, and return the hashes of all its states.
 
-    RunBlobError where the input cannot be had, or where this program or machine cannot compute the workload.
+    Raise RunBlobError if the input is unavailable, or this machine cannot compute the workload.
     """
     request = await fetch_input(blobs, key, task, providers)
     return await asyncio.to_thread(_digests, task, request, backend, tell)
 
 
 def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[bytes]) -> int | None:
-    """The first segment of the newest leg that is wrong in the stated trace; None where all of the trace is right.
+    """Return the first segment of the newest leg that is wrong in the stated trace; None if the trace is right.
 
-    RunBlobError where it is wrong before that leg: who had the task last did not compute those segments.
+    Raise RunBlobError if an earlier segment is wrong: the last provider did not compute it.
     """
     differs = next((number for number, digest in enumerate(right) if stated[number] != digest), None)
     if differs is None:

@@ -1,4 +1,4 @@
-"""`events`: what happens on the market, as it becomes final, in sentences or as lines of JSON."""
+"""Print the market's final events, as sentences or as lines of JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def events(
             note(f"no such event in these blocks, up to block {streams[0].next_block - 1}")
 
     try:
-        with session.doing(None) if is_followed else nullcontext():  # for hours nothing may happen
+        with session.doing(None) if is_followed else nullcontext():  # Hours may pass without an event.
             session.run_connecting(body)
     finally:
         if streams and streams[0].next_block >= 0:
@@ -42,7 +42,7 @@ def events(
 
 
 async def _ids(session: WalletSession, key_text: str | None, tasks: Sequence[str], units: Sequence[str]) -> list[bytes]:
-    """Resolve the named ids; whole ids need no node."""
+    """Return the named ids. Whole ids need no node."""
     whole = [hash_typed(text) for text in (*tasks, *units)]
     if None not in whole:
         return [each for each in whole if each is not None]

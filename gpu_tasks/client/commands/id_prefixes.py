@@ -30,13 +30,13 @@ LAST = "last"
 """The word for the newest unit or task."""
 DIGITS_LEAST = 4
 NUMBERS_LOOKED_AT = 16_384
-"""Of an account's newest units, and of its tasks: their ids follow from their numbers."""
+"""The newest units, and the newest tasks, of an account that are searched. Their ids follow from their numbers."""
 MATCHES_SHOWN = 8
 _BEGINNING = re.compile(rf"0x([0-9a-fA-F]{{{DIGITS_LEAST},64}})(?:…|\.\.\.?)?")
 
 
 class TaskError(WalletError):
-    """A task is not there, or cannot be dealt with as asked; the text says why and what to do."""
+    """An unknown task, or a task that does not allow the request."""
 
 
 class NamedKind(Enum):
@@ -55,9 +55,9 @@ COUNTERS: dict[NamedKind, tuple[Any, Callable[[bytes, bytes, int], bytes]]] = {
     NamedKind.UNIT: (InferenceMarket.post_counts, unit_id_of),
     NamedKind.TASK: (TrainingMarket.submission_counts, task_id_of),
 }
-"""An account's count of units or tasks, and the id that follows from a number."""
+"""An account's count of units or tasks, and the function from a number to an id."""
 SHARED_COMMANDS = {"list", "show", "watch", "result", "cancel", "dispute"}
-"""Commands that units and tasks have both."""
+"""Names of commands in both groups."""
 
 
 def wrong_kind(named: bytes, kind: NamedKind) -> TaskError:
@@ -75,12 +75,12 @@ async def require_no_task(client: ChainClient, unit_id: bytes, at: bytes) -> Non
 
 
 async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
-    """Return the task id that a user typed; TaskError if it is none."""
+    """Return the task id that a user typed. Raise TaskError if it is none."""
     return await named_id(session, client, text, key_text, (NamedKind.TASK,))
 
 
 async def named_unit(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
-    """Return the unit id that a user typed; TaskError if it is none."""
+    """Return the unit id that a user typed. Raise TaskError if it is none."""
     return await named_id(session, client, text, key_text, (NamedKind.UNIT,))
 
 
@@ -137,7 +137,7 @@ def is_id(text: str) -> bool:
 
 
 async def _newest_id(client: ChainClient, accounts: Sequence[bytes], kinds: Sequence[NamedKind]) -> bytes:
-    """Return the newest unit or task of these accounts; TaskError if there is none."""
+    """Return the newest unit or task of these accounts. Raise TaskError if there is none."""
     at = await client.finalized()
     found = [each for kind in kinds for each in await _newest_of(client, kind, accounts, at)]
     if not found:
@@ -201,12 +201,12 @@ def _newest(count: int) -> range:
 
 
 async def task_if_known(client: ChainClient, task_id: bytes, at: bytes) -> Task | None:
-    """The task at a block, if the chain has one of this name, and sells tasks at all."""
+    """Return the task at a block; None if the chain does not know it, or sells no tasks."""
     return await training_reads.task(client, task_id, at) if sells_tasks(client) else None
 
 
 async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
-    """The task at a block; TaskError if the chain does not know it."""
+    """Return the task at a block. Raise TaskError if the chain does not know it."""
     require_market(client)
     found = await training_reads.task(client, task_id, at)
     if found is None:
@@ -221,7 +221,7 @@ async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
 
 
 def require_customer(task: Task, account: bytes, what: str = "decides about it") -> None:
-    """TaskError for any account but the one that submitted the task; `what`: the right that it alone has."""
+    """Raise TaskError unless the account submitted the task. `what` names the customer's right."""
     if task.customer != account:
         raise TaskError(
             f"the task belongs to {ss58.encode(task.customer)}. Only the key that submitted it {what}", code="not_owner"
@@ -229,7 +229,7 @@ def require_customer(task: Task, account: bytes, what: str = "decides about it")
 
 
 def require_market(client: ChainClient) -> None:
-    """TaskError on a chain that has no market of tasks."""
+    """Raise TaskError on a chain without a market of tasks."""
     if not sells_tasks(client):
         raise TaskError(
             "this chain sells no tasks, because its runtime has no TrainingMarket. Use another chain",

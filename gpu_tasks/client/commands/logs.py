@@ -1,4 +1,4 @@
-"""`logs` and `top`: what the providers of tasks tell while they work, over brokers that nobody has to trust."""
+"""`logs` and `top`: reports of providers at work, over brokers that the customer need not trust."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from wallet.errors import harmless
 from wallet.keypair import Keypair
 
 HEARD_SECONDS = 12.0
+"""A provider reports every ten seconds."""
 TASK_BYTES_SHOWN = 4
-"""A provider beats every ten seconds."""
 REDRAWN_SECONDS = 0.5
 NOTHING = (
     "no report arrived. The task may wait for its auction (`ogpu task show`), or its provider has no broker. "
@@ -105,7 +105,7 @@ def _print(output: Output, hearing: HeardNote) -> None:
 def _print_line(at_ms: int, place: int | None, line: str) -> None:
     try:
         at = time.strftime("%H:%M:%S", time.localtime(at_ms / 1_000))
-    except (ValueError, OverflowError, OSError):  # a provider tells any number
+    except (ValueError, OverflowError, OSError):  # A provider can report any number.
         at = "??:??:??"
     who = "" if place is None else f"[{place}] "
     click.echo(harmless(f"{at} {who}{line}").replace("\n", " "))
@@ -114,7 +114,7 @@ def _print_line(at_ms: int, place: int | None, line: str) -> None:
 async def _show_kept(
     output: Output, client: ChainClient, key: Keypair, task_id: bytes, task: Task, places: Sequence[int]
 ) -> None:
-    """The last lines of programs that have ended; RunBlobError where none of them can be had."""
+    """Print the last lines of ended programs. Raise RunBlobError if none of them is available."""
     providers = await market_reads.providers(client, await client.finalized())
     problems: list[RunBlobError] = []
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
@@ -144,7 +144,7 @@ def _print_kept(output: Output, task_id: bytes, place: int, left: ProgramLeft) -
 
 
 async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[HeardNote], *, once: bool) -> None:
-    """A table that changes; of a program's user a row for each change; with `once` the last of it alone."""
+    """Show a live table. For programs print a row for each change. With `once` show only the last table."""
     if output.as_json or once:
         async for hearing in hearings:
             table.take(hearing)
@@ -174,7 +174,7 @@ async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[He
 
 
 async def _drawn_again_and_again(live: Live, table: ProgressTable) -> NoReturn:
-    """Draw twice a second, however much is heard: a table of 64 rows takes longer than a note is worth."""
+    """Draw twice a second, for any number of reports: a table of 64 rows takes longer than one report is worth."""
     while True:
         live.update(_drawn(table), refresh=True)
         await asyncio.sleep(REDRAWN_SECONDS)

@@ -1,4 +1,4 @@
-"""`picture`: a scene's picture bought as tiles from several providers, checked, and written as one file."""
+"""Buy a scene's picture as tiles from several providers, check the tiles, and write one file."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ NAME_CHARS = 16
 
 
 class PictureSaleError(WalletError):
-    """The picture cannot be bought as asked; the text says why and what to do."""
+    """The picture cannot be bought as requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class PixelCheck:
-    """How many drawn pixels of a tile are computed again, and on what; no workload: none are."""
+    """The number of random pixels of a tile to recompute, and the workload; None recomputes nothing."""
 
     workload: SpotCheckedWorkload | None
     count: int
 
     def wrong(self, request: bytes, output: bytes) -> int | None:
-        """A pixel of the tile that is wrong, out of some that nobody could foresee; None where all are right."""
+        """Return a wrong pixel of the tile among unpredictable ones, or None."""
         if self.workload is None:
             return None
         found = self.workload.spot_check(request, output, os.urandom(SEED_BYTES), self.count)
@@ -71,14 +71,14 @@ class PixelCheck:
 
 @dataclass(frozen=True, slots=True)
 class PictureRound:
-    """Tiles that one file asks for; the file's name has a hash of its text, so no other round is taken for it."""
+    """The tiles of one posted file. Its name holds a hash of its text, so no other round is mistaken for it."""
 
     source: Path
     text: bytes
 
     @classmethod
     def of(cls, folder: Path, number: int, lines: list[str]) -> PictureRound:
-        """Return the round that asks for these lines; nothing is written."""
+        """Return the round for these lines. Nothing is written."""
         text = "".join(f"{line}\n" for line in lines).encode()
         return cls(folder / f"{number}-{record_name(text)[:NAME_CHARS]}.txt", text)
 
@@ -93,31 +93,31 @@ class PictureRound:
         return self.source.with_suffix(".errors")
 
     def write(self) -> None:
-        """Write its lines, which tell later which tiles it asked for; before anything of it is posted."""
+        """Write the lines before anything is posted, so that a later command knows the tiles."""
         self.source.parent.mkdir(parents=True, exist_ok=True)
         replace(self.source, self.text)
 
 
 @dataclass(slots=True)
 class PictureState:
-    """The rounds of a picture that were begun, and what came of its tiles."""
+    """The begun rounds of a picture, and the outcome of each tile."""
 
     folder: Path
     order: PictureOrder
     begun: list[tuple[PictureRound, BatchRecord]] = field(default_factory=list)
     outputs: dict[int, bytes] = field(default_factory=dict)
     units: dict[int, bytes] = field(default_factory=dict)
-    """By tile, the unit that was posted for it last."""
+    """The newest unit of each tile."""
     problems: dict[int, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, postings: Path, order: PictureOrder, *identity: bytes) -> PictureState:
-        """Return the state that the files tell; PictureSaleError where they cannot be read."""
+        """Return the state from the files. Raise PictureSaleError if they cannot be read."""
         name = record_name(*identity, *map(str.encode, order.lines))
         state = cls(postings.expanduser().absolute() / f"picture-{name}", order)
         if not state.folder.exists():
             return state
-        runs = runs_of(postings, skips_damaged=False)  # a skipped one would be bought again
+        runs = runs_of(postings, skips_damaged=False)  # A skipped record would buy its tiles again.
         rounds = [(source, record) for record in runs if (source := _source_of(record)).parent == state.folder]
         for source, record in sorted(rounds, key=lambda found: _number_of(found[0])):
             try:
@@ -131,7 +131,7 @@ class PictureState:
         return state
 
     def to_take_up(self) -> tuple[PictureRound, Wish] | None:
-        """Return the last round and its terms, if it has not ended or gave the last of the tiles."""
+        """Return the last round and its terms if it has not ended, or if it completed the picture."""
         if not self.begun or (self.begun[-1][1].is_whole and len(self.outputs) < len(self.order.lines)):
             return None
         asked, record = self.begun[-1]
@@ -139,7 +139,7 @@ class PictureState:
         return asked, wish_of(record.plan.settings)
 
     def next_round(self, *, is_anew: bool) -> PictureRound:
-        """Return the round that asks for all tiles, or for those that have not come."""
+        """Return the round for all tiles, or for the missing ones."""
         lines = [line for tile, line in enumerate(self.order.lines) if is_anew or tile not in self.outputs]
         return PictureRound.of(self.folder, len(self.begun), lines)
 
@@ -167,7 +167,7 @@ def _source_of(record: BatchRecord) -> Path:
 
 
 def _number_of(source: Path) -> int:
-    """Return the number of a round, by which rounds of the same second have an order; 0 for another file's name."""
+    """Return the number of a round, which orders rounds of the same second; 0 for another file."""
     number = source.name.partition("-")[0]
     return int(number) if number.isdecimal() else 0
 
@@ -181,7 +181,7 @@ def _rows(path: Path, end: int) -> Iterator[dict[str, Any]]:
 
 
 async def selling_service(client: ChainClient, number: int | None) -> tuple[int, Service]:
-    """The service that tiles are bought from; PictureSaleError says which there are."""
+    """Return the service that sells tiles. Raise PictureSaleError, with the possible ones, if that is unclear."""
     services = await market_reads.services(client)
     form = picture_form()
     selling = [name for name, each in services.items() if each.is_open and each.terms.workload == form.workload_id]
@@ -203,7 +203,7 @@ async def selling_service(client: ChainClient, number: int | None) -> tuple[int,
 
 PRICE = 5_000_000
 SCENE_BYTES_MAX = 64 * 1024
-"""With remarks; what is asked for is shorter."""
+"""With comments. The request itself is shorter."""
 SHOWN = ("tile", "unit", "provider", "device", "block", "cost", "pixels_checked")
 DEFAULT_NAME = "picture.png"
 PROBLEMS_SHOWN = 8
@@ -251,7 +251,7 @@ def picture(
 
 
 def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
-    """The text, and what its task file would pay for the whole picture. WalletError."""
+    """Return the scene, and the price of its task file for the whole picture. Raise WalletError."""
     if file is not None:
         found = load(file)
         if found.task.workload != PICTURE_WORKLOAD:
@@ -290,7 +290,7 @@ def _ordered(text: str, tiles: int, size: tuple[int, int] | None) -> PictureOrde
 
 
 def _pixel_check(count: int, backend: str) -> PixelCheck:
-    """The check of drawn pixels, ready before anything is paid."""
+    """Return the check of random pixels, ready before anything is paid."""
     if not count:
         return PixelCheck(None, 0)
     try:
@@ -304,7 +304,7 @@ def _pixel_check(count: int, backend: str) -> PixelCheck:
 
 
 def _requests(order: PictureOrder, sold: Service) -> tuple[int, list[bytes]]:
-    """The requests of all tiles, and the cost of the dearest."""
+    """Return the requests of all tiles, and the highest cost."""
     try:
         requests = tile_requests(order, sold.terms.tokens_max)
     except PictureOrderError as error:
@@ -314,7 +314,7 @@ def _requests(order: PictureOrder, sold: Service) -> tuple[int, list[bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """A picture that is bought: its answers are checked, and put together at the end."""
+    """A purchase of a picture: it checks the answers and assembles the picture."""
 
     session: WalletSession
     key_text: str
@@ -325,7 +325,7 @@ class _Picture:
     place: OutputFile
 
     async def text_of(self, line: BatchLine, output: bytes) -> str:
-        """Return a tile in hexadecimal; WrongAnswerError where it is another one, or a drawn pixel is wrong."""
+        """Return a tile in hexadecimal. Raise WrongAnswerError for another tile or a wrong pixel."""
         tile = self.order.lines.index(line.text)
         problem = self.order.problem(tile, output)
         if problem is not None:
@@ -340,7 +340,7 @@ class _Picture:
         return output.hex()
 
     async def finish(self, client: ChainClient) -> None:
-        """Write the picture and say who made what of it; CallFailedError where tiles are missing."""
+        """Write the picture and print its providers. Raise CallFailedError if tiles are missing."""
         order, output = self.order, self.session.output
         account = self.session.payer(self.key_text).account
         state = PictureState.read(self.postings, order, client.genesis_hash, account)
@@ -375,7 +375,7 @@ class _Picture:
         output.facts(facts)
 
     def _row(self, tile: int, unit_id: bytes, unit: Unit | None) -> dict[str, Any]:
-        """A tile and its provider, which are unknown once the chain has forgotten the unit."""
+        """Return a tile and its provider, which is None after the chain forgot the unit."""
         place, winner = self.order.places[tile], None if unit is None else winner_of(unit)
         return {
             "tile": f"{place.left} {place.top} {place.columns} {place.rows}",

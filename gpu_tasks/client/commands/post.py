@@ -1,4 +1,4 @@
-"""The command that posts units: what is asked, what it costs and who could take it is known before anything is sent."""
+"""Post units: show the request, its cost and the eligible providers before anything is sent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from wallet.keypair import Keypair
 
 PIECE_BYTES = 1024 * 1024
 UNITS_NAMED_MAX = 3
-"""The most earlier units of the same command that are named."""
+"""The most earlier units of the same command that a message names."""
 
 
 def post(
@@ -143,19 +143,19 @@ def _post_lines(
     estimate = None if found.estimate is None else found.estimate.facts(is_for_programs=output.as_json)
     show_and_ask(output, found, manner, estimate)
     if not manner.dry_run:
-        # A second connection: the first would be closed as dead while a person takes time to answer.
+        # Reconnect: while a person answers, the node would close the first connection as dead.
         with told_when_interrupted(lambda: _so_far(len(plans[0].units), records, followed, key_text)):
             session.run(send)
 
 
 def _note_ended(postings: Path, identity: tuple[bytes, ...]) -> None:
-    """Note that the purchase is over, so that the same command posts other units."""
+    """Note the end of the purchase, so that the same command posts new units."""
     with PostingRecord.open(postings, *identity) as record:
         record.note_told(ENDED)
 
 
 def _to_go_on_with(postings: Path, identity: tuple[bytes, ...], key_text: str) -> set[int]:
-    """Return the prompts that an earlier try sent, or was about to send; of a purchase that is over, a note says so."""
+    """Return the prompts that an earlier command sent or may have sent. Note a finished purchase."""
     parts = PostingRecord.look(postings, *identity)
     if is_told_of(parts):
         note(_bought_before(parts, key_text))
@@ -164,7 +164,7 @@ def _to_go_on_with(postings: Path, identity: tuple[bytes, ...], key_text: str) -
 
 
 def _bought_before(parts: list[PostedPart], key_text: str) -> str:
-    """A sentence about the units that the same command posted before, and how to follow them."""
+    """Return a sentence about the units that the same command posted earlier, and how to follow them."""
     ids = [f"0x{unit}" for part in parts for unit in part.units]
     more = f" and {len(ids) - UNITS_NAMED_MAX} more" if len(ids) > UNITS_NAMED_MAX else ""
     watching = other_command("unit", "watch", *ids[:UNITS_NAMED_MAX], "--key", key_text)
@@ -178,20 +178,20 @@ async def _watch(
     session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], note_ended: Callable[[], None], *,
     is_new: bool,
 ) -> None:  # fmt: skip
-    """Follow units that this command or an earlier try posted. Note it once their end was shown.
+    """Follow units that this or an earlier command posted, and note that their end was shown.
 
-    PostError where the chain has forgotten some.
+    Raise PostError if the chain has forgotten some.
     """
     if not is_new:
         note("an earlier command posted all of it. This command follows its units. --again posts the same again")
-    if None in await market_reads.units(client, [unit.unit for unit in posted]):  # it would be waited for without end
+    if None in await market_reads.units(client, [unit.unit for unit in posted]):  # a forgotten unit would never end
         raise PostError(
             "an earlier command posted this, and the chain has forgotten its units. --again posts it again",
             code="units_forgotten",
         )
     try:
         await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
-    except CallFailedError:  # they have ended, some without a result
+    except CallFailedError:  # They have ended, some without a result.
         note_ended()
         raise
     note_ended()
@@ -199,12 +199,12 @@ async def _watch(
 
 @contextmanager
 def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
-    """The file, or what comes through a pipe, on the disk without a name: it is read several times."""
+    """Yield the file, or a nameless copy of a pipe on the disk: it is read several times."""
     if file.seekable():
         yield file
         return
     with TemporaryFile() as kept:
-        left = FILE_BYTES_MAX + 1  # a byte more, which is refused
+        left = FILE_BYTES_MAX + 1  # One byte more, which is refused.
         while left and (piece := file.read(min(left, PIECE_BYTES))):
             kept.write(piece)
             left -= len(piece)
@@ -212,7 +212,7 @@ def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _source(file: BinaryIO) -> str:
-    """Where a file lies, if it has a name there."""
+    """Return the path of a file; empty for a pipe."""
     return str(Path(file.name).absolute()) if file.seekable() and isinstance(file.name, str) else ""
 
 
@@ -226,7 +226,7 @@ def _require_window(text: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The units of a post, what stands for each, and what those that are missing cost."""
+    """The units of a post, a prompt for each, and the cost of the missing ones."""
 
     units: list[AskedUnit]
     named: list[Prompt]
@@ -234,7 +234,7 @@ class _Plan:
 
 
 def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
-    """How far a post of so many units came that is interrupted, and how to go on."""
+    """Return how many units are posted after an interrupt, and how to continue."""
     if followed:
         watching = other_command("unit", "watch", "--key", key_text)
         return f"all of {counted(len(followed))} are posted. {STAYS}. Follow them with `{watching}`"
@@ -258,5 +258,5 @@ def _title(posted: int, cost: PostingCost) -> str:
 
 
 def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
-    """What makes two postings the same: chain, account, what is wished for, and every prompt."""
+    """Return the identity of a post: chain, account, terms and every prompt."""
     return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)

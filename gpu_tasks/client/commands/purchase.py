@@ -1,6 +1,6 @@
-"""Units as commands buy them: priced, agreed to, posted once; and a file of requests, followed until it is answered.
+"""Purchases of units: priced, confirmed and posted once; and files of requests, followed until each has an answer.
 
-Always: what was posted is answered whatever became of its service; only what is missing needs one that is open.
+Invariant: posted units are followed whatever happens to their service. Only missing units need an open service.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from wallet.submission import send_once
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a command posts: its tip in grains, and what it leaves out."""
+    """The options of a purchase: its tip in grains, and the steps to skip."""
 
     tip: int
     anyway: bool
@@ -63,9 +63,9 @@ async def post_once(
     units: Sequence[AskedUnit], prompts: list[Prompt], *, is_over: Callable[[], bool] = lambda: False,
     places: Sequence[int] | None = None, sends: bool = True,
 ) -> list[Posted]:  # fmt: skip
-    """Seal, store and post what the record does not hold, with bars for people; all of it, in final blocks.
+    """Seal, store and post the units that the record lacks, and return all of them once they are final.
 
-    With `places` these; once `is_over`, or where nothing is sent, all that was posted until then.
+    With `places` post only these. Once `is_over`, or without `sends`, return the units posted until then.
     """
     missing = set(range(len(units)) if places is None else places) - record.recorded
     with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
@@ -82,7 +82,7 @@ async def post_once(
 
 @dataclass(frozen=True, slots=True)
 class PricedUnits:
-    """What posting some units costs and comes to, and what the account can spend, in grains."""
+    """The cost of posting units and the account's balance, in grains."""
 
     cost: PostingCost
     available: int
@@ -92,7 +92,7 @@ class PricedUnits:
 async def require_takers(
     client: ChainClient, account: bytes, wish: Wish, missing: Sequence[AskedUnit], manner: Manner
 ) -> None:
-    """ServiceError where nobody could judge these units, or too few could race for them; `anyway` leaves that out."""
+    """Raise ServiceError if too few judges or racers are eligible. `anyway` skips the check of racers."""
     await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
     if not manner.anyway:
         await require_owners(
@@ -103,9 +103,9 @@ async def require_takers(
 async def priced(
     client: ChainClient, payer: Payer, wish: Wish, missing: Sequence[AskedUnit], cost_unit: str, manner: Manner
 ) -> PricedUnits:
-    """Return what these units cost; FundsError where the account has less and they are to be sent.
+    """Return the cost of these units. Raise FundsError if the account has less and they are to be sent.
 
-    Units that an earlier try sent are not among them: what they lock is locked already, or the chain will judge it.
+    Units that an earlier command sent are not counted: their money is locked already, or the chain will decide.
     """
     cost = await cost_of(client, payer, wish.service, wish.racers, missing, manner.tip)
     available = await spendable(client, payer.account)
@@ -115,9 +115,9 @@ async def priced(
 
 
 def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: Mapping[str, Any] | None = None) -> None:
-    """Show the cost, and ask somebody at a terminal to agree; without one a program that posts needs `--yes`.
+    """Show the cost and ask a person to confirm. Without a terminal `--yes` is needed.
 
-    `estimate` has the cost too, and what else is known of it.
+    `estimate` has the cost with more facts.
     """
     cost, available = units.cost, units.available
     amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
@@ -133,15 +133,15 @@ def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: M
 
 
 UNITS_PER_DEVICE, UNITS_OPEN_LEAST = 8, 32
-"""Of one file, open at once: a unit that nobody takes in time is refunded, so a long file goes as it is answered."""
+"""Units of one file that are open at once. An unmatched unit is refunded in time, so a long file is posted in parts."""
 TELL_SECONDS = 60
-"""Where no bar is seen, how far a run is is told so often at most."""
+"""Seconds between two notes of the progress where no bar is visible."""
 BAR_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
 class PostedRun:
-    """The units of a run as they are posted, and where it is written down what was sent."""
+    """The units of a run, and the record of sent ones."""
 
     records: Path
     named_by: tuple[bytes, ...]
@@ -153,24 +153,24 @@ class PostedRun:
 
 @dataclass(frozen=True, slots=True)
 class FollowedFile:
-    """A file as it was followed: what its record says now, what came in this run, and whose answers nobody serves."""
+    """The end of following a file: its record, the answers of this command, and answers that no store serves."""
 
     record: BatchRecord
     found: AnswersSoFar
     left: Sequence[int]
     not_posted: int
-    """Units that were neither posted nor given up: their service takes no more."""
+    """Units neither posted nor given up, because their service is closed."""
     looked_back: LookedBack
-    """What became of the answers that are written."""
+    """Later verdicts on written answers."""
 
 
 async def follow_file(
     session: WalletSession, client: ChainClient, key: Keypair, file: FilePlan, wanted: FileWish, tip: int, *,
     posts: bool = True, foretold: int | None = None,
 ) -> FollowedFile:  # fmt: skip
-    """Post what is missing, unless told not to, and write answers until all that was posted has ended.
+    """Post the missing units, unless `posts` is False, and write answers until all posted units have ended.
 
-    `foretold`: seconds that it may take.
+    `foretold` is the expected time in seconds.
     """
     with BatchRecord.open(wanted.records, *file.record_of) as record, _files(record, wanted) as files:
         if record.plan is None:
@@ -200,9 +200,9 @@ async def post_units(
     session: WalletSession, client: ChainClient, key: Keypair, record: BatchRecord, stop: RunStop, run: PostedRun,
     room: int | None = None,
 ) -> None:  # fmt: skip
-    """So many more units are in final blocks; the record knows each before what was sent is forgotten.
+    """Post up to `room` more units. The record knows each unit before the note of its sending is removed.
 
-    Without any `room`, or where the run is stopped, what earlier tries sent is looked for, and nothing is sent.
+    Without `room`, or for a cancelled run, only look for units that earlier commands sent.
     """
     is_stopped = stop.is_due()
     missing = record.to_give_up() if is_stopped else record.to_post()
@@ -227,7 +227,7 @@ async def post_units(
 
 
 async def _sums_of(client: ChainClient, units: Sequence[str]) -> list[UnitSums]:
-    """What units lock that were posted just now; of one that the chain has forgotten already, nothing is known."""
+    """Return the sums that just posted units lock; unknown for a unit that the chain has already forgotten."""
     ids, spent = [bytes.fromhex(unit) for unit in units], SpentMoney(client)
     found = await market_reads.units(client, ids, await client.finalized())
     return [
@@ -237,7 +237,7 @@ async def _sums_of(client: ChainClient, units: Sequence[str]) -> list[UnitSums]:
 
 
 def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) -> SendCall:
-    """Sends the calls by which units are taken back: each once, and noted first."""
+    """Return a function that sends cancellations, each once and noted first."""
     notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
 
     async def send(call: Call) -> int:
@@ -254,7 +254,7 @@ def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) 
 
 
 def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
-    """What came of a file, to programs in OpenAI's words where it asks in these; and what may yet come."""
+    """Print the outcome of a file; for programs with OpenAI's form as a batch object."""
     record, looked_back = end.record, end.looked_back
     if looked_back.found_wrong:
         note(
@@ -291,7 +291,7 @@ def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
 
 
 def require_answers(end: FollowedFile) -> None:
-    """CallFailedError for paid answers that nobody serves now."""
+    """Raise CallFailedError for paid answers that no store serves now."""
     if end.left:
         raise CallFailedError(
             f"the answers of {counted(len(end.left))} are paid for, but no store serves them now. Repeat the same "
@@ -301,27 +301,27 @@ def require_answers(end: FollowedFile) -> None:
 
 
 async def _units_at_once(client: ChainClient, service: int) -> int:
-    """How many units of a file are open at a time: enough that no device waits, and none longer than units may."""
+    """Return how many units of a file are open at a time: enough for all devices, few enough to be taken in time."""
     devices = await market_reads.devices_for(client, service, await client.finalized())
     return max(UNITS_OPEN_LEAST, UNITS_PER_DEVICE * sum(not status.device.is_paused for status in devices))
 
 
 class _FollowedBar:
-    """How far a file is: a bar, or a sentence now and then where none is seen."""
+    """The progress of a file: a bar, or notes where no bar is visible."""
 
     def __init__(self, session: WalletSession, file: FilePlan, done_before: int, foretold: int | None) -> None:
-        """Nothing has come yet; `with self.bar` shows it."""
+        """Start without progress. `with self.bar` shows it."""
         self._output, self._unit = session.output, file.terms.form.cost_unit
         self._total, self._before, self._began_at = len(file.read.loads), done_before, int(time.time())
         self._foretold, self._told_at = foretold, 0
-        text = TextColumn("{task.description}", table_column=Column(overflow="fold"))  # it is read to its end
+        text = TextColumn("{task.description}", table_column=Column(overflow="fold"))  # wrap the text
         self.bar = ProgressBar(
             BarColumn(BAR_WIDTH), text, console=session.output.console, disable=session.output.as_json, transient=True
         )
         self._task = self.bar.add_task("answers", total=self._total, completed=done_before)
 
     def tell(self, found: AnswersSoFar, standing: str) -> None:
-        """What has come by now, and what is awaited."""
+        """Show the answers so far, and the reason of the wait."""
         progress = BatchProgress(
             requests=self._total,
             answered=self._before + found.answered,
@@ -352,48 +352,48 @@ def _done(record: BatchRecord) -> int:
     return sum(answered + failed for answered, failed in record.written.values())
 
 
-# Progress is reckoned in whole numbers. Where nothing is known, nothing is said.
+# Progress uses whole numbers. Unknown figures are left out.
 ENDED_LEAST = 2
-"""Units that must have ended before an end is foretold: one says how long a unit takes, and not how many go at once."""
+"""Units that must end before a forecast: one shows the time of a unit, but not how many run at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """A run at one moment."""
+    """The progress of a run at one moment."""
 
     requests: int
-    """All that were posted or will be."""
+    """All requests, posted or not."""
     answered: int
     failed: int
-    """Those that were given up among them."""
+    """Failed requests, given-up ones included."""
     tokens: int
-    """Out, of the answers so far."""
+    """Output tokens of the answers so far."""
     units_ended: int
     began_at: int
-    """Unix seconds of the moment from which the counts grow, also where a run was taken up again."""
+    """Unix seconds of the moment from which the counts grow, also after a continuation."""
     done_before: int
     """Requests that had ended by then."""
     now: int
     foretold: int | None = None
-    """Seconds from `began_at` that all of it was said to take, before anything had ended."""
+    """The forecast seconds from `began_at`, before anything had ended."""
     standing: str = ""
-    """What the units that have not ended are at."""
+    """The state of the open units."""
     given_up: int = 0
-    """Requests without an answer because the run was stopped."""
+    """Requests without an answer because the run was cancelled."""
 
     @property
     def done(self) -> int:
-        """The requests that have ended, one way or another."""
+        """The number of ended requests."""
         return self.answered + self.failed
 
     @property
     def permille(self) -> int:
-        """Thousandths of the requests that have ended, rounded down: 1000 only when all have."""
+        """Ended requests in thousandths, rounded down: 1000 only when all have ended."""
         return 1000 * self.done // self.requests if self.requests else 1000
 
     @property
     def seconds_left(self) -> int | None:
-        """What is left at the rate so far, rounded up, or of what was foretold; None while nothing is known."""
+        """The remaining seconds by the rate so far, rounded up, or by the forecast; None without either."""
         left, lately, seconds = self.requests - self.done, self.done - self.done_before, self.now - self.began_at
         if left <= 0:
             return 0
@@ -402,7 +402,7 @@ class BatchProgress:
         return -(-left * seconds // lately)
 
     def sentence(self, unit: str) -> str:
-        """For people, such as `1,200 of 5,000 done (24 %), 3 failed, 38,400 tokens; about 12 minutes left`."""
+        """Return a line such as `1,200 of 5,000 done (24 %), 3 failed, 38,400 tokens; about 12 minutes left`."""
         said = f"{self.done:,} of {self.requests:,} done ({self.permille // 10} %)"
         failed = self.failed - self.given_up
         said += f", {failed:,} failed" if failed else ""
@@ -414,7 +414,7 @@ class BatchProgress:
         return f"{said}; {self._end()}"
 
     def _end(self) -> str:
-        """When it ends, or why nobody says."""
+        """Return the forecast end, or the reason why there is none."""
         if self.seconds_left is not None:
             return f"{_rough(self.seconds_left)} left"
         over = None if self.foretold is None else self.now - self.began_at - self.foretold
@@ -433,15 +433,15 @@ def _rough(seconds: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A file as it will be posted: the cost of the units that are missing, and what the account can spend."""
+    """A file before it is posted: the cost of its missing units, and the account's balance."""
 
     file: FilePlan
     units: PricedUnits
     unsold: str | None
-    """Why nothing more can be posted."""
+    """The reason why no more can be posted."""
 
     def facts(self, *, is_for_programs: bool) -> dict[str, Any] | None:
-        """The estimate as it is shown: what is bought, and which lines are not."""
+        """Return the estimate: the purchase, and the refused lines."""
         if self.units.estimate is None:
             return None
         facts = self.units.estimate.facts(is_for_programs=is_for_programs)
@@ -450,13 +450,13 @@ class _Planned:
 
 
 EndShown = Callable[[ChainClient], Awaitable[None]]
-"""Shows the end of a file; CallFailedError for missing answers."""
+"""Shows the end of a file. Raises CallFailedError for missing answers."""
 
 
 def answer_file(
     session: WalletSession, key_text: str, wish: Wish, wanted: FileWish, manner: Manner, show: EndShown | None = None
 ) -> None:
-    """Post what is not posted of a file, and write answers until all of its units have ended; then `show` the end."""
+    """Post the missing units of a file, write answers until all units have ended, then `show` the end."""
     planned: list[_Planned] = []
 
     async def look(client: ChainClient) -> None:
@@ -481,7 +481,7 @@ def answer_file(
     plan = planned[0]
     show_and_ask(session.output, plan.units, manner, plan.facts(is_for_programs=session.output.as_json))
     if not manner.dry_run:
-        # A second connection: the first would be closed as dead while a person takes time to answer.
+        # Reconnect: while a person answers, the node would close the first connection as dead.
         with told_when_interrupted(lambda: _so_far(plan.file, wanted, key_text)):
             session.run(send, tells=True)
 
@@ -504,7 +504,7 @@ async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish,
 
 
 async def _sold(client: ChainClient, wish: Wish) -> Sold:
-    """What the service sells; ServiceError or PostError where it does not sell what is wished."""
+    """Return the terms of the service. Raise ServiceError or PostError if it does not sell the request."""
     service = await open_service(client, wish.service)
     form = form_of(wish.service, service)
     check_terms(service, form, wish)
@@ -512,7 +512,7 @@ async def _sold(client: ChainClient, wish: Wish) -> Sold:
 
 
 def _known(file: FilePlan, wanted: FileWish) -> set[int]:
-    """The units that are posted, may be, or will not be any more."""
+    """Return the places of units that are posted, may be posted, or will never be."""
     path = journal_of(wanted.records, *file.record_of)
     posted = PostingRecord.peek(wanted.records, *file.postings_of)
     if not path.exists():
@@ -524,7 +524,7 @@ def _known(file: FilePlan, wanted: FileWish) -> set[int]:
 
 
 def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
-    """How far a run came that is interrupted, by its record, and how to go on."""
+    """Return the progress of an interrupted run, and how to continue."""
     path, sent = journal_of(wanted.records, *file.record_of), PostingRecord.peek(wanted.records, *file.postings_of)
     record = BatchRecord.look(path) if path.exists() else None
     posted, written = (set(record.posted), len(record.written)) if record is not None else (set(), 0)
@@ -539,7 +539,7 @@ def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
 
 
 def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
-    """CallFailedError for what has no answer."""
+    """Raise CallFailedError for requests without an answer."""
     require_answers(end)
     if end.not_posted:
         raise CallFailedError(
@@ -553,7 +553,7 @@ def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
 
 
 def _missing(record: BatchRecord, refused: int) -> str:
-    """What of a file was not answered: lines that were never asked apart from requests that were."""
+    """Return a sentence about requests without an answer and lines that were never asked."""
     given_up = record.given_up
     failed = sum(failed for _, failed in record.written.values()) - given_up
     said = []

@@ -1,4 +1,4 @@
-"""`ogpu run`: a command line as a job: submitted, followed, its lines and outputs here, its exit code ours."""
+"""`ogpu run`: submit a command line as a job, follow it, print its output, and end with its exit code."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from wallet.errors import WalletError, harmless
 from wallet.keypair import Keypair
 
 EXIT_UNKNOWN = 125
-"""Where nobody says what the program ended with; the programs that run containers use it so."""
+"""The exit code where no provider states one, as in programs that run containers."""
 ORIGINS = option_origins({name: f"--{name}" for name in (
     "name", "image", "archive", "env", "network", "cpu", "memory", "disk", "time", "copies",
 )} | {"max_price": "--max-price", "inputs": "--in", "secrets": "--secret", "gpus": "--gpu", "classes": "--gpu",
       "command": "COMMAND"})  # fmt: skip
-"""The options that set a task's keys, by key."""
+"""The options by the task file's keys that they set."""
 ANY_GPU = "any"
 
 
@@ -111,7 +111,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
 
 
 def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
-    """The job, with its inputs; WalletError, TaskFileError."""
+    """Return the job with its inputs. Raise WalletError or TaskFileError."""
     files = {path.name: _bytes_of(path) for path in given["inputs"]}
     if len(files) != len(given["inputs"]):
         raise WalletError("--in: two files have the same name, and both go to /in. Rename one", code="duplicate_input")

@@ -1,4 +1,4 @@
-"""Commands about offers: services, providers and prices, a search, a service of one's own and its end."""
+"""Commands about offers: services, providers, prices, a search, and services of one's own."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ CREATED = (
     "name", "workload", "price_min", "price_max", "ramp_blocks", "commit_window_blocks", "pace", "consumer_pace",
     "datacenter_pace", "tokens_max", "input_share_percent", "unit_of_cost",
 )  # fmt: skip
-"""Facts about a new service, in the order in which they are shown."""
+"""Facts about a new service, in the order of the output."""
 
 
-# What units cost now: for each service and class of devices the lowest ask, the median, and what was last paid.
+# Prices of units: for each service and class the lowest ask, the median and the last paid price.
 #
-# Always: an ask of a paused device counts for nothing; a median is an ask that somebody makes, of an even number the
-# lower of the two in the middle, so nothing is averaged or rounded.
+# Invariant: asks of paused devices do not count. A median is an existing ask; of an even number it is the lower of the
+# two in the middle, so nothing is averaged or rounded.
 @dataclass(frozen=True, slots=True)
 class SettledUnit:
-    """A unit that was paid: by which kind of device, for how much, in which block."""
+    """A paid unit: the class of its device, its price and its block."""
 
     service: int
     kind: DeviceClass
@@ -74,16 +74,16 @@ class PriceRow:
     workload: str | None
     kind: DeviceClass
     offers: int
-    """Of devices that are neither paused nor unproven."""
+    """Devices that are neither paused nor unproven."""
     free: int
     lowest: int | None
     median: int | None
     last: SettledUnit | None
-    """None: none of late."""
+    """None without a recent payment."""
 
 
 def price_rows(offers: Iterable[OfferRow], settled: Sequence[SettledUnit]) -> list[PriceRow]:
-    """A row for each service and class that somebody offers or was paid for, in their order."""
+    """Return a row for each service and class with an offer or a payment, in their order."""
     groups: dict[tuple[int, DeviceClass], list[OfferRow]] = {(unit.service, unit.kind): [] for unit in settled}
     workloads: dict[int, str | None] = {}
     for offer in offers:
@@ -118,14 +118,14 @@ async def services(session: WalletSession, client: ChainClient) -> None:
     if session.output.as_json:
         session.output.rows("Services", SERVICE_COLUMNS, [fields_of(each) for each in found])
         return
-    columns = [name for name in SERVICE_COLUMNS if name not in {"consumer_pace", "datacenter_pace"}]  # in `pace` here
-    # whole ids leave the other columns no room
+    columns = [name for name in SERVICE_COLUMNS if name not in {"consumer_pace", "datacenter_pace"}]  # see `pace`
+    # Whole ids would leave the other columns no room.
     rows = [fields_of(each) | {"pace": _paces(each), "model": each.model[:ID_BYTES_SHOWN]} for each in found]
     session.output.rows("Services", columns, rows)
 
 
 def _paces(service: ServiceView) -> str | None:
-    """Output tokens a block, of the slowest device of each class that differs from the one below."""
+    """Return the output tokens a block of the slowest device of each class, where it differs from the class below."""
     named = {"": service.pace, "consumer ": service.consumer_pace, "datacenter ": service.datacenter_pace}
     return ", ".join(f"{kind}{pace}" for kind, pace in named.items() if pace) or None
 
@@ -153,7 +153,7 @@ async def create_service(by: Planning, /, workload: str, name: str, **numbers: i
 
 
 def _check(terms: ServiceTerms) -> None:
-    """ServiceError for what the chain would refuse as unsound; the other limits are in the options."""
+    """Raise ServiceError for terms that the chain would refuse. The options check the other limits."""
     if not 1 <= len(terms.name) <= SERVICE_NAME_BYTES_MAX:
         raise ServiceError(
             f"--name has {len(terms.name)} bytes. Use 1 to {SERVICE_NAME_BYTES_MAX}", code="invalid_name"
@@ -224,7 +224,7 @@ def search(session: WalletSession, conditions: tuple[str, ...], limit: int, inve
 
 
 def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) -> None:
-    query = parse_query(text)  # before any node is asked
+    query = parse_query(text)  # Check the query before any node is asked.
 
     async def body(client: ChainClient) -> None:
         final = await client.finalized()
@@ -233,7 +233,7 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
         found = matching(by_chain, offers)
         has_claims = is_asked or asks_for_claims(query)
         if has_claims:
-            # who the chain's own facts rule out is not asked
+            # The chain's own facts come first: providers that they rule out are not asked.
             found, left_out = await claimed(client, found, final)
             found = matching(query, found)
             _name_left_out(left_out)
@@ -247,7 +247,7 @@ def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) ->
 
 
 def _name_left_out(left_out: dict[bytes, str]) -> None:
-    """Whose word does not count, and why."""
+    """Note the providers whose claims are left out, with the reason."""
     for owner, why in list(left_out.items())[:LEFT_OUT_SHOWN]:
         note(f"the claims of {ss58.encode(owner)} are left out: it {why}")
     if len(left_out) > LEFT_OUT_SHOWN:
@@ -255,7 +255,7 @@ def _name_left_out(left_out: dict[bytes, str]) -> None:
 
 
 def _show_offers(output: Output, found: Sequence[OfferRow], *, has_claims: bool) -> None:
-    """Facts of the chain, and what is claimed under a name that says so."""
+    """Print facts of the chain, and claims under a title of their own."""
     rows = [_offer(row, is_whole=output.as_json) for row in found]
     if not has_claims:
         output.rows("Offers", OFFER_COLUMNS, rows)
@@ -271,7 +271,7 @@ def _show_offers(output: Output, found: Sequence[OfferRow], *, has_claims: bool)
 
 
 def _claimed(row: OfferRow) -> dict[str, Any] | None:
-    """What its provider says of it; None of what it does not say."""
+    """Return the claims of a provider, None for each missing one."""
     said = row.claims
     if said is None:
         return None
@@ -280,7 +280,7 @@ def _claimed(row: OfferRow) -> dict[str, Any] | None:
 
 
 def _offer(row: OfferRow, *, is_whole: bool) -> dict[str, Any]:
-    """With the whole of the device's id, or the beginning of it that a condition takes."""
+    """Return a row with the whole device id, or with the digits that a condition takes."""
     ppm = row.reliability_ppm
     return {
         "service": row.service,
@@ -322,13 +322,13 @@ def _price(row: PriceRow) -> dict[str, Any]:
     }
 
 
-# Offers and devices are of one final block. Prices that were paid lately come from the events of the newest blocks, as
-# many as nodes keep the states of.
+# Offers and devices come from one final block. Recent payments come from the events of the newest blocks whose states
+# nodes keep.
 BLOCKS_LOOKED_AT = 32
 
 
 async def current_offers(client: ChainClient, at: bytes) -> list[OfferRow]:
-    """All offers for open services at a block, the cheapest first, with how reliable their providers were."""
+    """Return all offers for open services at a block, cheapest first, with their providers' reliability."""
     devices = await market_reads.devices(client, at)
     rates = await proven_rates(client, [status.id for status in devices], at)
     rows = rows_of(devices, await market_reads.services(client, at), rates)
@@ -337,7 +337,7 @@ async def current_offers(client: ChainClient, at: bytes) -> list[OfferRow]:
 
 
 async def claimed(client: ChainClient, rows: list[OfferRow], at: bytes) -> tuple[list[OfferRow], dict[bytes, str]]:
-    """The offers with what their providers claim of their machines now, and why the word of others does not count."""
+    """Return the offers with their providers' claims, and the reasons for claims that are left out."""
     owners = list(dict.fromkeys(row.provider for row in rows))
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         heard = await heard_inventories(client, blobs, owners, at)
@@ -345,7 +345,7 @@ async def claimed(client: ChainClient, rows: list[OfferRow], at: bytes) -> tuple
 
 
 async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:
-    """The units that the newest final blocks paid, by what kind of device, as far as its owner still has it."""
+    """Return the units that the newest final blocks paid, with the class of each device that its owner still has."""
     height = await client.height(at)
     paid: dict[bytes, tuple[UnitSettled, int]] = {}
     first = max(1, height - BLOCKS_LOOKED_AT + 1)
@@ -353,7 +353,7 @@ async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:
     for number, block in reversed(list(enumerate(blocks, first))):
         try:
             records = await client.events(block)
-        except (RpcError, OddAnswerError):  # older states are gone: a node keeps the newest only
+        except (RpcError, OddAnswerError):  # Older states are gone: a node keeps only the newest.
             break
         for record in records:
             if isinstance(record.event, UnitSettled):

@@ -1,4 +1,4 @@
-"""Commands that enter the container of a task: a shell, files, ports."""
+"""Commands that enter a task's container: exec, cp, port-forward, secrets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
     async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
         await _require_declared(client, key, found, final, [remote for _, remote in pairs])
 
-    with contextlib.suppress(KeyboardInterrupt):  # how it is ended
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to end it.
         _enter(session, task, key_text, work, check)
 
 
@@ -92,7 +92,7 @@ def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text:
 
 
 def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
-    """A line: who waits for it reads no further."""
+    """Return one line, because scripts wait for it."""
     row = {"local": f"{HOST}:{port}", "remote": remote}
     return (
         json.dumps(row) if as_json else (f"{row['local']} forwards to port {remote} of the container. Ctrl-C ends it")
@@ -100,7 +100,7 @@ def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
 
 
 async def _require_declared(client: ChainClient, key: Keypair, task: Task, final: bytes, ports: Sequence[int]) -> None:
-    """TaskError for a port that the task does not name; where its input cannot be had, its provider says so later."""
+    """Raise TaskError for an undeclared port. Without the task's input the provider refuses it later."""
     providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         try:
@@ -125,10 +125,7 @@ def _enter(
     session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]],
     check: Callable[[ChainClient, Keypair, Task, bytes], Awaitable[None]] = _no_check,
 ) -> None:  # fmt: skip
-    """Open a task's tunnel and work in it; errors end the program with a sentence.
-
-    `check` runs first.
-    """
+    """Open a task's tunnel and work in it. Errors become messages. `check` runs first."""
 
     async def body(client: ChainClient) -> None:
         task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
@@ -148,7 +145,7 @@ def _enter(
 
 
 def _sides(source: str, target: str) -> tuple[tuple[str, str], Path]:
-    """The task with its path, and the path here."""
+    """Return the task with the path there, and the path here."""
     remote = [text for text in (source, target) if _is_remote(text)]
     if len(remote) != 1:
         raise click.UsageError("one of SOURCE and TARGET is TASK:/PATH, such as 0x8a61:/out; the other is a local path")
@@ -175,7 +172,7 @@ _PIECE = 32 * 1024
 
 
 async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[str], None]) -> asyncio.Server:
-    """Listen on a port of this machine alone; `note` hears why a connection failed. OSError where it is taken."""
+    """Listen on a port of this machine only; `note` receives failed connections. Raise OSError for a port in use."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The command that submits a task: what it asks, what it costs and who could bid is known before anything is sent."""
+"""Submit a task: show the request, its cost and the eligible devices before anything is sent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def submit(
 ) -> None:  # fmt: skip
     """Carry out `ogpu task submit`."""
     read: list[LoadedTask] = []
-    explained(lambda: read.append(load_any(file)))  # before any node is asked
+    explained(lambda: read.append(load_any(file)))  # Read the file before any node is asked.
     submit_loaded(
         session, read[0], key_text, is_watched=is_watched, accepts=accepts, secret_words=secret_words,
         checkpoints=checkpoints, anyway=anyway, postings=postings, again=again, array_text=array_text,
@@ -90,7 +90,7 @@ def submit_loaded(
             await wait(client)
 
         async def run() -> Task:
-            if submission.is_sent:  # its auction is another one, and so is what it costs
+            if submission.is_sent:  # A requeued task has an auction of its own, and so another cost.
                 await submission.look(client, is_anyway=True, is_dry=False, until=ENDED)
             task = (await submission.send(client, key, is_followed=True)).unit
             return await follow_task(session, client, key, task, checkpoints, accepts=accepts, secrets=secrets)
@@ -111,13 +111,13 @@ def submit_loaded(
         explained(submission.require_funds)
         return
     submission.ask(is_asked=not yes)
-    # A second connection: the first would be closed as dead while a person takes time to answer.
+    # Reconnect: while a person answers, the node would close the first connection as dead.
     with asked_when_interrupted(session, key_text, submission.newest):
         session.run(send)
 
 
 def _indices(text: str, *, accepts: bool, can_wait: bool) -> IndexSet:
-    """Which members an array has; UsageError for what goes with none."""
+    """Return the indices of an array. Raise UsageError for options that do not fit."""
     asked: list[IndexSet] = []
     explained(lambda: asked.append(index_set(text)))
     if accepts:
@@ -134,27 +134,27 @@ def _check_requeue(requeue: int, loaded: LoadedTask, *, is_watched: bool) -> Non
 
 NO_DEVICE = "no free device bid for it"
 SUBMITTED_MAX = 4
-"""Times that a member of an array is submitted for which nobody bids."""
+"""The most submissions of a member for which there is no bid."""
 ARRAY_COLUMNS = ("index", "task", "state", "exit_code", "problem")
 
 
 @dataclass(slots=True)
 class ArraySubmission:
-    """A task for each index: looked at and agreed to once, submitted one after the other, followed side by side."""
+    """A task for each index: priced and confirmed once, submitted one after the other, followed side by side."""
 
     file: TaskSubmission
-    """Of the file as it is; its members are made of it."""
+    """The file itself. Its members are made of it."""
     asked: IndexSet
     secrets: Mapping[str, bytes]
     is_watched: bool
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
     members: dict[int, str] = field(default_factory=dict)
-    """Tasks that were submitted, in hexadecimal, by index."""
+    """The submitted tasks in hexadecimal, by index."""
 
     def run(self, wait: WaitForTask, *, is_anyway: bool, is_asked: bool, is_dry: bool) -> None:
-        """All of it; errors end the program with a sentence, and some that failed with exit code 1."""
+        """Submit and follow the array. Exit with 1 if some members failed."""
         session, missing = self.file.session, list[int]()
-        # Looked at alone: what an earlier try sent of this member is no part of what the others cost.
+        # The member is priced as a new one: earlier submissions do not change the price of the others.
         member = self._member(self.asked.indices[0], is_again=True)
 
         def require_funds() -> None:
@@ -217,7 +217,7 @@ class ArraySubmission:
         )
 
     async def _send(self, client: ChainClient, key: Keypair) -> None:
-        """Submit and follow; the table is shown whatever became of them."""
+        """Submit and follow. Print the table in any case."""
         places, one_by_one = asyncio.Semaphore(self.asked.at_once or len(self.asked.indices)), asyncio.Lock()
         with self._record(client) as record:
             self.members = record.members
@@ -240,7 +240,7 @@ class ArraySubmission:
                     for index in self.asked.indices:
                         group.create_task(member(index))
             except* (WalletError, NodeUnreachableError, RpcError) as errors:
-                raise errors.exceptions[0] from None  # the record has those that were submitted
+                raise errors.exceptions[0] from None  # The record has the submitted ones.
             finally:
                 rows = [self.rows[index] for index in sorted(self.rows)]
                 self.file.session.output.rows("Array", ARRAY_COLUMNS, rows)
@@ -263,9 +263,9 @@ class ArraySubmission:
         return task_id
 
     async def _why_again(self, client: ChainClient, key: Keypair, index: int, task_id: bytes) -> str | None:
-        """Follow a member; why it may be submitted again: it was cut off, or no bid won it.
+        """Follow a member, and return the reason to submit it again: a cut-off, or no bid.
 
-        Devices that bid for the others are free again by then.
+        By then devices that bid for other members are free again.
         """
         row = self.rows[index]
         try:

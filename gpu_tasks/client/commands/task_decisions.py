@@ -1,4 +1,4 @@
-"""Commands with which a customer decides about its task, and with which both agree on another end."""
+"""Decisions of a customer about a task, and agreements of both sides on another end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ from wallet.trial import Trial, TrialError, attempt
 
 
 def decides(draft: Callable[..., Awaitable[PlannedCall]]) -> Callable[..., None]:
-    """Make a click command of the draft of a call about a task: it is called with planning, id, task and options."""
+    """Make a command's body of the draft of a call about a task.
+
+    The draft gets the planning, the id, the task and the options.
+    """
 
     @functools.wraps(draft)
     async def plan(by: Planning, task: str, **given: Any) -> PlannedCall:
@@ -56,12 +59,12 @@ def decides(draft: Callable[..., Awaitable[PlannedCall]]) -> Callable[..., None]
 
 
 def facts(task_id: bytes, task: Task) -> dict[str, Any]:
-    """What each of these commands shows first."""
+    """Return the first facts of each decision."""
     return {"task": task_id, "state": records.progress(task)}
 
 
 def require_result(task: Task) -> None:
-    """TaskError for a task without a result to decide about."""
+    """Raise TaskError for a task without a result to decide about."""
     if task.state is not TaskState.SUBMITTED:
         had = any(slot.result is not None for slot in task.slots)
         text = f"the task is {records.progress(task)}: {records.why(task)}" if had else no_result(task)
@@ -152,7 +155,7 @@ async def confirm(by: Planning, task_id: bytes, found: Task, checkpoints: Path) 
 async def cancelled(
     session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
 ) -> PlannedCall:
-    """What taking a task back would be; TaskError where that cannot be done any more."""
+    """Return the call that cancels a task. Raise TaskError if it is too late."""
     require_customer(found, payer.account)
     if not _is_cancellable(found):
         helps = "`ogpu task stop` stops it" if found.state is TaskState.RUNNING else "See `ogpu task show`"
@@ -167,9 +170,9 @@ async def cancelled(
 async def ended_early(
     session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
 ) -> PlannedCall | NothingToSend:
-    """The call that ends a task now, with its cost: taken back, or stopped where it runs; none where it can be neither.
+    """Return the call that ends a task now: a cancellation, or a stop of a running task. Neither may be possible.
 
-    TaskError for anybody but its customer.
+    Raise TaskError for any account but the customer's.
     """
     require_customer(found, payer.account)
     if _is_cancellable(found):
@@ -225,7 +228,7 @@ def _is_cancellable(task: Task) -> bool:
 
 
 def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:
-    """What is offered or signed; TaskError where the account can do neither."""
+    """Return the terms to offer or to sign. Raise TaskError if the account can do neither."""
     if task.state not in CLOSABLE or task.accepted is not None:
         stands = records.progress(task)
         raise TaskError(
@@ -260,10 +263,10 @@ def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) 
     return offer.pay, offer.back
 
 
-# Amounts follow from the chain's own rules over its own state, as if the call were in the next block. Where that cannot
-# be tried, nothing is claimed.
+# Amounts come from the chain's own rules over its own state, as if the call were in the next block. Without a trial the
+# command claims no amount.
 async def locked(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
-    """Grains that the customer holds for a task, its deposit apart."""
+    """Return the grains that the customer holds for a task, without its deposit."""
     holds = [
         (task.customer, Hold(reason, slot_case(task_id, place)))
         for place in range(places_held(task))
@@ -273,13 +276,13 @@ async def locked(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> 
 
 
 async def deposit(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
-    """What is held for the record of a task."""
+    """Return the deposit for the record of a task."""
     held: int = await client.read(Balances.held_cases, task.customer, Hold(TASK_DEPOSIT, task_id), at=at)
     return held
 
 
 async def end_facts(client: ChainClient, task_id: bytes, task: Task, call: Call, signer: bytes) -> dict[str, Any]:
-    """What a call that ends a task gives back now, what comes with the record, and what is gone."""
+    """Return the amounts of a call that ends a task: returned now, returned with the record, and lost."""
     at = await client.finalized()
     held, later = await locked(client, task_id, task, at), await deposit(client, task_id, task, at)
     back = -(await tried(client, call, signer)).amount
@@ -292,7 +295,7 @@ async def end_facts(client: ChainClient, task_id: bytes, task: Task, call: Call,
 
 
 async def tried(client: ChainClient, call: Call, signer: bytes) -> Trial:
-    """What a call would move; nothing, where that cannot be told: who sends it is told so."""
+    """Return the trial of a call; an empty trial if it cannot be tried, which the caller reports."""
     try:
         return await attempt(client, [call], signer)
     except TrialError:

@@ -1,4 +1,4 @@
-"""Following a task to its end, handing it its secrets and fetching its result, for every command that does so."""
+"""Follow tasks to their end, hand their secrets over, and fetch their results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from wallet.submission import send_once
 
 
 def secrets_of(words: Iterable[str]) -> dict[str, bytes]:
-    """The values by name; UsageError for what is not there, or too long."""
+    """Return the values of secrets by name. Raise UsageError for a missing or too long value."""
     values = {name: _value(name, path) for name, _, path in (word.partition("=") for word in words)}
     if sum(map(len, values.values())) > SECRETS_BYTES_MAX:
         raise click.UsageError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes together. Send more data as inputs")
@@ -58,7 +58,10 @@ def secrets_of(words: Iterable[str]) -> dict[str, bytes]:
 
 
 def named_secrets(names: Iterable[str], words: Iterable[str]) -> dict[str, bytes]:
-    """The values of the secrets that a task file names, each from where `words` say, or from the environment."""
+    """Return the values of the secrets that a task file names.
+
+    A value comes from its place in `words`, or from the environment.
+    """
     wanted, said = set(names), {word.partition("=")[0]: word for word in words}
     foreign = sorted(said.keys() - wanted)
     if foreign:
@@ -69,7 +72,10 @@ def named_secrets(names: Iterable[str], words: Iterable[str]) -> dict[str, bytes
 def handing(
     client: ChainClient, key: Keypair, task_id: bytes, values: Mapping[str, bytes]
 ) -> Callable[[Task, bytes], Awaitable[None]]:
-    """What hands them to who runs the task at a final block; TaskError where that fails."""
+    """Return a function that hands secrets to the provider of a task at a final block.
+
+    It raises TaskError if that fails.
+    """
 
     async def hand(task: Task, final: bytes) -> None:
         try:
@@ -111,10 +117,10 @@ async def follow_task(
     secrets: Mapping[str, bytes] = NO_SECRETS,
     quiet: str | None = None,
 ) -> Task:
-    """Follow a task to its end, holding its checkpoints and handing over its secrets where the key is its customer's.
+    """Follow a task to its end, and return it.
 
-    How it ended; CallFailedError if that is without a result. With `quiet` changes are told beside the results, behind
-    that word.
+    With the customer's key, confirm its checkpoints and hand its secrets over. Raise CallFailedError if the task ends
+    without a result. With `quiet`, print changes as notes behind that word.
     """
     notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
     found = await training_reads.task(client, task_id, await client.finalized())
@@ -146,7 +152,7 @@ async def follow_task(
 
 
 async def _note_changes(follower: TaskFollower, word: str) -> Task | None:
-    """As `show_changes`, beside the results."""
+    """Print the changes of a task as notes."""
     last: Task | None = None
     async for height, task, row in follower.changes():
         last = task
@@ -155,13 +161,13 @@ async def _note_changes(follower: TaskFollower, word: str) -> Task | None:
 
 
 class DependencyError(CallFailedError):
-    """The task that was waited for ended otherwise than was wished."""
+    """The other task ended without success."""
 
 
 async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: bool) -> None:
-    """Until a task has ended, saying why it waits; DependencyError if it had to end well, and did not.
+    """Wait until a task has ended, and print its states.
 
-    It is this program that waits: the chain knows nothing of it.
+    This program waits, not the chain. Raise DependencyError if success is needed and the task failed.
     """
     before = ""
     async for _ in moments(client):
@@ -183,7 +189,10 @@ async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: boo
 
 
 def waiting_for(session: WalletSession, key_text: str, after_ok: str | None, after_any: str | None) -> WaitForTask:
-    """What waits for the task that `after_options` name; nothing where they name none. UsageError for both."""
+    """Return a function that waits for the task of `after_options`, or does nothing without one.
+
+    Raise UsageError if both options are given.
+    """
     if after_ok is not None and after_any is not None:
         raise click.UsageError("give --after-ok or --after-any, not both")
     named = after_ok or after_any
@@ -240,7 +249,7 @@ async def show_result(
 async def _export(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], found: FetchedRun, model: OutputFile
 ) -> str:
-    """Write the trained model of a run, and return the file; ExportError for a workload that trains none."""
+    """Write the trained model of a run, and return the file. Raise ExportError for a workload without a model."""
     form = registry.form_of(task.order.workload)
     request = await fetch_input(blobs, key, task, providers)
     try:
@@ -288,7 +297,7 @@ def task_result(
 
 
 def program_facts(task_id: bytes, task: Task, place: int | None, outputs: bytes, out: Path | None) -> dict[str, object]:
-    """What a program left, and who states it: all of its slots, or the one at `place`."""
+    """Return the facts about a program's outputs: of all slots, or of the slot at `place`."""
     stated, slots = stated_outputs(task, place)[0], task.slots if place is None else task.slots[place : place + 1]
     return {
         "task": task_id,
@@ -324,19 +333,19 @@ def _facts(
 
 
 def file_name_of(thing_id: bytes) -> str:
-    """What the file of a unit or a task is called in a folder: nothing but its id."""
+    """Return the name of a unit's or task's file in a folder: nothing but its id."""
     return f"0x{thing_id.hex()}.bin"
 
 
-# A program that its time limit cut off is submitted again: the same file as a new task, which begins anew.
+# A requeued task is the same file as a new task, which starts from the beginning.
 REQUEUES_MAX = 32
 CUT_OFF = "its time ended before its program"
 
 
 def was_cut_off(task: Task) -> bool:
-    """Whether all of the time that was bought is over, and a job's program did not end well by itself.
+    """Return True if the bought time is over and a job's program has not ended well by itself.
 
-    Who exits with 0 when it is told to end says that it is done; a lease has no end but that of its time.
+    A program that exits with 0 when it is told to end is done. A lease ends only with its time.
     """
     if not is_by_time(task.order) or task.outcome is not TaskOutcome.TIME_OVER:
         return False
@@ -346,7 +355,7 @@ def was_cut_off(task: Task) -> bool:
 
 
 async def run_again(run: Callable[[], Awaitable[Task]], requeues: int, say: Callable[[str], None]) -> Task:
-    """Run a task to its end, and again as often as it was cut off, at most `requeues` times; how the last one ended."""
+    """Run a task to its end, and again after each cut-off, at most `requeues` times. Return the last end."""
     for left in reversed(range(requeues)):
         ended = await run()
         if not was_cut_off(ended):

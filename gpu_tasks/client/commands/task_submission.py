@@ -1,4 +1,4 @@
-"""The submission of one task: looked at, agreed to, sent once, and continued where an earlier command left it."""
+"""The submission of one task: priced, confirmed and sent once, and continued after an interruption."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOTHING = PostingCost(0, 0, 0, 0, 0)
 
 @dataclass(slots=True)
 class TaskSubmission:
-    """A task on its way: looked at over one connection, agreed to, and sent over another."""
+    """A task on its way: priced over one connection, sent over another after the confirmation."""
 
     session: WalletSession
     key_text: str
@@ -55,11 +55,11 @@ class TaskSubmission:
     tip: int
     is_again: bool
     is_quiet: bool = False
-    """Whether somebody else says what became of it."""
+    """True if the caller prints the outcome."""
     times: int = 1
-    """How often it may be submitted."""
+    """The most submissions."""
     is_kept: bool = True
-    """Whether the record of the submission stays; an array's own record covers its members."""
+    """True if the record stays. An array's own record covers its members."""
     is_sent: bool = False
     draft: TaskDraft | None = None
     cost: PostingCost = NOTHING
@@ -85,21 +85,22 @@ class TaskSubmission:
 
     @property
     def file_identity(self) -> tuple[bytes, ...]:
-        """What the file asks, and every byte of its input."""
+        """The content of the file, and every byte of its inputs."""
         return self.loaded.identity()
 
     def _identity(self, client: ChainClient, payer: Payer) -> tuple[bytes, ...]:
-        """What makes two submissions the same: chain, account, what the file asks, and every byte of its input."""
+        """Return the identity of a submission: chain, account, file and inputs."""
         return client.genesis_hash, payer.account, b"task", *self.file_identity
 
     async def look(self, client: ChainClient, *, is_anyway: bool, is_dry: bool, until: str = "") -> None:
-        """The request, the eligible bidders and the cost; CallFailedError and FundsError if it cannot be sent.
+        """Compute the request, the eligible devices and the cost.
 
-        TaskError where it was bought before, and told `until` there.
+        Raise CallFailedError or FundsError if it cannot be sent. Raise TaskError if the same command bought it and its
+        end was shown.
         """
         payer, final = self.session.payer(self.key_text), await client.finalized()
         if self.loaded.image is not None:
-            await asyncio.to_thread(self.loaded.image.parts)  # too large a one is refused before anything is sent
+            await asyncio.to_thread(self.loaded.image.parts)  # Refuse a too large image before anything is sent.
         self._parts = [] if self.is_again else PostingRecord.look(self.postings, *self._identity(client, payer))
         is_begun = bool(self._parts) and not self.is_sent
         if is_begun:
@@ -116,7 +117,7 @@ class TaskSubmission:
             raise CallFailedError(
                 f"{why}. Their answers are not binding. --anyway submits the task nevertheless", code="too_few_willing"
             )
-        # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
+        # Money of an earlier submission is locked already, or the chain will decide: it is asked for once.
         self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         self.available = available = await spendable(client, payer.account)
         if not (is_dry or is_begun):
@@ -132,12 +133,12 @@ class TaskSubmission:
             require(self.available, self.cost.needed, "submitting the task")
 
     async def _require_untold(self, client: ChainClient, last: PostedPart, until: str, final: bytes) -> None:
-        """TaskError where there is nothing to go on with: the same command bought the task, and its end was told."""
+        """Raise TaskError if the same command bought the task and its end was shown."""
         name = f"0x{last.units[0]}"
-        if last.block is None:  # it is looked for when it is sent
+        if last.block is None:  # It is looked for when it is sent.
             return
         task = await training_reads.task(client, bytes.fromhex(last.units[0]), final)
-        if task is None or task.order.input_root.hex() not in last.input_roots:  # or another has its id: a new chain
+        if task is None or task.order.input_root.hex() not in last.input_roots:  # a new chain may reuse the id
             raise TaskError(
                 f"the same command submitted this as task {name} in block {last.block}, and the chain has "
                 "forgotten it. The task ended long ago, or a development chain was reset. --again buys another",
@@ -151,7 +152,7 @@ class TaskSubmission:
             )
 
     def ask(self, *, is_asked: bool) -> None:
-        """What is submitted and its cost, for somebody at a terminal to agree to."""
+        """Show the request and its cost, and ask a person to confirm."""
         if not self.session.output.as_json:
             self.session.output.facts({name: value for name, value in self.facts.items() if value is not None})
         if is_asked and self.cost.units:
@@ -165,9 +166,9 @@ class TaskSubmission:
     async def send(
         self, client: ChainClient, key: Keypair, *, is_followed: bool, noted: Callable[[bytes], None] = lambda _: None
     ) -> Posted:
-        """Seal, store and submit it, or find what an earlier try submitted; it is shown when it is final.
+        """Seal, store and submit the task, or find an earlier submission. Return it once it is final.
 
-        Once more where this was done already. `noted` is told its id before anything forgets that it was sent.
+        With `is_again`, or after a cut-off, submit another. `noted` gets the id before the record forgets the sending.
         """
         assert self.draft is not None, "it was looked at"
         with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
@@ -190,7 +191,7 @@ class TaskSubmission:
                 note(
                     f"the same command submitted it earlier, as 0x{posted.unit.hex()}. This command continues that task"
                 )
-            if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # there its first line names it
+            if not (self.is_quiet or (is_followed and self.session.output.as_json)):  # its first line names it
                 facts = {"task": posted.unit, "name": posted.prompt, "block": posted.block}
                 amounts = {"locked": Grains(self.cost.locked), "most": Grains(self.cost.most)}
                 self.session.output.facts({**facts, **({} if is_known else amounts), "sent": not is_known})
@@ -211,17 +212,17 @@ class TaskSubmission:
         self.note_told(client, key, ENDED)
 
     def note_told(self, client: ChainClient, key: Keypair, told: str) -> None:
-        """Write down how much of the task its customer has been told."""
+        """Note how much of the task's fate the customer has seen."""
         last = self.newest()
         if last is None or last.block is None:
             return
         try:
             with PostingRecord.open(self.postings, *self._identity(client, key)) as record:
                 if record.parts and record.parts[-1].units == last.units:
-                    record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # which is looked for no more
+                    record.parts[-1].told, record.parts[-1].extrinsic = told, ""  # no longer looked for
                     record.save()
         except RecordBusyError:
-            return  # another process submits it once more, and writes down that
+            return  # Another process submits it again, and notes that.
 
 
 async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:
@@ -240,8 +241,7 @@ def _facts(seen: TaskOutlook, cost: PostingCost, available: int) -> dict[str, An
     }
 
 
-# After an interrupt, without an answer or without a terminal, the task stays as it is. Only a call whose cost was shown
-# ends it.
+# After an interrupt the task continues, unless a person confirms its end after seeing the cost.
 GOES_ON = "it continues without this program, and you pay for it"
 
 
@@ -249,7 +249,7 @@ GOES_ON = "it continues without this program, and you pay for it"
 def asked_when_interrupted(
     session: WalletSession, key_text: str, submitted: Callable[[], PostedPart | None]
 ) -> Iterator[None]:
-    """On an interrupt: name the task that was submitted, offer to end it, and end the program."""
+    """On an interrupt, name the submitted task, offer to end it, and end the program."""
     try:
         yield
     except KeyboardInterrupt:

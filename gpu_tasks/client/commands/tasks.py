@@ -1,4 +1,4 @@
-"""Commands about task files before anything is submitted: their content, their schema, and what would become of one."""
+"""Commands about task files before a submission: content, schema, eligible devices and cost."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _DEFAULT_VALUE = "a quarter of the maximum price over the deadline"
 _DEFAULT_COLLATERAL = "the chain's minimum"
 SEED_BYTES = 32
 ANY_SLOT_MS = 1_000
-"""Where no chain is asked, of which slots would be known."""
+"""The length of a slot where no chain is asked."""
 
 
 def check(session: WalletSession, file: Path) -> None:
     """Carry out `ogpu task check`."""
 
     def body() -> None:
-        # Any chance, and any slots, will do to find out whether there is such a request.
+        # Any seed and any slot length show whether the request is valid.
         asked = load_any(file).asked(bytes(32), ANY_SLOT_MS)
         session.output.facts(facts_of(asked, ANY_SLOT_MS))
 
@@ -55,7 +55,7 @@ def schema(kind: str) -> None:
 
 
 def facts_of(asked: AskedTask, slot_ms: int) -> dict[str, Any]:
-    """What a file asks for, defaults included, for people and programs."""
+    """Return the facts of a task file, defaults included."""
     match asked:
         case AskedTraining():
             return _of_training(asked.file, asked.prepared)
@@ -91,7 +91,7 @@ def _of_container(asked: PreparedContainer, slot_ms: int) -> dict[str, Any]:
 
 
 def _how_paid(task: ContainerTask, blocks: int, intervals: int) -> dict[str, Any]:
-    """What is bought, and what comes beside it where the file asks for that."""
+    """Return the time that is bought, with replicas or the time of keeping files."""
     time = f"{_time(task.time)}: {counted(blocks, 'block')}"
     if task.copies > 1:
         copies = f"{task.copies}, of several owners. Each that agrees with the majority is paid the price"
@@ -127,7 +127,7 @@ def _of_training(file: TaskFile, prepared: PreparedTask) -> dict[str, Any]:
 
 
 def _time(span: TimeSpan) -> str:
-    """As a file would say it."""
+    """Return a time as a file writes it."""
     if span.blocks:
         return "1 block" if span.blocks == 1 else f"{span.blocks} blocks"
     parts, left = [], span.milliseconds
@@ -139,7 +139,7 @@ def _time(span: TimeSpan) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutlook:
-    """What would become of a task that is submitted now, by one final block."""
+    """The outlook of a task that is submitted now, by one final block."""
 
     asked: AskedTask
     rules: TaskRules
@@ -149,13 +149,13 @@ class TaskOutlook:
     says: Willingness
 
     def market_facts(self) -> dict[str, Any]:
-        """Facts about its auction, for people and programs."""
+        """Return the facts about its auction."""
         rival = "nobody: the maximum price is paid" if self.plan.has_rival else "nobody: the greatest price is paid"
         return {"price_is_set_by": rival, "standby": outlook.standby_of(self.plan)}
 
 
 async def outlook_of(client: ChainClient, loaded: LoadedTask, account: bytes | None, final: bytes) -> TaskOutlook:
-    """Look who could serve a task of this account, ask them whether they run it, and estimate its cost."""
+    """Return the eligible devices for a task of this account, their owners' answers, and the expected cost."""
     slot_ms = outlook.slot_ms(client)
     asked = loaded.asked(os.urandom(SEED_BYTES), slot_ms)
     numbers = await outlook.auction_numbers(client, final, asked.checked_by)
@@ -175,7 +175,7 @@ DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not", "policy
 def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
     """Carry out `ogpu task plan`."""
     found: list[LoadedTask] = []
-    explained(lambda: found.append(load_any(file)))  # before any node is asked
+    explained(lambda: found.append(load_any(file)))  # Read the file before any node is asked.
 
     async def body(client: ChainClient) -> None:
         account = None if key_text is None else session.account(key_text)
@@ -249,7 +249,7 @@ def _device(planned: PlannedDevice, answer: TaskPlan, says: Willingness) -> dict
 
 
 def _why(hindrance: Hindrance, device: BiddingDevice, answer: TaskPlan) -> str:
-    """Why a device could not bid, with the numbers that decide it."""
+    """Return the reason why a device is not eligible, with the deciding numbers."""
     says: str = hindrance.value
     match hindrance:
         case Hindrance.BOND:

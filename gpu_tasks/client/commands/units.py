@@ -71,7 +71,7 @@ def watch_units(session: WalletSession, units: tuple[str, ...], key_text: str) -
         key = session.key(key_text)
         ids = [await named_unit(session, client, text, key_text) for text in units]
         final = await client.finalized()
-        for each in ids:  # an unknown unit would be waited for without end
+        for each in ids:  # Following an unknown unit would never end.
             await known_unit(client, each, final)
         ids = ids or await open_units(client, key.account)
         if not ids:
@@ -86,7 +86,7 @@ def watch_units(session: WalletSession, units: tuple[str, ...], key_text: str) -
 async def show_until_ended(
     session: WalletSession, client: ChainClient, key: Keypair, prompts: dict[bytes, str]
 ) -> None:
-    """Follow units; CallFailedError if some end without a result."""
+    """Follow units until they end. Raise CallFailedError if some end without a result."""
     named = {unit: text for unit, text in prompts.items() if text}
     rows, output = {unit: FollowedUnit("0x" + unit.hex()) for unit in prompts}, session.output
     is_table_seen = output.console.is_terminal and not output.as_json
@@ -99,7 +99,7 @@ async def show_until_ended(
 
 
 async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
-    """The account's units that have not ended, among its newest."""
+    """Return the open units among an account's newest."""
     units, _ = await newest_units(client, account, await client.finalized())
     return [unit_id for unit_id, unit in units.items() if unit and not unit.ended_at]
 
@@ -133,8 +133,8 @@ def unit_result(session: WalletSession, unit: str, key_text: str, out: Path | No
 async def _write_output(
     output: Output, client: ChainClient, key: Keypair, unit_id: bytes, unit: Unit, final: bytes, file: OutputFile
 ) -> None:
-    """The bytes that a unit was paid for go into a file; what they are is shown."""
-    file.place(file_name_of(unit_id))  # said before anything is fetched
+    """Write the paid bytes of a unit to a file, and print facts about them."""
+    file.place(file_name_of(unit_id))  # Refuse an unusable file before anything is fetched.
     _require_settled(unit, unit_id)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         found = await paid_output(client, blobs, key, unit_id, unit, final)
@@ -155,14 +155,14 @@ async def _write_output(
 
 
 def _content(found: PaidOutput) -> bytes:
-    """The output of a single request as it is; of a batch a JSON object a line, as `ogpu unit result` shows them."""
+    """Return the output of a single request as it is; of a batch a JSON object a line."""
     if len(found.outcomes) == 1 and found.outputs[0] is not None:
         return found.outputs[0]
     return "".join(json.dumps(row) + "\n" for row in answer_rows(found.shown())).encode()
 
 
 def _require_settled(unit: Unit, unit_id: bytes) -> None:
-    """ResultError that says why there is no result, and what to do."""
+    """Raise ResultError for a unit without a result."""
     if unit.state is UnitState.REFUNDED:
         raise ResultError(f"the unit has no result: {why_refunded(unit)}", code="no_result")
     if unit.state is not UnitState.SETTLED:
@@ -180,7 +180,7 @@ async def appeal(by: Planning, unit: str) -> PlannedCall:
 
 
 async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
-    """The unit at a block; ResultError if the chain does not know it."""
+    """Return the unit at a block. Raise ResultError if the chain does not know it."""
     status = await market_reads.unit(client, unit_id, at)
     if status is None:
         await require_no_task(client, unit_id, at)
@@ -244,7 +244,7 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, 
 
 
 async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
-    """Why it waits, is judged, or ended without a result."""
+    """Return the reason of a wait, a judgement, or an end without a result."""
     if unit.state is UnitState.REFUNDED:
         return why_refunded(unit)
     if unit.state is UnitState.JUDGING:
@@ -254,7 +254,7 @@ async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) ->
 
 
 async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str | None, CheckEnd | None]:
-    """How far the check of a settled batch is, or what became of it."""
+    """Return the progress of a settled batch's check, or its end."""
     if unit.state is not UnitState.SETTLED or not unit.leaf_audit_ppm:
         return None, None
     if not unit.is_watched:
@@ -302,7 +302,7 @@ def runs(session: WalletSession, run: str | None, postings: Path) -> None:
             click.echo(state.json())
             return
         facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
-        del facts["cost"]  # at the end of its sums
+        del facts["cost"]  # The cost comes at the end of the sums.
         facts |= state.sums.facts()
         times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
         session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})

@@ -1,4 +1,4 @@
-"""How a command names the function that carries it out, and the options that several commands share.
+"""The link from a declared command to its function, and options that several commands share.
 
 Invariant: nothing here imports the chain's rules, a client or NumPy.
 """

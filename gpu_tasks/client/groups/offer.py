@@ -1,4 +1,4 @@
-"""`ogpu offer`: what is for sale, from whom, and for how much."""
+"""`ogpu offer`: services, providers and prices."""
 
 from __future__ import annotations
 

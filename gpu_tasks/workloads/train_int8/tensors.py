@@ -4,9 +4,8 @@ Floats hold the weights exactly as a step multiplies them: the vectors of bytes 
 2^-12. So the exported model computes what the trained one does, up to the rounding of activations.
 """
 
-from array import array
+import struct
 from collections.abc import Sequence
-from sys import byteorder
 
 from gpu_tasks.workloads.form import Tensor
 from gpu_tasks.workloads.train_int8.request import decode_request, matrices
@@ -25,9 +24,7 @@ def model_tensors(request: bytes, state: bytes) -> tuple[Tensor, ...]:
     count = sum(rows * columns for rows, columns in shapes)
     if len(state) != HEADER_BYTES + 8 * count:
         raise DecodeError("a state of another length", len(state))
-    stored = array("i", state[HEADER_BYTES : HEADER_BYTES + 4 * count])
-    if byteorder == "big":
-        stored.byteswap()
+    stored = struct.unpack_from(f"<{count}i", state, HEADER_BYTES)
     found, place = [], 0
     for index, (rows, columns) in enumerate(shapes):
         unit = OPERAND_UNIT if index else VECTOR_UNIT
@@ -51,7 +48,4 @@ def _rounded(stored: Sequence[int], unit: int) -> list[float]:
 
 
 def _tensor(name: str, shape: tuple[int, ...], values: Sequence[float]) -> Tensor:
-    data = array("f", values)
-    if byteorder == "big":
-        data.byteswap()
-    return Tensor(name, shape, data.tobytes())
+    return Tensor(name, shape, struct.pack(f"<{len(values)}f", *values))
