@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -36,7 +37,14 @@ class NodeUrl(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the address with `ws://` or `wss://`."""
-        return socket_url(value)
+        found = socket_url(value)
+        try:
+            is_usable = found.startswith(("ws://", "wss://")) and bool(urlsplit(found).hostname)
+        except ValueError:
+            is_usable = False
+        if not is_usable:
+            self.fail(f"{value!r} is not a node's address. Write ws://127.0.0.1:9944", param, ctx)
+        return found
 
 
 class BlockHash(click.ParamType[bytes]):

@@ -1,7 +1,7 @@
-"""What became of an account's stake: what it did, earned and lost, from the final blocks that the node still has.
+"""`history`: an account's transfers, stake, rewards and slashes, from the final blocks that the node still has.
 
-Always: each line says what shows it. Of the newest blocks the node proves the events; of older ones they are its word;
-of those whose state it has dropped, the blocks alone show what the account signed.
+Invariant: each line names its source. The node proves the events of the newest blocks. For older blocks they are the
+node's word. For blocks whose state it has dropped, only the block shows the account's signed calls.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any
 from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Account, as_text
 from cli.session import WalletSession, note, reads
+from cli.wallet.money import WITHOUT_KEY
 from cli.wallet.validator_names import known_validator, name_text
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import DecodeError
 from runtime.interface.staking_api import PendingReward, StakeSummary
+from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.pots import STAKES
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -47,6 +49,7 @@ WORDS = {
     ev.TombstoneLifted: "may validate again",
     ev.Jailed: "went to jail",
     ev.Unjailed: "left jail",
+    Transfer: "transferred",
 }
 OF_VALIDATORS = (
     ev.Tombstoned,
@@ -58,7 +61,7 @@ OF_VALIDATORS = (
     ev.Jailed,
     ev.Unjailed,
 )
-"""What also concerns who has stake behind them."""
+"""Events of a validator that also concern its delegators."""
 WHOSE = ("staker", "delegator", "stash", "offender")
 BEHIND = ("validator", "target", "offender", "stash")
 
@@ -96,25 +99,25 @@ async def history(session: WalletSession, client: ChainClient, account: str, blo
 
 @dataclasses.dataclass(slots=True)
 class BlockReading:
-    """Reads blocks for one account, each by the best that the node has of it."""
+    """Reads blocks for one account, each from the node's best source."""
 
     client: ChainClient
     who: bytes
     behind: frozenset[bytes]
-    """The validators behind which the account had stake at the last block read, or later."""
+    """The validators with the account's stake at the last block read, or later."""
     time: ChainTime
     without_events: int = 0
     sources: list[tuple[ChainClient, str]] = dataclasses.field(init=False)
-    """What may still be asked for events, the best first: a node that has none of a block has none of older ones."""
+    """The sources of events that are left, the best first. A node without a block's events has none of older blocks."""
 
     def __post_init__(self) -> None:
-        """By proof where the client proves, then by the node's word."""
+        """Choose proofs if the client proves, then the node's word."""
         is_proving = isinstance(self.client, VerifiedClient) and self.client.is_proving
         proofs = [(self.client, PROOF)] if is_proving else []
         self.sources = [*proofs, (self.client.unverified(), WORD)]
 
     async def rows(self, height: int, block: bytes) -> list[dict[str, Any]]:
-        """What one block says of the account; to be asked from the newest block down."""
+        """Return the account's rows of one block. Call this from the newest block down."""
         while self.sources:
             source, shown_by = self.sources[0]
             try:
@@ -137,15 +140,25 @@ class BlockReading:
         named = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
         behind = next((named[name] for name in BEHIND if name in named), None)
         return {
-            "what": WORDS[type(event)],
+            "what": self._what(event),
             "is_own": self.who in owners(event),
             "behind": None if behind is None else Account(behind),
             "amount": Grains(named["amount"]) if "amount" in named else None,
-            "more": more_of(event),
+            "more": self._other_side(event) if isinstance(event, Transfer) else more_of(event),
         }
 
+    def _what(self, event: Any) -> str:
+        if isinstance(event, Transfer):
+            return "sent" if event.from_ == self.who else "received"
+        return WORDS[type(event)]
+
+    def _other_side(self, event: Transfer) -> str:
+        if event.from_ == self.who:
+            return f"to {as_text(Account(event.to))}"
+        return f"from {as_text(Account(event.from_))}"
+
     async def _signed(self, block: bytes) -> list[dict[str, Any]]:
-        """The calls of TrustStake that the account signed, alone or in batches."""
+        """Return the account's signed calls of TrustStake and Balances, alone or in batches."""
         body, rows = await self.client.block(block), []
         for raw in body.extrinsics:
             try:
@@ -154,13 +167,13 @@ class BlockReading:
                 continue
             if extrinsic.authorization is None or extrinsic.authorization.signer != self.who:
                 continue
-            calls = [call for call in _calls(extrinsic.call) if call.method.pallet is TrustStake]
+            calls = [call for call in _calls(extrinsic.call) if call.method.pallet in (TrustStake, Balances)]
             rows += [_signed_row(call.method.name, call.named_arguments) for call in calls]
         return rows
 
 
 def owners(event: Any) -> set[bytes]:
-    """Whose doing or fate it is."""
+    """Return the accounts that an event is about."""
     return {getattr(event, name) for name in WHOSE if hasattr(event, name)}
 
 
@@ -176,16 +189,18 @@ def left_by(event: Any, who: bytes) -> frozenset[bytes]:
 
 
 def concerns(event: Any, who: bytes, behind: frozenset[bytes]) -> bool:
-    """Whether an event is about the account's stake: its own, or of a validator that it stands behind."""
+    """Return True if an event is about the account, or about a validator to which it delegates."""
     if type(event) not in WORDS:
         return False
+    if isinstance(event, Transfer):  # what the chain itself moves is told by the events of stake
+        return who in {event.from_, event.to} and not {event.from_, event.to} & WITHOUT_KEY.keys()
     if isinstance(event, ev.StakeSlashed):
         return event.staker == who or event.validator in behind
     return who in owners(event) or (isinstance(event, OF_VALIDATORS) and bool(owners(event) & behind))
 
 
 def more_of(event: Any) -> str | None:
-    """What else there is to say."""
+    """Return an event's further facts in words."""
     match event:
         case ev.Unbonded():
             return f"free from epoch {event.until_epoch} on"
@@ -208,7 +223,7 @@ def more_of(event: Any) -> str | None:
 
 
 def _calls(call: Any) -> Iterator[Any]:
-    """A call, or those inside of a batch."""
+    """Yield a call, or the calls of a batch."""
     inner = call.named_arguments.get("calls")
     if isinstance(inner, tuple):
         for part in inner:
@@ -224,5 +239,5 @@ def _signed_row(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         "is_own": True,
         "behind": None if behind is None else Account(behind),
         "amount": Grains(arguments["value"]) if "value" in arguments else None,
-        "more": None,
+        "more": f"to {as_text(Account(arguments['dest']))}" if "dest" in arguments else None,
     }

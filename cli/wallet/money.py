@@ -5,6 +5,7 @@ from __future__ import annotations
 from cli.calls import PlannedCall, Planning, sends
 from cli.output import Account, as_text
 from cli.session import WalletSession, reads
+from runtime.interface.staking_api import PendingReward, StakeSummary
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from runtime.pallets.system import AccountInfo, System
@@ -12,6 +13,7 @@ from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 
+BALANCE_COLUMNS = ("account", "free", "reserved", "frozen", "delegated", "unbonding", "unpaid_rewards", "nonce")
 WITHOUT_KEY = {
     bytes(32): "the account of 32 zero bytes",
     RESERVE: "the chain's reserve",
@@ -37,10 +39,22 @@ async def balance(session: WalletSession, client: ChainClient, accounts: tuple[s
                 "free": Grains(data.free),
                 "reserved": Grains(data.reserved),
                 "frozen": Grains(data.frozen),
+                **await _elsewhere(client, who, at),
                 "nonce": info.nonce,
             }
         )
-    session.output.rows("Balances", ("account", "free", "reserved", "frozen", "nonce"), rows)
+    session.output.rows("Balances", BALANCE_COLUMNS, rows)
+
+
+async def _elsewhere(client: ChainClient, who: bytes, at: bytes) -> dict[str, Grains]:
+    """Return the money of an account that the chain keeps: delegations, unbonding stake, unpaid rewards."""
+    summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)
+    pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
+    return {
+        "delegated": Grains(sum(each.value for each in summary.stakes if each.validator != who)),
+        "unbonding": Grains(sum(each.value for each in summary.unlocking)),
+        "unpaid_rewards": Grains(sum(each.amount for each in pending)),
+    }
 
 
 def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:

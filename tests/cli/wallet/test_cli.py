@@ -188,9 +188,35 @@ def test_an_address_becomes_one_of_web_sockets(given: str, url: str) -> None:
     assert socket_url(given) == url
 
 
+@pytest.mark.parametrize("address", ["http://", "ws://", "ftp://node", "ws://[::1"])
+def test_an_address_without_a_host_is_refused(tmp_path: Path, address: str) -> None:
+    result = wallet(tmp_path, address, "balance", "//Alice")
+    assert (result.exit_code, ended_code(result)) == (2, "bad_parameter")
+
+
 def test_no_node_is_said_plainly(tmp_path: Path) -> None:
     result = wallet(tmp_path, "ws://127.0.0.1:9", "balance", "//Alice")
     assert (result.exit_code, ended_code(result)) == (2, "node_unreachable")
+
+
+def test_a_balance_counts_what_the_chain_keeps_for_an_account(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--key", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "undelegate", "//Alice", "20", "--key", "//Bob", "--yes"))
+        (row,) = answer(wallet(tmp_path, url, "balance", "//Bob"))
+        shown = [row[name]["ogpu"] for name in ("reserved", "delegated", "unbonding", "unpaid_rewards")]
+        assert shown == ["0", "30", "20", "0"]
+
+
+def test_a_history_has_transfers_with_their_other_side(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "send", "//Bob", "7", "--key", "//Alice", "--yes"))
+        (got,) = answer(wallet(tmp_path, url, "history", "//Bob"))
+        (sent,) = answer(wallet(tmp_path, url, "history", "//Alice"))
+        assert (got["what"], got["amount"]["ogpu"], got["more"]) == ("received", "7", f"from {ALICE_ADDRESS}")
+        assert (sent["what"], sent["amount"]["ogpu"]) == ("sent", "7")
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "5", "--key", "//Bob", "--yes"))
+        assert [row["what"] for row in answer(wallet(tmp_path, url, "history", "//Bob"))] == ["received", "delegated"]
 
 
 def test_wrong_password_is_said_plainly(tmp_path: Path) -> None:
