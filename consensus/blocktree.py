@@ -70,7 +70,7 @@ class BlockTree:
 
     def finalise(self, block: bytes) -> tuple[bytes, ...]:
         """Make a known block final and drop all blocks that conflict. Return the newly final blocks, oldest first."""
-        assert self.blocks[block].height >= self.final.height, "the final height fell"
+        assert self.blocks[block].height >= self.final.height, "the final height never falls"
         path = self.path(self.final.id, block)
         alive = [block]
         # The list grows while it is read: a walk without recursion, however deep the tree.

@@ -59,19 +59,19 @@ def follow(
         header = HEADER.decode(handoff.header)
         named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]
     except DecodeError as error:
-        raise InvalidHandoffError(f"the header is malformed: {error}") from error
+        raise InvalidHandoffError(f"malformed header: {error}") from error
     ballot = handoff.certificate.ballot
     boundary = (BallotKind.FINALISE, parameters.boundary(members.epoch), block_id(header))
-    _require(header.number == parameters.boundary(members.epoch), "the header is not the last of the epoch")
-    _require((ballot.kind, ballot.height, ballot.block) == boundary, "a certificate for something else")
+    _require(header.number == parameters.boundary(members.epoch), "header of another block than the epoch's last")
+    _require((ballot.kind, ballot.height, ballot.block) == boundary, "certificate for another block or kind")
     # Before the signatures: a hash is checked in a hundredth of the time.
-    _require(named == [seats_log(handoff.seats)], "the header names other seats")
-    _require(verify_certificate(handoff.certificate, members, genesis, verify), "the certificate does not verify")
+    _require(named == [seats_log(handoff.seats)], "seats differ from the header")
+    _require(verify_certificate(handoff.certificate, members, genesis, verify), "invalid certificate")
     try:
         following = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in handoff.seats)
         return ValidatorSet(members.epoch + 1, following)
     except ValueError as error:
-        raise InvalidHandoffError(f"the seats make no set: {error}") from error
+        raise InvalidHandoffError(f"invalid seats: {error}") from error
 
 
 def _require(holds: bool, reason: str) -> None:

@@ -107,13 +107,13 @@ class HeaderRules:
         parts = read_header(header)
         number = self.parameters.epoch_of(header.number)
         # Each statement is judged by the set of its own epoch (ADR 23).
-        _require(parts.pre_digest.epoch == number, "the epoch is not that of the height")
+        _require(parts.pre_digest.epoch == number, "epoch does not match the height")
         says_next = parts.next_validators is not None
         _require(says_next == self.parameters.is_boundary(header.number), "next validators at the wrong height")
         epoch = self._epoch(number)
         member = next((member for member in epoch.validators.members if member.stash == parts.author), None)
         if member is None:
-            raise InvalidHeaderError("the author is no validator of the epoch")
+            raise InvalidHeaderError("author is not in the epoch's set")
         reference = parts.final_ref
         referenced = parent.referenced_height if reference is None else reference.height
         facts = BlockFacts(
@@ -127,7 +127,7 @@ class HeaderRules:
         )
         # First the seal, which a stranger cannot forge: the certificate below costs a hundred times as much to check.
         payload = seal_payload(self.genesis, header)
-        _require(self.verify(member.session, payload, parts.signature), "the seal does not verify")
+        _require(self.verify(member.session, payload, parts.signature), "invalid seal")
         self.check_facts(facts, parent, ancestor_at, now_ms)
         self._check_randomness(parts, member, epoch.seed)
         return facts
@@ -139,15 +139,15 @@ class HeaderRules:
         """
         parameters = self.parameters
         _require(facts.parent == parent.id and facts.height == parent.height + 1, "wrong parent or height")
-        _require(facts.slot > parent.slot, "the slot is not after the parent's")
+        _require(facts.slot > parent.slot, "slot not after the parent's")
         # Not invalid: this clock may be slow, and the slot will come (ADR 7).
         if facts.slot * parameters.slot_ms > now_ms + parameters.skew_ms:
-            raise NotYetError("the slot is in the future")
+            raise NotYetError("slot in the future")
         self._check_final_ref(facts, parent, ancestor_at)
         number = parameters.epoch_of(facts.height)
         least = parameters.referenced_min(facts.height)
         _require(facts.referenced_height >= least, f"too far ahead of finality: {least} must be final")
-        _require(proposer(self._epoch(number), facts.slot) == facts.author, "not the slot's proposer")
+        _require(proposer(self._epoch(number), facts.slot) == facts.author, "author is not the slot's proposer")
 
     def _check_trusted(self, header: Header) -> None:
         """Refuse any other block than the checkpoint at its height."""
@@ -163,26 +163,31 @@ class HeaderRules:
             return
         ballot = reference.certificate.ballot
         _require(facts.referenced_height == reference.height, "wrong referenced height")
-        _require(parent.referenced_height < reference.height < facts.height, "the final reference does not advance")
+        _require(
+            parent.referenced_height < reference.height < facts.height,
+            "final reference not between the last one and the block",
+        )
         limit = self.parameters.reference_max(parent.referenced_height)
-        _require(reference.height <= limit, "the final reference passes over the boundary of an epoch")
-        _require(ancestor_at(reference.height) == reference.block, "the final reference is no ancestor")
+        _require(reference.height <= limit, "final reference skips the end of an epoch")
+        _require(ancestor_at(reference.height) == reference.block, "final reference to a block that is not an ancestor")
         named = (ballot.kind, ballot.height, ballot.block)
-        _require(named == (BallotKind.FINALISE, reference.height, reference.block), "a certificate for something else")
+        _require(
+            named == (BallotKind.FINALISE, reference.height, reference.block), "certificate for another block or kind"
+        )
         members = self._epoch(self.parameters.epoch_of(reference.height)).validators
         is_certified = verify_certificate(reference.certificate, members, self.genesis, self.verify)
-        _require(is_certified, "the certificate does not verify")
+        _require(is_certified, "invalid certificate")
 
     def _check_randomness(self, parts: HeaderParts, member: Validator, seed: bytes) -> None:
         """Check the VRF output of the author for this slot."""
         pre_digest = parts.pre_digest
         output = vrf.verify(member.vrf, vrf_input(self.genesis, seed, pre_digest.slot), pre_digest.vrf_proof)
-        _require(output == pre_digest.vrf_output, "the proof of randomness does not verify")
+        _require(output == pre_digest.vrf_output, "invalid VRF proof")
 
     def _epoch(self, number: int) -> Epoch:
         epoch = self.epochs(number)
         if epoch is None:
-            raise NotYetError("the epoch is not determined here")
+            raise NotYetError("epoch not determined here yet")
         return epoch
 
 
@@ -204,10 +209,10 @@ def read_header(header: Header) -> HeaderParts:
         raise InvalidHeaderError(str(error)) from error
     author = digest.find_author(unsealed)
     if author is None or pre_digest is None or len(logs) != len(unsealed) - 2:
-        raise InvalidHeaderError("the digest holds something else than author, slot and our items")
+        raise InvalidHeaderError("digest with a missing or foreign item")
     kinds = [type(log) for log in logs]
     in_order = [kind for kind in (digest.FinalRef, digest.NextValidators) if kind in kinds]
-    _require(kinds == in_order, "consensus items twice or out of order")
+    _require(kinds == in_order, "consensus items repeated or out of order")
     references = [log for log in logs if isinstance(log, digest.FinalRef)]
     following = [log.hash for log in logs if isinstance(log, digest.NextValidators)]
     return HeaderParts(
@@ -223,7 +228,7 @@ def _read_final_ref(log: digest.FinalRef) -> CertifiedRef:
     try:
         return CertifiedRef(log.height, log.hash, CERTIFICATE.decode(log.certificate))
     except DecodeError as error:
-        raise InvalidHeaderError(f"the certificate is malformed: {error}") from error
+        raise InvalidHeaderError(f"malformed certificate: {error}") from error
 
 
 def final_ref_log(reference: CertifiedRef) -> digest.FinalRef:

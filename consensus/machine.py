@@ -248,7 +248,7 @@ class Machine:
         self._final_certificate = certificate
         epoch = self._epochs(self._parameters.epoch_of(final.height + 1))
         if epoch is None:
-            raise ValueError("the epoch after the final block is not determined")
+            raise ValueError("unknown set of the epoch after the final block")
         self._chain = Topological(self._tree, *sampling.terms(self._parameters, epoch.validators))
         self._poller = Poller(self._parameters, self._chain, self._randbelow)
         self._gadget = Gadget(
@@ -345,7 +345,7 @@ class Machine:
         most = self._parameters.useless_most(len(self._gadget.members.members))
         # Messages about far or old rounds, and repeats, are cheap to drop, but not by the ten thousand.
         if not is_news and self._useless.is_used_up(peer, most, self._now_ms):
-            self._effects.append(ev.Penalise(peer, "a flood of votes that change nothing"))
+            self._effects.append(ev.Penalise(peer, "too many votes without news"))
 
     def _hear(self, peer: bytes, message: Message) -> bool:
         match message:

@@ -133,41 +133,49 @@ class Parameters:
             raise ValueError("; ".join(broken))
 
     def broken_rules(self) -> Iterator[str]:
-        """Yield each broken rule as a sentence."""
+        """Yield each broken rule with its reason."""
         rules = (
-            (self.skew_ms < self.slot_ms, "a clock may differ by less than a slot"),
-            (self.heartbeat_slots >= 1, "a heartbeat comes at the earliest each slot"),
-            (self.epoch_blocks >= 3, "an epoch has thirds: two make the seed, one settles it"),
+            (self.skew_ms < self.slot_ms, "skew_ms < slot_ms: clocks agree within a slot"),
+            (self.heartbeat_slots >= 1, "heartbeat_slots >= 1: at most one heartbeat in a slot"),
+            (
+                self.epoch_blocks >= 3,
+                "epoch_blocks >= 3: two thirds of an epoch make the seed, and the last third settles it",
+            ),
             (
                 self.processing_max < self.final_lag_max,
-                "the pipeline of soft blocks is shorter than the tolerated lag of finality",
+                "processing_max < final_lag_max: finality may lag by more blocks than the polls decide at once",
             ),
-            (self.polls_max >= 1, "at least one poll may be open"),
+            (self.polls_max >= 1, "polls_max >= 1: a node needs at least one open poll"),
             (
                 self.poll_interval_ms <= self.poll_soft_ms <= self.poll_timeout_ms,
-                "a poll starts, ends softly and times out in this order",
+                "poll_interval_ms <= poll_soft_ms <= poll_timeout_ms: the order of a poll's timers",
             ),
             (
                 self.poll_interval_ms <= self.poll_idle_interval_ms,
-                "fruitless polls come at most as often as fruitful ones",
+                "poll_interval_ms <= poll_idle_interval_ms: idle polls are no more frequent than others",
             ),
-            (self.soft_wait_ms < self.round_timeout_ms, "preference may decide before a skip does"),
+            (
+                self.soft_wait_ms < self.round_timeout_ms,
+                "soft_wait_ms < round_timeout_ms: a node votes for its preference before it skips",
+            ),
             (
                 self.resend_ms <= self.round_timeout_ms,
-                "lost votes are repeated before the round gives up",
+                "resend_ms <= round_timeout_ms: a node repeats lost votes before it skips the round",
             ),
-            (self.override_skips >= 1, "own acceptance is respected at the first skip at least"),
+            (self.override_skips >= 1, "override_skips >= 1: a node respects its own acceptance at least once"),
             (
                 self.fetches_per_peer_max < min(self.fetches_by_voters_max, self.fetches_by_strangers_max),
-                "one peer cannot fill the list of wanted blocks",
+                "fetches_per_peer_max < fetches_by_voters_max and fetches_by_strangers_max: room for others",
             ),
             (
                 SAMPLE_UNITS_MIN <= self.sample_units <= SAMPLE_UNITS_MAX,
-                f"a sample has {SAMPLE_UNITS_MIN} to {SAMPLE_UNITS_MAX} units",
+                f"{SAMPLE_UNITS_MIN} <= sample_units <= {SAMPLE_UNITS_MAX}: the bounds of a sample",
             ),
         )
-        yield from (sentence for holds, sentence in rules if not holds)
-        yield from (f"{field.name} is not negative" for field in fields(self) if getattr(self, field.name) < 0)
+        yield from (rule for holds, rule in rules if not holds)
+        yield from (
+            f"{field.name} >= 0: no number is negative" for field in fields(self) if getattr(self, field.name) < 0
+        )
 
     def epoch_of(self, height: int) -> int:
         """Return the epoch of a block: blocks 1 to `epoch_blocks` are epoch 0, and so on."""

@@ -31,7 +31,7 @@ class SetTable:
         """
         firsts = [first for first, _ in runs]
         if not runs or firsts != sorted(set(firsts)) or newest < firsts[-1]:
-            raise ValueError("sets are known in order and up to the newest")
+            raise ValueError("sets must be in order and not after the newest epoch")
         table = cls(ValidatorSet(*runs[0]))
         for first, members in runs[1:]:
             # Only for its checks: each stored set is as valid as one that `write` receives.
@@ -65,7 +65,7 @@ class SetTable:
         assert following.epoch <= self.newest.epoch + 1, "sets are known without gaps"
         if following.epoch <= self.newest.epoch:
             if self.of(following.epoch) != following:
-                raise SetChangedError(f"another set for epoch {following.epoch}")
+                raise SetChangedError(f"contradicting sets for epoch {following.epoch}")
             return
         if following.members != self.newest.members:
             self._firsts.append(following.epoch)
@@ -75,8 +75,8 @@ class SetTable:
     def forget_before(self, epoch: int) -> None:
         """Drop the sets before `epoch`, which must be known."""
         place = bisect_right(self._firsts, epoch) - 1
-        assert place >= 0, "the sets of later epochs are kept"
-        assert epoch <= self.newest.epoch, "the newest set is kept"
+        assert place >= 0, "the set of the first kept epoch is known"
+        assert epoch <= self.newest.epoch, "the newest set stays"
         self._firsts[: place + 1] = [epoch]
         del self._members[:place]
 

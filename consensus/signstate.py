@@ -53,7 +53,7 @@ def after(state: SignState, record: SignedRecord) -> SignState:
         case HeaderRecord(slot, _):
             # The identical header may be signed again: ed25519 is deterministic, so the signature is the same.
             if slot < state.header.slot or (slot == state.header.slot and record != state.header):
-                raise SigningRefusedError("a header of this or a later slot is signed")
+                raise SigningRefusedError("a header of this or a later slot is signed already")
             return replace(state, header=record)
         case Proposal():
             return _after_proposal(state, record)
@@ -66,7 +66,7 @@ def _after_proposal(state: SignState, record: Proposal) -> SignState:
     for signed in state.proposals:
         if (signed.epoch, signed.round) == (record.epoch, record.round):
             if signed != record:
-                raise SigningRefusedError("another proposal of this round is signed")
+                raise SigningRefusedError("another proposal of this round is signed already")
             return state
     return replace(state, proposals=(*state.proposals, record))
 
@@ -116,4 +116,4 @@ def _require_compatible(kind: BallotKind, signed: BallotKind) -> None:
     node that skips a round takes no further part in it.
     """
     if signed != BallotKind.NOTARISE or kind == BallotKind.NOTARISE:
-        raise SigningRefusedError("a ballot of this round is signed that excludes this one")
+        raise SigningRefusedError("a conflicting ballot of this round is signed already")

@@ -34,12 +34,12 @@ class ValidatorSet:
         if not 1 <= len(self.members) <= ACTIVE_VALIDATORS_MAX:
             raise ValueError("a validator set has 1 to 128 members")
         if any(member.weight <= 0 for member in self.members):
-            raise ValueError("every validator has weight")
+            raise ValueError("a validator has weight above 0")
         if list(self.members) != sorted(self.members, key=lambda member: member.stash):
-            raise ValueError("validators are sorted by stash")
+            raise ValueError("members must be in order of stash")
         index = {member.session: place for place, member in enumerate(self.members)}
         if len(index) != len(self.members):
-            raise ValueError("session keys are distinct")
+            raise ValueError("two validators share a session key")
         object.__setattr__(self, "index", index)
         object.__setattr__(self, "total", sum(member.weight for member in self.members))
 

@@ -150,9 +150,9 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
         changes = runtime.genesis(config, config.get(ChainParameters.__name__))
     except DispatchError as error:
         reason = f"{type(error).__name__}: {type(error).__doc__}"
-        raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {reason}") from error
+        raise SpecError(f"genesis.runtimeGenesis.patch is inconsistent: {reason}") from error
     except (KeyError, TypeError, ValueError, OverflowError, DecodeError) as error:
-        raise SpecError(f"genesis.runtimeGenesis.patch does not hold together: {error}") from error
+        raise SpecError(f"genesis.runtimeGenesis.patch is inconsistent: {error}") from error
     return {key: value for key, value in changes.items() if value is not None}
 
 
@@ -171,16 +171,16 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
         runtime.parameters.check(bound.parameters.changed())
         held = recount(bound)
     except (DecodeError, StateCorrupted, SupplyBroken, ValueError) as error:
-        raise SpecError(f"genesis: the state is damaged: {error}") from error
+        raise SpecError(f"genesis: damaged state: {error}") from error
     # Nothing issues grains later, so all of them must exist in block 0.
     if held != CAP_GRAINS:
         raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")
     is_development = Sudo in runtime.pallets
     if (state.get(GENESIS_KEYS[1]) is not None) != is_development:
-        raise SpecError("genesis: a chain for development names its sudo key, and no live chain has one")
+        raise SpecError("genesis: a development chain needs a sudo key, and a live chain must not have one")
     stashes = [seat.stash for seat in bound[TrustStake].validators(0)]
     if not stashes or any(low >= high for low, high in pairwise(stashes)):
-        raise SpecError("genesis: there is no validator, or one is named twice")
+        raise SpecError("genesis: no validator, or a validator listed twice")
 
 
 def _read_all(item: Any) -> None:
@@ -203,5 +203,5 @@ def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, SpecJson]]) -> dict[
     names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
     unknown = [name for name in patch if name not in names]
     if unknown:
-        raise SpecError(f"patch.{unknown[0]} is no pallet; there are {', '.join(names)}")
+        raise SpecError(f"patch.{unknown[0]}: no such pallet. Pallets: {', '.join(names)}")
     return {names[name]: config for name, config in patch.items()}

@@ -31,11 +31,11 @@ def check_patch(patch: Patch) -> None:
     for pallet, config in patch.items():
         form = PALLETS.get(pallet)
         if form is None and config:
-            raise SpecError(f"patch.{pallet} must be empty: there is nothing to configure")
+            raise SpecError(f"patch.{pallet} must be empty: this pallet has no configuration")
         if form is not None:
             form(config, f"patch.{pallet}")
     if not patch["trustStake"]["validators"]:
-        raise SpecError("patch.trustStake.validators is empty: a chain needs a validator")
+        raise SpecError("patch.trustStake.validators is empty. A chain needs at least one validator.")
 
 
 def _refuse(where: str, should: str, value: SpecJson) -> NoReturn:
@@ -88,7 +88,7 @@ def _list_of(form: Form) -> Form:
             _refuse(where, "a list", value)
         # Before the items, each of which costs a check.
         if len(value) > LIST_LENGTH_MAX:
-            raise SpecError(f"{where} has {len(value):,} entries, at most {LIST_LENGTH_MAX:,} are allowed")
+            raise SpecError(f"{where} has {len(value):,} entries, more than the limit of {LIST_LENGTH_MAX:,}")
         for place, item in enumerate(value):
             form(item, f"{where}[{place}]")
 
@@ -98,7 +98,7 @@ def _list_of(form: Form) -> Form:
 def _pair(first: Form, second: Form) -> Form:
     def check(value: SpecJson, where: str) -> None:
         if not isinstance(value, list) or len(value) != 2:
-            _refuse(where, "a list of two", value)
+            _refuse(where, "a list of two items", value)
         first(value[0], f"{where}[0]")
         second(value[1], f"{where}[1]")
 
@@ -113,7 +113,7 @@ def _fields(*, optional: dict[str, Form] | None = None, **required: Form) -> For
             _refuse(where, "an object", value)
         for name in value:
             if name not in forms:
-                raise SpecError(f"{where}.{name} is unknown; known are {', '.join(forms)}")
+                raise SpecError(f"{where}.{name} is unknown. Known fields: {', '.join(forms)}")
         # After the unknown names, so that a misspelt field is named as written.
         for name in required:
             if name not in value:

@@ -50,12 +50,12 @@ class ChainSpec:
         _require(
             bool(self.id) and set(self.id) <= _ID_CHARACTERS,
             "id",
-            "lower-case letters, digits, _ and - (it names a folder)",
+            "lower-case letters, digits, _ and -, because it names a folder",
         )
         _require(self.chain_type in CHAIN_TYPES, "chainType", "one of " + ", ".join(CHAIN_TYPES))
         _require(self.parameters in PARAMETER_SETS, "parameters", "one of " + ", ".join(PARAMETER_SETS))
         _require((self.patch is None) != (self.raw is None), "genesis", "either runtimeGenesis.patch or raw")
-        _require(0 <= self.start_time <= START_TIME_MAX, "startTime", "when the chain began, in Unix seconds")
+        _require(0 <= self.start_time <= START_TIME_MAX, "startTime", "the chain's start in Unix seconds")
         _require(len(self.boot_nodes) <= BOOTNODES_MAX, "bootNodes", f"at most {BOOTNODES_MAX} addresses")
 
 
@@ -87,7 +87,9 @@ def from_json(data: bytes) -> ChainSpec:
     fields = _object(_parsed(data), "the file")
     _only(fields, "", *_FIELDS)
     if fields.get("telemetryEndpoints") or fields.get("codeSubstitutes") or fields.get("forkId"):
-        raise SpecError("telemetryEndpoints, codeSubstitutes and forkId must be empty: this chain has no such thing")
+        raise SpecError(
+            "telemetryEndpoints, codeSubstitutes and forkId must be empty: this chain does not support them"
+        )
     genesis = _object(_get(fields, "genesis"), "genesis")
     _only(genesis, "genesis", "runtimeGenesis", "raw")
     return ChainSpec(
@@ -113,7 +115,7 @@ _FIELDS = (
 def _parsed(data: bytes) -> SpecJson:
     # Before parsing, which takes many times the memory.
     if len(data) > SPEC_BYTES_MAX:
-        raise SpecError(f"a chain spec has at most {SPEC_BYTES_MAX:,} bytes, this has {len(data):,}")
+        raise SpecError(f"a chain spec has at most {SPEC_BYTES_MAX:,} bytes, not {len(data):,}")
     try:
         return json.loads(
             data.decode("utf-8"), object_pairs_hook=_unique, parse_float=_no_float, parse_constant=_no_float
@@ -123,7 +125,7 @@ def _parsed(data: bytes) -> SpecJson:
     except json.JSONDecodeError as error:
         raise SpecError(f"not JSON: {error}") from error
     except RecursionError as error:  # deterministic: a file of this machine, and never part of a block
-        raise SpecError("not a chain spec: nested too deeply") from error
+        raise SpecError("not a chain spec: nested too deep") from error
 
 
 def _unique(pairs: list[tuple[str, SpecJson]]) -> dict[str, SpecJson]:
@@ -131,13 +133,13 @@ def _unique(pairs: list[tuple[str, SpecJson]]) -> dict[str, SpecJson]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        raise SpecError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise SpecError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return found
 
 
 def _no_float(text: str) -> NoReturn:
     # A float would round amounts, and differently from program to program.
-    raise SpecError(f"{text} is not an integer: amounts are whole grains, 10^-8 oGPU")
+    raise SpecError(f"{text} is not an integer. Amounts are whole grains (10^-8 oGPU).")
 
 
 def _patch(value: SpecJson) -> Patch:
@@ -163,7 +165,7 @@ def _hex(text: SpecJson, where: str) -> bytes:
             return bytes.fromhex(text[2:])
     except ValueError:
         pass
-    raise SpecError(f"{where}: {text!r:.80} is not hex with 0x")
+    raise SpecError(f"{where}: {text!r:.80} is not lower-case hex with 0x")
 
 
 def _get(fields: dict[str, SpecJson], name: str) -> SpecJson:
@@ -201,7 +203,7 @@ def _object(value: SpecJson, name: str) -> dict[str, SpecJson]:
 def _only(fields: dict[str, SpecJson], where: str, *known: str) -> None:
     for name in fields:
         if name not in known:
-            raise SpecError(f"{where}{'.' * bool(where)}{name} is unknown; known are {', '.join(known)}")
+            raise SpecError(f"{where}{'.' * bool(where)}{name} is unknown. Known fields: {', '.join(known)}")
 
 
 def _require(holds: bool, name: str, should: str) -> None:

@@ -352,7 +352,7 @@ class Gadget:
         path, overruled = self._chain.finalise(certificate.ballot.block)
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))
-        assert self._chain.tree.final.height > before, "the final height fell"
+        assert self._chain.tree.final.height > before, "the final height never falls"
         self._heard.prune(certificate.ballot.round)
         self.sign_state = signstate.raise_floor(self.sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._emit(Finalise(path, certificate))

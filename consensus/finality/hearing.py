@@ -49,7 +49,7 @@ class BallotBox:
         """Count a verified ballot. Return evidence if it contradicts an earlier ballot of its voter."""
         ballot = vote.ballot
         voter = vote.voter
-        assert ballot.round >= self._lowest, "a vote for a round whose votes were dropped"
+        assert ballot.round >= self._lowest, "votes count only for rounds that are kept"
         self._first.setdefault((ballot.round, ballot.kind), {}).setdefault(voter, vote)
         if voter in self._accused:
             return None
@@ -79,7 +79,7 @@ class BallotBox:
 
     def prune(self, below: int) -> None:
         """Drop the votes of earlier rounds, for good."""
-        assert below >= self._lowest, "rounds that were dropped are open again"
+        assert below >= self._lowest, "dropped rounds stay dropped"
         self._lowest = below
         self._first = {key: votes for key, votes in self._first.items() if key[0] >= below}
 
@@ -114,9 +114,9 @@ class EpochHearing:
             return False
         leader = self.leaders.leader(round_)
         if not self._is_votable(proposal.height) or proposal.parent_round >= round_:
-            raise InvalidVoteError("a proposal of impossible form")
+            raise InvalidVoteError("malformed proposal")
         if not self._verify(leader, proposal_payload(self._genesis, proposal), signed.signature):
-            raise InvalidVoteError("a proposal that its leader did not sign")
+            raise InvalidVoteError("proposal with an invalid signature")
         if known is None:
             self.proposals[round_] = signed
         elif round_ not in self.equivocated:
@@ -134,9 +134,9 @@ class EpochHearing:
         if self.box.has_no_use_for(ballot, vote.voter):
             return False
         if vote.voter not in self.members.index or not self.is_well_formed(ballot):
-            raise InvalidVoteError("a ballot of impossible form")
+            raise InvalidVoteError("malformed ballot")
         if not self._verify(vote.voter, ballot_payload(self._genesis, ballot), vote.signature):
-            raise InvalidVoteError("a ballot that its voter did not sign")
+            raise InvalidVoteError("ballot with an invalid signature")
         return True
 
     def count(self, vote: SignedBallot) -> None:
@@ -148,9 +148,9 @@ class EpochHearing:
     def check(self, certificate: Certificate) -> None:
         """Raise InvalidVoteError unless the certificate is well-formed and more than two thirds of this set signed."""
         if not self.is_well_formed(certificate.ballot):
-            raise InvalidVoteError("a certificate of impossible form")
+            raise InvalidVoteError("malformed certificate")
         if not verify_certificate(certificate, self.members, self._genesis, self._verify):
-            raise InvalidVoteError("a certificate that does not verify")
+            raise InvalidVoteError("invalid certificate")
 
     def votes_of(self, certificate: Certificate) -> Iterator[SignedBallot]:
         """Yield the ballots in a checked certificate.

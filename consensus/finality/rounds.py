@@ -58,7 +58,7 @@ class Rounds:
             floor = self.floor
             self.final = certificate
             # A lower floor would open rounds again after their votes are forgotten.
-            assert self.floor >= floor, "the newest final round fell"
+            assert self.floor >= floor, "the newest final round never falls"
             self.notarised = {number: held for number, held in self.notarised.items() if number >= round_}
             self.skipped = {number: held for number, held in self.skipped.items() if number >= round_}
         return True

@@ -55,7 +55,7 @@ class Polls:
         limit = self._parameters.poll_failures_max
         # Waiting for a silent validator would cost every poll its timeout.
         awaited = {voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < limit}
-        assert self._next_request not in self._open, "two open polls have one number"
+        assert self._next_request not in self._open, "open polls have distinct numbers"
         poll = Poll(self._next_request, now_ms, now_ms + soft, weights, awaited)
         self._open[poll.request] = poll
         self._next_request = (self._next_request + 1) % 2**32
@@ -67,7 +67,7 @@ class Polls:
         poll = self._open.get(request)
         if poll is None or voter not in poll.weights or voter in poll.votes:
             return False
-        assert not poll.has_ended, "a poll that ended took an answer"
+        assert not poll.has_ended, "an ended poll takes no answers"
         poll.votes[voter] = vote
         poll.is_new = True
         poll.awaited.discard(voter)
@@ -110,7 +110,7 @@ class Polls:
 
     def close(self, poll: Poll, now_ms: int) -> None:
         """Forget a poll. Count a failure for each voter without a timely answer."""
-        assert not poll.has_ended, "a poll ended twice"
+        assert not poll.has_ended, "a poll ends once"
         poll.has_ended = True
         del self._open[poll.request]
         for voter in poll.weights:

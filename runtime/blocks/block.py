@@ -35,7 +35,7 @@ def _encode_extrinsic(raw: bytes) -> bytes:
     length, begin = decode_compact(raw, 0)
     # The prefix is part of the hash, so it must be there and match.
     if begin + length != len(raw):
-        raise EncodeError("not a length-prefixed extrinsic")
+        raise EncodeError("extrinsic with a wrong length prefix")
     return raw
 
 

@@ -152,5 +152,5 @@ def split_seal(digest: Digest) -> tuple[Digest, bytes]:
     """
     last = digest[-1] if digest else None
     if not isinstance(last, Seal) or last.engine != ENGINE or len(last.data) != SIGNATURE_BYTES:
-        raise DecodeError("the last digest item is not a seal")
+        raise DecodeError("last digest item is no seal")
     return digest[:-1], last.data

@@ -44,7 +44,7 @@ def _decode_signature(data: bytes, start: int) -> tuple[MultiSignature, int]:
     end = start + 65
     # Ecdsa is in metadata, because clients look for the whole type (ADR 11).
     if tag > 1:
-        raise DecodeError("only ed25519 and sr25519 signatures are valid here", start)
+        raise DecodeError("signature neither ed25519 nor sr25519", start)
     if end > len(data):
         raise DecodeError("end of input", len(data))
     return MultiSignature(_SCHEMES[tag], data[start + 1 : end]), end
@@ -65,7 +65,7 @@ MULTI_SIGNATURE = Codec(_encode_signature, _decode_signature, _signature_info(),
 
 def _decode_mode(data: bytes, start: int) -> tuple[None, int]:
     if data[start] != 0:
-        raise DecodeError("a metadata hash is not supported: mode must be disabled", start)
+        raise DecodeError("unsupported metadata hash mode", start)
     return None, start + 1
 
 
@@ -158,7 +158,7 @@ def open_envelope(raw: bytes) -> Envelope:
     try:
         length, start = decode_compact(raw, 0)
         if start + length != len(raw):
-            raise DecodeError("length prefix does not match", start)
+            raise DecodeError("wrong length prefix", start)
         if raw[start] == SIGNED_V4:
             return _open_signed(raw, start + 1)
     except IndexError:
@@ -173,7 +173,7 @@ def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
     try:
         length, start = decode_compact(raw, 0)
         if start + length != len(raw):
-            raise DecodeError("length prefix does not match", start)
+            raise DecodeError("wrong length prefix", start)
         version = raw[start]
         if version == SIGNED_V4:
             return _decode_signed(runtime, raw, start + 1)

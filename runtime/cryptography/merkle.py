@@ -98,7 +98,7 @@ def _rooted(domain: bytes, count: int, top: bytes) -> bytes:
 def _padded(domain: bytes) -> bytes:
     # A trailing zero byte would make two domains equal once padded.
     if not 1 <= len(domain) <= _DOMAIN_BYTES or domain[-1] == 0:
-        raise ValueError(f"not the domain of a tree: {domain!r}")
+        raise ValueError(f"not a tree's domain: {domain!r}")
     return domain.ljust(_DOMAIN_BYTES, b"\0")
 
 

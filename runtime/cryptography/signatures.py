@@ -132,7 +132,7 @@ def secret_key_from_expanded(scheme: Scheme, expanded: bytes) -> tuple[bytes, by
         return bytes(public_key), bytes(secret_key)
     pair = keypair_from_seed(scheme, expanded[:SEED_BYTES])
     if pair[1] != expanded:
-        raise ValueError("not an ed25519 secret key: its halves do not belong together")
+        raise ValueError("not an ed25519 secret key: the public half does not match the seed")
     return pair
 
 

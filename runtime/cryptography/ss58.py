@@ -41,10 +41,10 @@ def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
     data = _unbase58(text)
     width = 2 if data and data[0] & 0x40 else 1
     if len(data) != width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
-        raise InvalidAddress("characters are missing, or too many, or it is the address of another kind of chain")
+        raise InvalidAddress("characters are missing or extra, or the address belongs to another kind of chain")
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if checksum != _checksum(body):
-        raise InvalidAddress("the checksum of the address is wrong: a character was mistyped")
+        raise InvalidAddress("wrong checksum of the address: a character is mistyped")
     found = _parse_prefix(body[:width])
     if prefix is not None and found != prefix:
         raise InvalidAddress(f"the address is for network {found}, not {prefix}")

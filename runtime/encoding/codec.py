@@ -219,7 +219,7 @@ class Codecs:
     def _option(self, annotation: Any) -> Codec[Any]:
         rest = [part for part in get_args(annotation) if part is not NoneType]
         if len(rest) != 1 or len(get_args(annotation)) != 2:
-            raise TypeError(f"{annotation!r}: mark a union of variants with Tagged")
+            raise TypeError(f"{annotation!r}: a union of variants needs Tagged")
         some = self.of(rest[0])
         none_variant = info.VariantInfo("None", 0)
         some_variant = info.VariantInfo("Some", 1, (info.FieldInfo(None, some.info, ""),))

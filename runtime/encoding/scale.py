@@ -113,7 +113,7 @@ def decode_compact(data: bytes, start: int) -> tuple[int, int]:
         raise DecodeError("end of input", len(data))
     # No signature covers an extrinsic's length prefix: with a second form anyone could give an extrinsic a second hash.
     if value < least:
-        raise DecodeError("compact integer is not in its shortest form", start)
+        raise DecodeError("compact integer not in its shortest form", start)
     return value, end
 
 
@@ -145,7 +145,7 @@ def boolean() -> Wire:
         byte = data[start]
         # Any other byte for True would give one value two encodings.
         if byte > 1:
-            raise DecodeError("a boolean is 0 or 1", start)
+            raise DecodeError("boolean other than 0 and 1", start)
         return byte == 1, start + 1
 
     return (lambda value: b"\1" if value else b"\0"), decode
@@ -174,7 +174,7 @@ def bounded_bytes(limit: int) -> Wire:
 
     def encode(value: bytes) -> bytes:
         if len(value) > limit:
-            raise EncodeError(f"{len(value)} bytes where {limit} are allowed")
+            raise EncodeError(f"{len(value)} bytes, limit {limit}")
         return encode_compact(len(value)) + value
 
     def decode(data: bytes, start: int) -> tuple[bytes, int]:
@@ -198,7 +198,7 @@ def bounded_text(limit: int) -> Wire:
         try:
             return raw.decode("utf-8"), end
         except UnicodeDecodeError:
-            raise DecodeError("text is not UTF-8", start) from None
+            raise DecodeError("text not UTF-8", start) from None
 
     return (lambda value: encode_bytes(value.encode("utf-8"))), decode
 
@@ -209,7 +209,7 @@ def vector(item: Wire, limit: int) -> Wire:
 
     def encode(values: tuple[Any, ...]) -> bytes:
         if len(values) > limit:
-            raise EncodeError(f"{len(values)} items where {limit} are allowed")
+            raise EncodeError(f"{len(values)} items, limit {limit}")
         return encode_compact(len(values)) + b"".join([encode_item(value) for value in values])
 
     def decode(data: bytes, start: int) -> tuple[tuple[Any, ...], int]:
@@ -237,13 +237,13 @@ def ascending(wire: Wire, key: Callable[[Any], Any]) -> Wire:
 
     def encode(values: tuple[Any, ...]) -> bytes:
         if not is_ascending(values):
-            raise EncodeError("keys do not ascend strictly")
+            raise EncodeError("keys not strictly ascending")
         return encode_items(values)
 
     def decode(data: bytes, start: int) -> tuple[tuple[Any, ...], int]:
         values, end = decode_items(data, start)
         if not is_ascending(values):
-            raise DecodeError("keys do not ascend strictly", start)
+            raise DecodeError("keys not strictly ascending", start)
         return values, end
 
     return encode, decode
@@ -259,7 +259,7 @@ def option(some: Wire) -> Wire:
             return None, start + 1
         if byte == 1:
             return decode_some(data, start + 1)
-        raise DecodeError("an option is 0 or 1", start)
+        raise DecodeError("option tag other than 0 and 1", start)
 
     return (lambda value: b"\0" if value is None else b"\1" + encode_some(value)), decode
 

@@ -44,7 +44,7 @@ CAP_GRAINS = 21_000_000 * GRAINS_PER_OGPU
 def _decode_address(data: bytes, start: int) -> tuple[bytes, int]:
     # The SDK's other forms are in metadata, because clients look for the whole type (ADR 11).
     if data[start] != 0:
-        raise DecodeError("only MultiAddress::Id is an address here", start)
+        raise DecodeError("address other than MultiAddress::Id", start)
     end = start + 33
     if end > len(data):
         raise DecodeError("end of input", len(data))

@@ -52,7 +52,7 @@ def execute_block(
     """
     outcome = execute_proven(runtime, reader, trie, block, verify)
     if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
-        raise InvalidBlock("the extrinsics root differs")
+        raise InvalidBlock("wrong extrinsics root")
     return outcome
 
 
@@ -78,7 +78,7 @@ def execute_proven(
         execution.bound.overlay.release()
     after = trie.updated(changes)
     if after.root != header.state_root:
-        raise InvalidBlock("the state root differs")
+        raise InvalidBlock("wrong state root")
     return ExecutionOutcome(changes, after)
 
 
@@ -102,7 +102,7 @@ class BlockExecution:
         self._success = ExtrinsicSuccess(DispatchInfo(Weight(), DispatchClass.Normal, Pays.Yes))
         system = self.bound[System]
         if number != system.number.get() + 1:
-            raise InvalidBlock("the height is not the parent's plus one")
+            raise InvalidBlock("height not the parent's plus one")
         system.initialize(number, parent_hash, digest)
         # Before any hook, which reads storage in its current form.
         self._add_hook(migrate(self.bound.pallets))
@@ -133,9 +133,9 @@ class BlockExecution:
         method = extrinsic.call.method
         place = (method.pallet.index, method.index)
         if extrinsic.authorization is not None or not method.is_inherent:
-            raise InvalidBlock("a bare extrinsic must be an inherent")
+            raise InvalidBlock("bare extrinsic that is no inherent")
         if not self._inherents_only or place <= self._last_inherent:
-            raise InvalidBlock("inherents come first, each once, in the order of their pallets")
+            raise InvalidBlock("inherent late, repeated or out of pallet order")
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
             try:

@@ -77,7 +77,7 @@ class TransactionValidator:
         extrinsic = decode_extrinsic(self._runtime, raw) if isinstance(raw, bytes) else raw
         who = extrinsic.authorization
         if who is None:
-            raise InvalidTransaction(InvalidReason.CALL, "only authors place inherents")
+            raise InvalidTransaction(InvalidReason.CALL, "inherent outside a block")
         fee = self._checks.check(extrinsic, who, verify, ahead=True)
         return self._validity(extrinsic, who, self._bound[System].account[who.signer].nonce, fee)
 

@@ -32,7 +32,7 @@ def recount(bound: Bound) -> int:
     """Return the sum of all accounts. Raise SupplyBroken unless it equals the issuance."""
     total = sum(_owned(info) for _, info in bound[System].account.items())
     if total != bound[Balances].total_issuance.get():
-        raise SupplyBroken(f"accounts hold {total}, issued are {bound[Balances].total_issuance.get()}")
+        raise SupplyBroken(f"accounts hold {total}, total issuance is {bound[Balances].total_issuance.get()}")
     return total
 
 

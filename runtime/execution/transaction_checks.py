@@ -91,7 +91,7 @@ class TransactionChecks:
 
 def _refuse_inherent(extrinsic: Extrinsic) -> None:
     if extrinsic.call.method.is_inherent:
-        raise InvalidTransaction(InvalidReason.CALL, "an inherent is not signed")
+        raise InvalidTransaction(InvalidReason.CALL, "signed inherent")
 
 
 def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:

@@ -126,7 +126,7 @@ class CallMethod(Generic[O_contra, P, R]):
         origin = hints[first]
         self.origins = get_args(origin) or (origin,)
         if any(kind not in CHAIN_ORIGINS and not issubclass(kind, PalletOrigin) for kind in self.origins):
-            raise TypeError(f"{self.name}: {origin} is no origin")
+            raise TypeError(f"{self.name}: {origin} is not an origin")
         self.is_inherent = self.origins == (Unsigned,)
         if self.is_inherent:
             self.dispatch_class = DispatchClass.Mandatory

@@ -45,7 +45,7 @@ class HoldReason:
         """Set the pallet that owns the reason, for good. Raise TypeError if it has one already."""
         if self.tag:
             # The tag names its pallet, so one reason cannot serve two.
-            raise TypeError(f"{self} is a reason of another pallet already")
+            raise TypeError(f"{self} already belongs to another pallet")
         self.pallet, self.tag = pallet, bytes((index, place))
 
 
@@ -93,7 +93,7 @@ def reason_codec(reasons: Sequence[HoldReason]) -> Codec[HoldReason]:
 
 def _pallet_index(reason: HoldReason) -> int:
     if not reason.tag:
-        raise TypeError(f"{reason.name} is among the hold_reasons of no pallet")
+        raise TypeError(f"{reason.name} is in no pallet's hold_reasons")
     return reason.tag[0]
 
 

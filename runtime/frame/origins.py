@@ -53,7 +53,7 @@ def origin_codec(pallets: Sequence[type[Originating]], codecs: Codecs) -> Codec[
         if not pallet.origins:
             continue
         if pallet.index == SYSTEM_INDEX or encoders.keys() & set(pallet.origins):
-            raise ValueError(f"{pallet.__name__}: its origins are another pallet's, or it lies at System's index")
+            raise ValueError(f"{pallet.__name__}: an origin belongs to another pallet, or the index is System's")
         inner, members = {}, []
         for kind in pallet.origins:
             wire, member = codecs.alternative(kind, bytes((pallet.index,)))

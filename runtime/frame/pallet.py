@@ -164,8 +164,8 @@ class Pallet:
         if index is None:
             if cls.methods or cls.events or cls.errors or cls.hold_reasons or cls.origins:
                 raise TypeError(
-                    f"{cls.__name__}: calls, events, errors, hold reasons and origins belong to the pallet, which has"
-                    " an index, not to its storage base"
+                    f"{cls.__name__}: declare calls, events, errors, hold reasons and origins in the pallet with an "
+                    "index, not in its storage base"
                 )
             return
         if not 0 <= index < 256:
@@ -219,7 +219,7 @@ class Pallet:
     def _number_errors(cls) -> None:
         for position, error in enumerate(cls.errors):
             if "value" in vars(error):
-                raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
+                raise TypeError(f"{error.__name__} already belongs to another pallet, or is a general error")
             place = position if error.place is None else error.place
             # The SDK encodes a module error as the pallet's index and four bytes.
             error.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, place, 0, 0, 0)))
@@ -249,7 +249,7 @@ class Pallet:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raise TypeError. Only writes to storage are undone after a failed call and present in the next block."""
-        raise TypeError(f"{type(self).__name__}.{name}: a pallet keeps what it knows in storage items only")
+        raise TypeError(f"{type(self).__name__}.{name}: a pallet has no state outside its storage items")
 
     def on_initialize(self) -> Weight | None:
         """Run before the first extrinsic, in the order of the pallets.
@@ -263,7 +263,7 @@ class Pallet:
 
     def migrate(self, found: int) -> Weight:
         """Convert storage of version `found` into the current form, at the start of a block. Return the weight."""
-        raise NotImplementedError(f"{type(self).__name__}: nothing leads from storage version {found} to the present")
+        raise NotImplementedError(f"{type(self).__name__}: no migration from storage version {found}")
 
     def hold_end(self, hold: Hold) -> HoldEnd:
         """Return when this pallet releases a hold. Without an override, only an event does."""

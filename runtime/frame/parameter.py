@@ -42,7 +42,7 @@ class Parameter(Generic[T]):
         `least` and `greatest` are inclusive. Raise TypeError unless it has both bounds or is frozen at its default.
         """
         if is_frozen != (least is None) or is_frozen != (greatest is None):
-            raise TypeError("a parameter has both bounds, or is frozen")
+            raise TypeError("a parameter has both bounds or is frozen")
         self.default = default
         self.unit = unit
         self.doc = doc
@@ -50,8 +50,8 @@ class Parameter(Generic[T]):
         self.greatest = default if greatest is None else greatest
         self.is_frozen = is_frozen
         if not self.holds(default):
-            raise TypeError(f"the default {default} lies beyond its bounds")
-        limits = f"Frozen: no origin changes it. In {unit}." if is_frozen else f"In {unit}, {least} to {greatest}."
+            raise TypeError(f"default {default} out of bounds")
+        limits = f"Frozen: no origin can change it. In {unit}." if is_frozen else f"In {unit}, {least} to {greatest}."
         self.item: StorageValue[Any] = StorageValue(default=default, doc=f"{doc}\n{limits}")
         self.pallet = ""
         self.attribute = ""
@@ -76,7 +76,7 @@ class Parameter(Generic[T]):
     def belong_to(self, pallet: str, index: int, place: int) -> None:
         """Set the pallet that owns the parameter, for good. Raise TypeError if it has one already."""
         if self.tag:
-            raise TypeError(f"{self.name} is a parameter of another pallet already")
+            raise TypeError(f"{self.name} already belongs to another pallet")
         self.pallet, self.tag = pallet, bytes((index, place))
 
     @overload

@@ -72,9 +72,9 @@ class ParameterTable:
     def _check(self, name: str, value: int) -> None:
         parameter = self.parameters[name]
         if not parameter.holds(value):
-            frozen = ", where it is frozen" if parameter.is_frozen else ""
+            frozen = "(frozen)" if parameter.is_frozen else ""
             raise ValueError(
-                f"{name} is {value}, beyond {parameter.least} to {parameter.greatest} {parameter.unit}{frozen}"
+                f"{name} is {value}, outside {parameter.least} to {parameter.greatest} {parameter.unit}{frozen}"
             )
 
 

@@ -122,7 +122,9 @@ class Runtime:
             for method in pallet.methods:
                 strange = [kind.__name__ for kind in method.origins if kind not in declared]
                 if strange:
-                    raise ValueError(f"{pallet.__name__}.{method.name}: {strange[0]} is the origin of no pallet listed")
+                    raise ValueError(
+                        f"{pallet.__name__}.{method.name}: no listed pallet declares the origin {strange[0]}"
+                    )
 
     def _refuse_unknown(self, numbers: dict[str, Any]) -> None:
         declared = {
@@ -149,7 +151,7 @@ class Runtime:
         hints = pallet.hints()
         bare = [name for name in pallet.items if name not in hints]
         if bare:
-            raise TypeError(f"{pallet.__name__}: {', '.join(bare)} must say in an annotation what is stored")
+            raise TypeError(f"{pallet.__name__}: {', '.join(bare)} must have an annotation")
         items = {name: item.compiled(hints[name], self.codecs) for name, item in pallet.items.items()}
         for name, parameter in pallet.parameters.items():
             items[name].default = given.get(parameter.name, parameter.default)
@@ -168,7 +170,7 @@ class Runtime:
                 continue
             # Hooks and genesis run in list order: a later pallet would be only half prepared.
             if hint not in before:
-                raise ValueError(f"{pallet.__name__}.{name}: {hint.__name__} is not listed before it")
+                raise ValueError(f"{pallet.__name__}.{name}: list {hint.__name__} before it")
             links[name] = hint
         return links
 

@@ -48,7 +48,7 @@ def runtime_codecs(pallets: tuple[type[Pallet], ...]) -> tuple[Codecs, Codec[Cal
 def _reason_codec(pallets: Sequence[type[Pallet]]) -> Codec[HoldReason]:
     reasons = tuple(reason for pallet in pallets for reason in pallet.hold_reasons)
     if len(reasons) > HOLD_REASONS_MAX:
-        raise ValueError("more reasons to hold money than an account may list")
+        raise ValueError("more hold reasons than an account can list")
     return reason_codec(reasons)
 
 
@@ -68,7 +68,7 @@ def _event_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
         wires = {event: codecs.alternative(event, bytes((pallet.index,)))[0] for event in pallet.events}
         tags = {event.__variant__: wire for event, wire in wires.items()}
         if len(tags) != len(pallet.events) or encoders.keys() & wires.keys():
-            raise ValueError(f"{pallet.__name__}: two events have one tag, or belong to another pallet too")
+            raise ValueError(f"{pallet.__name__}: two events share a tag, or one also belongs to another pallet")
         # Two pallets may not share an event: its class alone selects the encoder.
         encoders.update({event: encode for event, (encode, _) in wires.items()})
         decoders[pallet.index] = scale.tagged(tags, lambda happened: happened.__variant__)
@@ -80,12 +80,12 @@ class _Declared(dict[type[Any], scale.Encode]):
     """Encoders of events by class. An event that no pallet lists raises a TypeError that names it."""
 
     def __missing__(self, kind: type[Any]) -> scale.Encode:
-        raise TypeError(f"{kind.__name__} is among the events of no pallet")
+        raise TypeError(f"{kind.__name__} is in no pallet's events")
 
 
 def _refuse_encode(_value: Any) -> bytes:
-    raise scale.EncodeError(f"calls are nested deeper than {CALL_DEPTH_MAX}")
+    raise scale.EncodeError(f"calls nested deeper than {CALL_DEPTH_MAX}")
 
 
 def _refuse_decode(_data: bytes, start: int) -> tuple[Any, int]:
-    raise scale.DecodeError("calls are nested too deep", start)
+    raise scale.DecodeError("calls nested too deep", start)

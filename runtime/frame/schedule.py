@@ -42,8 +42,12 @@ class ScheduleItem(Generic[K]):
         self.attribute = ""
         hashers = (Hasher.TWOX_64_CONCAT, hasher)
         self.waiting: StorageDoubleMap[BlockNumber, K, bool] = StorageDoubleMap(default=False, hashers=hashers, doc=doc)
-        self.places: StorageMap[K, BlockNumber] = StorageMap(default=0, doc=f"Where each waits; 0: nowhere. {doc}")
-        self.cursor: StorageValue[BlockNumber] = StorageValue(default=0, doc=f"Done up to this height. {doc}")
+        self.places: StorageMap[K, BlockNumber] = StorageMap(
+            default=0, doc=f"The height at which an item waits, or 0. {doc}"
+        )
+        self.cursor: StorageValue[BlockNumber] = StorageValue(
+            default=0, doc=f"The height up to which all items are taken. {doc}"
+        )
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
@@ -77,7 +81,7 @@ class ScheduleItem(Generic[K]):
 
     def put(self, height: int, item: K) -> None:
         """Schedule the item at `height`, which must be above the cursor, and at no other height."""
-        assert height > self.cursor.get(), "what lies behind the cursor is never taken"
+        assert height > self.cursor.get(), "an item is scheduled above the cursor"
         before = self.places[item]
         if before == height:
             return
@@ -101,7 +105,7 @@ class ScheduleItem(Generic[K]):
         same budget.
         """
         done = self.cursor.get()
-        assert done <= limit, "a cursor only rises, and never above the height that has been reached"
+        assert done <= limit, "the cursor never passes the current height"
         # Bounded, because walking over empty heights also takes time.
         price, end = each + TAKE_WEIGHT, min(limit, done + HEIGHTS_PER_BLOCK_MAX)
         while done < end:

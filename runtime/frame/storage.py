@@ -75,7 +75,7 @@ class StorageItem:
     def lie_under(self, pallet: str) -> None:
         """Set the pallet that owns the item, for good. Raise TypeError if it has one already."""
         if self.prefix:
-            raise TypeError(f"{self.attribute} lies under another pallet already")
+            raise TypeError(f"{self.attribute} already belongs to another pallet")
         self.prefix = storage_prefix(pallet, self.name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
@@ -107,7 +107,7 @@ class StorageItem:
         stored = [part for part in get_args(value) if part is not NoneType]
         made.is_optional = NoneType in get_args(value)
         if made.is_optional == (self.default is not _ABSENT):
-            raise TypeError(f"{self.attribute}: either a default, or None in its annotation")
+            raise TypeError(f"{self.attribute}: needs either a default or None in the annotation")
         if made.is_optional:
             value = stored[0]
             made.default = None

@@ -53,7 +53,7 @@ def migrate(pallets: Iterable[Versioned]) -> Weight | None:
         found = int.from_bytes(pallet.overlay.raw(key) or b"", "little")
         # An older program must not misread a newer form.
         if found > declared:
-            raise StateCorrupted(f"{type(pallet).__name__}: storage version {found} is of a newer program")
+            raise StateCorrupted(f"{type(pallet).__name__}: storage version {found} needs a newer program")
         if found < declared:
             spent = (spent or Weight()) + pallet.migrate(found)
             pallet.overlay.store_raw(key, version_value(declared))

@@ -75,7 +75,7 @@ class PortableRegistry:
             case info.CompactShape(of):
                 return schema.CompactDef(self.number(of))
             case info.ReferenceShape(name):
-                raise TypeError(f"{name} refers to a reference")
+                raise TypeError(f"{name}: a reference to a reference")
 
     def _fields(self, fields: tuple[info.FieldInfo, ...]) -> tuple[schema.FieldShape, ...]:
         return tuple(

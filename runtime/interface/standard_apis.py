@@ -43,7 +43,7 @@ def _decode_asked(data: bytes, start: int) -> tuple[bytes, int]:
     raw, end = _RAW.decode_from(data, start)
     # Inherents may be four times as long, but half a megabyte of nested calls took a second to decode.
     if len(raw) > SIGNED_LENGTH_MAX_BYTES:
-        raise DecodeError("nobody could send an extrinsic of that length", start)
+        raise DecodeError("extrinsic longer than the limit", start)
     return raw, end
 
 

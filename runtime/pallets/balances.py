@@ -185,28 +185,28 @@ class Balances(Pallet, index=2):
 
     system: System
 
-    total_issuance: StorageValue[Balance] = StorageValue(default=0, doc="All grains there are, in all accounts.")
-    burned: StorageValue[Balance] = StorageValue(default=0, doc="All grains that there were.")
-    inactive_issuance: StorageValue[Balance] = StorageValue(default=0, doc="Grains that count for no vote: none.")
+    total_issuance: StorageValue[Balance] = StorageValue(default=0, doc="The sum of all accounts, in grains.")
+    burned: StorageValue[Balance] = StorageValue(default=0, doc="All burned grains.")
+    inactive_issuance: StorageValue[Balance] = StorageValue(default=0, doc="Grains excluded from votes: always none.")
     locks: StorageMap[AccountId, AccountLocks] = StorageMap(default=(), doc="Always empty.")
     reserves: StorageMap[AccountId, AccountReserves] = StorageMap(default=(), doc="Always empty.")
-    holds: StorageMap[AccountId, AccountHolds] = StorageMap(default=(), doc="What is reserved, by reason.")
+    holds: StorageMap[AccountId, AccountHolds] = StorageMap(default=(), doc="Held grains of an account, by reason.")
     freezes: StorageMap[AccountId, AccountFreezes] = StorageMap(default=(), doc="Always empty.")
     held_cases: StorageDoubleMap[AccountId, Hold, Balance] = StorageDoubleMap(
-        default=0, doc="What is reserved, by case."
+        default=0, doc="Held grains of an account, by case."
     )
-    case_totals: StorageMap[Hold, Balance] = StorageMap(default=0, doc="What all accounts hold for a case.")
+    case_totals: StorageMap[Hold, Balance] = StorageMap(default=0, doc="Grains held for a case in all accounts.")
 
-    existential_deposit: Constant[Balance] = Constant(100_000, doc="The least that an account may own.")
+    existential_deposit: Constant[Balance] = Constant(100_000, doc="The least balance of an account.")
     supply_cap: Parameter[Balance] = Parameter(
-        CAP_GRAINS, unit="grains", is_frozen=True, doc="All grains that there can ever be: no origin makes one."
+        CAP_GRAINS, unit="grains", is_frozen=True, doc="The most grains that can ever exist. No origin can create one."
     )
     transfer_tax: Parameter[U32] = Parameter(
-        0, unit="ppm", is_frozen=True, doc="A transfer moves what it says: nobody may take a part of it."
+        0, unit="ppm", is_frozen=True, doc="The tax on transfers. A transfer always moves its full amount."
     )
-    max_locks: Constant[U32] = Constant(LOCKS_MAX, doc="The most locks on an account; none is ever made.")
-    max_reserves: Constant[U32] = Constant(LOCKS_MAX, doc="The most named reserves; none is ever made.")
-    max_freezes: Constant[U32] = Constant(LOCKS_MAX, doc="The most freezes; none is ever made.")
+    max_locks: Constant[U32] = Constant(LOCKS_MAX, doc="The most locks on an account. This chain creates none.")
+    max_reserves: Constant[U32] = Constant(LOCKS_MAX, doc="The most named reserves. This chain creates none.")
+    max_freezes: Constant[U32] = Constant(LOCKS_MAX, doc="The most freezes. This chain creates none.")
 
     events = (
         Endowed,
@@ -357,11 +357,11 @@ class Balances(Pallet, index=2):
             info = self.system.account[who]
             self.book.change(who, source, -amount)
             held = self.book.change(who, target, amount)
-            assert held == info.data.reserved, "what is reserved is held for a case"
+            assert held == info.data.reserved, "reserved grains equal the grains held for cases"
 
     def check_ended(self, hold: Hold) -> None:
         """Assert that no account holds anything for an ended case."""
-        assert not self.case_totals[hold], "nothing is held for a case that has ended"
+        assert not self.case_totals[hold], "an ended case holds no grains"
 
     @cached_property
     def book(self) -> HoldBook:
@@ -372,7 +372,7 @@ class Balances(Pallet, index=2):
         reserved = info.data.reserved + delta
         held = self.book.change(who, hold, delta)
         # Catches a grain that is reserved without a hold, or held and not reserved.
-        assert held == reserved, "what is reserved is held for a case"
+        assert held == reserved, "reserved grains equal the grains held for cases"
         self._write(who, info, free, reserved, info.data.frozen)
 
     def entrust(self, who: bytes, keeper: bytes, hold: Hold, amount: int) -> None:
@@ -386,7 +386,7 @@ class Balances(Pallet, index=2):
         """Add or remove reasons for which an account lives without a deposit. After the last, dust is burned."""
         info = self.system.account[who]
         sufficients = info.sufficients + reasons
-        assert sufficients >= 0, "a reason to live ends once"
+        assert sufficients >= 0, "an account has at least 0 sufficients"
         changed = AccountInfo(info.nonce, info.consumers, info.providers, sufficients, info.data)
         self._write(who, changed, info.data.free, info.data.reserved, info.data.frozen)
 

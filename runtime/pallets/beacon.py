@@ -41,25 +41,25 @@ class Beacon(Pallet, index=6):
     values: StorageMap[BlockNumber, Hash | None] = StorageMap(
         hasher=Hasher.TWOX_64_CONCAT, doc="The beacon's values at recent heights."
     )
-    current: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The beacon's value at this block.")
+    current: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The beacon's value of this block.")
     final: StorageValue[FinalBlock] = StorageValue(
-        default=FinalBlock(0, NO_HASH), doc="The newest final block on the ancestry; the hash of block 0 is left out."
+        default=FinalBlock(0, NO_HASH), doc="The newest final block of this ancestry. For block 0, the hash is zero."
     )
     last_slot: StorageValue[U64] = StorageValue(default=0, doc="The slot of this block.")
     epoch_seed: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The seed of this epoch.")
     next_seed: StorageValue[Hash] = StorageValue(
-        default=NO_HASH, doc="The seed of the next epoch, as far as it is known."
+        default=NO_HASH, doc="The seed of the next epoch, from the outputs so far."
     )
 
-    epoch_blocks: Constant[U32] = Constant(60, doc="Blocks of an epoch.")
+    epoch_blocks: Constant[U32] = Constant(60, doc="Blocks in an epoch.")
 
     def on_initialize(self) -> None:
         """Read the header's digest: slot, randomness, newest final block."""
         pre_digest, references = self._read_digest()
         if pre_digest.slot <= self.last_slot.get():
-            raise InvalidBlock("the slot is not after the parent's")
+            raise InvalidBlock("slot not after the parent's")
         if pre_digest.epoch != self.epoch():
-            raise InvalidBlock("the header names another epoch")
+            raise InvalidBlock("wrong epoch in the pre-digest")
         self.last_slot.set(pre_digest.slot)
         for reference in references:
             self._note_final(reference)
@@ -118,18 +118,18 @@ class Beacon(Pallet, index=6):
         except DecodeError as error:
             raise InvalidBlock(f"malformed digest: {error}") from error
         if pre_digest is None:
-            raise InvalidBlock("the header has no pre-digest")
+            raise InvalidBlock("missing pre-digest")
         if len(references) > 1:
             raise InvalidBlock("two references to final blocks")
         return pre_digest, references
 
     def _note_final(self, reference: FinalRef) -> None:
         if reference.height <= self.final_height():
-            raise InvalidBlock("the reference to a final block does not advance")
+            raise InvalidBlock("final reference not above the last one")
         known = self.system.block_hash
         # Hashes of `BLOCK_HASH_COUNT` blocks are kept: an older reference cannot be checked.
         if reference.height not in known or known[reference.height] != reference.hash:
-            raise InvalidBlock("the final block referred to is not an ancestor")
+            raise InvalidBlock("final reference to a block that is not an ancestor")
         self.final.set(FinalBlock(reference.height, reference.hash))
 
     def _seeding_blocks(self) -> int:
@@ -142,13 +142,13 @@ class Beacon(Pallet, index=6):
             return
         # The seed draws the proposers of this epoch, so it must not depend on outputs that can still be reverted.
         if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
-            raise InvalidBlock("the outputs that make the epoch's seed are not final yet")
+            raise InvalidBlock("epoch started before the outputs of its seed are final")
         self.epoch_seed.set(self.next_seed.get())
 
     def _extend(self, vrf_output: bytes) -> None:
         number = self.system.number.get()
-        assert number not in self.values, "heights only rise: one value for each"
-        assert self.final_height() < number, "a block is not final before it is made"
+        assert number not in self.values, "the beacon has one value per height"
+        assert self.final_height() < number, "the final height is below the block's own"
         value = blake2_256(self.current.get() + vrf_output)
         self.current.set(value)
         self.values[number] = value

@@ -37,7 +37,7 @@ class HoldBook:
         """Change an account's hold for a case by `delta` grains. Return the sum of all its holds."""
         amount = self.by_case[who, hold] + delta
         # Not a DispatchError: the paying pallet knows what the case holds, so a shortage is a bug.
-        assert amount >= 0, "a case pays from what it holds itself, and no more"
+        assert amount >= 0, "a case pays only from its own hold"
         if amount:
             self.by_case[who, hold] = amount
         else:
@@ -57,7 +57,7 @@ class HoldBook:
                 changed += entry.amount
             else:
                 kept.append(entry)
-        assert changed >= 0, "the cases of a reason add up to what is shown for it"
+        assert changed >= 0, "the cases of a reason add up to its hold"
         if changed:
             kept.append(HeldAmount(reason, changed))
         if kept:

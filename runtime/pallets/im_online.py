@@ -80,10 +80,10 @@ class ImOnline(Pallet, index=17):
             raise InvalidBlock("no heartbeats")
         # One order, so that a set of heartbeats has exactly one encoding and no stash appears twice.
         if any(low.seen.stash >= high.seen.stash for low, high in pairwise(heartbeats)):
-            raise InvalidBlock("heartbeats are out of order, or one is there twice")
+            raise InvalidBlock("heartbeats out of order or repeated")
         weight = _attach_weight(heartbeats)
         if not weight.fits(self.room()):
-            raise InvalidBlock("heartbeats weigh more than the block has room for")
+            raise InvalidBlock("heartbeats heavier than the room left in the block")
         for heartbeat in heartbeats:
             problem = self.problem(heartbeat)
             if problem:
@@ -102,13 +102,13 @@ class ImOnline(Pallet, index=17):
         seen = heartbeat.seen
         candidate = self.stake.candidates[seen.stash]
         if candidate is None:
-            return "no candidate"
+            return "not a candidate"
         # Block 0 is no sign of life: its hash was known before the chain began.
         if self.beacon.epoch_of(seen.number + 1) != self.beacon.epoch() or seen.number == 0:
-            return "of another epoch"
+            return "block of another epoch"
         if self.stake.was_on_line(seen.stash, self.beacon.epoch()):
-            return "it was on line in this epoch already"
+            return "validator already online in this epoch"
         if seen.number > self.beacon.final_height() or self.system.block_hash[seen.number] != seen.block:
-            return "not of a block that is final here"
+            return "block not final in this state"
         payload = heartbeat_payload(self.system.block_hash[0], seen)
-        return "" if verify_ed25519(candidate.session_key, payload, heartbeat.signature) else "bad signature"
+        return "" if verify_ed25519(candidate.session_key, payload, heartbeat.signature) else "invalid signature"

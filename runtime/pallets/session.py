@@ -38,10 +38,10 @@ class Session(Pallet, index=5):
     beacon: Beacon
     stake: TrustStake
 
-    validators: StorageValue[Validators] = StorageValue(default=(), doc="Stashes of the validators in office.")
-    current_index: StorageValue[U32] = StorageValue(default=0, doc="The session, which is the epoch.")
+    validators: StorageValue[Validators] = StorageValue(default=(), doc="Stashes of the active set.")
+    current_index: StorageValue[U32] = StorageValue(default=0, doc="The session: the number of the epoch.")
     queued_changed: StorageValue[bool] = StorageValue(
-        default=False, doc="Whether the next session has other validators."
+        default=False, doc="True if the next session has different validators."
     )
 
     events = (NewSession,)

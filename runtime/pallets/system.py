@@ -138,33 +138,35 @@ class System(Pallet, index=0):
     """The base of every other pallet."""
 
     account: StorageMap[AccountId, AccountInfo] = StorageMap(
-        default=AccountInfo(), doc="Every account.", encode_late=True
+        default=AccountInfo(), doc="Nonce and balances of every account.", encode_late=True
     )
-    extrinsic_count: StorageValue[U32 | None] = StorageValue(doc="Extrinsics in the block so far.")
+    extrinsic_count: StorageValue[U32 | None] = StorageValue(doc="Number of extrinsics in the block so far.")
     block_weight: StorageValue[ConsumedWeight] = StorageValue(
-        default=ConsumedWeight(), doc="What the block's extrinsics weigh so far."
+        default=ConsumedWeight(), doc="Weight of the block's extrinsics so far."
     )
     all_extrinsics_len: StorageValue[U32 | None] = StorageValue(doc="Bytes of the block's extrinsics so far.")
     block_hash: StorageMap[BlockNumber, Hash] = StorageMap(
         default=NO_HASH, hasher=Hasher.TWOX_64_CONCAT, doc="The hashes of recent blocks."
     )
     number: StorageValue[BlockNumber] = StorageValue(default=0, doc="The height of the block.")
-    parent_hash: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The hash of the block before.")
-    digest: StorageValue[Digest] = StorageValue(default=(), doc="The digest of the block, without its seal.")
-    event_records: StorageValue[EventRecords] = StorageValue(
-        default=(), name="Events", doc="What happened in the block."
+    parent_hash: StorageValue[Hash] = StorageValue(default=NO_HASH, doc="The hash of the parent block.")
+    digest: StorageValue[Digest] = StorageValue(default=(), doc="The digest of the block without the seal.")
+    event_records: StorageValue[EventRecords] = StorageValue(default=(), name="Events", doc="Events of the block.")
+    event_count: StorageValue[U32] = StorageValue(default=0, doc="Number of events in the block.")
+    last_runtime_upgrade: StorageValue[LastRuntimeUpgradeInfo | None] = StorageValue(
+        doc="The runtime version of the last block."
     )
-    event_count: StorageValue[U32] = StorageValue(default=0, doc="How many events the block has.")
-    last_runtime_upgrade: StorageValue[LastRuntimeUpgradeInfo | None] = StorageValue(doc="The rules of the last block.")
 
-    block_weights: Constant[BlockWeights] = Constant(BLOCK_WEIGHTS, doc="What a block may weigh.")
-    block_length: Constant[BlockLength] = Constant(BLOCK_LENGTH, doc="How long a block may be.")
-    block_hash_count: Constant[BlockNumber] = Constant(BLOCK_HASH_COUNT, doc="How many block hashes are kept.")
-    db_weight: Constant[DbWeight] = Constant(DB_WEIGHT, doc="What reading and writing an entry weigh.")
-    version: Constant[RuntimeVersion] = Constant(
-        RuntimeVersion("", "", 0, 0, 0, (), 0, 0), doc="The rules in force; the runtime fills it in."
+    block_weights: Constant[BlockWeights] = Constant(BLOCK_WEIGHTS, doc="Weight limits of a block.")
+    block_length: Constant[BlockLength] = Constant(BLOCK_LENGTH, doc="Length limits of a block.")
+    block_hash_count: Constant[BlockNumber] = Constant(
+        BLOCK_HASH_COUNT, doc="Number of recent block hashes in the state."
     )
-    ss58_prefix: Constant[U16] = Constant(42, name="SS58Prefix", doc="The kind of chain that addresses show.")
+    db_weight: Constant[DbWeight] = Constant(DB_WEIGHT, doc="Weights of one read and one write of the state.")
+    version: Constant[RuntimeVersion] = Constant(
+        RuntimeVersion("", "", 0, 0, 0, (), 0, 0), doc="The current runtime version. The runtime fills it in."
+    )
+    ss58_prefix: Constant[U16] = Constant(42, name="SS58Prefix", doc="The network prefix of addresses.")
 
     events = (ExtrinsicSuccess, ExtrinsicFailed, NewAccount, KilledAccount, Remarked)
     errors = (CallFiltered,)

@@ -14,26 +14,28 @@ class Timestamp(Pallet, index=1):
 
     system: System
 
-    now: StorageValue[Moment] = StorageValue(default=0, doc="The start of the block's slot, Unix milliseconds.")
-    did_update: StorageValue[bool] = StorageValue(default=False, doc="Whether this block has set the time.")
+    now: StorageValue[Moment] = StorageValue(default=0, doc="The start of the block's slot, in Unix milliseconds.")
+    did_update: StorageValue[bool] = StorageValue(default=False, doc="True if this block has set the time.")
 
-    minimum_period: Constant[Moment] = Constant(500, doc="Half a slot, in milliseconds: clients double it.")
+    minimum_period: Constant[Moment] = Constant(
+        500, doc="Half a slot, in milliseconds. Clients double it for the block time."
+    )
 
     @call(index=0, weight=WEIGHTS["Timestamp.set"])
     def set(self, origin: Unsigned, now: CompactMoment) -> None:
         """Set the time of the block. Raises InvalidBlock unless it is the start of the header's slot."""
         if self.did_update.get():
-            raise InvalidBlock("the time was set twice")
+            raise InvalidBlock("time set twice")
         # Exact, so that no author can move the clock within its slot.
         if now != self.slot_start():
-            raise InvalidBlock("the time is not the start of the block's slot")
+            raise InvalidBlock("time differs from the start of the block's slot")
         self.now.set(now)
         self.did_update.set(True)
 
     def on_finalize(self) -> None:
         """Raise InvalidBlock if the time was not set."""
         if not self.did_update.get():
-            raise InvalidBlock("the time was not set")
+            raise InvalidBlock("time not set")
         self.did_update.remove()
 
     def slot_duration(self) -> int:
@@ -45,7 +47,7 @@ class Timestamp(Pallet, index=1):
         try:
             pre_digest = find_pre_digest(self.system.digest.get())
         except DecodeError as error:
-            raise InvalidBlock("the pre-digest is malformed") from error
+            raise InvalidBlock("malformed pre-digest") from error
         if pre_digest is None:
-            raise InvalidBlock("the header names no slot")
+            raise InvalidBlock("missing pre-digest")
         return pre_digest.slot * self.slot_duration()

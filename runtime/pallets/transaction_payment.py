@@ -46,28 +46,34 @@ class TransactionPayment(Pallet, index=3):
     balances: Balances
 
     next_fee_multiplier: StorageValue[Multiplier] = StorageValue(
-        default=MULTIPLIER_ONE, doc="What the weight part of fees is multiplied with, 18 decimals."
+        default=MULTIPLIER_ONE, doc="Multiplier of the weight part of fees, with 18 decimals."
     )
-    collected: StorageValue[Balance] = StorageValue(default=0, doc="Fees of this block, to be burned at its end.")
+    collected: StorageValue[Balance] = StorageValue(default=0, doc="Fees of this block, burned at its end.")
 
-    operational_fee_multiplier: Constant[U8] = Constant(5, doc="For clients only: no call here is operational.")
+    operational_fee_multiplier: Constant[U8] = Constant(
+        5, doc="Expected by clients. No call of this chain is operational."
+    )
 
     base_fee: Parameter[Balance] = Parameter(
         BASE_FEE,
         unit="grains",
         least=1,
         greatest=1_000_000,
-        doc="What any extrinsic costs: an entry in every index, whatever it does.",
+        doc="Fee of any extrinsic. Each is an entry in every index.",
     )
     byte_fee: Parameter[Balance] = Parameter(
-        BYTE_FEE, unit="grains per byte", least=1, greatest=10_000, doc="Every node keeps and sends every byte."
+        BYTE_FEE,
+        unit="grains per byte",
+        least=1,
+        greatest=10_000,
+        doc="Fee of a byte. Every node stores and sends every byte.",
     )
     weight_price: Parameter[U64] = Parameter(
         PICOSECONDS_PER_GRAIN,
         unit="picoseconds per grain",
         least=1_000,
         greatest=100_000_000,
-        doc="The time of every node that a grain buys, while the fee multiplier is one.",
+        doc="Execution time that a grain buys while the fee multiplier is 1.",
     )
 
     events = (TransactionFeePaid,)

@@ -78,7 +78,7 @@ class Utility(Pallet, index=4):
     """Batches. The calls inside pay the fees of their weights. A duty inside a batch is not free."""
 
     batched_calls_limit: Constant[U32] = Constant(
-        BATCHED_CALLS_MAX, name="batched_calls_limit", doc="How many calls a batch may hold."
+        BATCHED_CALLS_MAX, name="batched_calls_limit", doc="The most calls in a batch."
     )
 
     events = (BatchInterrupted, BatchCompleted, BatchCompletedWithErrors, ItemCompleted, ItemFailed)

@@ -170,7 +170,7 @@ class Overlay:
         They are not undone, so this is for the start and the end of a block only.
         """
         if self._depth:
-            raise RuntimeError("raw writes belong to the beginning and the end of a block")
+            raise RuntimeError("raw write inside a transaction")
         if key not in self._written:
             self._new.append(key)
         if self._listings:
@@ -231,7 +231,7 @@ class Overlay:
     def enter_layer(self) -> tuple[int, int]:
         """Begin a layer. Return the marks that `leave_layer` needs."""
         if self._depth >= TRANSACTION_DEPTH_MAX:
-            raise RuntimeError("nested transactions without end")  # calls are bounded, so this is a bug
+            raise RuntimeError("transactions nested too deep")  # calls are bounded, so this is a bug
         self._depth += 1
         return len(self._journal), len(self.events)
 

@@ -117,7 +117,7 @@ def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | Non
 
 def _whole_bytes(path: str) -> bytes:
     if len(path) % 2:
-        raise InvalidProof("a key of the state ends in the middle of a byte")
+        raise InvalidProof("state key with half a byte")
     return bytes.fromhex(path)
 
 
@@ -128,7 +128,7 @@ def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
         size += len(node)
         # Counted while reading, because an untrusted node chooses the size of the proof.
         if count > MAX_PROOF_NODES or size > MAX_PROOF_BYTES:
-            raise InvalidProof(f"a proof has at most {MAX_PROOF_NODES} nodes and {MAX_PROOF_BYTES} bytes")
+            raise InvalidProof(f"proof above {MAX_PROOF_NODES} nodes or {MAX_PROOF_BYTES} bytes")
         # The hash is computed here and never taken from the sender.
         nodes[blake2_256(node)] = node
     return nodes
@@ -136,14 +136,14 @@ def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
 
 def _find(nodes: dict[bytes, bytes], digest: bytes) -> bytes:
     if digest not in nodes:
-        raise InvalidProof(f"the proof is incomplete: nothing in it has the hash {digest.hex()}")
+        raise InvalidProof(f"incomplete proof: no entry with the hash {digest.hex()}")
     return nodes[digest]
 
 
 def _find_long(nodes: dict[bytes, bytes], digest: bytes, root: bytes) -> bytes:
     found = _find(nodes, digest)
     if len(found) < HASH_BYTES and digest != root:
-        raise InvalidProof("a node of less than 32 bytes belongs into its parent")
+        raise InvalidProof("node below 32 bytes outside its parent")
     return found
 
 
@@ -152,7 +152,7 @@ def _value(nodes: dict[bytes, bytes], node: _Decoded) -> bytes | None:
         return node.value
     value = _find(nodes, node.value)
     if not is_hashed(value):
-        raise InvalidProof("a value of at most 32 bytes belongs into its node")
+        raise InvalidProof("value of at most 32 bytes outside its node")
     return value
 
 
@@ -171,7 +171,7 @@ def _decode(data: bytes) -> _Decoded:
     children_min = 1 if value is not None else 2
     # A trie has one form for its contents, which never contains a branch with a single child and no value.
     if not is_leaf and bitmap.bit_count() < children_min:
-        raise InvalidProof("a branch of the trie has too few children")
+        raise InvalidProof("trie branch with too few children")
     return _Decoded(partial, value, kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
 
 
@@ -187,13 +187,13 @@ class _Cursor:
     def take(self, count: int) -> bytes:
         taken = self.data[self.position : self.position + count]
         if len(taken) != count:
-            raise InvalidProof("a node of the trie is truncated")
+            raise InvalidProof("truncated trie node")
         self.position += count
         return taken
 
     def finish(self) -> None:
         if self.position != len(self.data):
-            raise InvalidProof("a node of the trie has bytes after its end")
+            raise InvalidProof("bytes after the end of a trie node")
 
 
 def _read_header(cursor: _Cursor) -> tuple[int, int]:
@@ -202,7 +202,7 @@ def _read_header(cursor: _Cursor) -> tuple[int, int]:
     for kind, (marker, bits) in enumerate(HEADERS):
         if first >> bits == marker >> bits:
             return kind, _read_length(cursor, first, bits)
-    raise InvalidProof("not a node of the trie")
+    raise InvalidProof("not a trie node")
 
 
 def _read_length(cursor: _Cursor, first: int, bits: int) -> int:
@@ -214,7 +214,7 @@ def _read_length(cursor: _Cursor, first: int, bits: int) -> int:
         length += more
         # Inside the loop, so that a crafted length ends after a few bytes.
         if length > MAX_PARTIAL_NIBBLES:
-            raise InvalidProof("a partial key of the trie is too long")
+            raise InvalidProof("partial key too long")
     return length
 
 
@@ -222,7 +222,7 @@ def _read_partial(cursor: _Cursor, length: int) -> str:
     digits = cursor.take((length + 1) // 2).hex()
     if length % 2 == 1:
         if digits[0] != "0":
-            raise InvalidProof("a partial key of the trie has a padding that is not zero")
+            raise InvalidProof("partial key with nonzero padding")
         return digits[1:]
     return digits
 
@@ -243,5 +243,5 @@ def _read_short_length(cursor: _Cursor, limit: int) -> int:
     """Read a SCALE compact integer of one byte."""
     byte = cursor.take(1)[0]
     if byte & 3 or byte >> 2 > limit:
-        raise InvalidProof("a value or child of a trie node is too long for its place")
+        raise InvalidProof("invalid length of a trie node's value or child")
     return byte >> 2

@@ -60,16 +60,16 @@ UNSORTED = tuple(reversed(seats_of(NEW)))
 LOOSE = header(DEVNET.boundary(0), seats_log(UNSORTED))
 
 FALSE = {
-    "another epoch's boundary": (Handoff(HEADER.encode(EARLY), certified(EARLY), seats_of(NEW)), "last of the epoch"),
-    "no seats named": (Handoff(HEADER.encode(MUTE), certified(MUTE), seats_of(NEW)), "other seats"),
-    "seats named twice": (Handoff(HEADER.encode(TWICE), certified(TWICE), seats_of(NEW)), "other seats"),
-    "other weights": (replace(HANDED, seats=HEAVIER), "other seats"),
-    "a seat less": (replace(HANDED, seats=seats_of(NEW)[1:]), "other seats"),
-    "notarised only": (replace(HANDED, certificate=certified(TRUE, BallotKind.NOTARISE)), "something else"),
-    "another block's": (replace(HANDED, certificate=certified(MUTE)), "something else"),
-    "too few signed": (replace(HANDED, certificate=certified(TRUE, voters=(0, 1))), "does not verify"),
-    "seats that make no set": (Handoff(HEADER.encode(LOOSE), certified(LOOSE), UNSORTED), "no set"),
-    "no header": (replace(HANDED, header=b"\xff"), "malformed"),
+    "another epoch's boundary": (Handoff(HEADER.encode(EARLY), certified(EARLY), seats_of(NEW)), "epoch's last"),
+    "no seats named": (Handoff(HEADER.encode(MUTE), certified(MUTE), seats_of(NEW)), "seats differ"),
+    "seats named twice": (Handoff(HEADER.encode(TWICE), certified(TWICE), seats_of(NEW)), "seats differ"),
+    "other weights": (replace(HANDED, seats=HEAVIER), "seats differ"),
+    "a seat less": (replace(HANDED, seats=seats_of(NEW)[1:]), "seats differ"),
+    "notarised only": (replace(HANDED, certificate=certified(TRUE, BallotKind.NOTARISE)), "another block"),
+    "another block's": (replace(HANDED, certificate=certified(MUTE)), "another block"),
+    "too few signed": (replace(HANDED, certificate=certified(TRUE, voters=(0, 1))), "invalid certificate"),
+    "seats that make no set": (Handoff(HEADER.encode(LOOSE), certified(LOOSE), UNSORTED), "invalid seats"),
+    "no header": (replace(HANDED, header=b"\xff"), "malformed header"),
 }
 
 

@@ -37,7 +37,7 @@ def test_the_newest_final_round_only_rises(monkeypatch: pytest.MonkeyPatch) -> N
     assert rounds.add(newer)
     assert not rounds.add(older)
     monkeypatch.setattr(Rounds, "holds", lambda *_: False)
-    with pytest.raises(AssertionError, match="the newest final round fell"):
+    with pytest.raises(AssertionError, match="newest final round"):
         rounds.add(older)
 
 
@@ -47,7 +47,7 @@ def test_the_tree_never_goes_below_its_final_block() -> None:
     tree.add(TWO)
     tree.finalise(TWO.id)
     tree.blocks[ONE.id] = ONE
-    with pytest.raises(AssertionError, match="the final height fell"):
+    with pytest.raises(AssertionError, match="final height never"):
         tree.finalise(ONE.id)
 
 
@@ -55,7 +55,7 @@ def test_what_the_gadget_finalises_is_higher_than_what_was_final(monkeypatch: py
     shell = Shell(me=1).start()
     shell.feed(ev.BlockImported(ONE))
     monkeypatch.setattr(Topological, "finalise", lambda _self, identity: ((identity,), None))
-    with pytest.raises(AssertionError, match="the final height fell"):
+    with pytest.raises(AssertionError, match="final height never"):
         shell.say(2, final_in(1))
 
 
@@ -67,9 +67,9 @@ def test_votes_are_dropped_with_their_round_for_good() -> None:
     box.prune(2)
     assert box.votes(1) == []
     assert box.votes(2) == [late]
-    with pytest.raises(AssertionError, match="whose votes were dropped"):
+    with pytest.raises(AssertionError, match="rounds that are kept"):
         box.add(early)
-    with pytest.raises(AssertionError, match="are open again"):
+    with pytest.raises(AssertionError, match="dropped rounds"):
         box.prune(1)
 
 
@@ -81,7 +81,7 @@ def test_the_gadget_lets_no_vote_of_a_dropped_round_in(monkeypatch: pytest.Monke
     late = ev.MessageReceived(b"\2", vote_of(2, 1))
     shell.feed(late)
     monkeypatch.setattr(Gadget, "_is_near", lambda *_: True)
-    with pytest.raises(AssertionError, match="whose votes were dropped"):
+    with pytest.raises(AssertionError, match="rounds that are kept"):
         shell.feed(late)
 
 
@@ -98,9 +98,9 @@ def test_a_poll_that_ended_takes_no_more_answers(end: Callable[[Polls], None]) -
     end(polls)
     assert not polls.answer(poll.request, second, VOTE, 6)
     polls._open[poll.request] = poll
-    with pytest.raises(AssertionError, match="a poll that ended took an answer"):
+    with pytest.raises(AssertionError, match="takes no answers"):
         polls.answer(poll.request, second, VOTE, 6)
-    with pytest.raises(AssertionError, match="a poll ended twice"):
+    with pytest.raises(AssertionError, match="poll ends once"):
         polls.close(poll, 10_000)
 
 
@@ -108,5 +108,5 @@ def test_open_polls_have_different_numbers() -> None:
     polls = Polls(DEVNET)
     polls.start(WEIGHTS, VOTERS, 0)
     polls._next_request = 0
-    with pytest.raises(AssertionError, match="two open polls have one number"):
+    with pytest.raises(AssertionError, match="distinct numbers"):
         polls.start(WEIGHTS, VOTERS, 50)

@@ -166,7 +166,7 @@ def depart(pool: Pool, position: Position, shares: int, era: int) -> Departed:
             parts.append((answered, taken))
         if answered is not None and taken < share_count:
             moved.append(MovedShares(share_count - taken, answered))
-    assert not rest, "a position has the shares that it gives up"
+    assert not rest, "a position has the shares that leave it"
     # Each part is rounded down on its own: stake with an answer gets no more than its own shares are worth.
     amounts = tuple((answered, share_pool.worth(pool.stake, part)) for answered, part in parts)
     dust = left.dust + left.amount - sum(amount for _, amount in amounts)
@@ -188,14 +188,14 @@ def charge(pool: Pool, position: Position, place: int, factors: Factors, era: in
 def pay(pool: Pool, position: Position) -> tuple[PoolStep, int]:
     """Take the owed reward out of an up-to-date position."""
     paid = position.owed
-    assert paid <= pool.owed, "positions claim no more than their pool earned"
+    assert paid <= pool.owed, "positions claim at most their pool's rewards"
     return PoolStep(replace(pool, owed=pool.owed - paid), replace(position, owed=0)), paid
 
 
 def _with_moved(moves: tuple[MovedShares, ...], added: MovedShares) -> tuple[MovedShares, ...]:
     same = [move for move in moves if move.answer == added.answer]
     others = tuple(move for move in moves if move.answer != added.answer)
-    assert len(others) < MOVED_MAX, "the caller asks whether there is a place"
+    assert len(others) < MOVED_MAX, "the caller checks the limit of moved shares"
     return (*others, MovedShares(added.shares + sum(move.shares for move in same), added.answer))
 
 

@@ -55,7 +55,7 @@ def check_next_validators(stake: StakeLedger) -> None:
     due = stake.next_validators(stake.system.number.get())
     said = [log for log in consensus_logs(stake.system.digest.get()) if isinstance(log, NextValidators)]
     if said != ([] if due is None else [due]):
-        raise InvalidBlock("the header does not say of the next validators what the state says")
+        raise InvalidBlock("next validators of the header differ from the state")
 
 
 def enter(stake: StakeLedger) -> Weight | None:
@@ -96,14 +96,14 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
         provider = account_from_text(validator["provider_key"])
         bond = int(validator["bond"])
         if bond < stake.validator_bond_min:
-            raise ValueError(f"validator {validator['stash']}: its bond is below the minimum")
+            raise ValueError(f"validator {validator['stash']}: bond below the minimum")
         commission = int(validator.get("commission_ppm", COMMISSION_DEFAULT_PPM))
         try:
             stake.lock_own(stash, bond)
             stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
         except DispatchError as error:
             reason = f"{type(error).__name__}: {type(error).__doc__}"
-            hint = " Its three keys are of ed25519." if isinstance(error, UnsafeKey) else ""
+            hint = " The three keys of a validator are ed25519 keys." if isinstance(error, UnsafeKey) else ""
             raise ValueError(f"validator {validator['stash']}: {reason}{hint}") from error
         offered.append(Seat(stash, session, vrf, bond))
     best = {stash for stash, _ in by_stake((seat.stash, seat.weight) for seat in offered)[: stake.validator_count]}
@@ -117,7 +117,7 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
 def _turn_epoch(stake: StakeLedger, epoch: int) -> Weight | None:
     presence.settle(stake)
     members = stake.validators(epoch)
-    assert members, "an epoch's set is elected in the epoch before"
+    assert members, "the previous epoch elected this epoch's set"
     # Not written again each epoch: a set lasts an era.
     if members != stake.active_set.get():
         stake.active_set.set(members)
@@ -166,7 +166,7 @@ def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
     total, earned = sum(entry.points for entry in entries), 0
     for entry in entries:
         exposed = stake.eras_exposure[era, entry.stash]
-        assert exposed is not None, "only who sits has points"
+        assert exposed is not None, "an author has exposure in its era"
         reward = amount * entry.points // total
         own = own_part(reward, exposed)
         pool, posting, left = delegations.post(stake.pools[entry.stash], reward - own, era)
@@ -177,7 +177,7 @@ def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
         if own:
             stake.pending_rewards[entry.stash] += own
         earned += reward - left
-    assert earned <= amount, "an era pays no more than it emits"
+    assert earned <= amount, "an era pays at most its emission"
     return earned, len(entries)
 
 

@@ -58,16 +58,16 @@ class SeatLedger(Pallet):
     beacon: Beacon
 
     era_epochs: Constant[U32] = Constant(1, doc="Epochs in an era.")
-    unbonding_epochs: Constant[U32] = Constant(6, doc="Epochs that unbonded stake stays locked.")
-    evidence_epochs: Constant[U32] = Constant(3, doc="Epochs in which an offence may be reported.")
-    jail_epochs: Constant[U32] = Constant(2, doc="Whole epochs without a sign of life after which a seat goes to jail.")
+    unbonding_epochs: Constant[U32] = Constant(6, doc="Epochs for which unbonded stake stays locked.")
+    evidence_epochs: Constant[U32] = Constant(3, doc="Epochs after an offence in which evidence is accepted.")
+    jail_epochs: Constant[U32] = Constant(2, doc="Whole epochs without a sign of life until a seat is jailed.")
 
     validator_count: Parameter[U32] = Parameter(
         16,
         unit="seats",
         least=1,
         greatest=VALIDATORS_MAX,
-        doc="Candidates that an election seats; a certificate lists the signatures of two thirds of them.",
+        doc="Seats per election. A certificate lists the signatures of two thirds of them.",
     )
 
     elections_enabled: Parameter[U32] = Parameter(
@@ -75,45 +75,46 @@ class SeatLedger(Pallet):
         unit="yes or no",
         least=0,
         greatest=1,
-        doc="Whether elections change who sits. While they do not, the set in office goes on.",
+        doc="1 if elections change the active set. 0 keeps the current one.",
     )
 
-    active_set: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")
+    active_set: StorageValue[Seats] = StorageValue(
+        default=(), doc="The seats of the current epoch, by ascending stash."
+    )
     validator_sets: StorageMap[EpochIndex, Seats] = StorageMap(
-        default=(), doc="Who sits, by the first epoch of each set; kept while evidence about it counts."
+        default=(), doc="Sets by their first epoch, kept as long as evidence about them is accepted."
     )
     validator_set_starts: StorageValue[Annotated[tuple[EpochIndex, ...], Bounded(SETS_MAX)]] = StorageValue(
-        default=(), doc="The first epochs of the sets that are kept, ascending."
+        default=(), doc="The first epochs of the stored sets, ascending."
     )
-    last_elected_epoch: StorageValue[EpochIndex] = StorageValue(
-        default=0, doc="The last epoch whose validators are elected."
-    )
+    last_elected_epoch: StorageValue[EpochIndex] = StorageValue(default=0, doc="The last epoch with an elected set.")
     active_since: StorageMap[AccountId, EpochIndex] = StorageMap(
-        default=0, doc="The first epoch of a validator's newest time in office."
+        default=0, doc="The first epoch of a validator's newest term in the set."
     )
     retiring_since: StorageMap[AccountId, EpochIndex] = StorageMap(
-        default=0, doc="The first epoch in which somebody sat only because it must, and still does; 0 for who does not."
+        default=0, doc="The epoch since which the churn limit keeps an unelected validator in the set. 0: none."
     )
     waiting_validators: StorageValue[Waiters] = StorageValue(
-        default=(), doc="Who was elected at the last election and had to wait for room, and since which epoch."
+        default=(),
+        doc="Winners of the last election that wait for a seat because of the churn limit, and since which epoch.",
     )
     past_session_keys: StorageMap[PublicKey, bool] = StorageMap(
-        default=False, doc="Session keys that were in a set: each belongs to its stash for ever."
+        default=False, doc="Session keys of past and present sets. Each belongs to its stash for ever."
     )
     last_online: StorageMap[AccountId, EpochIndex] = StorageMap(
-        default=0, doc="The epoch after the newest one in which somebody was on line; 0 for never."
+        default=0, doc="The epoch after a validator's newest sign of life. 0: none."
     )
     epoch_voters: StorageValue[Presence] = StorageValue(
-        default=Presence(), doc="Whose votes this epoch's certificates hold."
+        default=Presence(), doc="The members of the set whose votes this epoch's certificates contain."
     )
     late_voters: StorageValue[Annotated[bytes, Bounded(BITMAP_BYTES_MAX)]] = StorageValue(
-        default=b"", doc="Whose votes certificates hold that are of the epoch before, by the places of its set."
+        default=b"", doc="The previous epoch's voters in late certificates: a bitmap over that epoch's set."
     )
     jailed: StorageMap[AccountId, EraIndex | None] = StorageMap(
-        doc="Whom no election seats until it asks to be let out, and since which era."
+        doc="Jailed validators, and since which era. Elections skip them until they ask to return."
     )
     excess_weights: StorageMap[AccountId, Overhangs] = StorageMap(
-        default=(), doc="When a validator's seat weighed more than what stood behind it."
+        default=(), doc="Eras in which a validator's seat weighed more than its stake."
     )
 
     # -------------------------------------------------------------------------------------------------------- queries

@@ -69,7 +69,7 @@ def worth(pool: SharePool, shares: int) -> int:
 def join(pool: SharePool, amount: int) -> Joined:
     """Put `amount` into a pool that is not spent, for shares at the pool's price, rounded down."""
     # With a value near 0 a grain would buy shares without bound.
-    assert not is_spent(pool), "nobody joins what slashes took"
+    assert not is_spent(pool), "a spent pool accepts no stake"
     if not pool.shares:
         shares = amount * SHARES_PER_GRAIN
         return Joined(SharePool(amount, shares), shares, 0)
@@ -81,14 +81,14 @@ def join(pool: SharePool, amount: int) -> Joined:
 
 def shares_for(pool: SharePool, amount: int, owned: int) -> int:
     """Return the fewest of `owned` shares that are worth `amount`, all of them if the rest would be worth nothing."""
-    assert 0 <= amount <= worth(pool, owned), "nobody takes out more than its shares are worth"
+    assert 0 <= amount <= worth(pool, owned), "an owner withdraws at most the worth of its shares"
     shares = -(-amount * pool.shares // pool.value) if pool.value else owned
     return shares if worth(pool, owned - shares) else owned
 
 
 def leave(pool: SharePool, shares: int) -> Left:
     """Take shares out with their worth, rounded down."""
-    assert shares <= pool.shares, "a share leaves once"
+    assert shares <= pool.shares, "leaving shares belong to the pool"
     amount = worth(pool, shares)
     # Rounded down too, so that leavers do not pay the remaining owners.
     kept = worth(pool, pool.shares - shares)

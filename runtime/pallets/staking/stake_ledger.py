@@ -58,42 +58,42 @@ class StakeLedger(SeatLedger):
 
     balances: Balances
 
-    history_eras: Constant[U32] = Constant(84, doc="Eras of which exposures, points and rewards are kept.")
+    history_eras: Constant[U32] = Constant(84, doc="Eras for which exposures, points and rewards are stored.")
 
     validator_bond_min: Parameter[Grains] = Parameter(
         10 * GRAINS_PER_OGPU,
         unit="grains",
         least=GRAINS_PER_OGPU,
         greatest=10_000 * GRAINS_PER_OGPU,
-        doc="Least own bond of a candidate: who validates and judges must have something to lose.",
+        doc="Least own bond of a candidate. Validators and judges must have something to lose.",
     )
     delegation_min: Parameter[Grains] = Parameter(
         GRAINS_PER_OGPU,
         unit="grains",
         least=GRAINS_PER_OGPU // 100,
         greatest=1_000 * GRAINS_PER_OGPU,
-        doc="Least delegation: each is a record in every node's state.",
+        doc="Least delegation. Each delegation is a record in every node's state.",
     )
     emission_divisor: Parameter[U32] = Parameter(
         3160,
         unit="parts",
         least=100,
         greatest=10_000_000,
-        doc="An era emits the reserve divided by this: less and less for ever.",
+        doc="Divisor of the reserve. An era emits reserve / divisor, so the emission falls from era to era.",
     )
     emission_validators: Parameter[U32] = Parameter(
         500_000,
         unit="ppm",
         least=0,
         greatest=1_000_000,
-        doc="Of the emission, to validators and those behind them.",
+        doc="Share of the emission for validators and their delegators.",
     )
     emission_providers: Parameter[U32] = Parameter(
         400_000,
         unit="ppm",
         least=0,
         greatest=1_000_000,
-        doc="Of the emission, to providers; the treasury has the rest.",
+        doc="Share of the emission for providers. The treasury receives the rest.",
     )
 
     slash_treasury: Parameter[U32] = Parameter(
@@ -101,101 +101,109 @@ class StakeLedger(SeatLedger):
         unit="ppm",
         least=0,
         greatest=1_000_000,
-        doc="Of a slash for an offence of consensus.",
+        doc="The treasury's share of a slash for a consensus offence.",
     )
     slash_reporter: Parameter[U32] = Parameter(
         REPORTER_PPM,
         unit="ppm",
         least=1,
         greatest=500_000,
-        doc="Of a slash for an offence of consensus, to who proved it: to report must pay.",
+        doc="The reporter's share of a slash for a consensus offence. Reporting must pay.",
     )
     commission_min: Parameter[U32] = Parameter(
         50_000,
         unit="ppm",
         least=0,
         greatest=1_000_000,
-        doc="A validator works for somebody: who asks for nothing drives out those who have to live on it.",
+        doc="Least commission. Validators that ask for none would drive out those that live on theirs.",
     )
     commission_step: Parameter[U32] = Parameter(
         10_000,
         unit="ppm",
         least=1_000,
         greatest=1_000_000,
-        doc="A commission changes by so much in an era at most: who delegates can see it coming.",
+        doc="Greatest change of a commission in an era. Delegators need time to react.",
     )
     profile_deposit: Parameter[Grains] = Parameter(
         GRAINS_PER_OGPU // 10,
         unit="grains",
         least=0,
         greatest=100 * GRAINS_PER_OGPU,
-        doc="For a name and a web address: each is a record in every node's state.",
+        doc="Deposit for a name and a web address. Each is a record in every node's state.",
     )
 
-    bonds: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="What a validator has behind itself.")
-    pools: StorageMap[AccountId, Pool] = StorageMap(default=Pool(), doc="What others have behind a validator.")
+    bonds: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="A validator's own bond.")
+    pools: StorageMap[AccountId, Pool] = StorageMap(default=Pool(), doc="A validator's pool of delegations.")
     delegations: StorageDoubleMap[AccountId, AccountId, Position | None] = StorageDoubleMap(
-        doc="What a delegator has behind a validator, by delegator and validator."
+        doc="A delegator's position in a validator's pool, by delegator and validator."
     )
     era_rewards_per_share: StorageDoubleMap[AccountId, EraIndex, EraPosting] = StorageDoubleMap(
-        default=EraPosting(), doc="What an era paid by share, for those who joined in it."
+        default=EraPosting(), doc="An era's rewards per share, for delegators that joined in that era."
     )
     slash_factors: StorageMap[AccountId, Factors] = StorageMap(
-        default=(), doc="What each offence of a validator left of stake that had left it."
+        default=(), doc="The fraction of departed stake that remains after each offence of a validator."
     )
     pending_rewards: StorageMap[AccountId, Grains] = StorageMap(
-        default=0, doc="A validator's commission and what its bond earned, until it claims."
+        default=0, doc="A validator's unclaimed rewards: its commission and the rewards of its bond."
     )
     unbonding_delegations: StorageMap[AccountId, Grains] = StorageMap(
-        default=0, doc="Delegations on their way out, by validator."
+        default=0, doc="Delegated grains that are unbonding, by validator."
     )
-    unlocking: StorageMap[AccountId, Unlockings] = StorageMap(default=(), doc="Stake on its way out, by staker.")
-    candidates: StorageMap[AccountId, Candidate | None] = StorageMap(doc="Who offers to validate and to mine.")
+    unlocking: StorageMap[AccountId, Unlockings] = StorageMap(default=(), doc="Unbonding stake, by staker.")
+    candidates: StorageMap[AccountId, Candidate | None] = StorageMap(
+        doc="Candidates for elections and for the market's draws."
+    )
     candidate_count: StorageValue[U32] = StorageValue(default=0)
     candidate_since: StorageMap[AccountId, BlockNumber] = StorageMap(
-        default=0, doc="The block since which a candidate may be elected and drawn; 0 for those of block 0."
+        default=0, doc="The block from which a candidate may be elected and drawn. 0: since genesis."
     )
     new_candidates: StorageMap[AccountId, bool] = StorageMap(
-        default=False, doc="Candidates who came, or came back, and of whom those who draw them have not been told."
+        default=False, doc="New and returned candidates that the drawing pallets do not list yet."
     )
     commission_changes: StorageMap[AccountId, CommissionChange | None] = StorageMap(
-        doc="What a validator announced that it will ask."
+        doc="A validator's announced change of commission."
     )
     last_commission: StorageMap[AccountId, U32 | None] = StorageMap(
-        doc="What a validator asked when it stopped to offer while others were behind it."
+        doc="The last commission of a former candidate that had delegators when it withdrew."
     )
     profiles: StorageMap[AccountId, Profile | None] = StorageMap(doc="Names and web addresses of validators.")
     key_owner: StorageMap[PublicKey, AccountId | None] = StorageMap(
-        doc="The candidate that registered a key, or that proved one that another had but named."
+        doc="The owner of a key. A proof takes a provider key from a candidate that only named it."
     )
     tombstones: StorageMap[AccountId, EraIndex | None] = StorageMap(
         doc="Offenders that may not return, and since which era."
     )
     lifted_tombstones: StorageMap[AccountId, EpochIndex | None] = StorageMap(
-        doc="The epoch in which Root lifted a validator's tombstone: what it did until then is forgiven."
+        doc="The epoch in which Root lifted a validator's tombstone. Offences up to that epoch are forgiven."
     )
 
     current_era: StorageValue[EraIndex] = StorageValue(default=0)
     elected: StorageValue[Standings] = StorageValue(
-        default=(), doc="Who sits in the current era and offered to when it began, with what stood behind each."
+        default=(),
+        doc="The paid members of the current era and the stake behind each. They were candidates at its start.",
     )
     eras_exposure: StorageDoubleMap[EraIndex, AccountId, Exposure | None] = StorageDoubleMap(
-        doc="How much was behind the elected when their era began."
+        doc="The stake behind each member of the set at the start of an era."
     )
-    eras_total_stake: StorageMap[EraIndex, Grains] = StorageMap(default=0, doc="All stake that an era elected.")
-    eras_reward_points: StorageMap[EraIndex, EraPoints] = StorageMap(
-        default=(), doc="Blocks of the elected, in points."
+    eras_total_stake: StorageMap[EraIndex, Grains] = StorageMap(
+        default=0, doc="The stake behind all members of an era's set."
     )
-    eras_validator_reward: StorageMap[EraIndex, Grains | None] = StorageMap(doc="What an ended era paid to validators.")
+    eras_reward_points: StorageMap[EraIndex, EraPoints] = StorageMap(default=(), doc="Points for blocks, by author.")
+    eras_validator_reward: StorageMap[EraIndex, Grains | None] = StorageMap(
+        doc="Rewards of an ended era for validators and their delegators."
+    )
 
     unapplied_slashes: StorageDoubleMap[AccountId, U32, HeldSlash | None] = StorageDoubleMap(
-        doc="Slashes that wait for their era, by offender and number."
+        doc="Unapplied slashes, by offender and number."
     )
-    slash_queue: StorageMap[U32, AccountId | None] = StorageMap(doc="Whose slash a number is, until its turn.")
+    slash_queue: StorageMap[U32, AccountId | None] = StorageMap(doc="The offender of each unapplied slash, by number.")
     next_slash_number: StorageValue[U32] = StorageValue(default=0, doc="The number of the next slash.")
-    first_slash_number: StorageValue[U32] = StorageValue(default=0, doc="The number of the first slash that may wait.")
+    first_slash_number: StorageValue[U32] = StorageValue(
+        default=0, doc="The least number that an unapplied slash can have."
+    )
     pending_slash_counts: StorageMap[AccountId, U32] = StorageMap(
-        default=0, doc="How many slashes of a validator wait: while any does, nothing leaves it."
+        default=0,
+        doc="The number of a validator's unapplied slashes. No stake leaves the validator while it is above 0.",
     )
 
     # -------------------------------------------------------------------------------------------------------- queries
@@ -273,7 +281,7 @@ class StakeLedger(SeatLedger):
         else:
             there = self.pools[validator].stake.value + self.unbonding_delegations[validator]
         held = self.balances.held(self.holder(staker, validator), Hold(STAKE, validator))
-        assert there == held, "stake that nobody holds, or held and nobody's stake"
+        assert there == held, "stake equals the grains held for it"
 
     def burn(self, holder: bytes, validator: bytes, dust: int) -> None:
         """Burn grains that no share owns."""
@@ -385,7 +393,7 @@ class StakeLedger(SeatLedger):
         """End a candidacy. Keys that were in no set become free for others."""
         self._forget_keys(stash)
         asked = self.commission_of(stash)
-        assert asked is not None, "only a candidate stops to be one"
+        assert asked is not None, "only a candidate can be removed"
         if self.pools[stash].delegators:
             # Otherwise a break would be a way to change the commission without notice.
             self.last_commission[stash] = asked

@@ -141,23 +141,26 @@ class TrustLock(Pallet, index=8):
     stake: TrustStake
 
     offenders: StorageValue[Offenders] = StorageValue(
-        default=(), doc="Who offended within the unbonding window; the more stake, the higher the slash of each."
+        default=(), doc="Offenders within the unbonding period. The more stake offends, the higher each slash."
     )
-    raised: StorageValue[U32] = StorageValue(default=0, doc="The slash that earlier offenders are being raised to.")
+    raised: StorageValue[U32] = StorageValue(
+        default=0, doc="The slash to which those of earlier offenders are being raised."
+    )
 
     slash_floor: Parameter[U32] = Parameter(
         SLASH_FLOOR_PPM,
         unit="ppm",
         least=1_000,
         greatest=1_000_000,
-        doc="Of the stake, for an offence of consensus at least: a lone mistake is survivable.",
+        doc="Least slash for a consensus offence. A lone mistake is survivable.",
     )
     slash_slope: Parameter[U32] = Parameter(
         SLASH_SLOPE,
         unit="times",
         least=1,
         greatest=10,
-        doc="A slash is (so many times the share of stake that offended), squared: a third together loses everything.",
+        doc="Slope of slashes: a slash is (slope x offending share of stake) squared. A third together loses "
+        "everything.",
     )
     events = (Locked, Unlocked, Paid, OffenceProven, SlashRaised)
     errors = (NotAnOffence, EvidenceTooOld, AlreadyPunished, NoSlashHeld)
@@ -185,10 +188,10 @@ class TrustLock(Pallet, index=8):
         """
         author = find_author(self.system.digest.get())
         if not proofs or author is None:
-            raise InvalidBlock("no evidence, or of nobody's block")
+            raise InvalidBlock("no evidence, or a block without an author")
         weight = _attach_weight(proofs)
         if not weight.fits(self.room()):
-            raise InvalidBlock("evidence weighs more than the block has room for")
+            raise InvalidBlock("evidence heavier than the room left in the block")
         for evidence in proofs:
             self._punish(self.judge(evidence), author)
         return PostDispatch(actual_weight=weight)
@@ -263,7 +266,7 @@ class TrustLock(Pallet, index=8):
             elif share.amount:
                 self.emit(Paid(who, hold.reason, hold.case, share.payee, share.amount))
         ended = sum(share.amount for share in shares)
-        assert self.locked(who, hold) == before - ended, "a lock ends by what was paid of it, and no more"
+        assert self.locked(who, hold) == before - ended, "a lock falls by exactly the paid amount"
 
     def end(self, hold: Hold) -> None:
         """Assert that no account has locked money for an ended case."""

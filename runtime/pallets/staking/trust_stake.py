@@ -325,7 +325,7 @@ class TrustStake(StakeLedger, index=7):
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
         # Stake that leaves in an era's first epoch answers for the last epoch of the next era: evidence must find it.
         if self.unbonding_epochs <= self.evidence_epochs + 2 * self.era_epochs:
-            raise ValueError("unbonding must outlast evidence by more than two eras")
+            raise ValueError("unbonding_epochs must exceed evidence_epochs + 2 x era_epochs")
         eras.seat_genesis(self, config.get("validators", []))
 
     # -------------------------------------------------------------------------------------------------------- offences

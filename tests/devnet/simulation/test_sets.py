@@ -136,7 +136,7 @@ def test_handoffs_that_a_peer_made_up_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(SimulatedNode, "_handoffs_from", false)
     joiner = join(world, 3)
     assert joiner.machine is None
-    assert set(world.findings.refused_handoffs) == {"the header names other seats"}
+    assert set(world.findings.refused_handoffs) == {"seats differ from the header"}
     monkeypatch.setattr(SimulatedNode, "_handoffs_from", true)
     world.run_until(world.now_ms + 10_000)
     assert joiner.disk.final.height >= max(world.final_at) - 2

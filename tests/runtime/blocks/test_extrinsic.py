@@ -56,7 +56,7 @@ def changed(at: int, byte: int) -> bytes:
         (changed(VERSION_AT, 0x85), "version"),
         (changed(VERSION_AT, 0x45), "version"),
         (changed(ADDRESS_AT, 1), "MultiAddress::Id"),
-        (changed(SCHEME_AT, 2), "ed25519 and sr25519"),
+        (changed(SCHEME_AT, 2), "neither ed25519"),
         (changed(MODE_AT, 1), "metadata hash"),
         (RAW + b"\0", "length"),
         (RAW[:-1], "length"),

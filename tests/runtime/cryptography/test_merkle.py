@@ -80,16 +80,16 @@ def test_places_that_there_are_not(count: int, index: int) -> None:
 
 @pytest.mark.parametrize("domain", [b"", b"nine-long", b"zero\0"])
 def test_domains_that_are_none(domain: bytes) -> None:
-    with pytest.raises(ValueError, match="not the domain of a tree"):
+    with pytest.raises(ValueError, match="not a tree's domain"):
         merkle_root(domain, [b"a"])
 
 
 def test_nothing_has_no_root_and_no_path() -> None:
-    with pytest.raises(ValueError, match="a tree has 1 to"):
+    with pytest.raises(ValueError, match="a tree has"):
         merkle_root(DOMAIN, [])
-    with pytest.raises(ValueError, match="no item 2 among 2"):
+    with pytest.raises(ValueError, match="item 2 among"):
         merkle_path(DOMAIN, [b"a", b"b"], 2)
-    with pytest.raises(ValueError, match="no item -1 among 2"):
+    with pytest.raises(ValueError, match="item -1 among"):
         merkle_path(DOMAIN, [b"a", b"b"], -1)
 
 

@@ -272,7 +272,7 @@ def test_inherents_come_once_and_in_the_order_of_their_pallets() -> None:
 
     execute(time, ring)
     for wrong in ((ring, time), (time, ring, ring)):
-        with pytest.raises(InvalidBlock, match="inherents come first"):
+        with pytest.raises(InvalidBlock, match="inherent late"):
             execute(*wrong)
 
 

@@ -242,13 +242,13 @@ def test_a_public_client_reads_and_writes_origins() -> None:
 
 
 def test_declarations_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"Chest\.spend: AtLeast is the origin of no pallet listed"):
+    with pytest.raises(ValueError, match=r"Chest\.spend: .* AtLeast"):
         Runtime((System, Chest), RUNTIME.version)
 
     class Usurper(Pallet, index=154):
         origins = (AtLeast,)
 
-    with pytest.raises(ValueError, match="Usurper: its origins are another pallet's"):
+    with pytest.raises(ValueError, match="Usurper: an origin"):
         Runtime((*RUNTIME.pallets, Usurper), RUNTIME.version)
 
     class Odd(Pallet, index=155):
@@ -256,9 +256,9 @@ def test_declarations_that_cannot_be_are_refused() -> None:
         def odd(self, origin: int) -> None:
             """Use an undeclared origin."""
 
-    with pytest.raises(TypeError, match="is no origin"):
+    with pytest.raises(TypeError, match="not an origin"):
         Runtime((System, Odd), RUNTIME.version)
-    with pytest.raises(TypeError, match="not to its storage base"):
+    with pytest.raises(TypeError, match="its storage base"):
         type("Voting", (Pallet,), {"origins": (AtLeast,)})
 
 
@@ -367,5 +367,5 @@ def test_the_error_is_the_sdks() -> None:
 def test_two_errors_of_a_pallet_have_two_numbers() -> None:
     first = type("First", (DispatchError,), {"place": 0})
     second = type("Second", (DispatchError,), {})
-    with pytest.raises(TypeError, match="two errors have one number"):
+    with pytest.raises(TypeError, match="errors have one"):
         type("Doubled", (Pallet,), {"errors": (second, first)}, index=156)

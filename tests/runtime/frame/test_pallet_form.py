@@ -222,7 +222,7 @@ def test_constants_are_the_chains() -> None:
 
 
 def test_declarations_that_contradict_themselves_are_refused() -> None:
-    with pytest.raises(ValueError, match="not listed before"):
+    with pytest.raises(ValueError, match=r"list \w+ before"):
         Runtime((Shelf, System), VERSION)
     with pytest.raises(ValueError, match="distinct"):
         Runtime((System, System), VERSION)
@@ -230,9 +230,9 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
     class Neighbour(Pallet, index=200):
         pass
 
-    with pytest.raises(ValueError, match="distinct: Shelf and Neighbour have 200"):
+    with pytest.raises(ValueError, match="Shelf and Neighbour have 200"):
         Runtime((System, Shelf, Neighbour), VERSION)
-    with pytest.raises(TypeError, match="another pallet's"):
+    with pytest.raises(TypeError, match="already belongs to another"):
 
         class Thief(Pallet, index=201):
             errors = (Refused,)
@@ -240,10 +240,10 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
     class Reserved(Pallet, index=0x6F):
         pass
 
-    with pytest.raises(ValueError, match="Reserved: pallet index 0x6f"):
+    with pytest.raises(ValueError, match="index 0x6f"):
         Runtime((System, Reserved), VERSION)
     for index in (-1, 256):
-        with pytest.raises(TypeError, match=f"a pallet's index is 0 to 255, not {index}"):
+        with pytest.raises(TypeError, match=f"255, not {index}"):
             type("Outside", (Pallet,), {}, index=index)
 
     class Neither(Pallet, index=202):
@@ -253,18 +253,18 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
         item: StorageValue[U32 | None] = StorageValue(default=1)
 
     for wrong in (Neither, Both):
-        with pytest.raises(TypeError, match="either a default"):
+        with pytest.raises(TypeError, match="needs either"):
             Runtime((System, wrong), VERSION)
 
     class Copycat(Pallet, index=204):
         events = (First,)
 
-    with pytest.raises(ValueError, match="belong to another"):
+    with pytest.raises(ValueError, match="share a tag"):
         Runtime((System, Shelf, Copycat), VERSION)
 
 
 def test_what_a_declaration_forgets_is_named() -> None:
-    with pytest.raises(TypeError, match="Twins: put and take are both call 0"):
+    with pytest.raises(TypeError, match="put and take"):
 
         class Twins(Pallet, index=205):
             @call(index=0)
@@ -278,7 +278,7 @@ def test_what_a_declaration_forgets_is_named() -> None:
     class Terse(Pallet, index=206):
         item = StorageValue(default=1)
 
-    with pytest.raises(TypeError, match="Terse: item must say in an annotation what is stored"):
+    with pytest.raises(TypeError, match="Terse: item must"):
         Runtime((System, Terse), VERSION)
 
     class Bare(Pallet, index=207):
@@ -286,7 +286,7 @@ def test_what_a_declaration_forgets_is_named() -> None:
         def put(self, origin: Signed, thing, number: U8) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001 - forgotten, on purpose
             """Put."""
 
-    with pytest.raises(TypeError, match=r"Bare\.put: thing must have an annotation"):
+    with pytest.raises(TypeError, match=r"Bare\.put: thing must"):
         Runtime((System, Bare), VERSION)
 
 
@@ -296,15 +296,15 @@ def test_an_event_and_a_reason_that_no_pallet_lists_are_named(bound: Bound) -> N
         """An event of no pallet."""
 
     bound[Shelf].emit(Unlisted())
-    with pytest.raises(TypeError, match="Unlisted is among the events of no pallet"):
+    with pytest.raises(TypeError, match=r"Unlisted .* events"):
         RUNTIME.event_codec.encode(Unlisted())
-    with pytest.raises(TypeError, match="Forgotten is among the hold_reasons of no pallet"):
+    with pytest.raises(TypeError, match=r"Forgotten .* hold_reasons"):
         RUNTIME.codecs.of(HoldReason).encode(HoldReason("Forgotten", "Of nobody."))
 
 
 def test_a_pallet_has_no_attributes_beside_its_storage(bound: Bound) -> None:
     for name, value in (("seen", 1), ("total", 4), ("system", None)):
-        with pytest.raises(TypeError, match=rf"Shelf\.{name}: a pallet keeps what it knows in storage items only"):
+        with pytest.raises(TypeError, match=rf"Shelf\.{name}: "):
             setattr(bound[Shelf], name, value)
 
 
@@ -319,17 +319,17 @@ def test_what_a_storage_base_declares_is_the_pallets() -> None:
     assert bound[Large].deep.get() == 6
     assert list(bound.overlay.changes()) == [storage_prefix("Large", "Deep")]
     assert [runtime.event_codec.encode(event) for _, event in bound.overlay.events] == [b"\xd2\0"]
-    with pytest.raises(ValueError, match="not listed before"):
+    with pytest.raises(ValueError, match=r"list \w+ before"):
         Runtime((Large, System), VERSION)
 
 
 def test_a_storage_base_carries_storage_and_one_pallet() -> None:
-    with pytest.raises(TypeError, match="under another pallet already"):
+    with pytest.raises(TypeError, match="deep already belongs"):
 
         class Second(LargeStorage, index=211):
             pass
 
-    with pytest.raises(TypeError, match="not to its storage base"):
+    with pytest.raises(TypeError, match="its storage base"):
 
         class Calling(Pallet):
             @call(index=0)
@@ -337,10 +337,10 @@ def test_a_storage_base_carries_storage_and_one_pallet() -> None:
                 """Go down."""
 
     for name, told in (("events", (Sunk,)), ("errors", (Refused,))):
-        with pytest.raises(TypeError, match="not to its storage base"):
+        with pytest.raises(TypeError, match="its storage base"):
             type("Telling", (Pallet,), {name: told})
 
 
 def test_genesis_of_an_unknown_pallet_is_refused() -> None:
-    with pytest.raises(ValueError, match="no such pallet: Shelves"):
+    with pytest.raises(ValueError, match="pallet: Shelves"):
         RUNTIME.genesis({"Shelves": {}})

@@ -116,7 +116,7 @@ def test_a_pallet_joins_the_chain_by_the_recipe(tmp_path: Path) -> None:
     for path, code in zip(OWN, blocks, strict=True):
         house.write(path, code)
     room, chain, words = "runtime/pallets/__init__.py", "genesis/chain.py", "cli/wallet/lock_words.py"
-    house.change(room, "im_online  ", "lockers                 things kept for a term\nim_online  ")
+    house.change(room, "* `im_online`", "* `lockers`: things kept for a term\n* `im_online`")
     house.change(chain, "    ImOnline,\n", "    ImOnline,\n    Lockers,\n")
     house.change(
         chain,

@@ -83,7 +83,7 @@ def test_the_last_block_before_an_epoch_is_enough_where_finality_comes_once_an_e
     assert chain.now()[TrustStake].last_online[NEW.stash] == 2, (
         "in epoch 1, not in the one that it was the last block of"
     )
-    chain.block(refuses((beat(NEW, FINAL),), "on line in this epoch already"))
+    chain.block(refuses((beat(NEW, FINAL),), "already online"))
     while chain.height < 2 * EPOCH_BLOCKS:
         chain.block(refuses((beat(OTHER, 2 * EPOCH_BLOCKS),), "another epoch"))
     chain.block()
@@ -101,22 +101,22 @@ def test_who_beats_is_elected_and_who_does_not_is_not() -> None:
 
 
 BAD: dict[str, tuple[Callable[[], tuple[Heartbeat, ...]], str]] = {
-    "no candidate": (lambda: (heartbeat(SAVER, hash_of(0), FINAL, hash_of(FINAL)),), "no candidate"),
+    "no candidate": (lambda: (heartbeat(SAVER, hash_of(0), FINAL, hash_of(FINAL)),), "not a candidate"),
     "of the epoch before": (lambda: (beat(NEW, EPOCH_BLOCKS - 1),), "another epoch"),
     "of the genesis": (lambda: (beat(NEW, 0),), "another epoch"),
     "of the next epoch": (lambda: (beat(NEW, 2 * EPOCH_BLOCKS + 1),), "another epoch"),
-    "of a block that is not final": (lambda: (beat(NEW, EPOCH_BLOCKS + 4),), "not of a block that is final"),
+    "of a block that is not final": (lambda: (beat(NEW, EPOCH_BLOCKS + 4),), "not final"),
     "of another block": (
         lambda: (heartbeat(NEW, hash_of(0), FINAL, hash_of(FINAL - 1)),),
-        "not of a block that is final",
+        "not final",
     ),
-    "on another chain": (lambda: (heartbeat(NEW, hash_of(1), FINAL, hash_of(FINAL)),), "bad signature"),
+    "on another chain": (lambda: (heartbeat(NEW, hash_of(1), FINAL, hash_of(FINAL)),), "invalid signature"),
     "signed by somebody else": (
         lambda: (Heartbeat(SeenFinal(NEW.stash, FINAL, hash_of(FINAL)), beat(OTHER).signature),),
-        "bad signature",
+        "invalid signature",
     ),
-    "of another who signed": (lambda: (replace(beat(NEW), seen=beat(OTHER).seen),), "bad signature"),
-    "twice": (lambda: (beat(NEW), beat(NEW)), "twice"),
+    "of another who signed": (lambda: (replace(beat(NEW), seen=beat(OTHER).seen),), "invalid signature"),
+    "twice": (lambda: (beat(NEW), beat(NEW)), "repeated"),
     "out of order": (
         lambda: tuple(sorted((beat(NEW), beat(OTHER)), key=lambda each: each.seen.stash, reverse=True)),
         "out of order",
@@ -137,8 +137,8 @@ def test_each_rule_alone_makes_the_block_invalid(name: str) -> None:
 def test_once_an_epoch_and_not_where_the_chain_has_seen_it_at_work() -> None:
     chain = chain_of()
     author = chain.validators[0]
-    chain.block(refuses((beat(author),), "on line in this epoch already"), attach(beat(NEW)))
-    chain.block(refuses((beat(NEW),), "on line in this epoch already"))
+    chain.block(refuses((beat(author),), "already online"), attach(beat(NEW)))
+    chain.block(refuses((beat(NEW),), "already online"))
     chain.blocks(4)
     again = beat(NEW, chain.height - 1)
     chain.block(attach(again))
@@ -152,7 +152,7 @@ def test_a_block_that_the_chain_does_not_call_final_yet_shows_nothing() -> None:
     )
     chain.block(*offers(NEW))
     chain.blocks(4)
-    chain.block(refuses((beat(NEW, 4),), "not of a block that is final"))
+    chain.block(refuses((beat(NEW, 4),), "not final"))
     chain.block(attach(beat(NEW, 4)))
 
 
@@ -161,7 +161,7 @@ def test_the_key_is_the_one_that_is_registered_now() -> None:
     chain.block(signed(NEW.stash, validates(NEW, "another")))
     seen = SeenFinal(NEW.stash, FINAL, hash_of(FINAL))
     by_new = Heartbeat(seen, NEW.sign("another", heartbeat_payload(hash_of(0), seen)))
-    chain.block(refuses((beat(NEW),), "bad signature"), attach(by_new))
+    chain.block(refuses((beat(NEW),), "invalid signature"), attach(by_new))
 
 
 def test_a_validator_that_is_not_seen_may_beat_and_so_may_who_is_in_jail() -> None:
@@ -176,7 +176,7 @@ def test_a_validator_that_is_not_seen_may_beat_and_so_may_who_is_in_jail() -> No
 def test_who_has_chilled_beats_no_more() -> None:
     chain = chain_of()
     chain.block(signed(NEW.stash, TrustStake.chill()))
-    chain.block(refuses((beat(NEW),), "no candidate"))
+    chain.block(refuses((beat(NEW),), "not a candidate"))
 
 
 @pytest.mark.parametrize("origin", [Signed(NEW.stash), Root()])

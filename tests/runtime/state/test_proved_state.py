@@ -55,7 +55,7 @@ def test_reads_are_limited() -> None:
     memory = Memory({bytes([number]): b"" for number in range(9)})
     recorded = RecordedReads(memory, 3)
     assert list(itertools.islice(recorded.keys(b"", b"\x05"), 2)) == [b"\x06", b"\x07"]
-    with pytest.raises(TooManyReads, match="more than 3 keys"):
+    with pytest.raises(TooManyReads, match="than 3 keys"):
         recorded.get(b"\x08")
-    with pytest.raises(TooManyReads, match="more than 3 keys"):
+    with pytest.raises(TooManyReads, match="than 3 keys"):
         list(RecordedReads(memory, 3).keys(b""))

@@ -56,7 +56,7 @@ def test_a_proof_of_one_key_has_no_node_to_spare(pairs: dict[bytes, bytes], key:
     trie = Trie(pairs)
     proof = trie.prove([key])
     for i in range(len(proof)):
-        with pytest.raises(InvalidProof, match="incomplete"):
+        with pytest.raises(InvalidProof, match="incomplete proof"):
             verify_proof(trie.root, proof[:i] + proof[i + 1 :], key)
 
 
@@ -125,20 +125,20 @@ def test_short_nodes_and_values_by_hash_are_refused() -> None:
     """A second form of the same trie, with inline nodes given by hash."""
     leaf = bytes.fromhex("43031404ff")
     branch = bytes.fromhex("801200") + (b"\x80" + blake2_256(leaf)) * 2
-    with pytest.raises(InvalidProof, match="into its parent"):
+    with pytest.raises(InvalidProof, match="outside its parent"):
         verify_proof(blake2_256(branch), [branch, leaf], b"\x13\x14")
     hashed = bytes.fromhex("22aa") + blake2_256(b"short")
-    with pytest.raises(InvalidProof, match="into its node"):
+    with pytest.raises(InvalidProof, match="outside its node"):
         verify_proof(blake2_256(hashed), [hashed, b"short"], b"\xaa")
 
 
 def test_limits() -> None:
     root = Trie().root
-    with pytest.raises(InvalidProof, match="at most"):
+    with pytest.raises(InvalidProof, match=r"above \d+ nodes"):
         verify_proof(root, [b"\0"] * (MAX_PROOF_NODES + 1), b"")
-    with pytest.raises(InvalidProof, match="at most"):
+    with pytest.raises(InvalidProof, match=r"above \d+ nodes"):
         verify_proof(root, [bytes(2**20)] * 17, b"")
-    with pytest.raises(InvalidProof, match="at most"):
+    with pytest.raises(InvalidProof, match="key of the state"):
         verify_proof(root, [b"\0"], bytes(257))
     assert verify_proof(root, [b"\0"], b"any") is None
 

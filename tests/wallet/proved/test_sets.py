@@ -87,13 +87,13 @@ LIES: dict[str, tuple[Any, str]] = {
     "no bytes": ([1], "not the hexadecimal"),
     "no handoff": ([b"\x00"], "handoff|malformed|short|end"),
     "other seats than certified": (
-        [handoff(set_of(0, FOUR), set_of(1, (1, 2, 3, 9)), (1, 2))], "certificate does not verify",
+        [handoff(set_of(0, FOUR), set_of(1, (1, 2, 3, 9)), (1, 2))], "invalid certificate",
     ),
-    "votes of strangers": ([handoff(set_of(0, (6, 7, 8, 9)), set_of(1, FOUR), (6, 7, 8, 9))], "does not verify"),
-    "that of the epoch after": ([handoff(set_of(1, FOUR), set_of(2, FOUR), FOUR)], "not the last of the epoch"),
-    "a notarised block": ([handoff(set_of(0, FOUR), set_of(1, FOUR), FOUR, 1)], "something else"),
+    "votes of strangers": ([handoff(set_of(0, (6, 7, 8, 9)), set_of(1, FOUR), (6, 7, 8, 9))], "invalid certificate"),
+    "that of the epoch after": ([handoff(set_of(1, FOUR), set_of(2, FOUR), FOUR)], "epoch's last"),
+    "a notarised block": ([handoff(set_of(0, FOUR), set_of(1, FOUR), FOUR, 1)], "another block"),
     "too many": ([handoff(set_of(0, FOUR), set_of(1, FOUR), FOUR)] * (PAGE + 1), f"{PAGE + 1} handoffs"),
-    "one twice": ([handoff(set_of(0, FOUR), set_of(1, FOUR), FOUR)] * 2, "not the last of the epoch"),
+    "one twice": ([handoff(set_of(0, FOUR), set_of(1, FOUR), FOUR)] * 2, "epoch's last"),
 }  # fmt: skip
 
 

@@ -71,7 +71,7 @@ INVALID: dict[str, tuple[int, tuple[Any, ...]]] = {
 def test_a_block_that_says_something_else_is_invalid(height: int, said: tuple[Any, ...]) -> None:
     chain = chain_at(height - 1)
     chain.said = tuple(hash_of_the_set(chain) if announced is TRUE else announced for announced in said)
-    with pytest.raises(InvalidBlock, match="next validators"):
+    with pytest.raises(InvalidBlock, match="next validators of"):
         chain.block()
     chain.height, chain.said = height - 1, None
     chain.block()
@@ -87,7 +87,7 @@ def test_the_set_is_the_one_in_the_parents_state() -> None:
 
     chain.block(reseat)
     chain.said = (before,)
-    with pytest.raises(InvalidBlock, match="next validators"):
+    with pytest.raises(InvalidBlock, match="next validators of"):
         chain.block()
     chain.height, chain.said = EPOCH_BLOCKS - 1, (hash_of_the_set(chain),)
     chain.block()

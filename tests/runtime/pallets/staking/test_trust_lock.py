@@ -287,13 +287,13 @@ def test_locks_by_case() -> None:
         lock.pay_out(who, first, (Share(friend, 10 * OGPU), Share(None, OGPU), Share(who, OGPU)))
         lock.pay_out(who, first, (Share(friend, 8 * OGPU), Share(None, 50 * OGPU)))
         lock.end(first)
-        with pytest.raises(AssertionError, match="case that has ended"):
+        with pytest.raises(AssertionError, match="ended case"):
             lock.end(second)
         lock.unlock(who, second, 7 * OGPU)
         assert bound[Balances].holds[who] == ()
         with pytest.raises(FundsUnavailable):
             lock.lock(who, second, 10**20)
-        with pytest.raises(AssertionError, match="what it holds itself"):
+        with pytest.raises(AssertionError, match="its own hold"):
             lock.unlock(who, second, 1)
 
     before = [chain.owned(account) for account in (who, friend)]
