@@ -116,7 +116,7 @@ class HttpServer:
         await self._runner.cleanup()
 
     def _handler(self) -> asyncio.Protocol:
-        assert self._runner.server is not None, "it listens after it is set up"
+        assert self._runner.server is not None, "a server listens after its setup"
         return PlainHandler(self._runner.server, loop=asyncio.get_running_loop(), **self._options)
 
     @web.middleware

@@ -66,7 +66,7 @@ class Clock:
         if self._jumped_at_ms is None:
             self._jumped_at_ms = steady_ms
             _LOG.warning(
-                "the system's clock jumped by %+.1f s: not believed before it has stayed so for %d s",
+                "the system's clock jumped by %+.1f s. The node takes the new time if it lasts %d s",
                 jump_ms / 1000, TRUST_MS // 1000,
             )  # fmt: skip
         if steady_ms - self._jumped_at_ms < TRUST_MS:
@@ -74,8 +74,9 @@ class Clock:
         if jump_ms < 0:
             # Waiting, a validator would miss its slots and rounds for as long as the clock had been ahead.
             raise NodeError(
-                f"the system's clock was turned back by {-jump_ms / 1000:.1f} s: start this node again, it begins "
-                "with the new time (see that the machine keeps its time, by NTP for example)"
+                f"the system's clock was turned back by {-jump_ms / 1000:.1f} s. Start this node again: it begins "
+                "with the new time. Synchronise the clock by NTP",
+                code="clock_turned_back",
             )
         self._ahead_ms += jump_ms
         self._jumped_at_ms = None

@@ -20,7 +20,7 @@ def require_folder(path: Path) -> None:
     except OSError as error:
         is_ours, reason = False, error.strerror or type(error).__name__
     if not is_ours:
-        raise BadInputError(f"the folder {path} cannot be used: {reason}. Give another --base-path, or correct that")
+        raise BadInputError(f"the folder {path} cannot be used: {reason}. Correct that, or give another --base-path")
 
 
 def is_there(path: Path) -> bool:
@@ -91,15 +91,17 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     # Not stat: a link could lead to another user's file.
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
-        raise BadInputError(f"{path} is not a plain file: put the file itself there, not a link or a folder")
+        raise BadInputError(
+            f"{path} is not a plain file. Replace the link or folder by the file itself", code="not_plain_file"
+        )
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise BadInputError(
-            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):o}): run `chmod 600 {path}`"
+            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):o}). Run `chmod 600 {path}`"
         )
     if found.st_uid != os.geteuid():
-        raise BadInputError(f"{path} belongs to another user: run the node as that user, or make the file again")
+        raise BadInputError(f"{path} belongs to another user. Run the node as that user, or create the file again")
     if found.st_size > limit_bytes:
         raise BadInputError(
-            f"{path} has {found.st_size:,} bytes, at most {limit_bytes:,} make sense: it is another kind of file"
+            f"{path} has {found.st_size:,} bytes, above the limit of {limit_bytes:,}. It is another kind of file"
         )
     return path.read_bytes()

@@ -72,7 +72,7 @@ def _reason(errors: Sequence[BaseException]) -> NodeError | None:
             return error
     for error in errors:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
-            return DiskSpaceError(f"{error.filename or 'a file'} cannot be written: {error.strerror}; free some space")
+            return DiskSpaceError(f"{error.filename or 'a file'} cannot be written: {error.strerror}. Free some space")
         if isinstance(error, OSError) and error.filename is not None:
             return BadInputError(f"{error.filename} cannot be used: {error.strerror}")
     return None

@@ -364,7 +364,7 @@ class Loop:
         except (NodeError, OSError):  # the disk: a signature may not be recorded, so the node must stop
             raise
         except Exception:  # noqa: BLE001  # hooks run before any extrinsic: a fault there must not stop every validator
-            _LOG.exception("no block in slot %d by a fault of this node: it leaves the slot to nobody", request.slot)
+            _LOG.exception("no block in slot %d: an unexpected error in this node", request.slot)
             return
         if facts is not None:
             self._tell_imported(facts.id)
@@ -439,6 +439,6 @@ class Loop:
         ):
             return
         raise NodeError(
-            f"block {ballot.height} 0x{ballot.block.hex()} is final, but this node fails to execute it (see above): "
-            "it stops. Report the traceback, and upgrade or use another machine"
+            f"block {ballot.height} 0x{ballot.block.hex()} is final, but this node fails to execute it. Report the "
+            "traceback above, and upgrade or use another machine"
         )

@@ -61,7 +61,7 @@ class LogLimit(logging.Filter):
             return False
         cause.tokens -= 1
         if cause.left_out:
-            record.msg = f"{record.getMessage()} ({cause.left_out} lines like this were left out)"
+            record.msg = f"{record.getMessage()} (left out {cause.left_out} such lines)"
             record.args = None
             cause.left_out = 0
         return True
@@ -102,7 +102,7 @@ def _level(text: str) -> int:
     """Return the level of a name. Raise `BadInputError` if there is none."""
     level = logging.getLevelNamesMapping().get(text.upper())
     if level is None:
-        raise BadInputError(f"--log: {text!r} is no level: give {', '.join(LEVELS)}, alone or as target=level")
+        raise BadInputError(f"--log: {text!r} is no level. Give {', '.join(LEVELS)}, alone or as target=level")
     return level
 
 

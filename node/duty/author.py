@@ -78,10 +78,10 @@ class Author:
     def _digest(self, request: ev.Build, parent: ExecutedBlock) -> Digest:
         epoch = self._chain.epochs(request.epoch)
         if epoch is None:
-            raise RuntimeError(f"asked to build in epoch {request.epoch}, which is not determined")
+            raise RuntimeError(f"build request for epoch {request.epoch}, which is not determined")
         seat = self._keys.seat(request.epoch)
         if seat is None:
-            raise SigningRefusedError(f"no key of this node sits in epoch {request.epoch}")
+            raise SigningRefusedError(f"no key of this node has a seat in epoch {request.epoch}")
         output, proof = self._keys.prove_vrf(request.epoch, vrf_input(self._chain.genesis, epoch.seed, request.slot))
         pre_digest = PreDigest(request.slot, request.epoch, output, proof)
         digest: Digest = (author_item(seat.stash), pre_digest_item(pre_digest))
@@ -98,7 +98,7 @@ class Author:
                 authoring.inherent(call)
                 count += 1
             except InvalidBlock as error:
-                _LOG.warning("an inherent of ours is invalid and left out: %s", error)
+                _LOG.warning("left out an invalid inherent of this node: %s", error)
         return count
 
     def _fill(self, authoring: Authoring) -> int:  # noqa: C901, PLR0912  # one case for each way to be refused
@@ -136,7 +136,7 @@ class Author:
             except NodeError:  # the disk, not the extrinsic
                 raise
             except Exception:  # noqa: BLE001  # any fault of our own ends here
-                _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
+                _LOG.exception("extrinsic 0x%s raised an unexpected error: quarantined", candidate.extrinsic_hash.hex())
                 invalid.append((candidate.extrinsic_hash, "quarantined"))
             else:
                 taken += 1
@@ -148,6 +148,6 @@ class Author:
 
     def _seal(self, built: BuiltBlock, request: ev.Build) -> ev.BlockFacts:
         session = self._keys.session_of(request.epoch)
-        assert session is not None, "only a key that sits seals"
+        assert session is not None, "a sealing key has a seat"
         header = self._keys.seal(request.epoch, request.slot, built.header)
         return self._chain.add_own(header, built, request.final_ref, request.slot, session)

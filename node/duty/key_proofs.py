@@ -23,9 +23,7 @@ def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
     """
     store = Keystore(paths.keystore)
     if max(len(store.public_keys(key_type)) for key_type in (SESSION, VRF)) >= KEYS_MAX:
-        raise BadInputError(
-            f"{store.folder} holds {KEYS_MAX} keys of one type: move those away that are in no set any more"
-        )
+        raise BadInputError(f"{store.folder} holds {KEYS_MAX} keys of one type. Move away the keys that are in no set")
     session, vrf = (KeyPair.from_seed(secrets.token_bytes(SEED_BYTES)) for _ in range(2))
     # A new key has signed nothing, so its file can begin at any height of the chain.
     SignStateFile.create(paths.sign_state(session.public), genesis, session.public)
@@ -49,7 +47,9 @@ def prove_stored(store: Keystore, keys: SessionKeys, genesis: bytes, owner: byte
     """
     session, vrf = store.pair(SESSION, keys.session), store.pair(VRF, keys.vrf)
     if session is None or vrf is None:
-        raise BadInputError(f"{store.folder} does not hold both keys: `ogpu-node key insert` puts them there")
+        raise BadInputError(
+            f"{store.folder} lacks one of the two keys. Insert it with `ogpu-node key insert`", code="key_missing"
+        )
 
     def sign(payload: bytes) -> bytes:
         return signatures.sign(Scheme.ED25519, session.public, session.secret, payload)
@@ -64,4 +64,4 @@ def _one(store: Keystore, key_type: bytes, named: bytes | None, option: str) -> 
     if named is None and len(held) == 1:
         return held[0]
     there = ", ".join("0x" + public.hex() for public in held) or "none"
-    raise BadInputError(f"say which key with {option}: {store.folder} holds {there}")
+    raise BadInputError(f"name a key of {store.folder} with {option}. It holds: {there}")

@@ -70,7 +70,7 @@ class KeyWatch(Listener):
         try:
             self._read()
         except BadInputError as error:
-            _LOG.error("keys of the keystore are not taken up: %s", error)
+            _LOG.error("new keys of the keystore are not used: %s", error)
         self._keys.arrange(by_use(self._chain, self._keys.sessions))
         if self._keys.shown() != self._shown:
             self._shown = self._keys.shown()
@@ -82,7 +82,7 @@ class KeyWatch(Listener):
         for pair in stored(self._store, SESSION):
             if pair.public not in self._keys.sessions:
                 self._keys.take_up(self._with_record(pair))
-                _LOG.info("took up the key 0x%s", pair.public.hex())
+                _LOG.info("found the new key 0x%s", pair.public.hex())
 
     def _with_record(self, pair: KeyPair) -> SigningKey:
         path = self._paths.sign_state(pair.public)

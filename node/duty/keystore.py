@@ -90,7 +90,7 @@ class Keystore:
         except (ValueError, AttributeError, RecursionError):
             seed = b""
         if len(seed) != SEED_BYTES or (pair := KeyPair.from_seed(seed)).public != public:
-            raise BadInputError(f"{path} does not hold the key that its name says: remove it and insert the key again")
+            raise BadInputError(f"{path} does not hold the key of its name. Remove the file and insert the key again")
         return pair
 
     def _path(self, key_type: bytes, public: bytes) -> Path:

@@ -37,7 +37,8 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
         return None
     if chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1)) is None:
         raise BadInputError(
-            "the validators after the last final block are not known: the database is damaged, purge-chain"
+            "the database is damaged: it lacks the validators after the last final block. Run `ogpu-node "
+            "purge-chain` and sync again"
         )
     store = Keystore(paths.keystore)
     if config.dev_account is not None:
@@ -48,8 +49,8 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
         sessions, vrf_keys = stored(store, SESSION), stored(store, VRF)
         if not sessions:
             raise BadInputError(
-                f"--validator needs a session key, and {store.folder} has none: insert one with "
-                "`ogpu-node key insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
+                f"--validator needs a session key, and {store.folder} has none. Insert one with `ogpu-node key "
+                "insert --key-type ogpu --suri ...`, and its VRF key with --key-type ogvr"
             )
     _take_over(paths, chain)
     pairs = {pair.public: pair for pair in sessions}
@@ -99,8 +100,8 @@ def stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
     found = store.public_keys(key_type)
     if len(found) > KEYS_MAX:
         raise BadInputError(
-            f"{store.folder} holds {len(found)} keys of one type, more than {KEYS_MAX}: move those away that are in no "
-            "set any more"
+            f"{store.folder} holds {len(found)} keys of one type, more than {KEYS_MAX}. Move away the keys that are "
+            "in no set"
         )
     pairs = (store.pair(key_type, public) for public in found)
     return [pair for pair in pairs if pair is not None]
@@ -113,8 +114,8 @@ def _take_over(paths: Paths, chain: Chain) -> None:
         return
     if paths.sign_state(session).exists():
         raise BadInputError(
-            f"{paths.only_sign_state} and {paths.sign_state(session)} both say what one key has signed: keep the one "
-            "that was written last, and remove the other"
+            f"{paths.only_sign_state} and {paths.sign_state(session)} both record the signatures of one key. Keep "
+            "the newer file, and remove the other"
         )
     move_durably(paths.only_sign_state, paths.sign_state(session))
 
@@ -130,7 +131,8 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, h
         # Operators use this option mostly with copied keys. Without listening, two machines would seal in one slot
         # within seconds.
         _LOG.info(
-            "this node signs nothing with the key 0x%s for an epoch: it listens for another machine with the key",
+            "this node signs nothing with the key 0x%s for one epoch: it first listens for another machine with "
+            "the same key",
             session.hex(),
         )
         return None
@@ -139,23 +141,23 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, h
     # A new file on a chain that has begun may lack votes of the open round. Only the operator knows about such votes.
     if is_named:
         raise BadInputError(
-            f"{path} is missing, but this chain has begun (it is at block {chain.final.facts.height} here) and the "
-            "key sits: what it has signed is not known, and signing twice is slashed. "
-            "Restore the file; or, if this key has never signed on this chain, "
-            "start once with --init-sign-state; or run without --validator"
+            f"{path} is missing, and this chain has begun (block {chain.final.facts.height} is final here). The key "
+            "has a seat: signing twice without that record is slashed. Restore the file; or start once with "
+            "--init-sign-state if this key has never signed on this chain; or run without --validator",
+            code="sign_state_missing",
         )
-    _LOG.info("the key 0x%s sits in no set yet: this node follows the chain", session.hex())
+    _LOG.info("the key 0x%s has no seat yet: this node follows the chain", session.hex())
     return None
 
 
 def _check_vrf(chain: Chain, sessions: list[KeyPair], vrf_keys: list[KeyPair], paths: Paths) -> None:
     """Raise `BadInputError` if a seated key lacks its VRF key: it could vote and never propose a block."""
     epoch = chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1))
-    assert epoch is not None, "it was looked at before"
+    assert epoch is not None, "the epoch of the next block is determined"
     held, vrf = {pair.public for pair in sessions}, {pair.public for pair in vrf_keys}
     for member in epoch.validators.members:
         if member.session in held and member.vrf not in vrf:
             raise BadInputError(
                 f"{paths.keystore} has the session key 0x{member.session.hex()} but not its VRF key "
-                f"0x{member.vrf.hex()}: insert it with `ogpu-node key insert --key-type ogvr --suri ...`"
+                f"0x{member.vrf.hex()}. Insert it with `ogpu-node key insert --key-type ogvr --suri ...`"
             )

@@ -28,14 +28,14 @@ LISTEN_STEP_MS = 5_000
 SETTLE_MS = 20_000
 """The listening time before votes are evidence. By then the rounds that were open at the node's start are final."""
 UNSEATED = {
-    Why.NOT_OFFERED: "it does not offer to validate",
-    Why.TOMBSTONED: "an offence has tombstoned it",
-    Why.JAILED: "it is in jail until `ogpu-wallet unjail`",
-    Why.OFF_LINE: "no block, vote or heartbeat of it was in epoch {ended}",
-    Why.TOO_SMALL: "its own bond is below the least",
+    Why.NOT_OFFERED: "it is no candidate",
+    Why.TOMBSTONED: "it is tombstoned for an offence",
+    Why.JAILED: "it is in jail: run `ogpu-wallet unjail`",
+    Why.OFF_LINE: "it had no block, vote or heartbeat in epoch {ended}",
+    Why.TOO_SMALL: "its own bond is below the minimum",
 }
 """The sentences for a stash that did not qualify for an election."""
-OUT_RANKED = "others were elected; `ogpu-wallet candidates` shows the ranks"
+OUT_RANKED = "other candidates were elected (`ogpu-wallet candidates` shows the ranks)"
 _LOG = logging.getLogger(__name__)
 
 
@@ -123,7 +123,7 @@ class SeatWatch(Listener):
         jailed = {stash for stash in stake.owners(self._keys.sessions) if stake.jailed[stash] is not None}
         for stash in jailed - self._jailed:
             _LOG.warning(
-                "the candidate 0x%s is in jail: it gave no sign of life for too long, and no election seats it until "
+                "the candidate 0x%s is in jail, because it was off line for too long. No election seats it before "
                 "`ogpu-wallet unjail`", stash.hex(),
             )  # fmt: skip
         self._jailed = jailed
@@ -140,8 +140,8 @@ class SeatWatch(Listener):
                 # Once for each key: this runs at every final block.
                 self._refused.add(session)
                 _LOG.error(
-                    "the key 0x%s sits, and what it has signed is not known here: this node does not sign with it. "
-                    "If it has never signed on this chain, start once with --init-sign-state", session.hex(),
+                    "this node has no record of the signatures of the seated key 0x%s, so it does not sign with "
+                    "it. If the key has never signed on this chain, start once with --init-sign-state", session.hex(),
                 )  # fmt: skip
 
     def _begin(self, key: SigningKey) -> None:

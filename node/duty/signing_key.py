@@ -46,7 +46,8 @@ class SigningKey:
             raise SigningRefusedError("another machine signs with this session key")
         if final_height < self.file.final_height:
             raise SigningRefusedError(
-                f"the database is at {final_height}, but {self.file.final_height} was final before: it was rolled back"
+                f"the database was rolled back to final block {final_height}: block {self.file.final_height} was "
+                "final earlier"
             )
         self.file.record(record)
         return self.sign_unrecorded(payload)
@@ -93,6 +94,6 @@ class SigningKey:
     def _stop(self, what: str) -> None:
         self.is_copied = True
         _LOG.critical(
-            "another machine signs with this node's session key 0x%s (%s): this node signs nothing more with it. Stop "
-            "one of the two, then restart the other", self.pair.public.hex(), what,
+            "another machine signs with this node's session key 0x%s (%s). This node stops signing with it. Stop "
+            "one of the two machines, then restart the other", self.pair.public.hex(), what,
         )  # fmt: skip

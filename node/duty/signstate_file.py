@@ -61,7 +61,7 @@ class SignStateFile:
         `BadInputError` if the file exists.
         """
         if path.exists():
-            raise BadInputError(f"{path} exists already: a sign-state is never replaced")
+            raise BadInputError(f"{path} exists. A sign-state is never replaced")
         created = cls(path, genesis, session, EMPTY, 0)
         created._write(raise_floor(EMPTY, *floor), final_height)
         return created
@@ -93,8 +93,8 @@ class SignStateFile:
         _check_chain(path, content, genesis)
         if content.session != session:
             raise BadInputError(
-                f"{path} belongs to the session key 0x{content.session.hex()}: "
-                "insert that key, or use another --base-path"
+                f"{path} belongs to the session key 0x{content.session.hex()}. Insert that key, or use another "
+                "--base-path"
             )
         try:
             state = SIGN_STATE.decode(content.state)
@@ -128,8 +128,8 @@ class SignStateFile:
         except OSError as error:
             kind = DiskSpaceError if error.errno in NO_SPACE else NodeError
             raise kind(
-                f"{self.path} cannot be written ({error.strerror}), and nothing may be signed without it. Nothing was "
-                "signed or lost: set that right and start again"
+                f"{self.path} cannot be written ({error.strerror}), and no signature leaves without this record. "
+                "Correct that and start again"
             ) from error
         # After the write, so that memory is never ahead of the disk.
         self.state, self.final_height = state, final_height
@@ -149,13 +149,13 @@ def _checked(path: Path, data: bytes) -> _Content:
 def _check_chain(path: Path, content: _Content, genesis: bytes) -> None:
     if content.genesis != genesis:
         raise BadInputError(
-            f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}): "
-            "give this chain its own --base-path"
+            f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}). Give this chain its "
+            "own --base-path"
         )
 
 
 def _damaged(path: Path) -> BadInputError:
     return BadInputError(
-        f"{path} is damaged, so nobody knows what this key has signed. Restore it from a backup that is not older, "
-        "or register a new session key; run without --validator meanwhile"
+        f"{path} is damaged: the record of this key's signatures is lost. Restore a backup that has the newest "
+        "signature, or register a new session key. Run without --validator meanwhile"
     )

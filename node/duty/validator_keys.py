@@ -151,5 +151,5 @@ class ValidatorKeys:
     def _seated(self, epoch: int) -> Member:
         member = self.seat(epoch)
         if member is None:
-            raise SigningRefusedError(f"no key of this node sits in epoch {epoch}")
+            raise SigningRefusedError(f"no key of this node has a seat in epoch {epoch}")
         return member

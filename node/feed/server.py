@@ -100,7 +100,7 @@ class FeedServer:
         while data := await reader.stream.receive_some(READ_BYTES):
             for frame in decoder.feed(data):
                 if not isinstance(frame, feed.Request):
-                    raise feed.FeedError("the RPC process sent what only the node sends")
+                    raise feed.FeedError("a frame of the RPC process that only the node may send")
                 _check_items(frame)
                 if not feed.submitted(frame):
                     await in_flight.acquire(frame)
@@ -128,7 +128,7 @@ class FeedServer:
             reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Response too large", str(error)))
         except Exception:  # noqa: BLE001  # any fault of our own ends here
             _LOG.exception("a request of the RPC process failed: %s", type(request).__name__)
-            text = "the node's log says more"
+            text = "see the node's log"
             reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", text))
         finally:
             in_flight.release(request)
@@ -139,7 +139,7 @@ def _private_folder(folder: Path) -> None:
     """Create a folder of this user alone: a user who can replace the socket can impersonate the node."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.geteuid():
-        raise BadInputError(f"{folder} belongs to another user: use a shorter --base-path, or remove that folder")
+        raise BadInputError(f"{folder} belongs to another user. Use a shorter --base-path, or remove that folder")
 
 
 class _Questions:

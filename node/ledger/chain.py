@@ -358,9 +358,11 @@ class Chain:
         parent = self.final
         below: tuple[StateReader, ...] = (parent.state, self.storage)
         for executed in becoming:
-            assert executed.facts.parent == parent.facts.id, "what becomes final is a child of what is final"
-            assert executed.facts.height == parent.facts.height + 1, "the final height rises by one a block"
-            assert executed.state.parent in below, "the layer that comes to the disk lies over its parent's state"
+            assert executed.facts.parent == parent.facts.id, "each new final block is a child of the last one"
+            assert executed.facts.height == parent.facts.height + 1, (
+                "each new final block is one higher than the last one"
+            )
+            assert executed.state.parent in below, "the layer of a new final block lies over its parent's state"
             parent, below = executed, (executed.state,)
 
     def _rest_on_disk(self, final: ExecutedBlock) -> None:
@@ -369,7 +371,7 @@ class Chain:
         self._tree[final.facts.id] = replace(final, changes={}, state=DiffLayer(self.storage, {}))
         for executed in self._tree.values():
             if executed.facts.parent == final.facts.id:
-                assert executed.state.parent is final.state, "a layer lies over its parent's state"
+                assert executed.state.parent is final.state, "the layer of a child lies over its parent's state"
                 executed.state.parent = self.storage
 
     def _moment_of(self, header: Header) -> int:
@@ -392,13 +394,16 @@ class Chain:
         """Read the last final block, and check that the state on disk has the root in its header."""
         stored = self.storage.block(self.storage.head_id)
         if stored is None:
-            raise DatabaseError(f"{self.storage.path} does not hold its own head: purge-chain and sync again")
+            raise DatabaseError(
+                f"the database {self.storage.path} is damaged: it lacks its own head. Run `ogpu-node purge-chain` "
+                "and sync again"
+            )
         block = BLOCK.decode(stored.header + stored.body)
         trie = Trie(dict(self.storage.items()))
         if trie.root != block.header.state_root:
             raise DatabaseError(
-                f"the state in {self.storage.path} is not the one of block {stored.height}: the database is damaged. "
-                "Keep the sign-state file, run purge-chain, and let the node sync again"
+                f"the database {self.storage.path} is damaged: its state is not that of block {stored.height}. Keep "
+                "the sign-state file, run `ogpu-node purge-chain`, and let the node sync again"
             )
         recount(self.runtime.at(self.storage))  # not in each block, where its time would grow with the accounts
         self.storage.rest_on(trie)
@@ -439,7 +444,10 @@ class Chain:
         found_id = self.storage.id_at(height)
         found = self.storage.block(found_id) if found_id is not None else None
         if found is None:
-            raise DatabaseError(f"{self.storage.path} lacks final block {height}: purge-chain and sync again")
+            raise DatabaseError(
+                f"the database {self.storage.path} is damaged: it lacks final block {height}. Run `ogpu-node "
+                "purge-chain` and sync again"
+            )
         return found
 
     def _down_to_final(self, tip: ExecutedBlock) -> list[ExecutedBlock]:

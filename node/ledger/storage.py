@@ -141,9 +141,9 @@ class Storage:
         stored = self._get(_GENESIS_KEY)
         if stored is not None and stored != genesis_id:
             raise DatabaseError(
-                f"{self.path} holds the chain with genesis 0x{stored.hex()}, "
-                f"but the spec's genesis is 0x{genesis_id.hex()}: "
-                "choose another --base-path, or remove the old chain with `ogpu-node purge-chain`"
+                f"{self.path} holds the chain with genesis 0x{stored.hex()}, but the spec's genesis is "
+                f"0x{genesis_id.hex()}. Choose another --base-path, or remove the old chain with `ogpu-node "
+                "purge-chain`"
             )
 
     def genesis_noted_for(self, digest: bytes) -> bytes | None:
@@ -177,7 +177,7 @@ class Storage:
         Raise `DiskSpaceError` before any write if too little space is free.
         """
         for height, final in enumerate(blocks, self.head_height + 1):
-            assert final.block.height == height, "the final height rises by one a block"
+            assert final.block.height == height, "each new final block is one higher than the last one"
         self.check_free_space()
         merged: dict[bytes, bytes | None] = {}
         with self._written() as batch:
@@ -289,8 +289,9 @@ class Storage:
         free = shutil.disk_usage(self.path).free
         if free < self._floor:
             raise DiskSpaceError(
-                f"only {free // 2**20:,} MiB are free at {self.path}, the node needs {self._floor // 2**20:,} MiB: "
-                "it stopped so that nothing is lost; free some space and start it again"
+                f"only {free // 2**20:,} MiB are free at {self.path}, and the node needs "
+                f"{self._floor // 2**20:,} MiB. It stopped, and nothing is lost. Free some space and start it "
+                "again"
             )
 
     # --- inside
@@ -318,8 +319,8 @@ class Storage:
             return
         if _HEIGHT.unpack(schema)[0] != SCHEMA or head is None:
             raise DatabaseError(
-                f"{self.path} has schema {_HEIGHT.unpack(schema)[0]}, this program reads schema {SCHEMA}: "
-                "use the version of ogpu that wrote it, or purge-chain and sync again"
+                f"{self.path} has schema {_HEIGHT.unpack(schema)[0]}, and this program reads schema {SCHEMA}. Use "
+                "the ogpu version that wrote it, or run `ogpu-node purge-chain` and sync again"
             )
         self.head_height, self.head_id = _HEAD.unpack(head)
 
@@ -376,7 +377,7 @@ class _SyncedBatch:
             self._batch.write()
         except plyvel.Error as error:
             raise DatabaseError(
-                f"a write to {self._path} failed ({error}): check the disk, then start the node again"
+                f"a write to {self._path} failed ({error}). Check the disk, then start the node again"
             ) from error
 
 
@@ -384,23 +385,23 @@ def _open_error(path: Path, error: Exception) -> Exception:
     said = unquoted(str(error))
     if any(reason in said for reason in NOT_ALLOWED):
         return BadInputError(
-            f"the database {path} cannot be used by this user ({said}): run the node as its owner, or give another "
-            "--base-path"
+            f"this user cannot use the database {path} ({said}). Run the node as its owner, or give another --base-path"
         )
     if "lock" in said.lower():
         return BadInputError(
-            f"{path} is in use by another process: give each node its own --base-path, or stop the other one"
+            f"{path} is in use by another process. Stop that process, or give each node its own --base-path",
+            code="database_in_use",
         )
     return DatabaseError(
-        f"the database {path} cannot be opened ({said}): its files are damaged. "
-        "Keep the sign-state file, remove the database with `ogpu-node purge-chain`, and let the node sync again"
+        f"the database {path} cannot be opened ({said}): its files are damaged. Keep the sign-state file, run "
+        "`ogpu-node purge-chain`, and let the node sync again"
     )
 
 
 def _read_error(path: Path, error: Exception) -> DatabaseError:
     return DatabaseError(
-        f"the database {path} is damaged ({error}). Keep the sign-state file, remove the database with "
-        "`ogpu-node purge-chain`, and let the node sync again"
+        f"the database {path} is damaged ({error}). Keep the sign-state file, run `ogpu-node purge-chain`, and let "
+        "the node sync again"
     )
 
 

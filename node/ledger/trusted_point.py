@@ -75,10 +75,11 @@ class TrustedPoint:
         here = self._chain.storage.id_at(checkpoint.height)
         if here != checkpoint.id:
             raise BadInputError(
-                f"final block {checkpoint.height} in {self._chain.storage.path} is 0x{(here or b'').hex()}, and not "
-                f"the checkpoint 0x{checkpoint.id.hex()}: this database is of another history. Ask a second source for "
-                "the hash; if the checkpoint is right, run `ogpu-node purge-chain`, and start with it and with other "
-                "--bootnodes: those that this node followed lied, or were lied to"
+                f"final block {checkpoint.height} in {self._chain.storage.path} is 0x{(here or b'').hex()}, but the "
+                f"checkpoint is 0x{checkpoint.id.hex()}: they belong to two histories. Ask a second source for the "
+                "hash. If the checkpoint is right, run `ogpu-node purge-chain`, then start with the checkpoint and "
+                "other --bootnodes",
+                code="other_history",
             )
 
     def _require_young(self, facts: BlockFacts, now_ms: int) -> None:
@@ -89,22 +90,24 @@ class TrustedPoint:
             self._is_told = False
             return
         if self._is_live:
-            raise TrustExpiredHereError(self._expired(facts, age_ms))
+            raise self._expired(facts, age_ms)
         if not self._is_told:
             self._is_told = True
             _LOG.warning(
-                "the last final block here is %s old, more than the trusting period of %s (a node of a live chain "
-                "would stop; this one is for development)", _hours(age_ms), _hours(self._period_ms),
+                "the last final block here is %s old, more than the trusting period of %s. A node of a live chain "
+                "would stop; this chain is for development", _hours(age_ms), _hours(self._period_ms),
             )  # fmt: skip
 
-    def _expired(self, facts: BlockFacts, age_ms: int) -> str:
-        named = "the checkpoint" if 0 < facts.height == self.height else "the last final block here"
-        return (
-            f"{named}, {facts.height} 0x{facts.id.hex()}, is {_hours(age_ms)} old, and what is known is good for "
-            f"{_hours(self._period_ms)}: who could certify blocks then may have left, and lose nothing by certifying "
-            "others. Ask somebody whom you trust, and no bootnode, for number and hash of a recent final block, and "
-            "start with --checkpoint HEIGHT:HASH. If the whole network stood still meanwhile, every node of it starts "
-            "with its last final block as the checkpoint (docs/operators.md)"
+    def _expired(self, facts: BlockFacts, age_ms: int) -> TrustExpiredHereError:
+        is_checkpoint = 0 < facts.height == self.height
+        named = "the checkpoint" if is_checkpoint else "the last final block here"
+        return TrustExpiredHereError(
+            f"{named}, {facts.height} 0x{facts.id.hex()}, is {_hours(age_ms)} old, more than the trusting period of "
+            f"{_hours(self._period_ms)}: validators of that time may have left, and can certify a false history "
+            "without loss. Ask a person whom you trust, not a bootnode, for height and hash of a recent final "
+            "block, and start with --checkpoint HEIGHT:HASH. If the whole network stood still, start every node "
+            "with its last final block as the checkpoint (docs/operators.md)",
+            code="checkpoint_too_old" if is_checkpoint else "final_block_too_old",
         )
 
 

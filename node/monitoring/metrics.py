@@ -51,33 +51,39 @@ class Metrics:
         role = AUTHORITY if is_validator else FULL_NODE
         gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain).set(role)
         gauge("substrate_process_start_time_seconds", "Unix time").labels(**chain).set(int(time.time()))
-        self.accepted_seconds = seconds("ogpu_accepted_seconds", "From the start of a block's slot to its acceptance")
-        self.final_seconds = seconds("ogpu_final_seconds", "From the start of a block's slot to its finality")
-        self.final_age = gauge("ogpu_final_age_seconds", "Since the slot of the last final block").labels(**chain)
-        self.import_seconds = seconds("ogpu_block_import_seconds", "To check and execute a block of others")
-        self.build_seconds = seconds("ogpu_block_build_seconds", "To build a block")
-        self.commit_seconds = seconds("ogpu_commit_seconds", "To write final blocks to the disk")
-        self.event_seconds = seconds("ogpu_consensus_event_seconds", "To carry out one consensus event")
+        self.accepted_seconds = seconds(
+            "ogpu_accepted_seconds", "Time from the start of a block's slot to its acceptance"
+        )
+        self.final_seconds = seconds("ogpu_final_seconds", "Time from the start of a block's slot to its finality")
+        self.final_age = gauge("ogpu_final_age_seconds", "Time since the slot of the last final block").labels(**chain)
+        self.import_seconds = seconds("ogpu_block_import_seconds", "Time to check and execute a block of a peer")
+        self.build_seconds = seconds("ogpu_block_build_seconds", "Time to build a block")
+        self.commit_seconds = seconds("ogpu_commit_seconds", "Time to write final blocks to the disk")
+        self.event_seconds = seconds("ogpu_consensus_event_seconds", "Time to carry out one consensus event")
         self.extrinsics = counter("ogpu_final_extrinsics", "Extrinsics in final blocks")
         self.soft_reverts = counter("ogpu_soft_reverts", "Accepted blocks that finality overruled")
         self.rejected = gauge("ogpu_rejected_blocks", "Blocks that broke a rule, since the start").labels(**chain)
         self.abstained = gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node").labels(**chain)
         self.penalties = gauge("ogpu_penalties", "Messages that no honest peer sends").labels(**chain)
-        checks = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by what they wait for", "status")
+        checks = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by status", "status")
         self.checks = {status: checks.labels(status=status, **chain) for status in CHECK_STATUSES}
-        disputes = gauge("ogpu_leaf_disputes", "Batches whose racers differ, by what they wait for", "status")
+        disputes = gauge("ogpu_leaf_disputes", "Batches with racers that disagree, by status", "status")
         self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
-        checks_ended = counter("ogpu_leaf_checks_ended", "Checks that ended since the start, by how", "outcome")
+        checks_ended = counter("ogpu_leaf_checks_ended", "Checks that ended since the start, by outcome", "outcome")
         self.checks_ended = {
             outcome: checks_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in CheckOutcome
         }
-        disputes_ended = counter("ogpu_leaf_disputes_ended", "Disputes of racers that ended since the start", "outcome")
+        disputes_ended = counter(
+            "ogpu_leaf_disputes_ended", "Disputes that ended since the start, by outcome", "outcome"
+        )
         self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
-        self.seat = gauge("ogpu_seat", "What this node's seat weighs, in oGPU; 0 without one").labels(**chain)
-        self.next_seat = gauge("ogpu_next_seat", "The same in the next epoch, once its set is known").labels(**chain)
-        self.stake = gauge("ogpu_stake", "Bonded by and behind this node's candidate, in oGPU").labels(**chain)
-        self.jailed = gauge("ogpu_jailed", "Whether this node's candidate is in jail").labels(**chain)
+        self.seat = gauge("ogpu_seat", "Weight of this node's seat in oGPU, 0 without one").labels(**chain)
+        self.next_seat = gauge("ogpu_next_seat", "Weight of the next epoch's seat, once its set is known").labels(
+            **chain
+        )
+        self.stake = gauge("ogpu_stake", "Stake of this node's candidate with delegations, in oGPU").labels(**chain)
+        self.jailed = gauge("ogpu_jailed", "1 if this node's candidate is in jail, else 0").labels(**chain)
         self.validators = gauge("ogpu_validators", "Seats of the set in office").labels(**chain)
         self.missed_slots = counter("ogpu_missed_slots", "Own slots between final blocks that hold no block")
         self.missed_votes = counter("ogpu_missed_votes", "Certificates of final blocks that lack this node's vote")

@@ -78,8 +78,8 @@ class MetricsServer:
             self._listener = socket.create_server((host, port), backlog=QUEUE)
         except OSError as error:
             raise BadInputError(
-                f"port {port} for metrics is not free ({error.strerror}): "
-                "choose another --prometheus-port, or --no-prometheus"
+                f"port {port} for metrics is not free ({error.strerror}). Choose another --prometheus-port, or "
+                "--no-prometheus"
             ) from error
         self._listener.setblocking(False)
         self._end, self._ending = socket.socketpair()
@@ -215,7 +215,7 @@ class MetricsServer:
 
     def _sent(self, request: _Request) -> bool:
         """Return whether the answer is sent whole."""
-        assert request.unsent is not None, "who is written to has an answer"
+        assert request.unsent is not None, "a request in the sending phase has an answer"
         sent = request.socket.send(request.unsent, socket.MSG_DONTWAIT)
         request.unsent = request.unsent[sent:]
         return not request.unsent
@@ -225,7 +225,7 @@ class MetricsServer:
         try:
             return _response("200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry))
         except Exception:  # noqa: BLE001  # an unreadable figure ends these answers only
-            _LOG.exception("the figures could not be told")
+            _LOG.exception("the figures cannot be read")
             return b""
 
 

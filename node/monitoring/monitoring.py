@@ -51,15 +51,15 @@ class StatusLine:
         )  # fmt: skip
         if behind_ms > parameters.skew_ms:
             _LOG.warning(
-                "this machine's clock is %s behind the last final block: until it catches up, this node makes no block "
-                "and takes none. Set the clock, and synchronise it by NTP. If the clock is right, wait",
+                "this machine's clock is %s behind the last final block, so this node makes no block and accepts "
+                "none. Set the clock, and synchronise it by NTP. If the clock is right, wait",
                 _seconds(behind_ms),
             )
         proven = view.sync.sets_ahead.proven_height
         if proven > view.machine.final.height:
             _LOG.info("catching up: handoffs prove that #%d is final", proven)
         if not peers and not self._is_alone():
-            _LOG.warning("no peers: this node hears of no block; check --bootnodes, the port and the firewall")
+            _LOG.warning("no peers: this node receives no blocks. Check --bootnodes, the port and the firewall")
         # An idle chain makes a block only every `heartbeat_slots` slots.
         if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:
             _LOG.warning("nothing became final for %d slots: %s", lag, self._why_not_final())
@@ -67,11 +67,11 @@ class StatusLine:
     def _why_not_final(self) -> str:
         checkpoint = self._view.chain.rules.checkpoint
         if checkpoint is None or self._view.machine.final.height >= checkpoint.height:
-            return "too few validators are heard, or this node lags"
+            return "too few votes arrive, or this node lags"
         named = f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()}"
         return (
-            f"{named} is not reached. Where this log says that peers sent another block than that, its hash may be "
-            "wrong: ask a second source; if it is right, those peers follow another history: give other --bootnodes"
+            f"{named} is not reached. If this log names peers with another block at that height, ask a second "
+            "source for the hash. If the hash is right, those peers follow another history: give other --bootnodes"
         )
 
     def _lag_slots(self, now_ms: int) -> int:

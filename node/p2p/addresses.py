@@ -58,9 +58,9 @@ def parse_public_address(text: str, own: PeerId) -> Address:
         host = ipaddress.ip_address(address.host)
     except ValueError:
         # Peers accept literal addresses only: a name would make them resolve a stranger's choice.
-        raise AddressError(f"--public-addr {text!r} holds a name: give its address, /ip4/HOST/tcp/PORT") from None
+        raise AddressError(f"--public-addr {text!r} holds a name. Give its address, /ip4/HOST/tcp/PORT") from None
     if host.is_unspecified or host.is_multicast:
-        raise AddressError(f"--public-addr {text!r} names no machine that peers could dial")
+        raise AddressError(f"--public-addr {text!r} is no address that peers can dial")
     return address
 
 

@@ -79,7 +79,7 @@ class BufferedTcp(ReadWriteCloser):
             # A stranger costs 16 KiB at most. An honest handshake takes about 500 bytes.
             self._cap_bytes -= len(data)
             if self._cap_bytes < 0:
-                raise ChannelClosed("peer sent too much before it proved who it is")
+                raise ChannelClosed("too many bytes before the handshake")
         self._buffer += data
 
     async def read(self, n: int | None = None) -> bytes:

@@ -113,7 +113,7 @@ class Connection:
         with trio.move_on_after(WINDOW_TIMEOUT_SECONDS) as scope:
             await opened.wait()
         if scope.cancelled_caught:
-            raise ChannelClosed("peer takes nothing in")
+            raise ChannelClosed("peer does not read")
 
     async def close(self) -> None:
         """Close the socket. Data that the peer has not read yet may be lost."""

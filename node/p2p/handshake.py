@@ -95,7 +95,7 @@ class Handshaker:
 def why_failed(error: Exception) -> str:
     """Return the reason of a failed dial, for an operator."""
     if isinstance(error, HandshakeFailed):
-        return f"somebody answers there, but the handshake fails ({error}): see that the peer id is right"
+        return f"a program answers there, but the handshake fails ({error}): check the peer id"
     return "no answer in time" if isinstance(error, trio.TooSlowError) else str(error)
 
 
@@ -103,13 +103,13 @@ async def _receive_hello(connection: Connection) -> Hello:
     bodies = await connection.receive()
     frame = decode_frame(bodies[0])
     if len(bodies) != 1 or len(frame.messages) != 1:
-        raise FrameError("hello comes alone")
+        raise FrameError("a hello with other messages in its frame")
     kind, payload = frame.messages[0]
     if kind is FrameKind.GOODBYE:
         reason = decode_reason(payload)
         raise HandshakeFailed(f"peer refused: {reason.name}", reason)
     if kind is not FrameKind.HELLO:
-        raise FrameError("hello comes first")
+        raise FrameError("a frame before the hello")
     return decode_hello(payload)
 
 

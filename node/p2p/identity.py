@@ -51,15 +51,15 @@ def load_or_create(path: Path) -> NodeIdentity:
         _create(path)
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        raise IdentityError(f"{path} is open to others (mode {mode:o}); run: chmod 600 {path}")
+        raise IdentityError(f"{path} can be read by others (mode {mode:o}). Run `chmod 600 {path}`")
     try:
         seed = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError as error:
         raise IdentityError(f"{path} does not hold a hex node key") from error
     if len(seed) != SEED_BYTES:
         raise IdentityError(
-            f"{path} holds {len(seed)} bytes, but a node key has {SEED_BYTES}: restore the file, or remove it to give "
-            "the node a new identity"
+            f"{path} holds {len(seed)} bytes, but a node key has {SEED_BYTES}. Restore the file, or remove it to "
+            "give the node a new identity"
         )
     return identity_from_seed(seed)
 

@@ -315,7 +315,7 @@ class Libp2pTransport:
 
     def _on_fault(self, where: str) -> None:
         self.counters["faults"] += 1
-        _LOG.exception("our fault, in the connection to %s; it is closed", where)
+        _LOG.exception("closed the connection to %s after an unexpected error of this node", where)
 
     def _refusal(self, connection: Connection, hello: Hello, ticket: Ticket) -> GoodbyeReason | None:
         """Return the reason to refuse an inbound peer after its hello, or None."""

@@ -39,7 +39,7 @@ async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise PortInUse(f"another process listens on {host}:{port}; stop it or choose another p2p port") from error
+            raise PortInUse(f"another process listens on {host}:{port}. Stop it, or choose another p2p port") from error
         raise TransportError(f"cannot listen on {host}:{port}: {error}") from error
 
 

@@ -198,7 +198,7 @@ class YamuxSession:
     def _on_open(self, number: int, events: list[YamuxEvent]) -> None:
         # yamux: the dialler opens odd streams, the listener even ones.
         if number == 0 or number % 2 == self._next_stream % 2 or number in self._streams:
-            raise YamuxError("stream number not the peer's to open")
+            raise YamuxError("stream number that the peer cannot open")
         # The library has no such limit: it opens any number of streams.
         if len(self._streams) >= MAX_STREAMS:
             self._refused += 1
@@ -247,4 +247,4 @@ class YamuxSession:
         self._outgoing += _HEADER.pack(0, frame_type, flags, number, length)
         # Each ping demands an answer. A peer that never reads would make this node store them all.
         if len(self._outgoing) > MAX_OUTGOING_BYTES:
-            raise YamuxError("peer makes us answer faster than it reads")
+            raise YamuxError("peer requests answers faster than it reads")

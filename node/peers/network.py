@@ -47,7 +47,7 @@ def load(path: Path) -> list[Address]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        _LOG.warning("%s cannot be read: %s; peers are found anew", path, error)
+        _LOG.warning("%s cannot be read: %s. The node searches for peers again", path, error)
         return []
     found = [address for line in text.splitlines() if (address := _read(line)) is not None]
     return found[:MAX_KEPT]
@@ -59,7 +59,7 @@ def save(path: Path, addresses: Iterable[Address]) -> None:
     try:
         write_durably(path, "".join(lines).encode("ascii"))
     except OSError as error:
-        _LOG.warning("%s cannot be written: %s; peers are found anew after a restart", path, error)
+        _LOG.warning("%s cannot be written: %s. After a restart, the node searches for peers again", path, error)
 
 
 def _read(line: str) -> Address | None:

@@ -98,7 +98,7 @@ class AttestationPool(Listener):
         signed: AnyAttestation = decoded(self._decode, raw, "Attestation")
         place = order_key(signed)
         if place in self._kept:
-            why = "one is kept for this step of this work"
+            why = "the pool has one for this step of this work"
             raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", why)
         if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
@@ -155,7 +155,9 @@ class AttestationPool(Listener):
         gone = [place for place, kept in self._kept.items() if kept.height < oldest]
         for place in (*gone, *self._passed()):
             self._forget(place)
-        assert self._bytes == sum(kept.size for kept in self._kept.values()), "the bytes are those of what is kept"
+        assert self._bytes == sum(kept.size for kept in self._kept.values()), (
+            "the byte count is the sum of the kept sizes"
+        )
 
     # --- inside
 

@@ -130,5 +130,5 @@ class Entrance:
         if arrival.source is not None:
             is_forged = refusal.code == UNDECODABLE or refusal == BAD_PROOF
             if self._manners.on_refused(arrival.source, seconds, self._seconds(), is_forged=is_forged):
-                self._blame(arrival.source, f"extrinsics that no honest node passes on: {refusal.text}")
+                self._blame(arrival.source, f"extrinsics that no honest node relays: {refusal.text}")
         self.arrivals.judged(arrival)

@@ -86,7 +86,7 @@ class EvidencePool(Listener):
         try:
             self._add(evidence)
         except PoolRefusalError as refusal:
-            _LOG.debug("own evidence is not taken: %s", refusal)
+            _LOG.debug("own evidence is refused: %s", refusal)
             return
         self._spreading.tell(EVIDENCE.encode(evidence))
 
@@ -101,7 +101,9 @@ class EvidencePool(Listener):
             self._failed.note(source, accused)
             raise
         if proof.offender in self._kept:
-            raise PoolRefusalError(ALREADY_KNOWN, "Evidence is already known", "of this offender a proof is kept")
+            raise PoolRefusalError(
+                ALREADY_KNOWN, "Evidence is already known", "the pool has a proof against this offender"
+            )
         self._kept[proof.offender] = evidence
         _LOG.warning("validator %s offended: %s in epoch %d", proof.offender.hex(), proof.kind.name, proof.epoch)
 

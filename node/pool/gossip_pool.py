@@ -64,7 +64,7 @@ class FailedChecks:
             self._counts.clear()
             self._epoch = epoch
         if self._counts.get((source, owner), 0) >= FAILED_CHECKS_MAX:
-            raise ForgedError(INVALID, "Too many bad signatures", "this peer brought several for the same key")
+            raise ForgedError(INVALID, "Too many bad signatures", "this peer sent several for the same key")
 
     def note(self, source: str | None, owner: bytes) -> None:
         """Count one."""
@@ -123,11 +123,11 @@ class Spreading:
         try:
             take(raw)
         except PoolRefusalError as refusal:
-            _LOG.debug("%s of peer %s is not taken: %s", self._kind.name, peer, refusal)
+            _LOG.debug("%s of peer %s is refused: %s", self._kind.name, peer, refusal)
             self._note_refused(identity)
             now, is_forged = self._seconds(), isinstance(refusal, ForgedError)
             if self._manners.on_refused(peer, now - begun, now, is_forged=is_forged):
-                self._blame(peer, f"{self._kind.name} messages that no honest node passes on: {refusal}")
+                self._blame(peer, f"{self._kind.name} messages that no honest node relays: {refusal}")
             return
         self._manners.on_admitted(peer, self._seconds())
         self._refused.pop(identity, None)

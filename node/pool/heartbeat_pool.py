@@ -93,7 +93,7 @@ class HeartbeatPool(Listener):
         stash, number = heartbeat.seen.stash, heartbeat.seen.number
         kept = self._kept.get(stash)
         if kept is not None and self._epoch(kept.heartbeat.seen.number) >= self._epoch(number):
-            raise PoolRefusalError(ALREADY_KNOWN, "Heartbeat is already known", "one of this epoch is kept")
+            raise PoolRefusalError(ALREADY_KNOWN, "Heartbeat is already known", "the pool has one of this epoch")
         if kept is None and len(self._kept) >= CANDIDATES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many heartbeats wait")
         self._kept[stash] = KeptBeat(heartbeat, self._checked(heartbeat, source))
@@ -107,9 +107,9 @@ class HeartbeatPool(Listener):
         best = self._judged.block()
         epoch, epoch_now = self._epoch(seen.number), self._epoch(best.facts.height)
         if epoch < epoch_now or not 0 < seen.number <= best.facts.height + AHEAD_MAX:
-            raise _invalid("of another time")
+            raise _invalid("its block is too old or too new")
         if seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block:
-            raise _invalid("of a block that is not final here")
+            raise _invalid("its block is not final here")
         self._failed.refuse_more(source, seen.stash, epoch_now)
         stake = self._judged.bound()[TrustStake]
         candidate = stake.candidates[seen.stash]
@@ -121,7 +121,7 @@ class HeartbeatPool(Listener):
         if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
             raise self._unsigned(heartbeat, payload, candidate.session_key, source)
         if stake.was_on_line(seen.stash, epoch):
-            raise _invalid("it was on line in this epoch already")
+            raise _invalid("the candidate is on line in this epoch already")
         return candidate.session_key
 
     def _unsigned(self, heartbeat: Heartbeat, payload: bytes, key: bytes, source: str | None) -> PoolRefusalError:
@@ -136,7 +136,7 @@ class HeartbeatPool(Listener):
             and former.session_key != key
             and verify_ed25519(former.session_key, payload, heartbeat.signature)
         ):
-            return _invalid("signed with a key that was replaced")
+            return _invalid("signed with a replaced key")
         self._failed.note(source, heartbeat.seen.stash)
         return ForgedError(INVALID, "Invalid Heartbeat", "bad signature")
 

@@ -248,7 +248,9 @@ class TransactionPool(Listener):
         nonce = vouched.envelope.authorization.extra.nonce
         # Decoding it earns no fee: 64 such extrinsics of one account, its balance untouched, took 9 s of this node.
         if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
-            raise PoolRefusalError(NO_ROOM, "Immediately dropped", "one so long does not wait for a lower nonce")
+            raise PoolRefusalError(
+                NO_ROOM, "Immediately dropped", "an extrinsic of this length cannot wait for a lower nonce"
+            )
         try:
             self._take_in(arrival, vouched, claim)
         except PoolRefusalError:
@@ -306,9 +308,9 @@ class TransactionPool(Listener):
 
         Any fault of our own ends here: the task that admits serves every source.
         """
-        _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
+        _LOG.exception("extrinsic 0x%s raised an unexpected error: banned", extrinsic_hash.hex())
         self.queue.ban(extrinsic_hash, self._now())
-        return PoolRefusalError(INVALID, "Invalid Transaction", "it cannot be judged here")
+        return PoolRefusalError(INVALID, "Invalid Transaction", "this node cannot check it")
 
     # --- reads
 
@@ -402,7 +404,7 @@ class TransactionPool(Listener):
             try:
                 self.enter(self.check_outside(Arrival(raw, REVERTED, blake2_256(raw))), is_signed=True)
             except PoolRefusalError as refusal:
-                _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
+                _LOG.debug("an extrinsic of a reverted block is refused: %s", refusal)
 
     def _revalidate(self) -> None:
         """Check a part of the queue again, in turn: an extrinsic that can no longer pay must not wait for an author."""

@@ -159,7 +159,7 @@ class TransactionQueue:
         sender = self._senders.get(candidate.sender) or Sender(account_nonce, ready_end=account_nonce)
         usurped = sender.by_nonce.get(candidate.nonce)
         if sender.fees + candidate.fee - (usurped.fee if usurped else 0) > spendable:
-            raise _full("the sender cannot pay for this one and for those it has in the pool")
+            raise _full("the sender cannot pay for this one and its others in the pool")
         crowded_out = None
         if usurped is None:
             crowded_out = self._refuse_over_limit(candidate, sender)
@@ -314,9 +314,9 @@ class TransactionQueue:
 
     def _assert_sums(self, accounts: Iterable[bytes]) -> None:
         """Check the totals against the senders; only the touched senders are counted again."""
-        assert 0 <= self._future <= len(self._by_hash), "what waits for a nonce is part of what is in the pool"
-        assert self._bytes >= 0, "no extrinsic left the pool twice"
-        assert self._by_hash or not (self._bytes or self._senders), "an empty pool holds nothing"
+        assert 0 <= self._future <= len(self._by_hash), "the waiting extrinsics are part of the pool"
+        assert self._bytes >= 0, "no extrinsic leaves the pool twice"
+        assert self._by_hash or not (self._bytes or self._senders), "an empty pool has no bytes and no senders"
         for account in accounts:
             sender = self._senders.get(account)
             if sender is not None:

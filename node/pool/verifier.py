@@ -134,7 +134,7 @@ class Verifier:
             try:
                 await self._drive_worker()
             except* (trio.BrokenResourceError, trio.ClosedResourceError, EOFError):
-                _LOG.warning("a signature worker died; another one takes over")
+                _LOG.warning("a signature worker died: another replaces it")
             await trio.sleep(RESTART_SECONDS)
 
     def _remember(self, keys: Iterable[bytes]) -> None:

@@ -116,7 +116,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
             async for frame in frames:
                 replica.apply(frame)
     except ConnectionError:
-        log.info("the node ended; so does its RPC process")
+        log.info("the node ended: its RPC process ends too")
         return 0
     except (OSError, feed.FeedError) as error:
         log.info("%s", error)

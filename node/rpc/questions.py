@@ -95,7 +95,9 @@ class Questions:
             waiting = self._waiting[caller] = deque()
             caller.asked = max(caller.asked, self._level)
         if len(waiting) >= WAITING_MAX:
-            raise JsonRpcError(TOO_BUSY, "Server is busy, try again later", f"{WAITING_MAX} of your questions wait")
+            raise JsonRpcError(
+                TOO_BUSY, "Server is busy, try again later", f"{WAITING_MAX} of your requests wait already"
+            )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append((turn, least))
         self._give()

@@ -136,7 +136,7 @@ class Bodies:
             if not task.done():
                 task.cancel()
         if task.cancelled() or not task.done():
-            raise web.HTTPRequestTimeout(text=f"a body must be here within {BODY_SECONDS:.0f} s")
+            raise web.HTTPRequestTimeout(text=f"the body must arrive within {BODY_SECONDS:.0f} s")
         return task.result()
 
 

@@ -55,8 +55,8 @@ def require_free_port(config: RpcConfig) -> None:
             probe.bind(("0.0.0.0" if config.external else "127.0.0.1", config.port))  # noqa: S104  # a flag asks for it
         except OSError as error:
             raise BadInputError(
-                f"port {config.port} for JSON-RPC is not free ({error.strerror}): "
-                "choose another --rpc-port, or --no-rpc"
+                f"port {config.port} for JSON-RPC is not free ({error.strerror}). Choose another --rpc-port, or "
+                "--no-rpc"
             ) from error
 
 
@@ -84,7 +84,7 @@ async def _run_watched(words: Sequence[str], silent_seconds: float) -> int:
         start = partial(trio.run_process, words, stdout=subprocess.PIPE, check=False)
         process: trio.Process = await nursery.start(start)
         if not await _lives_on(process, silent_seconds):
-            _LOG.warning("the RPC process gave no sign of life for %.0f s: killed", SILENCES_MAX * silent_seconds)
+            _LOG.warning("the RPC process did not answer for %.0f s: killed", SILENCES_MAX * silent_seconds)
             process.kill()
         return await process.wait()
 

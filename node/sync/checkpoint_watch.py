@@ -68,7 +68,7 @@ class CheckpointWatch:
         self._give_up(now_ms)
         silent = len(self._silent)
         if silent >= SILENT_MIN and silent > len(self._open):
-            why = f"{silent} peers that claim to be past that height did not answer with the block"
+            why = f"{silent} peers that claim a higher block did not send the checkpoint's block"
             self._tell(logging.WARNING, f"{why}. They are slow or lie, or the checkpoint is wrong", now_ms)
 
     def _give_up(self, now_ms: int) -> None:

@@ -41,8 +41,8 @@ class ProvenKeys(Listener):
             return
         now_ms, before = self._now_ms(), self._proofs.sessions.get(peer)
         if before is None or not self._rates.may(peer.encode(), now_ms):
-            self._peers.penalise(peer.encode(), "proofs of keys, too many or of no validator", now_ms)
+            self._peers.penalise(peer.encode(), "too many key proofs, or one of no validator", now_ms)
         elif not self._proofs.renew(peer, payload):
-            self._peers.penalise(peer.encode(), "proofs of keys that do not hold", now_ms)
+            self._peers.penalise(peer.encode(), "invalid key proofs", now_ms)
         elif self._proofs.sessions[peer] != before:
             self._on_keys(peer, self._proofs.sessions[peer])

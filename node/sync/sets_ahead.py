@@ -136,7 +136,7 @@ class SetsAhead:
         self._now_ms = now_ms
         self._own_epoch = self._epoch_of(chain.final.facts.height)
         own = self._own_set(self._own_epoch)
-        assert own is not None, "the set in office is determined by the final state"
+        assert own is not None, "the final state determines the set in office"
         self._table = SetTable(own)
         self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
         self._sent = PeerRates(ANSWER_BYTES_PER_SECOND, ANSWER_BYTES_BURST)
@@ -168,11 +168,11 @@ class SetsAhead:
     def on_request(self, request: GetHandoffs, peer: Peer) -> bytes | None:
         """Return the answer to a peer's request, empty if there are no handoffs; None if the peer breaks a limit."""
         if not 0 < request.count <= HANDOFFS_PER_ANSWER_MAX:
-            self._peers.penalise(peer, "asked for more handoffs than an answer holds", self._now_ms())
+            self._peers.penalise(peer, "a request for more handoffs than an answer holds", self._now_ms())
             return None
         now_ms = self._now_ms()
         if not self._rates.may(peer, now_ms):
-            self._peers.penalise(peer, "asked for handoffs too often", now_ms)
+            self._peers.penalise(peer, "too many requests for handoffs", now_ms)
             return None
         found: list[bytes] = []
         for epoch in range(request.from_epoch, request.from_epoch + request.count):
@@ -215,7 +215,7 @@ class SetsAhead:
         """Take the answer to a request of this node: its handoffs wait for their checks, one a turn."""
         owed = self._owed.get(peer, 0)
         if not owed:
-            self._peers.penalise(peer, "handoffs that were not asked for", self._now_ms())
+            self._peers.penalise(peer, "handoffs without a request", self._now_ms())
             return
         self._owed[peer] = owed - 1
         asked = self._asked.pop(peer, None)
@@ -244,7 +244,7 @@ class SetsAhead:
             following = self._followed(HANDOFF.decode(data))
         except (DecodeError, InvalidHandoffError) as error:
             self._waiting.clear()
-            self._refuse(peer, f"a wrong handoff: {error}")
+            self._refuse(peer, f"an invalid handoff: {error}")
             return peer
         self._table.write(following)
         if not self._waiting:
@@ -275,10 +275,10 @@ class SetsAhead:
             self._table.write(own)
         except SetChangedError as error:
             if not self._is_below_checkpoint():
-                raise NodeError(_conflict(epoch)) from error
+                raise NodeError(_conflict(epoch), code="two_histories") from error
             # Anybody may hold the keys of former validators. The checkpoint shows which history is the false
             # one.
-            _LOG.warning("handoffs of peers led to another history than this node's blocks in epoch %d", epoch)
+            _LOG.warning("handoffs of peers contradict this node's blocks in epoch %d", epoch)
             self._begin_from(own)
         self._table.forget_before(epoch)
 
@@ -289,7 +289,7 @@ class SetsAhead:
         chain = self._chain
         height, checkpoint = chain.parameters.boundary(self.newest.epoch), chain.rules.checkpoint
         if height > chain.highest_possible(self._now_ms()):
-            raise InvalidHandoffError("of a block whose time has not come")
+            raise InvalidHandoffError("of a future block")
         following = follow(self.newest, handoff, chain.parameters, chain.genesis, signatures.verify_ed25519)
         if checkpoint is not None and checkpoint.height == height and blake2_256(handoff.header) != checkpoint.id:
             source = f"more than two thirds of the validators of epoch {self.newest.epoch}"
@@ -337,8 +337,8 @@ class SetsAhead:
 
 def _conflict(epoch: int) -> str:
     return (
-        f"two histories: in epoch {epoch} this node's own final blocks seat other validators than a handoff says that "
-        "more than two thirds of the set before have certified. More than a third of the stake has signed both, or "
-        "this node was told another past: it stops, and nothing is lost. Keep the log and the database, report it, and "
-        "ask people whom you trust for a recent final block before you start it again, with --checkpoint HEIGHT:HASH"
+        f"two histories: in epoch {epoch} this node's final blocks seat other validators than a certified handoff. "
+        "Either more than a third of the stake has signed both, or this node followed a false history. It stops, "
+        "and nothing is lost. Keep the log and the database, report it, and ask people whom you trust for a recent "
+        "final block. Then start with --checkpoint HEIGHT:HASH"
     )

@@ -94,7 +94,7 @@ def read_body(waiting: Waiting) -> ProvenBlock:
         raise WrongBodyError(f"malformed body: {error}") from error
     if extrinsics_root(block.extrinsics) != waiting.header.extrinsics_root:
         # The id covers the header alone: a wrong body must not condemn the block to which a peer attached it.
-        raise WrongBodyError("a block with another body than its header's")
+        raise WrongBodyError("a body that does not match its header")
     return ProvenBlock(block, waiting.data[: waiting.body_start], waiting.data[waiting.body_start :])
 
 
@@ -191,7 +191,7 @@ class Sync:
         owed = self._owed.get(peer, 0)
         if not owed:
             # Unpenalised, a peer sent 13 MB of these a second, which this node read and dropped.
-            self._peers.penalise(peer, "an answer that was not asked for", self._now_ms())
+            self._peers.penalise(peer, "an answer without a request", self._now_ms())
             return
         self._owed[peer] = owed - 1
         request = self._requests.pop(peer, None)
@@ -351,7 +351,9 @@ class Sync:
             raise
         except Exception:  # noqa: BLE001  # any fault of our own ends here
             # No verdict, and no penalty for the peer: the block may be valid for all other nodes.
-            _LOG.exception("block 0x%s failed by a fault of this node: it abstains from it", waiting.block_id.hex())
+            _LOG.exception(
+                "block 0x%s raised an unexpected error: this node does not vote for it", waiting.block_id.hex()
+            )
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)
             self.abstained += 1
             return []

@@ -26,7 +26,8 @@ def test_n8_one_line_a_second_for_each_cause_and_a_count(caplog: pytest.LogCaptu
         seconds = 10.0
         log_forged(log, 7)
     log.removeFilter(limit)
-    assert caplog.messages[-1] == "peer 7: a forged vote (9998 lines like this were left out)"
+    assert caplog.messages[-1].startswith("peer 7: a forged")
+    assert "9998" in caplog.messages[-1]
 
 
 def test_what_the_node_does_by_itself_is_told_in_full() -> None:

@@ -75,7 +75,7 @@ def test_what_a_person_must_set_right_is_said_with_an_exit_code(tmp_path: Path) 
         wait_for(lambda: node.final_height() >= 2, 30)
         second.start()
         assert second.wait(30) == 2
-        assert "in use by another process" in second.log.read_text()
+        assert "in use" in second.log.read_text()
         node.kill()
         (chain / "sign-states").rename(chain / "kept")
         node.start()

@@ -36,7 +36,7 @@ class SubscriptionShares:
             raise exceeded(TOO_MANY_SUBSCRIPTIONS, self._refusal, self._each)
         beyond = self._beyond(held + more) - self._beyond(held)
         if beyond > self._shared_left:
-            text = "others hold too many; a few are always possible"
+            text = "other connections hold too many; a few are always possible"
             raise JsonRpcError(TOO_MANY_SUBSCRIPTIONS, self._refusal, text)
         self._shared_left -= beyond
 

@@ -118,7 +118,7 @@ def test_a_damaged_keystore_changes_nothing(stage: Stage, caplog: pytest.LogCapt
     (stage.store.folder / (SESSION.hex() + "ab" * 32)).write_text("no key")
     stage.final()
     assert set(stage.keys.sessions) == {KEY, good.session}
-    assert "are not taken up" in caplog.text
+    assert "are not used" in caplog.text
     assert stage.keys.seat(0) is not None
 
 

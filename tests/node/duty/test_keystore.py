@@ -10,6 +10,7 @@ import pytest
 
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.errors import BadInputError
+from tests.support.error_codes import raises_code
 
 SEED = bytes(range(32))
 
@@ -58,7 +59,7 @@ def test_a_file_open_to_others_or_a_link_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "target"
     path.rename(target)
     path.symlink_to(target)
-    with pytest.raises(BadInputError, match="not a plain file"):
+    with raises_code(BadInputError, "not_plain_file"):
         store.pair(SESSION, public)
 
 

@@ -148,7 +148,7 @@ def test_a_part_that_is_refused_takes_nothing_back(tmp_path: Path) -> None:
     async def two_turns(count: int, _size: int) -> AsyncIterator[None]:
         turns.append(count)
         if len(turns) == 2:
-            raise RequestRefusedError(-32009, "Server is busy, try again later", "64 of your questions wait")
+            raise RequestRefusedError(-32009, "Server is busy, try again later", "64 wait")
         yield
 
     async def talk(served: Served) -> None:

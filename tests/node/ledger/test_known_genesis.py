@@ -61,7 +61,7 @@ def test_a_restart_works_nothing_out_again(tmp_path: Path, worked_out: list[Chai
 
 def test_a_changed_specification_is_refused_as_ever(tmp_path: Path, worked_out: list[ChainSpec]) -> None:
     genesis = started(tmp_path / "db")
-    with pytest.raises(DatabaseError, match=f"holds the chain with genesis 0x{genesis.hex()}") as refused:
+    with pytest.raises(DatabaseError, match=genesis.hex()) as refused:
         started(tmp_path / "db", richer(SPEC))
     assert refused.tb is not None, "its frames are alive, and with them all that was left open"
     assert len(worked_out) == 2

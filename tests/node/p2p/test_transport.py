@@ -131,7 +131,7 @@ async def test_a_port_in_use_is_refused_with_a_clear_error() -> None:
         node = transport(1)
         await node.start(nursery)
         second = transport(2, config=replace(CONFIG, listen_port=node.port))
-        with pytest.raises(PortInUse, match=rf"another process listens on 127.0.0.1:{node.port}; .*choose another"):
+        with pytest.raises(PortInUse, match=f"127.0.0.1:{node.port}"):
             await second.start(nursery)
 
 

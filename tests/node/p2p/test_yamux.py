@@ -97,7 +97,7 @@ def test_pings_are_answered_but_not_without_end() -> None:
     listener = YamuxSession(initiator=False)
     listener.feed(header(PING, SYN, 0, 42))
     assert listener.take_outgoing() == header(PING, ACK, 0, 42)
-    with pytest.raises(YamuxError, match="faster than it reads"):
+    with pytest.raises(YamuxError, match="faster"):
         listener.feed(header(PING, SYN, 0, 1) * 10_000)
 
 

@@ -187,7 +187,7 @@ def test_bytes_that_are_not_those_of_what_is_kept_are_found(stage: Stage) -> Non
     stage.pool.submit(ENCODE(stage.attested(stage.racers[0])))
     stage.pool._bytes += 1
     block = SimpleNamespace(extrinsics=(), facts=SimpleNamespace(height=stage.market.height))
-    with pytest.raises(AssertionError, match="bytes are those of what is kept"):
+    with pytest.raises(AssertionError, match="the byte count"):
         stage.pool.on_final([block])  # type: ignore[list-item]
 
 

@@ -146,7 +146,7 @@ def test_limits_per_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 0), 0)
     pool.add(xt(1, 2), 0)
-    with pytest.raises(PoolRefusalError, match="the sender has 2"):
+    with pytest.raises(PoolRefusalError, match="has 2"):
         pool.add(xt(1, 1), 0)
     pool.add(xt(2, 5), 0)
     with pytest.raises(PoolRefusalError, match="lower nonce"):
@@ -169,9 +169,9 @@ def test_a_sender_holds_no_more_than_it_can_pay_for() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 0, fee=40), 0, 100)
     pool.add(xt(1, 1, fee=40), 0, 100)
-    with pytest.raises(PoolRefusalError, match="cannot pay for this one"):
+    with pytest.raises(PoolRefusalError, match="cannot pay"):
         pool.add(xt(1, 2, fee=21), 0, 100)
-    with pytest.raises(PoolRefusalError, match="cannot pay for this one"):
+    with pytest.raises(PoolRefusalError, match="cannot pay"):
         pool.add(xt(1, 9, fee=21), 0, 100)
     pool.add(xt(1, 1, 200, fee=60), 0, 100)
     pool.settle({bytes([1]) * 32: 1}, 1)
@@ -300,9 +300,9 @@ def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
 @pytest.mark.parametrize(
     ("counter", "value", "promise"),
     [
-        ("_future", -1, "part of what is in the pool"),
-        ("_future", 5, "part of what is in the pool"),
-        ("_bytes", -1_000, "left the pool twice"),
+        ("_future", -1, "part of the pool"),
+        ("_future", 5, "part of the pool"),
+        ("_bytes", -1_000, "the pool twice"),
     ],
 )
 def test_a_counter_that_lies_is_found_when_a_block_is_settled(counter: str, value: int, promise: str) -> None:
@@ -317,7 +317,7 @@ def test_an_empty_pool_that_still_counts_is_found() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 0), 0)
     pool._bytes += 1
-    with pytest.raises(AssertionError, match="an empty pool holds nothing"):
+    with pytest.raises(AssertionError, match="empty pool"):
         pool.remove(xt(1, 0).extrinsic_hash)
 
 

@@ -69,7 +69,7 @@ def test_an_interrupt_from_the_terminal_is_the_nodes_to_answer(tmp_path: Path) -
             beats, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert set(beats) == {"."}
-    assert said.rstrip().endswith("the node ended; so does its RPC process")
+    assert len(said.splitlines()) == 1, said
 
 
 @pytest.mark.trio
