@@ -73,16 +73,12 @@ class Metrics:
         self.checks_ended = {
             outcome: checks_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in CheckOutcome
         }
-        disputes_ended = counter(
-            "ogpu_leaf_disputes_ended", "Disputes that ended since the start, by outcome", "outcome"
-        )
+        disputes_ended = counter("ogpu_leaf_disputes_ended", "Disputes that ended since the start", "outcome")
         self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
         self.seat = gauge("ogpu_seat", "Weight of this node's seat in oGPU, 0 without one").labels(**chain)
-        self.next_seat = gauge("ogpu_next_seat", "Weight of the next epoch's seat, once its set is known").labels(
-            **chain
-        )
-        self.stake = gauge("ogpu_stake", "Stake of this node's candidate with delegations, in oGPU").labels(**chain)
+        self.next_seat = gauge("ogpu_next_seat", "Its weight in the next epoch, once the set is known").labels(**chain)
+        self.stake = gauge("ogpu_stake", "Stake behind this node's candidate, in oGPU").labels(**chain)
         self.jailed = gauge("ogpu_jailed", "1 if this node's candidate is in jail, else 0").labels(**chain)
         self.validators = gauge("ogpu_validators", "Seats of the set in office").labels(**chain)
         self.missed_slots = counter("ogpu_missed_slots", "Own slots between final blocks that hold no block")
