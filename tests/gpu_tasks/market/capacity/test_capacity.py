@@ -378,6 +378,25 @@ def test_a_unit_that_sleeps_since_nobody_has_proven_anything_wakes_as_somebody_h
     assert not list(chain.now()[Capacity].returning.waiting.items())
 
 
+def test_a_device_that_proved_too_little_before_wakes_sleeping_units_as_it_proves_enough() -> None:
+    chain = a_chain()
+    device = chain.validators[2]
+    shape = WorkShape(SIZE_MIN, ROWS_MIN, 10 * times.COMMITS_FROM * times.UNIT // operations(SMALL) + 1)
+    enrol(chain, shape, device)
+    called_at = called(chain)
+    answered(chain, device, delay=times.COMMITS_TO)
+    until(chain, times.over_at(called_at))
+    chain.block()
+    assert 0 < proven(chain, device) < chain.now()[Capacity].rate_min(DeviceClass.CPU)
+    (unit,) = chain.post(terms(racers=1, sealed_at=chain.height - 1))
+    chain.blocks(DRAW_BLOCKS)
+    assert chain.unit(unit).asleep_since
+    through_a_roll_call(chain, device)
+    assert chain.now()[Capacity].has_proven(device.device, DeviceClass.CPU)
+    chain.blocks(2 + DRAW_BLOCKS)
+    assert [racer.owner for racer in chain.unit(unit).racers] == [device.stash]
+
+
 def test_who_has_proven_too_little_cannot_bid() -> None:
     chain = a_chain()
     alice, bob = chain.validators[:2]
