@@ -1,22 +1,21 @@
-"""Tasks at auction as their customer sees them: drafted, submitted, followed, held, fetched, verified, entered.
+"""Tasks at auction for their customer: written, submitted, followed, held, fetched, verified, and entered.
 
 In reading order:
 
-* `drafts`: a job or a lease that is being written, and its text
-* `foreign`: what became of somebody else's file: what was carried over, what was left out and why
-* `orders`: from a task file on the disk to the order that is submitted, its inputs and image
-* `arrays`: one task for each index, and which have been submitted
+* `drafts`: a new job or lease, and its text
+* `foreign`: another system's file: the parts carried over, and the parts left out with reasons
+* `orders`: from a task file on the disk to its order, with inputs and image
+* `arrays`: one task for each index, and the record of submitted ones
 * `sbatch`: batch scripts of Slurm
 * `compose`: services of a Compose file
 * `sdl`: deployments of Akash
-* `records`: how far a task is and why it waits; a task and its auctions in rows and facts
-* `estimates`: what a task is expected to cost, and how many eligible providers say that they run it
-* `exports`: a trained model as safetensors or .npz
+* `records`: a task and its auctions in sentences, rows and facts
+* `estimates`: the expected cost of a task, and the number of eligible providers that claim to run it
 * `results`: checkpoints, results and outputs, fetched, opened, checked and held
-* `shifts`: the blocks of a task's life: statements, who worked on it, who took over
-* `payments`: what each party was paid, lost, and has back
+* `shifts`: the blocks of a task's life: statements, winners and successors
+* `payments`: the payments, losses and returns of each party
 * `progress`: a task from block to block, until it ends
-* `subscriber`: one broker of providers' notes, as long as it is of use
+* `subscriber`: one broker of providers' notes, and its messages
 * `streams`: all brokers of some tasks, as slots change hands, and a row for each slot
 * `tunnel`: a shell, files and ports in a container
 """

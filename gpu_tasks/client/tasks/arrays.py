@@ -1,7 +1,10 @@
-"""One task for each index of an array, as Slurm has them, and which of them have been submitted.
+"""One task for each index of an array, as in Slurm, and the record of submitted members.
 
-Always: a member is in the record before anything forgets that it was sent, so whoever repeats the command submits none
-twice; a member is its file's task with its index in the environment, and nothing else.
+Invariants:
+
+* The array's record has a member before the member's own posting record is dropped, so a repeated command submits none
+  twice.
+* A member is its file's task with its index in the environment, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,25 +26,25 @@ from wallet.private_file import replace as replace_file
 MEMBERS_MAX = 64
 INDEX_VARIABLES = ("OGPU_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
 SET_VARIABLES = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
-"""What scripts of Slurm ask for beside."""
+"""Further variables that Slurm scripts read."""
 RECORD_BYTES_MAX = 64 * 1024
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", re.ASCII)
 
 
 class ArrayError(WalletError):
-    """No array of tasks can be made of this; the text says why and what to do."""
+    """The options describe no array of tasks. The text gives the reason and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSet:
-    """`0-9`, `1,3,5-7`, `0-100:10`, each with `%4` for how many run at once."""
+    """A set of indices: `0-9`, `1,3,5-7` or `0-100:10`, each with `%4` for four members at once."""
 
     indices: tuple[int, ...]
     at_once: int | None = None
 
 
 def index_set(text: str) -> IndexSet:
-    """The indices of an array, rising, none twice; ArrayError."""
+    """Return the indices of an array in ascending order, without duplicates. Raise ArrayError for other texts."""
     ranges, is_bounded, bound = text.partition("%")
     if is_bounded and not (bound.isdecimal() and 1 <= len(bound) <= 3 and int(bound)):
         raise ArrayError(f"--array {text!r:.40}: behind % stands how many run at once")
@@ -51,6 +54,7 @@ def index_set(text: str) -> IndexSet:
         if match is None:
             raise ArrayError(f"--array {text!r:.40}: write it like 0-9, 1,3,5-7 or 0-100:10, with %4 for four at once")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        # The size is checked before the set is built: `0-999999` must not fill the memory.
         if last < first or not step or (last - first) // step >= MEMBERS_MAX:
             raise ArrayError(f"--array {text!r:.40}: a range rises, and an array has at most {MEMBERS_MAX} tasks")
         found |= set(range(first, last + 1, step))
@@ -60,7 +64,7 @@ def index_set(text: str) -> IndexSet:
 
 
 def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
-    """The task of one index; ArrayError for tasks that have no environment, or one that is full."""
+    """Return the task of one index. Raise ArrayError if the task has no environment, or if it is full."""
     source = loaded.source
     if not isinstance(source, ContainerSource):
         raise ArrayError("--array is for jobs and leases: other tasks have no environment to find their index in")
@@ -77,14 +81,14 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
 
 @dataclass(slots=True)
 class ArrayRecord(LockedRecord):
-    """Which members are on the chain."""
+    """The members that are on the chain."""
 
     members: dict[int, str] = field(default_factory=dict)
-    """Tasks in hexadecimal, by index."""
+    """The tasks in hexadecimal, by index."""
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
-        """The record of an array, as earlier tries left it; RecordError if another process is at it."""
+        """Return the record of an array, with earlier tries. Raise RecordBusyError if another process holds it."""
         record = cls(folder.expanduser() / f"array-{record_name(*identity)}.json")
         record.lock("the same array is being submitted by another `ogpu task submit`: wait for it")
         try:
@@ -95,12 +99,12 @@ class ArrayRecord(LockedRecord):
         return record
 
     def note(self, index: int, task: bytes) -> None:
-        """A member is on the chain."""
+        """Note that a member is on the chain."""
         self.members[index] = task.hex()
         self._save()
 
     def remove(self, index: int) -> None:
-        """A member has ended without anybody working on it, and is submitted again."""
+        """Remove a member that ended without a provider, because it is submitted again."""
         self.members.pop(index, None)
         self._save()
 
@@ -108,7 +112,7 @@ class ArrayRecord(LockedRecord):
         replace_file(self.path, json.dumps({str(each): self.members[each] for each in sorted(self.members)}).encode())
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget all members."""
         self.members.clear()
         self.path.unlink(missing_ok=True)
 

@@ -1,8 +1,8 @@
 """A service of a Compose file as a lease, or as a job.
 
-The keys are those of the Compose specification (https://github.com/compose-spec/compose-spec). Always: of the
-user's environment a value is taken where the user names it, and no other, whatever the file asks for: every bidder can
-read it; variables in braces are not filled in.
+The keys are those of the Compose specification (https://github.com/compose-spec/compose-spec). Invariant: a value of
+the user's environment is taken only if the user names it, even if the file requests it, because every bidder can read
+it. Variables in braces are not filled in.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNNEEDED = dict.fromkeys(
     "cap_drop": "no container has capabilities anyway",
     "read_only": "the image is read-only anyway; programs write to /workspace, /out and /tmp",
 }  # fmt: skip
-"""Keys without which a program runs the same."""
+"""Keys without effect on the program."""
 WHY = {
     "build": "an image is not built: push it to a registry, and name it with --image",
     "entrypoint": "the image's own entry point runs: make an image with this one",
@@ -82,11 +82,11 @@ SAME: dict[str, tuple[Tree, ...]] = {
     "ipc": ("private",),
     "tmpfs": ("/tmp", ["/tmp"]),  # noqa: S108
 }
-"""Values with which a program runs the same as in a task."""
+"""Values that are the same as in a task."""
 _PORT = re.compile(r"(?:(?:[0-9.:\[\]a-f-]|\$\{[^{}]{0,60}\}|\$[A-Za-z_][A-Za-z0-9_]{0,60})*:)?([0-9]{1,5})(?:/tcp)?")
 _GPU_DEVICE = re.compile(r"nvidia\.com/gpu=.{1,80}|/dev/nvidia[0-9]{1,2}(?::.*)?", re.ASCII)
 DOLLAR = "$$"
-"""How a Compose file writes one."""
+"""The escape of one dollar in a Compose file."""
 UNNEEDED_RESOURCES = "no task has such a resource"
 _VARIABLE = re.compile(r"\$(?:\{|[A-Za-z_])", re.ASCII)
 
@@ -109,7 +109,7 @@ def from_compose(
     data: bytes, file: str, service: str | None, image: str | None, max_price: str, environment: Mapping[str, str], *,
     is_job: bool = False, network: str = "", is_archived: bool = False,
 ) -> Foreign:  # fmt: skip
-    """One service of the file; TaskFileError, ForeignFileError."""
+    """Return one service of the file. Raise TaskFileError or ForeignFileError if it cannot be carried over."""
     refuse_other(data, OtherFile.COMPOSE)
     tree = tree_of(data, file, UNANCHORED)
     services = table_at(tree.get("services"), "services")
@@ -145,7 +145,7 @@ def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
 
 
 def _is_nothing(key: str, value: Tree) -> bool:
-    """Tell whether a key is empty or off, as `docker compose config` prints unused keys.
+    """Return True if a key is empty or off, as `docker compose config` prints unused keys.
 
     An empty entry point is neither: it removes the image's.
     """
@@ -293,7 +293,7 @@ def _one_gpu(found: _Found, words: str, tree: Tree) -> None:
 
 
 def _gpus(found: _Found, value: Tree) -> None:
-    """`all`, or a list as that of devices, each of which is a GPU."""
+    """Carry over `all`, or a list like that of devices, each of which is a GPU."""
     asked: list[Tree] = value if isinstance(value, list) else [{"count": value}]
     for item in asked:
         _device(found, {**table_at(item, "gpus"), "capabilities": "gpu"})
@@ -339,9 +339,10 @@ def _image(found: _Found, value: Tree) -> None:
 
 
 def _fill_dollars(found: _Found) -> None:
-    """`$$` is one dollar to Compose, and `${NAME}` a variable, which is not filled in here."""
+    """Replace `$$` by one dollar. Compose fills in `${NAME}`, but this program does not."""
     command, env = found.fields.get("command", ()), found.fields.get("env", {})
-    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values())]  # one in an image's name names no digest
+    # An image name with a variable has no digest, so `_image_of` treats it.
+    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values())]
     if any(_VARIABLE.search(text) for text in texts):
         found.carrying.leave("${…}", FILLED_BY_COMPOSE)
     if command:
@@ -351,7 +352,7 @@ def _fill_dollars(found: _Found) -> None:
 
 
 def _note_others(found: _Found, tree: dict[str, Tree], services: dict[str, Tree], name: str) -> None:
-    """What stands in the file beside the service."""
+    """Note the parts of the file beside the service."""
     for key in services:
         if key != name:
             found.carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)

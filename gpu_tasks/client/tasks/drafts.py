@@ -1,7 +1,10 @@
-"""A job or a lease that is being written: values as a person writes them, to the text of its file.
+"""A new job or lease: from values as a person writes them to the text of its file.
 
-Always: whatever stands in a value, the file says it as a text and as nothing else; what is left out has the format's
-default; errors name the user's own words, file and line.
+Invariants:
+
+* Any value stands in the file as a text, and as nothing else.
+* An omitted value has the format's default.
+* Errors name the user's own words, file and line.
 """
 
 from __future__ import annotations
@@ -44,14 +47,14 @@ VARIABLE_LETTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class DraftOrigin:
-    """An option, or a key of the user's file with its line."""
+    """The source of a value: an option, or a key of the user's file with its line."""
 
     words: str
     line: int | None = None
 
 
 DraftOrigins = Mapping[str, DraftOrigin]
-"""By key of the task file."""
+"""The origins by key of the task file."""
 
 
 def option_origins(options: Mapping[str, str]) -> dict[str, DraftOrigin]:
@@ -76,7 +79,7 @@ def in_own_words(error: TaskFileError, origins: DraftOrigins, file: str = "") ->
 
 
 def _origin_of(where: str, origins: DraftOrigins) -> DraftOrigin:
-    """Return the origin of a key, or of the nearest key above it; a key without one stands for itself."""
+    """Return the origin of a key, or of the nearest key above it. A key without an origin names itself."""
     path = where
     while path:
         if path in origins:
@@ -86,13 +89,13 @@ def _origin_of(where: str, origins: DraftOrigins) -> DraftOrigin:
 
 
 GPU_CLASSES = tuple(name for name in CLASS_NAMES if name != "cpu")
-"""Devices that have a GPU to put in."""
+"""The classes of devices with a GPU."""
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramDraft:
-    """What the file says; empty is left out."""
+    """The values of the file. Empty ones are left out."""
 
     name: str
     image: str
@@ -117,7 +120,7 @@ class ProgramDraft:
     archive: str = ""
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the file."""
         lines = [
             f"apiVersion: {API_VERSION}",
             f"kind: {LEASE if self.is_lease else JOB}",
@@ -130,7 +133,7 @@ class ProgramDraft:
         return "\n".join(lines) + "\n"
 
     def json_text(self) -> str:
-        """The same file as JSON, which is YAML too."""
+        """Return the same file as JSON, which is also YAML."""
         sections = self._sections()
         file = {
             "apiVersion": API_VERSION,
@@ -141,7 +144,7 @@ class ProgramDraft:
         return json.dumps(file, indent=2) + "\n"
 
     def _sections(self) -> list[tuple[str, dict[str, str]]]:
-        """What stands below `spec`, as far as something is said; each value is JSON."""
+        """Return the sections below `spec` that have a value. Each value is JSON."""
         run = [("image", quoted(self.image)), ("archive", quoted_if(self.archive)),
                ("command", listed(self.command)), ("env", table(self.env)),
                ("inputs", listed(self.inputs)), ("secrets", listed(self.secrets)), ("network", quoted_if(self.network)),
@@ -167,36 +170,40 @@ class ProgramDraft:
 
 
 def plain_name(text: str) -> str:
-    """A name as task files have it, as near to a text as may be."""
+    """Return a valid name of a task file, as close to the text as possible."""
     name = re.sub("[^a-z0-9]+", "-", text.lower())[:NAME_MAX].strip("-")
     return name or "task"
 
 
 def quoted(text: str) -> str:
-    """A text between quotes, that YAML reads as it is."""
+    """Return a text in quotes that YAML reads literally."""
+    # YAML allows these characters only as escapes, and JSON does not escape them.
     return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def quoted_if(text: str) -> str:
-    """The same; nothing stays nothing."""
+    """Return the quoted text, or nothing for an empty one."""
     return quoted(text) if text else ""
 
 
 def listed(words: tuple[str, ...]) -> str:
-    """A list of texts."""
+    """Return a list of texts."""
     return f"[{', '.join(map(quoted, words))}]" if words else ""
 
 
 def number_if(text: str) -> str:
-    """A number, which stands without quotes; what is none keeps them, and is refused by whoever reads the file."""
+    """Return a number without quotes.
+
+    A text that is no number keeps its quotes, so that the file's reader refuses it.
+    """
     return text if text.isascii() and text.isdigit() else quoted_if(text)
 
 
 def numbers(words: tuple[str, ...]) -> str:
-    """A list of numbers."""
+    """Return a list of numbers."""
     return f"[{', '.join(map(number_if, words))}]" if words else ""
 
 
 def table(words: Mapping[str, str]) -> str:
-    """Texts by their names."""
+    """Return a table of texts."""
     return f"{{{', '.join(f'{quoted(name)}: {quoted(value)}' for name, value in words.items())}}}" if words else ""

@@ -1,10 +1,14 @@
-"""The expected cost of a task by recent clearing prices, and how many eligible providers say that they run it.
+"""The expected cost of a task by recent clearing prices, and the number of eligible providers that claim to run it.
 
-Always: a bounded number of records is read, all of one final block. A price counts for a task of the same workload, the
-same way of paying and a class that the task takes, scaled to its size. A price that no rival has set does not count: it
-is its customer's own greatest price. The median weighs each price by its work: many small tasks, bought for little, do
-not outweigh a large one. The expected price is no promise: bids are sealed. Each owner is asked once, side by side,
-within the limits of inventories; an owner without a readable answer counts neither for nor against the task.
+Invariants:
+
+* A bounded number of records is read, all of one final block.
+* A price counts for tasks of the same workload, the same way of paying and an accepted class, scaled to the task's
+  size. A price without a rival does not count, because it is its customer's own greatest price.
+* The median weighs each price by its work, so many small cheap tasks do not outweigh a large one.
+* The expected price is no promise, because bids are sealed.
+* Each owner is asked once, in parallel, within the limits of inventories. An owner without a readable answer counts
+  neither for nor against the task.
 """
 
 from __future__ import annotations
@@ -86,7 +90,7 @@ class Willingness:
         return "; ".join(parts)
 
     def facts(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the facts for programs."""
         return {
             "say_they_run_it": self.willing,
             "say_they_do_not": [{"devices": count, "why": why} for why, count in self.unwilling.items()],
@@ -128,7 +132,8 @@ def why_unfit(policy: ClaimedPolicy, asked: AskedTask, terms: TaskTerms, rules: 
         return f"no policy for {kind}"
     if isinstance(asked, PreparedContainer):
         request = REQUEST.decode(asked.request)
-        rate = Rate(policy.price, TimeSpan(max(1, policy.price_ms), policy.price_blocks))  # no claim divides by 0
+        # A claim of 0 ms must not cause a division by zero.
+        rate = Rate(policy.price, TimeSpan(max(1, policy.price_ms), policy.price_blocks))
         price = rate.price_with_fee(terms.blocks_max, slot_ms, rules.settlement_fee)
         dear = f"it asks for {format_amount(price)} {SYMBOL} at least" if price > terms.price_max else ""
         return claim_text(policy.programs.why_not) or _why_no_program(policy.programs, request, slot_ms) or dear
@@ -165,9 +170,9 @@ def _size_text(size: int) -> str:
 
 
 TASKS_READ_MAX = 1_000
-"""The most records to read. Their order is by name and not by time, so they are a sample of a busier chain."""
+"""The most records to read. They are in the order of names, not of times, so on a busier chain they are a sample."""
 SUGGESTED_TIMES = 2
-"""A greatest price leaves room for bids of twice the median, and for the highest that was paid."""
+"""The factor from the median to a suggested greatest price. It leaves room for bids of twice the median."""
 UNSEALED = StoredInput(bytes(32), bytes(32), 0)
 NOBODY_COMPETES = "the greatest price: no rival can set a lower one"
 OF_RECENT = "the median of the recent prices"
@@ -179,7 +184,7 @@ class RecentPrices:
     """The prices of awarded slots of recent tasks, scaled to the size of one task. Amounts are grains."""
 
     prices: tuple[int, ...] = ()
-    """Ascending."""
+    """The prices in ascending order."""
     sizes: tuple[Fraction, ...] = ()
     """The work behind each price, as a multiple of the task's."""
     customers: int = 0
@@ -200,7 +205,7 @@ class RecentPrices:
 
     @property
     def suggested(self) -> int | None:
-        """A greatest price with room for bids like these; one odd price does not move it."""
+        """The suggested greatest price, with room for bids like these. One odd price does not move it."""
         return None if self.median is None else SUGGESTED_TIMES * self.median
 
 
@@ -210,14 +215,14 @@ class TaskEstimate:
 
     recent: RecentPrices
     expected: int | None
-    """Total cost: price, standby, premium and prepaid amounts, without fees. None: no basis for an estimate."""
+    """The total cost: price, standby, premium and prepaid amounts, without fees. None: no basis for an estimate."""
     premium: int | None
     premium_most: int
-    """At the greatest price."""
+    """The premium at the greatest price."""
     comes_from: str
 
     def facts(self, fees: int = 0) -> dict[str, Any]:
-        """The figures for people and programs; `fees` are those of sending the task."""
+        """Return the figures for people and programs. `fees` are those of sending the task."""
         recent = self.recent
         lowest, highest = (recent.prices[0], recent.prices[-1]) if recent.prices else (None, None)
         return {
@@ -246,7 +251,7 @@ async def estimate_of(
 
 
 async def recent_tasks(client: ChainClient, at: bytes) -> list[Task]:
-    """Return tasks that the chain still knows, a bounded number."""
+    """Return a bounded number of tasks that the chain still knows."""
     if TrainingMarket not in client.runtime.pallets:
         return []
     known = client.runtime.item(TrainingMarket.tasks)
@@ -292,7 +297,7 @@ def estimate(order: TaskOrder, rules: TaskRules, plan: TaskPlan, recent: RecentP
 
 
 def _is_like(order: TaskOrder, task: Task, slot: Slot, kinds: Mapping[bytes, DeviceClass]) -> bool:
-    """Tell whether a rival set the price, and the device is of a class that the order takes."""
+    """Return True if a rival set the price and the order accepts the device's class."""
     kind = kinds.get(slot.device)
     return slot.price < task.terms.price_max and kind is not None and bool(order.classes >> kind & 1)
 

@@ -1,7 +1,9 @@
-"""Somebody else's file: its YAML, times and sizes, what was carried over into a draft, and what was left out and why.
+"""Another system's file: its YAML, times and sizes, the parts carried over into a draft, and the parts left out.
 
-Always: nothing is left out unsaid; what the program would run differently without is marked, and `--strict` refuses it.
-A shape is as asked for, or the error says that it is another.
+Invariants:
+
+* Every omission is listed. One that changes the program's behaviour is marked, and `--strict` refuses it.
+* A value has the requested shape, or an error names the mismatch.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from gpu_tasks.tasks.yaml_tree import UNANCHORED, FileNode, Listing, Scalar, Tab
 from wallet.errors import WalletError
 
 SAID_MAX = 100
-"""Of what is left out, and as much again of what the program runs differently without: a file may name thousands."""
+"""The most listed omissions of each kind. A file may have thousands."""
 DIGEST_HELP = (
     "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
     "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
@@ -46,51 +48,51 @@ _PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s:@]{0,100}:[^/\s:@]{1,100}@")
 
 
 class ForeignFileError(WalletError):
-    """A file that cannot be carried over; the text says why and what to do."""
+    """The file cannot be carried over. The text gives the reason and the next step."""
 
     def __init__(self, text: str, line: int | None = None, *, code: str | None = None) -> None:
         """`line` is the faulty line of the file, if there is one."""
         super().__init__(text, code=code)
         self.line = line
         self.left_out: Carrying | None = None
-        """What the file holds, up to the fault, that no task has."""
+        """The omissions up to the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something of the file that no task has."""
+    """A part of the file that no task has."""
 
     what: str
     why: str
     matters: bool
-    """Whether the program runs differently without."""
+    """True if the program runs differently without it."""
     variable: str = ""
-    """The name of a variable that is left out, and that its user may give."""
+    """The name of an omitted variable that the user may give."""
 
     def __str__(self) -> str:
-        """A sentence."""
+        """Return the omission as a sentence."""
         return f"{'!' if self.matters else '-'} {self.what}: {self.why}"
 
 
 @dataclass(slots=True)
 class Carrying:
-    """What is found on the way through a file."""
+    """The findings during the reading of a file."""
 
     left_out: list[LeftOut] = field(default_factory=list)
     more: int = 0
-    """Beyond those that are kept."""
+    """The number of omissions beyond the listed ones."""
     origins: dict[str, DraftOrigin] = field(default_factory=dict)
     """The origins of carried-over parts, by key of the task file."""
 
     def leave(self, what: str, why: str, *, matters: bool = True, variable: str = "") -> None:
-        """Something is left out."""
+        """Note an omission."""
         if sum(each.matters == matters for each in self.left_out) < SAID_MAX:
             self.left_out.append(LeftOut(shown(what), why, matters, variable))
         else:
             self.more += 1
 
     def drop_given(self, variables: Collection[str]) -> None:
-        """Name no variable as left out that the user gives."""
+        """Drop the omissions of variables that the user gives."""
         self.left_out = [each for each in self.left_out if each.variable not in variables]
 
     def place(self, name: str, words: str, line: int | None) -> None:
@@ -119,7 +121,7 @@ class Carrying:
 
     @contextmanager
     def named_beside_errors(self) -> Iterator[None]:
-        """Let a ForeignFileError carry all that was left out until then."""
+        """Attach the omissions so far to a ForeignFileError."""
         try:
             yield
         except ForeignFileError as error:
@@ -128,13 +130,13 @@ class Carrying:
 
     @property
     def losses(self) -> list[LeftOut]:
-        """What the program runs differently without."""
+        """The omissions that change the program's behaviour."""
         return [each for each in self.left_out if each.matters]
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A file that was carried over."""
+    """A carried-over file."""
 
     draft: ProgramDraft
     carrying: Carrying
@@ -150,7 +152,7 @@ def refuse_other(data: bytes, *own: OtherFile) -> None:
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Tell whether a variable holds a secret, by its name or by a password in an address."""
+    """Return True if a variable holds a secret, by its name or by a password in an address."""
     parted = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
     words = frozenset(re.split("[^A-Z0-9]+", parted))
     is_named = any(_SECRET_WORD.fullmatch(word) for word in words) and not words & _NO_SECRET_WORDS
@@ -192,20 +194,23 @@ def _archived(given: str | None) -> str:
 
 
 DEPTH_MAX = 14
-"""Of Akash's files: the model of a GPU stands eleven deep."""
+"""The greatest depth of Akash's files: the model of a GPU stands eleven deep."""
 
 
 Tree = str | None | list["Tree"] | dict[str, "Tree"]
-"""None: a key that says nothing, as `~` or `null` without quotes do."""
+"""A value of the file. None is an empty key, such as `~` or `null` without quotes."""
 
 
 def tree_of(data: bytes, file: str, unanchored: str = UNANCHORED) -> dict[str, Tree]:
-    """A file's keys; TaskFileError for what is no YAML, or too much of it; ForeignFileError for other shapes."""
+    """Return a file's keys.
+
+    Raise TaskFileError if the file is no YAML or exceeds the limits, or ForeignFileError for other shapes.
+    """
     return table_at(_plain(parse(data, file, DEPTH_MAX, unanchored)), file)
 
 
 def line_of(tree: Tree) -> int | None:
-    """The line that a text, or the first text of a list or a table, stands in."""
+    """Return the line of a text, or of the first text in a list or a table."""
     match tree:
         case Scalar():
             return tree.line
@@ -216,7 +221,7 @@ def line_of(tree: Tree) -> int | None:
 
 
 def table_at(tree: Tree, where: str) -> dict[str, Tree]:
-    """Keys; none where nothing stands; ForeignFileError."""
+    """Return a table, empty for no value. Raise ForeignFileError for another shape."""
     if tree is None or tree == "":
         return {}
     if not isinstance(tree, dict):
@@ -225,7 +230,7 @@ def table_at(tree: Tree, where: str) -> dict[str, Tree]:
 
 
 def text_at(tree: Tree, where: str) -> str:
-    """A text; empty where nothing stands; ForeignFileError."""
+    """Return a text, empty for no value. Raise ForeignFileError for another shape."""
     if tree is None:
         return ""
     if not isinstance(tree, str):
@@ -234,7 +239,7 @@ def text_at(tree: Tree, where: str) -> str:
 
 
 def texts_at(tree: Tree, where: str) -> list[str]:
-    """Texts of a list, or one alone; ForeignFileError."""
+    """Return the texts of a list, or a single text as a list. Raise ForeignFileError for another shape."""
     if tree is None or tree == "":
         return []
     items = tree if isinstance(tree, list) else [tree]
@@ -242,7 +247,10 @@ def texts_at(tree: Tree, where: str) -> list[str]:
 
 
 def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
-    """Names with their values, of a table or of a list of NAME=VALUE; None: taken from the environment."""
+    """Yield names with values, from a table or a list of NAME=VALUE.
+
+    None: the value comes from the environment.
+    """
     if isinstance(tree, dict):
         for name, value in tree.items():
             yield name, None if value is None else text_at(value, f"{where}.{name}")
@@ -253,12 +261,12 @@ def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
 
 
 def placed_like(part: str, text: str) -> str:
-    """A part of a text, in the line of the whole."""
+    """Return a part of a text, with the line of the whole."""
     return Scalar(part, text.line) if isinstance(text, Scalar) else part
 
 
 def only_key(table: dict[str, Tree], named: str | None, where: str, option: str) -> str:
-    """The key that was asked for, or the only one; ForeignFileError."""
+    """Return the requested key, or the only one. Raise ForeignFileError if there is no such key."""
     if named is not None and named not in table:
         raise ForeignFileError(f"{where} has no {shown(named)}: it has {_names(table)}")
     if named is None and len(table) != 1:
@@ -291,9 +299,10 @@ _SLURM_TIME = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::(
 
 
 def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) -> str:
-    """Whole mebibytes, rounded up; empty for 0, which means all there is, or no limit.
+    """Return whole mebibytes, rounded up; empty for 0, which means all memory or no limit.
 
-    `unit` is that of a number without one; decimal: without an i, K is 1,000. ForeignFileError.
+    `unit` is the unit of a bare number. With `is_decimal`, K without an i is 1,000. Raise ForeignFileError for other
+    texts.
     """
     found = _SIZE.fullmatch(text)
     is_milli = found is not None and is_decimal and found[3] == "m"  # to Kubernetes and Akash no million
@@ -307,7 +316,7 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
 
 
 def cores_of(text: str, where: str) -> str:
-    """Return cores, in thousandths at the finest, rounded up: `2`, `0.5`, `.5`, `500m`; empty for 0, no limit."""
+    """Return cores, rounded up to thousandths: `2`, `0.5`, `.5`, `500m`; empty for 0, which means no limit."""
     found = _CPU.fullmatch(text)
     if found is None:
         raise ForeignFileError(f"{where}: {shown(text)} is no number of cores", line_of(text))
@@ -320,16 +329,17 @@ def cores_of(text: str, where: str) -> str:
 
 
 def size_for_cores(size: str, cores: str) -> str:
-    """So much for each core, both as they were read here."""
+    """Return the memory for all cores. `size` is for each core."""
     whole, _, part = cores.partition(".")
     thousandths = int(whole) * 1_000 + int(part.ljust(3, "0"))
     return f"{-(-int(size.removesuffix('Mi')) * thousandths // 1_000)}Mi"
 
 
 def slurm_seconds(text: str) -> int:
-    """`90` (minutes), `90:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; by sbatch's manual page, `--time`.
+    """Return the seconds of a time in the forms of sbatch's manual page, `--time`.
 
-    0 and Slurm's words for it mean no limit.
+    The forms are `90` (minutes), `90:00`, `2:00:00`, `1-12`, `1-12:30` and `1-12:30:00`. 0 and Slurm's words for it
+    mean no limit.
     """
     if text.upper() in {"UNLIMITED", "INFINITE"}:
         return 0
@@ -348,7 +358,7 @@ def slurm_seconds(text: str) -> int:
 
 
 def written_time(seconds: int) -> str:
-    """As a task file has it."""
+    """Return a time as task files write it."""
     try:
         return written_span(seconds * 1_000)
     except QuantityError:

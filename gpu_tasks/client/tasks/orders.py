@@ -1,10 +1,14 @@
-"""From a task file on the disk to the order that is submitted: inputs, images, and the request, sealed and stored.
+"""From a task file on the disk to its order: inputs, images, and the request, sealed and stored.
 
-Always: no more is read than may be used; an input lies beside its task file or below it, wherever links lead, so a
-stranger's task file sends none of the reader's other files away. What no provider would take is said before anything is
-sent; the same image gives the same compressed bytes, so that an upload that broke off goes on where it was. As for a
-unit, an input is stored before its task is submitted; judges come first among the readers, for an input that one of
-them cannot read counts as bad; the customer can open it too, so that nothing has to be kept but its key.
+Invariants:
+
+* Files are read up to their limits only.
+* An input lies in the task file's folder or below it, after links are resolved. A stranger's task file can send none of
+  the reader's other files.
+* Faults that every provider would refuse are reported before anything is sent.
+* The same image gives the same compressed bytes, so an interrupted upload resumes.
+* An input is stored before its task is submitted, as for a unit. Judges come first among its readers, because an input
+  that a judge cannot read counts as bad. The customer is a reader too, so it needs to keep only its key.
 """
 
 from __future__ import annotations
@@ -50,21 +54,21 @@ from wallet.private_file import replace as replace_file
 
 PACKED_BYTES_MAX = IMAGE_PART_BYTES * IMAGE_PARTS_MAX
 DOCUMENT_BYTES_MAX = 1 << 20
-"""Of manifest and configuration."""
+"""The limit for the manifest and the configuration."""
 READ_BYTES = 1 << 20
 GZIP_WINDOW = 31
 LEVEL = 6
 PACKED_LAYERS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-"""How layers begin that gzip or zstd packed."""
+"""The first bytes of layers compressed by gzip or zstd."""
 
 
 class ImageFileError(WalletError):
-    """An archive that nobody would run; the text says why and what to do."""
+    """No provider would run the archive. The text gives the reason and the next step."""
 
 
 @dataclass(slots=True)
 class ArchiveFile:
-    """An archive that was looked at."""
+    """A checked archive."""
 
     path: Path
     sha256: bytes
@@ -73,7 +77,10 @@ class ArchiveFile:
     _parts: tuple[bytes, ...] = field(default=(), repr=False)
 
     def parts(self) -> Sequence[bytes]:
-        """Compressed, in pieces; takes seconds, once. ImageFileError where that is too much."""
+        """Return the compressed archive in parts.
+
+        The first call takes seconds. Raise ImageFileError if it is too large.
+        """
         if not self._parts:
             packed = _packed(self.path)
             begins = range(0, len(packed), IMAGE_PART_BYTES)
@@ -82,7 +89,7 @@ class ArchiveFile:
 
 
 def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
-    """An archive with the image of this id; ImageFileError, OSError."""
+    """Return the archive with the image of this id. Raise ImageFileError if it is invalid, or OSError."""
     size = path.stat().st_size
     if size > IMAGE_ARCHIVE_BYTES_MAX:
         raise ImageFileError(
@@ -90,6 +97,7 @@ def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
             "a registry, and name its digest"
         )
     try:
+        # Mode `r:` reads no compressed tar, so a small file cannot expand beyond the checked size.
         with tarfile.open(path, "r:") as archive:
             _check(archive, path.name, sha256)
     except (tarfile.TarError, KeyError, ValueError, TypeError, RecursionError, AttributeError) as error:
@@ -154,38 +162,41 @@ class LoadedTask:
 
     source: TaskSource
     inputs: Mapping[str, bytes]
-    """By the paths that the file names."""
+    """The inputs by their paths in the file."""
     image: ArchiveFile | None = None
-    """Of an image that comes as an archive."""
+    """The image, if it comes as an archive."""
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The names of what is handed to who runs it."""
+        """The names of the secrets for the provider that runs the task."""
         return self.source.secrets
 
     def asked(self, seed: bytes, slot_ms: int) -> AskedTask:
-        """What it comes to; `seed` is 32 bytes of chance. TaskFileError."""
+        """Return the prepared task. `seed` is 32 random bytes. Raise TaskFileError if it cannot be prepared."""
         return self.source.prepared(self.inputs, seed, slot_ms)
 
     def identity(self) -> tuple[bytes, ...]:
-        """What makes two submissions the same: what the file asks, and every byte of its inputs."""
+        """Return the identity of a submission: the task of the file, and every byte of its inputs."""
         return repr(self.source.file.task).encode(), *(self.inputs[path] for path in sorted(self.inputs))
 
 
 def load_any(path: Path) -> LoadedTask:
-    """The task of a file with its inputs; TaskFileError says all that is wrong, WalletError why it cannot be read."""
+    """Return the task of a file with its inputs.
+
+    Raise TaskFileError with all faults of the file, or WalletError if it cannot be read.
+    """
     source = read_any_task(_bytes_of(path), str(path))
     inputs = {name: _input(path, name, source.refused) for name in source.inputs}
     return LoadedTask(source, inputs, None if source.image is None else _image(path, source.image, source.refused))
 
 
 def load(path: Path) -> TaskFile:
-    """The training task of a file; errors as `load_any`."""
+    """Return the training task of a file. Raise the errors of `load_any`."""
     return read_task(_bytes_of(path), str(path))
 
 
 def load_input(path: Path, file: TaskFile) -> bytes:
-    """The bytes of the input that the training task at `path` names; TaskFileError where it is none to be sent."""
+    """Return the input of the training task at `path`. Raise TaskFileError if it is missing or refused."""
     return _input(path, file.task.input, TrainingSource(file).refused)
 
 
@@ -215,7 +226,7 @@ def _image(path: Path, saved: SavedImage, refused: Callable[[str], TaskFileError
 
 
 def _beside(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> Path:
-    """Where a file lies that a task file names; OSError, ValueError where there is none."""
+    """Return the path of a file that a task file names. Raise OSError or ValueError if there is none."""
     folder = path.parent.resolve()
     found = (folder / name).resolve(strict=True)
     if not found.is_relative_to(folder):
@@ -231,25 +242,25 @@ def _why(error: OSError | ValueError) -> str:
 
 SALT_BYTES = 32
 NOT_STORED = StoredInput(bytes(32), bytes(32), 0)
-"""In an order that is only looked at: as long as one that is sent."""
+"""Placeholders in an order that is not sent. They have the length of real ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDraft:
-    """A task that was read and prepared, and what the chain makes of it."""
+    """A prepared task, with the chain's rules for it."""
 
     asked: AskedTask
     rules: TaskRules
     slot_ms: int
 
     def order(self, stored: StoredInput = NOT_STORED) -> TaskOrder:
-        """What is submitted; TaskFileError where this chain would refuse it."""
+        """Return the order to submit. Raise TaskFileError if this chain would refuse it."""
         return self.asked.order(stored, self.rules, self.slot_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ImageUpload:
-    """The archive of a task's image, and where it is written down what of it is stored."""
+    """The archive of a task's image, and the folder of its upload record."""
 
     image: ArchiveFile
     folder: Path
@@ -268,13 +279,13 @@ class TaskSealer:
 
     @property
     def kind(self) -> PostingKind:
-        """A task."""
+        """The posting of tasks."""
         return TASK_POSTING
 
     async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[TaskOrder]:
-        """Seal the request to all who may judge or bid, and to the customer; store it; the order.
+        """Seal the request to all possible judges and bidders and to the customer, store it, and return the order.
 
-        BlobError if it could not be stored, PostError if there is nobody to seal it to.
+        Raise BlobError if it cannot be stored, or PostError if there is no reader to seal it to.
         """
         client, orders = self.client, []
         final = await client.finalized()
@@ -300,7 +311,7 @@ class TaskSealer:
         return orders
 
     async def _with_image(self, upload: ImageUpload, readers: Sequence[bytes], endpoints: Sequence[str]) -> TaskDraft:
-        """The draft with where the parts of its image lie, once they do; BlobError."""
+        """Return the draft with the places of its stored image parts. Raise BlobError if they cannot be stored."""
         asked, identity = self.draft.asked, (self.client.genesis_hash, self.key.account)
         assert isinstance(asked, PreparedContainer), "no other task has an image"
         uploader = Uploader(self.blobs, readers, endpoints, upload.say)
@@ -314,7 +325,10 @@ class TaskSealer:
 def bidders_of(
     devices: Iterable[DeviceStatus], providers: dict[bytes, Provider], classes: Iterable[DeviceClass]
 ) -> list[InputReader]:
-    """The owners of devices that suit, by ascending account: whoever of them is busy now may be free in a minute."""
+    """Return the owners of suitable devices, by ascending account.
+
+    Busy ones count, because they may be free soon.
+    """
     suiting = set(classes)
     owners = {status.device.owner for status in devices if status.device.kind in suiting}
     return [
@@ -324,9 +338,9 @@ def bidders_of(
     ]
 
 
-# Each part of an image is sealed to who may bid or judge, and to the customer. A stored part is written down before the
-# next one goes, so the same command continues behind it. The record counts for the same readers only, and for half as
-# long as stores keep blobs of strangers.
+# Each part of an image is sealed to all possible bidders and judges, and to the customer. A stored part is recorded
+# before the next one is sent, so the same command resumes after it. The record is valid for the same readers only, and
+# for half of the time for which stores keep strangers' blobs.
 AT_ONCE = 4
 FRESH_SECONDS = 12 * 3_600
 RECORD_BYTES_MAX = 64 * 1024
@@ -334,7 +348,7 @@ RECORD_BYTES_MAX = 64 * 1024
 
 @dataclass(slots=True)
 class UploadRecord:
-    """Which parts are stored, and since when; a damaged one is none."""
+    """The stored parts, and the start of the upload. A damaged record counts as empty."""
 
     path: Path
     began_at: float
@@ -342,7 +356,7 @@ class UploadRecord:
 
     @classmethod
     def open(cls, folder: Path, identity: Sequence[bytes], now: float) -> UploadRecord:
-        """As an earlier try left it; OSError where none can be written."""
+        """Return the record of an earlier try. Raise OSError if none can be written."""
         folder = folder.expanduser()
         make_folder(folder)
         path = folder / f"image-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
@@ -353,7 +367,7 @@ class UploadRecord:
         return cls(path, now)
 
     def note(self, number: int, part: ImagePart) -> None:
-        """A part is stored. OSError."""
+        """Note a stored part. Raise OSError if the record cannot be written."""
         self.parts[number] = part
         parts = {str(each): [stored.blob.hex(), stored.root.hex()] for each, stored in sorted(self.parts.items())}
         replace_file(self.path, json.dumps({"began_at": self.began_at, "parts": parts}).encode())
@@ -369,7 +383,7 @@ class Uploader:
     say: Callable[[str], None]
 
     async def uploaded(self, image: ArchiveFile, folder: Path, identity: Sequence[bytes]) -> list[ImagePart]:
-        """All of its parts, stored now or by an earlier try; BlobError, ImageFileError, OSError."""
+        """Return all parts, stored now or earlier. Raise BlobError, ImageFileError or OSError if that fails."""
         parts = await asyncio.to_thread(image.parts)
         record = UploadRecord.open(folder, (*identity, image.sha256, *sorted(self.readers)), time.time())
         if record.parts and not await self._is_kept(record):
@@ -396,7 +410,7 @@ class Uploader:
         return [record.parts[number] for number in range(len(parts))]
 
     async def _is_kept(self, record: UploadRecord) -> bool:
-        """Whether a store still has the first part of an earlier try: those of another network have none."""
+        """Return True if a store still has the first part of an earlier try. The stores of another network do not."""
         part = record.parts[min(record.parts)]
         try:
             await self.blobs.get(part.blob, stores_for(part.blob, self.endpoints))
