@@ -1,8 +1,12 @@
-"""What each party of a task was paid, what it lost, and what it has back, to the grain.
+"""The payments, losses and returns of each party of a task, to the grain.
 
-Ends that follow from the record are reckoned by the money table out of it, for as long as the chain keeps it; others
-are read off the events of their blocks. Always: what cannot be told is None, with the reason, and never guessed; what
-leaves a purse arrives, or burns.
+Some ends follow from the record by the money table, while the chain keeps the record. The others come from the events
+of their blocks.
+
+Invariants:
+
+* An unknown amount is None, with the reason. It is never guessed.
+* All money that leaves a purse reaches a payee, or burns.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ BY_RECORD = (
     TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.CANCELLED_BEFORE_START,
     TaskOutcome.CANCELLED_RUNNING, TaskOutcome.INPUT_MISSING,
 )  # fmt: skip
-"""Ends of which the record of an ended task says all that the money table reads."""
+"""Ends for which the record of an ended task has all inputs of the money table."""
 CUSTOMERS = (TaskPurse.ESCROW, TaskPurse.CUSTOMER_BOND, TaskPurse.DISPUTE_BOND)
 JUDGES = "what its judges were paid, and by whom"
 OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
@@ -41,13 +45,13 @@ OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
 Purses = Mapping[TaskPurse, int]
 LEAVERS = (TaskOutcome.LEFT, TaskOutcome.DIED)
 AGREED = (TaskOutcome.CLOSED,)
-"""Ends of whose sums the record says nothing."""
+"""Ends with sums that the record lacks."""
 
 
 def time_flows(
     task: Task, shift: WorkShift, terms: TaskTerms, told: TaskEvents, held: Purses
 ) -> tuple[TaskFlow, ...] | None:
-    """Everything that moved for a shift that sold time; `held` is what was locked when its leg began."""
+    """Return all flows of a shift that sold time. `held` is the money locked when its leg began."""
     outcome = shift.outcome
     assert outcome is not None, "it has ended somehow"
     if shift.slot in task.slots:
@@ -62,7 +66,7 @@ def time_flows(
 
 
 def _left(task: Task, shift: WorkShift, terms: TaskTerms, held: Purses) -> tuple[TaskFlow, ...] | None:
-    """By the record of who was the first, and has a successor: the intervals behind that were its own."""
+    """Return the flows of a first provider with a successor, by the record: the intervals behind are its own."""
     is_followed = bool(task.slots) or task.state is TaskState.ASKING
     if shift.auction != 1 or task.auction != 1 or not is_followed:
         return None
@@ -72,7 +76,7 @@ def _left(task: Task, shift: WorkShift, terms: TaskTerms, held: Purses) -> tuple
 
 
 def _told_intervals(task: Task, shift: WorkShift, told: TaskEvents) -> tuple[TaskFlow, ...] | None:
-    """What events say of the intervals of a shift that ended; None where they do not reach back to its beginning."""
+    """Return the interval flows of an ended shift by events. None if the events do not reach its beginning."""
     settled = [event for _, event in told.of(events.SlotSettled)]
     if shift.event is None:
         return None
@@ -85,12 +89,12 @@ def _told_intervals(task: Task, shift: WorkShift, told: TaskEvents) -> tuple[Tas
 
 
 def _told_end(task: Task, terms: TaskTerms, shift: WorkShift) -> tuple[TaskFlow, ...] | None:
-    """What the event of an end says."""
+    """Return the flows in the event of an end."""
     return None if shift.event is None else _sums_of(task, terms, shift.event)
 
 
 def _sums_of(task: Task, terms: TaskTerms, event: events.SlotSettled) -> tuple[TaskFlow, ...]:
-    """The two sums of an event, by the lines of its outcome."""
+    """Return the two sums of an event as flows, by the rules of its outcome."""
     to_customer = event.lost
     if event.outcome in LEAVERS:
         to_customer = min(event.lost, terms.loss)
@@ -114,7 +118,7 @@ def _earned(task: Task, amount: int) -> tuple[TaskFlow, ...]:
 
 @dataclass(slots=True)
 class PartySum:
-    """What one party has of a task. None: that cannot be told any more, or not yet."""
+    """The sums of one party of a task. None stands for an amount that is unknown, or not yet decided."""
 
     party: str
     account: bytes | None
@@ -126,13 +130,13 @@ class PartySum:
 
 @dataclass(slots=True)
 class TaskAccount:
-    """The parties of a task, and what of it cannot be told."""
+    """The parties of a task, and the payments that are unknown."""
 
     task_id: bytes
     task: Task
     told: TaskEvents
     price_most: int = 0
-    """The greatest price of all its legs."""
+    """The greatest price of all legs."""
     parties: list[PartySum] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     to_customer: int = 0
@@ -142,7 +146,7 @@ class TaskAccount:
     burned: int = 0
 
     def take(self, flows: Iterable[TaskFlow]) -> tuple[int, int]:
-        """Note what flows move; what the provider among them was paid, and lost."""
+        """Note flows, and return the payment and the loss of the provider among them."""
         paid = lost = 0
         for flow in flows:
             if flow.purse in CUSTOMERS:
@@ -185,7 +189,10 @@ def payments_of_task(
     told: TaskEvents,
     held: Mapping[int, int],
 ) -> TaskAccount:
-    """Who was paid, lost and has back what; `held`: by auction, for how many milestones its customer signed."""
+    """Return the payments, losses and returns of all parties.
+
+    `held` is the number of confirmed milestones by auction.
+    """
     prices = (task.order.price_max, *(each.award.terms.price_max for each in auctions if each.award is not None))
     found = TaskAccount(task_id, task, told, max(prices))
     for shift in shifts:
@@ -201,7 +208,7 @@ def payments_of_task(
 
 
 def payment_rows(found: TaskAccount) -> list[dict[str, Any]]:
-    """Parties as they are shown."""
+    """Return the parties as rows."""
     return [
         {
             "party": each.party,
@@ -244,13 +251,13 @@ def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, hel
 def _flows(
     found: TaskAccount, shift: WorkShift, records: AuctionRecords, held: Mapping[int, int]
 ) -> tuple[TaskFlow, ...] | None:
-    """What the end of a shift moved by the money table; None where what it reads is not known."""
+    """Return the flows of a shift's end by the money table, or None if an input is unknown."""
     outcome, task = shift.outcome, found.task
     assert outcome is not None, "it has ended somehow"
     terms = task.terms if records.award is None else records.award.terms
     if is_by_time(task.order):
         return time_flows(task, shift, terms, found.told, _purses(found, terms, shift))
-    # of replicas their places keep all that the money table reads
+    # The places of replicas keep all inputs of the money table.
     if shift.slot in task.slots and (outcome in BY_RECORD or is_replicated(task.order)):
         return money.settle(outcome, _at_end(found, shift, terms))
     if shift.event is not None:
@@ -271,7 +278,7 @@ def _flows(
 
 
 def _at_end(found: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
-    """A slot of an ended task as the money table reads it."""
+    """Return a slot of an ended task as the money table reads it."""
     task, slot = found.task, shift.slot
     height = task.deadline - task.windows.keep
     until = slot.finished_at or height
@@ -292,7 +299,10 @@ def _at_end(found: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney
 
 
 def _purses(found: TaskAccount, terms: TaskTerms, shift: WorkShift) -> dict[TaskPurse, int]:
-    """What was locked for its leg; the bond is that of the greatest price that any leg had: it never shrinks."""
+    """Return the money locked for a leg.
+
+    The bond follows from the greatest price of all legs, because it never shrinks.
+    """
     rules = found.task.rules
     return {
         TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
@@ -304,7 +314,7 @@ def _purses(found: TaskAccount, terms: TaskTerms, shift: WorkShift) -> dict[Task
 def _told_flows(
     found: TaskAccount, terms: TaskTerms, shift: WorkShift, event: events.SlotSettled
 ) -> tuple[TaskFlow, ...]:
-    """What an event's two sums are, by the lines of its outcome."""
+    """Return an event's two sums as flows, by the rules of its outcome."""
     task = found.task
     if event.outcome is TaskOutcome.DISPUTED_FALSELY:
         flows = money.settle(TaskOutcome.LATE, _at_end(found, shift, terms))
@@ -318,7 +328,10 @@ def _told_flows(
 
 
 def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]:
-    """What a proven lie cost: the courts have taken it; or all of it, of who did not show what was drawn."""
+    """Return the pay and the loss of a proven liar.
+
+    The courts took the loss. A provider that did not show its drawn states loses all of its collateral.
+    """
     if shift.event is None:
         return 0, None
     lost = shift.event.lost
@@ -334,7 +347,7 @@ def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]
 
 
 def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
-    """Who stood by: paid once, from the price of the slot that it stood by for, or took over while it was bound."""
+    """Note the pay of a standby: once, from the price of the slot that it stood by for or took over while bound."""
     if records.award is None or records.award.seed is None or is_replicated(found.task.order):
         return
     placed = selection_of(records.award, records.bids).standby
@@ -355,7 +368,10 @@ def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: S
 
 
 def _unseen(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
-    """Who stood by may have taken over, and be gone too: then neither award nor record says so, and events may."""
+    """Note an unknown payment if a standby may have taken over and failed.
+
+    Only events show that, not the record.
+    """
     task = found.task
     is_known = number == task.auction and (task.slots or task.standby is not None)
     if is_known or is_replicated(task.order) or records.award is None or records.award.seed is None:
@@ -374,7 +390,7 @@ def _is_over(task: Task, number: int) -> bool:
 
 
 def _stood_by_price(found: TaskAccount, number: int, provider: bytes, shifts: Sequence[WorkShift]) -> int | None:
-    """The price of which standing by was paid a share; None: not yet, or that is not told any more."""
+    """Return the price that decides a standby's pay, or None if it is not due yet or unknown."""
     task = found.task
     if not _is_over(task, number):
         return None
@@ -385,7 +401,8 @@ def _stood_by_price(found: TaskAccount, number: int, provider: bytes, shifts: Se
         is_sold_on = number < task.auction or task.outcome is TaskOutcome.NO_AWARD
         is_told = not is_sold_on or (released == 1 and (task.auction == 1 or found.told.is_whole))
         return first.slot.price if first is not None and is_told else None
-    if number == 1 and task.behind:  # released when a milestone counted, before it took over
+    # It was released when a milestone counted, before it took over.
+    if number == 1 and task.behind:
         return None if first is None else first.slot.price
     gone = next((shift for shift in shifts if shift.place == successor.place and not shift.took_over), None)
     if gone is not None and gone.outcome is not None and successor.slot.started_at:
@@ -394,7 +411,7 @@ def _stood_by_price(found: TaskAccount, number: int, provider: bytes, shifts: Se
 
 
 def _unopened(found: TaskAccount, records: AuctionRecords) -> None:
-    """Bids that were not opened in time: their bonds burn."""
+    """Note the bids that were not revealed in time. Their bonds burn."""
     if records.award is None:
         return
     for bid in records.bids.values():
@@ -412,7 +429,7 @@ def _challengers(found: TaskAccount) -> None:
 
 
 def _judges(found: TaskAccount) -> None:
-    """What the courts moved: to judges, to the customer of a liar, out of the bond of who was wrong."""
+    """Note the payments of the courts: to judges, to the customer of a liar, and from the bonds of losing parties."""
     task = found.task
     for flows in found.told.cases.values():
         for flow in flows:
@@ -429,12 +446,12 @@ def _judges(found: TaskAccount) -> None:
 
 
 def jury_pay(task: Task) -> int:
-    """What a customer locked for the jury of its dispute of replicas; nothing where there is none."""
+    """Return the money that a customer locked for the jury of its dispute of replicas, or 0 without one."""
     return JURORS * task.slots[0].price if task.jury_from else 0
 
 
 def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
-    """The customer, and where the fee went."""
+    """Note the sums of the customer, and the payees of the fee."""
     task, rules = found.task, found.task.rules
     award = auctions[0].award if auctions else None
     price_max = task.terms.price_max if award is None else award.terms.price_max
@@ -445,7 +462,7 @@ def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
         for _ in range(task.order.slots):
             found.take(money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(rules, task.terms, bond)))
     customer = PartySum("customer", task.customer, found.to_customer, found.from_customer, None, "all that it locked")
-    # Judges of an audit that leaves a result as it was stated are paid by the pot, or by each other.
+    # If an audit confirms the stated result, the pot or the judges themselves pay the judges.
     is_audited = task.judged_for is JudgedFor.AUDIT and all(slot.outcome in BY_RECORD[:3] for slot in task.slots)
     if task.state is TaskState.ENDED and found.unknown in ([], [JUDGES] if is_audited else []):
         customer.returned = locked - found.from_customer

@@ -1,8 +1,11 @@
-"""Following a task: a line for each change, with why it waits, until it has ended in the final chain.
+"""Following a task: a line for each change, with the reason for the wait, until it has ended in the final chain.
 
-Whoever follows a task with its customer's key holds its checkpoints meanwhile, and hands them on when work changes
-hands. Always: what could not be held is said with its reason, and tried again; nothing else is sent, but for the
-acceptance of a checked result where that was asked for.
+With the customer's key, the follower also holds the task's checkpoints, and hands them on when providers change.
+
+Invariants:
+
+* A failure to hold a checkpoint is reported with its reason, and tried again.
+* The follower sends nothing else, except the acceptance of a checked result on request.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import RpcError
 
 BLOCKS_BETWEEN_TRIES = 3
-"""A checkpoint is a megabyte: a store that has none of it is not asked in every block."""
+"""Blocks between attempts. A checkpoint has a megabyte, so a store without it is not asked in every block."""
 
 Send = Callable[[Call], Awaitable[Outcome]]
 Hand = Callable[[Task, bytes], Awaitable[None]]
@@ -39,26 +42,26 @@ Hand = Callable[[Task, bytes], Awaitable[None]]
 
 @dataclass(slots=True)
 class TaskFollower:
-    """Follows one task. `keeper` and `send` are there where the key is its customer's."""
+    """Follows one task. `keeper` and `send` are set if the key is the task's customer's."""
 
     client: ChainClient
     task_id: bytes
     keeper: CheckpointKeeper | None
     send: Send
     accepts: bool = False
-    """Whether a result that is what was stated is accepted at once."""
+    """True if a result that matches its statement is accepted at once."""
     hand: Hand | None = None
-    """Hands its secrets to who runs the task at a block; None where there are none to hand."""
+    """A function that hands the secrets to the task's provider at a block. None if there are no secrets."""
     _next_try: int = 0
     _problem: str | None = None
     _hands: tuple[Any, ...] = field(default=())
     _handed: tuple[Any, ...] = field(default=())
-    """Whose program has its secrets."""
+    """The auction and providers that have received the secrets."""
     _said: str | None = None
-    """What it was said to be about to do."""
+    """The last announced step."""
 
     async def changes(self) -> AsyncIterator[tuple[int, Task | None, dict[str, Any]]]:
-        """Whenever something has changed in the final chain: height, task and its row, until the task has ended."""
+        """Yield the height, the task and its row at each change in the final chain, until the task has ended."""
         before: dict[str, Any] | None = None
         async for _ in moments(self.client):
             final = await self.client.finalized()
@@ -84,7 +87,7 @@ class TaskFollower:
                 return
 
     def _next_step(self, task: Task, height: int) -> str | None:
-        """What the customer's key is about to do, in words: fetching, storing and a final block take a while."""
+        """Return the next step of the customer's key in words. Fetching, storing and a final block take some time."""
         if self.keeper is None or height < self._next_try:
             return None
         if self._hands and self._hands != _hands(task) and task.checkpoint is not None and is_open(task):
@@ -97,7 +100,10 @@ class TaskFollower:
         return "the result is fetched and checked, to accept it" if self._is_to_accept(task) else None
 
     def _is_to_accept(self, task: Task) -> bool:
-        """Not where a replica found something else: its customer has to look at both."""
+        """Return True if the result should be accepted.
+
+        If a replica differs, the customer has to compare the results.
+        """
         is_there = task.state is TaskState.SUBMITTED and task.accepted is None
         return self.accepts and is_there and not records.outvoted(task)
 
@@ -105,7 +111,7 @@ class TaskFollower:
         return self.hand is not None and task.state is TaskState.RUNNING and self._handed != _hands(task)
 
     async def _do(self, task: Task, final: bytes, height: int) -> None:
-        """What the customer's key does for its task at a block."""
+        """Carry out the steps of the customer's key for its task at a block."""
         if self.keeper is None:
             return
         hands = _hands(task)
@@ -127,10 +133,11 @@ class TaskFollower:
             self._problem = None
 
     async def _tried(self, work: Awaitable[None], height: int, what: str) -> bool:
-        """Whether it could be done; if not, why is said with every change, and it waits a while."""
+        """Run `work`, and return True if it succeeded. After a failure, note the reason and wait some blocks."""
         try:
             await work
-        except NodeRefutedError:  # it lies: nothing that it says is of any use
+        # The node lied, so none of its answers is of use.
+        except NodeRefutedError:
             raise
         except (WalletError, RpcError, NotIncludedError) as error:
             self._problem = f"{what}: {error}"
@@ -157,12 +164,15 @@ class TaskFollower:
 
 
 def _hands(task: Task) -> tuple[Any, ...]:
-    """Who works on a task, and from where."""
+    """Return the providers of a task, and the milestone at which they began."""
     return (task.auction, task.behind, *(slot.provider for slot in task.slots))
 
 
 async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
-    """Follow a task to its end, a line for each change; what it ended as, None if the chain knows it no more."""
+    """Follow a task to its end, with a line for each change.
+
+    Return its last state, or None if the chain forgot it.
+    """
     last: Task | None = None
     async for height, task, row in follower.changes():
         last = task
@@ -174,7 +184,7 @@ async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
 
 
 async def open_case(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> CaseStatus | None:
-    """The first case about a task that is open; None where there is none."""
+    """Return the first open case about a task, or None."""
     if task.state is not TaskState.JUDGED:
         return None
     for place in range(len(task.slots)):

@@ -1,8 +1,11 @@
-"""A task and its auctions as sentences, rows and facts: how far it is, why it waits, and what the chain says of it.
+"""A task and its auctions as sentences, rows and facts: its progress, its reason to wait, and its data on the chain.
 
-Always: texts name blocks and not how many are left, so that they change only when something does; every state of a
-task has a sentence, and one that has ended says how. What others have written on the chain is numbers, hashes and
-accounts here, never a text of theirs; a bid whose auction is not decided has no place and no fate.
+Invariants:
+
+* Texts name blocks, not remaining times, so that they change only with the facts.
+* Every state of a task has a sentence. The sentence of an ended task tells how it ended.
+* Data that others wrote on the chain appears as numbers, hashes and accounts, never as their text.
+* A bid of an undecided auction has no place and no fate.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from wallet.amounts import BareGrains, Grains
 
 DISAGREEING = "its providers do not agree on the result"
 EXIT_STOPPED = 143
-"""Of a program that its provider has ended, as it does when the time is up."""
+"""The exit code of a program that its provider stopped, as at the end of the bought time."""
 CAUSES = {
     JudgedFor.AUDIT: "the beacon drew its result for an audit",
     JudgedFor.DISPUTE: "its customer disputes the result",
@@ -52,7 +55,7 @@ CAUSES = {
 
 
 def progress(task: Task) -> str:
-    """The state with what has happened in it."""
+    """Return the state with its progress."""
     name = task.state.name.lower()
     match task.state:
         case TaskState.COMMITTING:
@@ -81,7 +84,10 @@ def progress(task: Task) -> str:
 
 
 def why(task: Task, case: CaseStatus | None = None) -> str:
-    """A sentence: what the task waits for, and until which block; `case` is one that is open about it."""
+    """Return a sentence: the event that the task waits for, and its last block.
+
+    `case` is an open one about the task.
+    """
     match task.state:
         case TaskState.COMMITTING | TaskState.REVEALING | TaskState.AWARDING:
             return _why_bidding(task)
@@ -105,7 +111,7 @@ def why(task: Task, case: CaseStatus | None = None) -> str:
 
 
 def how_ended(task: Task) -> str:
-    """A sentence about a task that has ended."""
+    """Return a sentence about an ended task."""
     match task.outcome:
         case None:
             says = "It has ended"
@@ -119,7 +125,7 @@ def how_ended(task: Task) -> str:
 
 
 def _outcome(task: Task) -> str:
-    """Describe the outcome in a word or two; of bought time the program's own end, if it came first."""
+    """Describe the outcome in a word or two. For bought time it is the program's own end, if that came first."""
     if task.outcome is None:
         return ""
     result = task.slots[0].result if task.slots else None
@@ -147,14 +153,14 @@ def _how_time_ended(task: Task) -> str:
 
 
 def outvoted(task: Task) -> int:
-    """How many replicas of a task found something else than most."""
+    """Return the number of replicas with another result than the majority."""
     return sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
 
 
 def unheld(task: Task) -> int | None:
-    """The number of the milestone that all have stated and that its customer has not signed for; None: there is none.
+    """Return the number of the milestone that all providers stated and the customer has not confirmed, or None.
 
-    What is asked of the customer is to hold its checkpoint: then it counts, and is paid for if its provider dies.
+    The customer should hold its checkpoint. The milestone then counts, and is paid if its provider dies.
     """
     agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
     return agreed.number if agreed is not None and agreed.number > task.behind + task.owed else None
@@ -216,7 +222,7 @@ def _why_running(task: Task) -> str:
 
 
 def _work(task: Task) -> str:
-    """Who works where that is not who began, or where the rest of a task was sold."""
+    """Return the providers if they differ from the first ones, or if the rest of the task was sold again."""
     if not task.behind:
         return "at work"
     who = ", ".join(ss58.encode(slot.provider) for slot in task.slots[:3])
@@ -241,7 +247,10 @@ def _why_submitted(task: Task) -> str:
 
 
 def _why_agreed(task: Task, last: int) -> str:
-    """What most replicas agree on, and how many do not: the customer has what each of them found."""
+    """Return a sentence about the agreed result and the number of differing replicas.
+
+    The customer can fetch them all.
+    """
     others = outvoted(task)
     differ = (
         f", {counted(others, 'replica')} found something else: `ogpu task result --place` shows it" if others else ""
@@ -263,7 +272,7 @@ def _why_showing(task: Task) -> str:
 
 
 def _cause(task: Task) -> str:
-    """Why it is looked at: the chain has one word for an audit that was drawn and for results that differ."""
+    """Return the reason for a check. The chain has one word for a drawn audit and for differing results."""
     if task.judged_for is None:
         return "it is looked at"
     if task.judged_for is JudgedFor.AUDIT and len({slot.result.root for slot in task.slots if slot.result}) > 1:
@@ -283,13 +292,13 @@ HISTORY_COLUMNS = (
     "cost_before_fees", "outcome",
 )  # fmt: skip
 HISTORY_SHOWN = ("task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "cost_before_fees")
-"""For people."""
+"""The columns for people."""
 HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
 DONE = (
     TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
     TaskOutcome.TIME_OVER,
 )  # fmt: skip
-"""The customer has a result."""
+"""Outcomes with a result for the customer."""
 CANCELLED = (TaskOutcome.CANCELLED_BEFORE_AWARD, TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING)
 SLOT_COLUMNS = (
     "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "exit_code",
@@ -299,25 +308,25 @@ SLOT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task among others, as a final block shows it."""
+    """A task in a list, at a final block."""
 
     task: bytes
     state: str
     auction: str
-    """The newest, of how many there may be."""
+    """The newest auction, and the most that there may be."""
     milestones: str
     price_max: Grains
     deadline: int | None
-    """The block up to which its state lasts; None for a task that has ended."""
+    """The last block of its state. None for a task that has ended."""
     why: str | None
-    """Why it waits, or how it ended."""
+    """The reason for its wait, or its end."""
 
 
 TASK_COLUMNS = tuple(each.name for each in fields(TaskView))
 
 
 def task_view(task_id: bytes, task: Task, case: CaseStatus | None = None) -> TaskView:
-    """Return a task as others list it."""
+    """Return a task as a row of a list."""
     return TaskView(
         task=task_id,
         state=progress(task),
@@ -351,13 +360,13 @@ def history_row(task_id: bytes, task: Task, cost: int | None = None) -> dict[str
 
 
 def history_shown(row: dict[str, Any]) -> dict[str, Any]:
-    """For people: a line has no room for all letters of an address."""
+    """Return a row for people. The provider's address is shortened, because a line has no room for it."""
     provider = row["provider"]
     return row | {"provider": None if provider is None else ss58.encode(provider)[:ACCOUNT_LETTERS]}
 
 
 def exit_code_of(task: Task) -> int | None:
-    """What the program of a task ended with, by its provider's word; None where that was not stated."""
+    """Return the exit code of a task's program, as its provider stated it, or None without a statement."""
     results = [slot.result for slot in task.slots if slot.result is not None]
     if not runs_program(task.order) or not results:
         return None
@@ -366,9 +375,9 @@ def exit_code_of(task: Task) -> int | None:
 
 
 def ended_well(task: Task) -> bool:
-    """Whether its customer has a result, and, of a job, its exit code is 0.
+    """Return True if the customer has a result and, for a job, the exit code is 0.
 
-    What runs in a lease is ended when its time is up, with whatever exit code that has: time is what was bought.
+    The provider stops a lease's program when its time is over, with any exit code. The customer bought the time.
     """
     is_job = runs_program(task.order) and task.order.checked_by is not CheckedBy.LEASED
     return task.outcome in DONE and (not is_job or exit_code_of(task) == 0)
@@ -381,7 +390,7 @@ def _kind(task: Task) -> str:
 
 
 def _history_state(task: Task, code: int | None) -> str:
-    """As Slurm's accounting has them."""
+    """Return the state by the names of Slurm's accounting."""
     if is_open(task):
         return "running" if task.started_at else "pending"
     if task.outcome in (*CANCELLED, TaskOutcome.TIME_STOPPED):
@@ -390,14 +399,14 @@ def _history_state(task: Task, code: int | None) -> str:
 
 
 def devices_of_task(task: Task) -> list[bytes]:
-    """Those in its slots, and the runner-up's."""
+    """Return the devices in a task's slots, and the runner-up's."""
     return [slot.device for slot in task.slots] + ([] if task.standby is None else [task.standby.device])
 
 
 def task_facts(
     task_id: bytes, task: Task, case: CaseStatus | None = None, unproven: Mapping[bytes, str] | None = None
 ) -> dict[str, Any]:
-    """Everything about a task but its slots."""
+    """Return all facts about a task without its slots."""
     order, terms, held = task.order, task.terms, task.checkpoint
     classes = [kind.name.lower() for kind in DeviceClass if order.classes >> kind & 1]
     return {
@@ -438,7 +447,7 @@ def task_facts(
 
 
 def slot_rows(task: Task, unproven: Mapping[bytes, str]) -> list[dict[str, Any]]:
-    """Who works, or has worked, on the newest leg, and why its device gets no other work where it has proven less."""
+    """Return a row for each slot of the newest leg, with the reason why its device gets no other work, if any."""
     return [
         _slot_row(task, place, slot) | {"why_no_work": unproven.get(slot.device)}
         for place, slot in enumerate(task.slots)
@@ -446,17 +455,18 @@ def slot_rows(task: Task, unproven: Mapping[bytes, str]) -> list[dict[str, Any]]
 
 
 def auction_rows(task: Task, auction: int, award: Award | None, bids: Mapping[bytes, TaskBid]) -> list[dict[str, Any]]:
-    """The bids of an auction, each with why it has its place; or how far it is, where nothing is decided."""
+    """Return the bids of an auction, each with the reason for its place, or its progress if undecided."""
     if award is not None and award.seed is not None:
         return bid_rows(explained_auction(award, bids))
     is_open = task.state is TaskState.AWARDING or task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
     if award is not None and not (auction == task.auction and is_open):
-        return bid_rows(explained_auction(award, bids))  # too few were opened for anybody to win
+        # Too few bids were revealed for a winner.
+        return bid_rows(explained_auction(award, bids))
     return [_undecided(task, device, bid) for device, bid in sorted(bids.items())]
 
 
 def workload_name(workload: bytes) -> str:
-    """How people call it, or its id."""
+    """Return the name of a workload, or its id if this program does not know it."""
     if workload == CONTAINER_WORKLOAD:
         return "container"
     form = registry.form_of(workload)
@@ -469,7 +479,10 @@ def metric_unit(workload: bytes) -> str | None:
 
 
 def _milestones(task: Task) -> str:
-    """Those that all have stated, who work or worked last: of time the intervals that are paid."""
+    """Return the milestones that all current or last providers have stated.
+
+    For bought time these are paid intervals.
+    """
     last = [task.slots[place] for place in panel(task)]
     is_over = all(slot.outcome is not None for slot in last)
     stated = max((slot.reported for slot in last), default=0) if is_over else kept_step(task)
@@ -515,14 +528,14 @@ def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
 
 
 def with_bare_amounts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for people, under a title that names the unit of all amounts."""
+    """Return rows for people, for a table whose title names the unit of all amounts."""
     return [
         {name: BareGrains(value) if isinstance(value, Grains) else value for name, value in row.items()} for row in rows
     ]
 
 
 def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for people: of a device's id, and of a result's root, the beginning, which tells it from others."""
+    """Return rows for people, with the ids of devices and the roots of results shortened to their first bytes."""
     return [
         {name: value[:BYTES_SHOWN] if name in SHORTENED and value is not None else value for name, value in row.items()}
         for row in rows
@@ -530,7 +543,7 @@ def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
-    """Of these columns those in which some row says something."""
+    """Return the columns that have a value in some row."""
     return tuple(name for name in columns if any(row[name] is not None for row in rows))
 
 
@@ -542,7 +555,7 @@ WHY_COLUMNS = ("place", "device", "fate", "why")
 
 
 def bid_rows(bids: Sequence[ExplainedBid]) -> list[dict[str, Any]]:
-    """A row for each bid, with every column."""
+    """Return a row with every column for each bid."""
     return [_row(bid) for bid in bids]
 
 

@@ -1,11 +1,16 @@
-"""Checkpoints, results and programs' outputs: fetched from any store, opened with the customer's key, checked, kept.
+"""Checkpoints, results and programs' outputs: fetched from any store, opened, checked, and kept.
 
-A milestone counts, and is paid for if its provider dies, only when its customer has signed that it holds the
-checkpoint; who takes over begins there. Always: a blob counts only if it is the one that was stated: its address, then
-the state's hash, then the root of all hashes up to there; who serves it does not matter. Outputs count only if they are
-the archive whose hash its provider has stated on the chain; the lines are its word. Nothing is signed for a blob that
-was not opened, checked, written down and stored where the provider's end does not reach; older checkpoints of the task
-go when a newer one is held.
+A milestone counts, and is paid if its provider dies, only when its customer has signed that it holds the checkpoint. A
+successor begins there.
+
+Invariants:
+
+* A blob counts only if it matches its statement: its address, the state's hash, and the root of all hashes up to there.
+  Any store may serve it.
+* Outputs count only if they are the archive whose hash the provider stated on the chain. Log lines are the provider's
+  claim.
+* The customer signs for a blob only after it was opened, checked, kept here, and stored beyond its provider's reach.
+* A newer held checkpoint of a task replaces the older ones.
 """
 
 from __future__ import annotations
@@ -39,16 +44,16 @@ from wallet.keypair import Keypair
 from wallet.private_file import make_folder, replace
 
 StatedRun = tuple[bytes, int, bytes]
-"""Address of a blob, and milestone and root that it is stated to hold."""
+"""The address of a blob, and its stated milestone and root."""
 
 
 class RunBlobError(WalletError):
-    """A checkpoint or a result cannot be had, or is not what was stated; the text says why and what to do."""
+    """A checkpoint or result is missing or wrong. The text gives the reason and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedRun:
-    """A blob with what is in it."""
+    """A blob with its content."""
 
     blob: bytes
     run: RunState
@@ -57,7 +62,7 @@ class FetchedRun:
 async def fetch_checkpoint(
     blobs: BlobClient, key: Keypair, task: Task, milestone: Milestone, providers: dict[bytes, Provider]
 ) -> FetchedRun:
-    """The checkpoint of a milestone; RunBlobError."""
+    """Return the checkpoint of a milestone. Raise RunBlobError if it cannot be had."""
     what = f"the checkpoint of milestone {milestone.number}"
     stated = milestone.blob, milestone.number, milestone.root
     found = await _fetched_run(blobs, key, task, stated, providers, what)
@@ -66,9 +71,10 @@ async def fetch_checkpoint(
 
 
 async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> FetchedRun:
-    """The result of a task, of the first slot whose blob is what was stated; RunBlobError.
+    """Return the result of a task, from the first slot with a correct blob. Raise RunBlobError if there is none.
 
-    Of one that ended without: the newest checkpoint that counts, which its customer may have paid for.
+    For a task that ended without a result, it is the newest milestone that counts, because its customer may have paid
+    for it.
     """
     newest = last_stated(task)
     if newest is None:
@@ -87,7 +93,10 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
 async def stated_digests(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]
 ) -> Sequence[bytes]:
-    """The hashes of all states of a run, as a result states them, whatever it goes on from; RunBlobError."""
+    """Return the hashes of all states of a run, as a result states them. Raise RunBlobError if there is none.
+
+    The run may continue from any checkpoint.
+    """
 
     async def fetched(result: StatedRun) -> FetchedRun:
         return await _fetched_run(blobs, key, task, result, providers, "the result")
@@ -98,7 +107,7 @@ async def stated_digests(
 
 
 def _results(task: Task) -> list[StatedRun]:
-    """What its providers state, each once: address, milestone and root."""
+    """Return the distinct statements of the providers: address, milestone and root."""
     stated = [slot.result for slot in task.slots if slot.result is not None]
     return list(dict.fromkeys((result.blob, task.order.milestones, result.root) for result in stated))
 
@@ -116,7 +125,7 @@ async def _first_usable(
 
 
 async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:
-    """The request that a task computes; RunBlobError."""
+    """Return the request of a task. Raise RunBlobError if it cannot be had."""
     address = task.order.input_blob
     try:
         content = SealKey.of(key).open(await blobs.get(address, _stores(task, address, providers)))
@@ -130,13 +139,13 @@ async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: di
 
 
 def last_stated(task: Task) -> TaskResult | Milestone | None:
-    """The result of a task; of one that ended without it the newest milestone that counts; None where neither is."""
+    """Return the result of a task, or for one that ended without it the newest milestone that counts, or None."""
     held = task.checkpoint if task.state is TaskState.ENDED else None
     return next((slot.result for slot in task.slots if slot.result), None if held is None else held.milestone)
 
 
 def no_result(task: Task) -> str:
-    """Why there is no result, in a sentence."""
+    """Return a sentence about the missing result."""
     if task.state is TaskState.ENDED:
         return "the task ended without a result: `ogpu task show` says how, `ogpu task submit` asks for it again"
     return f"the task is {task.state.name.lower()}: there is no result yet; follow it with `ogpu task watch`"
@@ -156,7 +165,7 @@ async def _fetched_run(
 async def opened_blob(
     blobs: BlobClient, key: Keypair, task: Task, address: bytes, providers: dict[bytes, Provider], what: str
 ) -> tuple[bytes, bytes]:
-    """A blob of a task, and what is sealed in it; RunBlobError."""
+    """Return a blob of a task, and its opened content. Raise RunBlobError if it cannot be had or opened."""
     try:
         blob = await blobs.get(address, _stores(task, address, providers))
     except BlobError as error:
@@ -171,7 +180,7 @@ async def opened_blob(
 
 
 def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
-    """Whatever comes later goes on from the newest checkpoint that counts: its hashes begin with those of that."""
+    """Raise RunBlobError unless the run's hashes begin with those of the newest checkpoint that counts."""
     held = task.checkpoint
     if held is None or goes_on_from(run.digests, task.order, held.milestone):
         return
@@ -181,7 +190,7 @@ def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
 
 
 def _stores(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Sequence[str]:
-    """Who made it first, then who keeps such a blob."""
+    """Return the stores to ask: the blob's makers first, then the usual stores of the address."""
     of_slots = (endpoint_of(providers[slot.provider]) for slot in task.slots if slot.provider in providers)
     makers = [endpoint for endpoint in of_slots if endpoint is not None]
     return list(dict.fromkeys([*makers, *stores_for(address, endpoints_of(providers))]))
@@ -190,13 +199,13 @@ def _stores(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Seq
 NOTHING = bytes(32)
 NAMES_SHOWN = 20
 RECORD_BYTES_MAX = 4_096
-"""Of a pax header, which a long name has."""
+"""The most bytes of a pax header, which a long name needs."""
 
 
 def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
-    """What was stated at the end of a program: of replicas what most agree on, once for each; or of the one at `place`.
+    """Return the statements at a program's end, or the one at `place`. Raise RunBlobError if there are none.
 
-    RunBlobError where there is none.
+    For replicas they are the statements of the largest agreeing group.
     """
     if place is not None:
         at_place = task.slots[place].result if place < len(task.slots) else None
@@ -215,9 +224,9 @@ def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
 async def fetch_outputs(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int | None = None
 ) -> bytes:
-    """The archive of /out, a tar; RunBlobError where there is none, or it is another than was stated.
+    """Return the archive of /out, a tar. Raise RunBlobError if it is missing, or differs from its statement.
 
-    Replicas that agree have each sealed the same: the first that shows it is enough.
+    Agreeing replicas have each sealed the same archive, so the first served one is enough.
     """
     problems = []
     for stated in stated_outputs(task, place):
@@ -243,7 +252,7 @@ async def _fetched_outputs(
 
 
 def places_with_lines(task: Task, place: int | None = None) -> list[int]:
-    """Where a program has ended and its last lines were kept; all places, or one alone."""
+    """Return the places with an ended program whose last lines were kept, or `place` alone."""
     asked = range(len(task.slots)) if place is None else [place] * (place < len(task.slots))
     results = ((each, task.slots[each].result) for each in asked)
     return [each for each, result in results if result is not None and result.blob != NOTHING]
@@ -252,7 +261,10 @@ def places_with_lines(task: Task, place: int | None = None) -> list[int]:
 async def fetch_lines(
     blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int
 ) -> ProgramLeft:
-    """What the program at a place wrote last, by its provider's word; RunBlobError."""
+    """Return the last lines of the program at a place, as its provider claims.
+
+    Raise RunBlobError if they are missing.
+    """
     result = task.slots[place].result
     assert result is not None, "it is one of `places_with_lines`"
     return await _opened(blobs, key, task, providers, result, f"the lines of place {place}")
@@ -269,10 +281,10 @@ async def _opened(
 
 
 def names_in(archive: bytes) -> list[str]:
-    """The first files of an archive; RunBlobError where it is none.
+    """Return the first files of an archive. Raise RunBlobError if it is invalid.
 
-    What a provider has sealed is anything, so no reader of all kinds of archives looks at it: packed, a megabyte would
-    be gigabytes, and a long or a nested header takes hours, or the stack.
+    The bytes come from a provider, so no general archive reader touches them. A compressed megabyte could expand to
+    gigabytes, and a long or nested header could take hours or exhaust the stack.
     """
     try:
         return list(islice(_files_of(archive), NAMES_SHOWN))
@@ -281,7 +293,7 @@ def names_in(archive: bytes) -> list[str]:
 
 
 def _files_of(archive: bytes) -> Iterator[str]:
-    """The names of plain files, as the headers of ustar and the records of pax say them."""
+    """Yield the names of plain files, by ustar headers and pax records."""
     at, path = 0, ""
     while at < len(archive):
         header = archive[at : at + tarfile.BLOCKSIZE]
@@ -298,7 +310,7 @@ def _files_of(archive: bytes) -> Iterator[str]:
 
 
 def _path_in(records: bytes) -> str:
-    """The name that a pax header gives the entry behind it; none where it gives none."""
+    """Return the name that a pax header gives to the next entry, or an empty text."""
     _, _, rest = records.partition(b" path=")
     return rest.partition(b"\n")[0].decode(errors="replace")
 
@@ -308,7 +320,7 @@ DEFAULT_FOLDER = Path("~/.ogpu/checkpoints")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointKeeper:
-    """Keeps the checkpoints of one customer's tasks in a folder: one file for each task that has any."""
+    """Keeps the checkpoints of one customer's tasks in a folder, with one file for each task."""
 
     client: ChainClient
     blobs: BlobClient
@@ -316,7 +328,10 @@ class CheckpointKeeper:
     folder: Path
 
     async def take(self, task_id: bytes, task: Task, at: bytes) -> Call:
-        """Have the newest checkpoint that all have stated; the call that says so. RunBlobError says why not."""
+        """Fetch and store the newest checkpoint that all providers stated, and return the confirming call.
+
+        Raise RunBlobError, with the reason, if that fails.
+        """
         number, milestone = unheld(task), task.slots[0].milestone if task.slots else None
         if number is None or milestone is None:
             raise RunBlobError("no milestone waits to be held: all have to state it first, and each is held once")
@@ -327,19 +342,20 @@ class CheckpointKeeper:
         return TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=milestone.root)
 
     async def hand_on(self, task_id: bytes, task: Task, at: bytes) -> None:
-        """Store the newest checkpoint once more: somebody else is to go on from it. RunBlobError says why not."""
+        """Store the newest checkpoint again for a successor. Raise RunBlobError, with the reason, if that fails."""
         held = task.checkpoint
         if held is None:
             return
         try:
             blob = self._path(task_id).read_bytes()
         except OSError:
-            return  # somebody else holds it, or this customer on another machine
+            # Another holder has the checkpoint, or this customer on another machine.
+            return
         if address_of(blob) == held.milestone.blob:
             await self._spread(task, blob, await market_reads.providers(self.client, at))
 
     def forget(self, task_id: bytes) -> None:
-        """The task has ended."""
+        """Drop the checkpoint of an ended task."""
         with contextlib.suppress(OSError):
             self._path(task_id).unlink(missing_ok=True)
 
@@ -356,6 +372,7 @@ class CheckpointKeeper:
             raise RunBlobError(why) from None
 
     async def _spread(self, task: Task, blob: bytes, providers: dict[bytes, Provider]) -> None:
+        # A copy at a provider of the task would be lost with that provider.
         own = {slot.provider for slot in task.slots}
         others = {stash: provider for stash, provider in providers.items() if stash not in own}
         stores = endpoints_of(others) or endpoints_of(providers)

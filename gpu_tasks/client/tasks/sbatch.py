@@ -1,7 +1,7 @@
-"""Batch scripts of Slurm as jobs: the script goes along as an input, what its #SBATCH lines ask for is carried over.
+"""Batch scripts of Slurm as jobs: the script becomes an input, and its #SBATCH lines are carried over.
 
-The options are those of sbatch's manual page (https://slurm.schedmd.com/sbatch.html). Always: the script is not run,
-nor any part of it, to find out what it asks for.
+The options are those of sbatch's manual page (https://slurm.schedmd.com/sbatch.html). Invariant: no part of the script
+is run to learn its options.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LINES_MAX = 10_000
 DIRECTIVE = "#SBATCH"
 BLANKS = " \t\v\f\r"
 COMPONENTS = ("hetjob", "packjob")
-"""Words that begin another component of a heterogeneous job; the script runs in the first."""
+"""Words that begin another component of a heterogeneous job. The script runs in the first component."""
 TIME_SECONDS_MAX = 21 * 3_600
 """The longest time that a task can buy on every chain with slots of up to six seconds."""
 SHORT = {
@@ -40,7 +40,7 @@ SHORT = {
     "C": "constraint", "i": "input", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
 FLAGS = ("exclusive", "requeue", "no-requeue", "overcommit", "hold", "parsable", "verbose", "quiet", "wait")
-"""Options that take no value, or can do without."""
+"""Options whose value is missing or optional."""
 UNNEEDED = {
     "partition": "there are no partitions: whoever bids and fits may run it",
     "account": "the key pays",
@@ -65,7 +65,7 @@ CLUSTER_COMMANDS = re.compile(
 )
 CLUSTER_VARIABLES = re.compile(r"SLURM_[A-Z0-9_]+", re.ASCII)
 CLUSTER_GIVEN = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
-"""Variables that the members of an array find."""
+"""Variables that the members of an array receive."""
 _GPUS = re.compile(
     r"(?:gpu:)?(?:([A-Za-z][A-Za-z0-9_.-]{0,40})[:=])?([0-9]{1,4})|gpu(?::([A-Za-z][A-Za-z0-9_.-]{0,40}))?", re.ASCII
 )
@@ -83,15 +83,15 @@ class _Found:
     hints: list[str] = field(default_factory=list)
     memory_per_core: str = ""
     line: int | None = None
-    """The line of the directive in hand."""
+    """The line of the current directive."""
     seen: set[str] = field(default_factory=set)
-    """What of a cluster the script was found to use."""
+    """The cluster commands and variables found in the script."""
 
 
 def from_sbatch(
     script: bytes, file_name: str, image: str | None, max_price: str, network: str = "", *, is_archived: bool = False
 ) -> Foreign:
-    """A job that runs the script; ForeignFileError."""
+    """Return a job that runs the script. Raise ForeignFileError if it cannot be carried over."""
     if len(script) > SCRIPT_BYTES_MAX:
         raise ForeignFileError(f"the script has more than {SCRIPT_BYTES_MAX:,} bytes: nothing so long is an input")
     try:
@@ -104,7 +104,7 @@ def from_sbatch(
         raise ForeignFileError(
             "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"
         )
-    # The one end of a line to a shell and to Slurm: what an editor shows as one line is one here too.
+    # A line ends at a line feed only, as for a shell and for Slurm. An editor shows the same lines.
     lines = text.split("\n")[:LINES_MAX]
     found = _Found()
     for name, value in _options(lines, found):
@@ -153,7 +153,7 @@ def _note_body(lines: list[str], found: _Found) -> None:
 
 
 def _interpreter(lines: list[str]) -> list[str]:
-    """What the first line names; the shell where it names nothing."""
+    """Return the interpreter in the first line, or the shell without one."""
     first = lines[0] if lines else ""
     try:
         words = shlex.split(first[2:]) if first.startswith("#!") else []
@@ -163,10 +163,10 @@ def _interpreter(lines: list[str]) -> list[str]:
 
 
 def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
-    """The options of the directives, by Slurm's own rule (src/sbatch/opt.c).
+    """Yield the options of the directives, by Slurm's own rule (src/sbatch/opt.c).
 
-    Any line that begins with the word counts, whatever follows the word. The first command ends the directives. Slurm
-    ignores the others, and so does this, with a warning: their author meant them.
+    Any line that begins with the word counts, with any text after it. The first command ends the directives. Slurm
+    ignores later ones. So does this program, with a warning, because their author meant them.
     """
     carrying, is_over, is_divided = found.carrying, False, False
     for number, line in enumerate(lines, 1):
@@ -219,7 +219,7 @@ PLACED = {
 
 
 def _take(found: _Found, name: str, value: str) -> None:
-    """One option, carried over or left out."""
+    """Carry over one option, or note its omission."""
     if name in _CARRIED:
         _CARRIED[name](found, value)
         if (field_name := PLACED.get(name)) is not None:
@@ -231,7 +231,7 @@ def _take(found: _Found, name: str, value: str) -> None:
 
 
 def _gres(found: _Found, value: str) -> None:
-    """Generic resources, of which GPUs are one kind."""
+    """Carry over generic resources: only GPUs."""
     for part in value.split(","):
         kind = part.partition(":")[0]
         if kind in {"gpu", "gres/gpu"}:

@@ -1,7 +1,7 @@
 """A service of an Akash deployment as a lease, or as a job.
 
-The keys are those of Akash's Stack Definition Language, version 2 (https://akash.network/docs). Always: prices are not
-carried over: another chain's money is no measure here.
+The keys are those of Akash's Stack Definition Language, version 2 (https://akash.network/docs). Invariant: prices are
+not carried over, because another chain's money is no measure here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def from_sdl(
     network: str = "",
     is_archived: bool = False,
 ) -> Foreign:
-    """One service of the file; TaskFileError, ForeignFileError."""
+    """Return one service of the file. Raise TaskFileError or ForeignFileError if it cannot be carried over."""
     refuse_other(data, OtherFile.SDL, OtherFile.COMPOSE)
     tree = tree_of(data, file)
     if text_at(tree.get("version"), "version") not in VERSIONS:
@@ -156,7 +156,7 @@ def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
 
 
 def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:
-    """What the deployment gives a service: the profile that it names there."""
+    """Return the resources of a service, from the profile that its deployment names."""
     profiles = table_at(tree.get("profiles"), "profiles")
     compute = table_at(profiles.get("compute"), "profiles.compute")
     placements = table_at(table_at(tree.get("deployment"), "deployment").get(service), f"deployment.{service}")

@@ -1,10 +1,14 @@
-"""The blocks of a task's life: what was stated and signed about it, who worked on it, who took over, and why.
+"""The blocks of a task's life: statements and signatures, providers, successors, and reasons for a change.
 
-An award and its bids say who won; the record says who has the slots now. Always: blocks are final ones, shown by hashes
-down from one that is certified; what is nested in other calls counts too, and what an author put in as an attestation,
-whose signature the chain has checked; who signed with a provider key stands for its stash. Why somebody is gone is
-claimed only where an event tells it, or where nothing else can have been: who is asked to take over after a milestone
-counted follows one that died.
+An award and its bids show the winners. The record shows the current slots.
+
+Invariants:
+
+* Blocks are final, by hashes down from a certified one.
+* Calls nested in other calls count too. So do attestations in a block, because the chain has checked their signatures.
+* A provider key stands for its stash.
+* The reason for a provider's end comes from an event, or from facts that allow no other. A successor that is asked
+  after a milestone counted follows a provider that died.
 """
 
 from __future__ import annotations
@@ -45,19 +49,19 @@ HOLDING = f"{TrainingMarket.__name__}.confirm_checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class SignedStep:
-    """A milestone or a result that was stated, or a checkpoint that is held; and who signed that."""
+    """A stated milestone or result, or a held checkpoint, with its signer."""
 
     signer: bytes
     is_held: bool
     place: int
     number: int | None
-    """Of a milestone; None: the result."""
+    """The number of the milestone. None for the result."""
     root: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class LifeBlocks:
-    """Final blocks of a task's life, by ascending height; `is_whole`: all since it was submitted."""
+    """Final blocks of a task's life, by ascending height. `is_whole` is True if they reach back to its submission."""
 
     first: int
     last: int
@@ -66,7 +70,7 @@ class LifeBlocks:
 
 
 async def life_blocks(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
-    """The newest `most` blocks of a task's life."""
+    """Return the newest `most` blocks of a task's life."""
     last = await client.height(final)
     if task.state is TaskState.ENDED:
         last = min(last, task.deadline - task.windows.keep)
@@ -77,7 +81,10 @@ async def life_blocks(client: ChainClient, task: Task, final: bytes, most: int) 
 
 
 async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: bytes) -> TaskBlocks:
-    """What blocks of a task's life hold of it; RpcError where the node has them no more."""
+    """Return the statements about a task in the blocks of its life.
+
+    Raise RpcError if the node lacks the blocks.
+    """
     statements, holdings = list[StatedStep](), list[Holding]()
     stashes: dict[bytes, bytes] = {}
     for height, block in enumerate(life.ids, life.first):
@@ -92,11 +99,12 @@ async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, fin
 
 
 def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -> Iterator[SignedStep]:
-    """What these extrinsics of a block state or hold of a task."""
+    """Yield the statements and holdings of a task in these extrinsics of a block."""
     for raw in extrinsics:
         try:
             found = decode_extrinsic(runtime, raw)
-        except DecodeError:  # of later rules: it says nothing to this program
+        # An extrinsic of later rules is unreadable to this program.
+        except DecodeError:
             continue
         if found.authorization is not None:
             for call in _nested(found.call):
@@ -106,7 +114,7 @@ def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -
 
 
 def attested_steps(attestations: Iterable[AnyAttestation], task_id: bytes) -> Iterator[SignedStep]:
-    """What the attestations of a block state of a task; those of units are about none."""
+    """Yield the statements about a task in the attestations of a block. Those of units are skipped."""
     for each in attestations:
         if isinstance(each, SignedTaskAttestation) and each.statement.task == task_id:
             by, place, stated = each.statement.provider_key, each.statement.place, each.statement.stated
@@ -129,7 +137,7 @@ def _called(signer: bytes, call: Call, task_id: bytes) -> Iterator[SignedStep]:
 
 
 def _nested(call: Call) -> Iterator[Call]:
-    """A call, and those in it."""
+    """Yield a call and its inner calls."""
     yield call
     for argument in call.arguments:
         inner = argument if isinstance(argument, tuple | list) else (argument,)
@@ -138,10 +146,10 @@ def _nested(call: Call) -> Iterator[Call]:
                 yield from _nested(each)
 
 
-# Blocks are final ones, read from the newest down until the node shows no older state. The chain's own rules over the
-# state before the end of a case say how much the case moved.
+# Blocks are final and are read from the newest down, until the node serves no older state. The chain's own rules over
+# the state before a case's end give its payments.
 BLOCKS_READ = 64
-"""A node proves the states of so many final blocks."""
+"""The number of newest final blocks whose states a node serves."""
 Told = TypeVar("Told")
 KINDS = (
     events.TaskSubmitted, events.SlotSettled, events.StandbyReleased,
@@ -151,31 +159,31 @@ KINDS = (
 
 @dataclass(slots=True)
 class TaskEvents:
-    """Events of a task with their heights, the newest first, and what its cases moved, by case."""
+    """Events of a task with their heights, the newest first, and the payments of its cases."""
 
     told: list[tuple[int, Any]] = field(default_factory=list)
     cases: dict[bytes, tuple[Flow, ...]] = field(default_factory=dict)
 
     def of(self, kind: type[Told]) -> Iterator[tuple[int, Told]]:
-        """Those of a kind, the newest first."""
+        """Return the events of a kind, the newest first."""
         return ((height, event) for height, event in self.told if isinstance(event, kind))
 
     def settled(self, provider: bytes, place: int) -> list[tuple[int, events.SlotSettled]]:
-        """How a provider's work on a slot was settled, the newest first: a task may go to auction several times.
+        """Return the settlements of a provider's slot, the newest first. A task may go to auction several times.
 
-        That an interval of bought time was paid ends nothing.
+        A paid interval of bought time is no settlement.
         """
         ends = (each for each in self.of(events.SlotSettled) if each[1].outcome is not TaskOutcome.INTERVAL_PAID)
         return [each for each in ends if (each[1].provider, each[1].place) == (provider, place)]
 
     @property
     def is_whole(self) -> bool:
-        """Whether they are all, since the task was submitted."""
+        """True if the events reach back to the task's submission."""
         return any(True for _ in self.of(events.TaskSubmitted))
 
 
 async def task_events(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskEvents:
-    """What the newest blocks of a task's life tell of it, as far as the node shows them."""
+    """Return the events in the newest blocks of a task's life, as far as the node serves them."""
     last = await client.height(final)
     oldest = max(task.submitted_at, last - BLOCKS_READ + 1)
     if task.state is TaskState.ENDED:
@@ -201,7 +209,7 @@ SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")
 
 @dataclass(frozen=True, slots=True)
 class WonSlot:
-    """A slot that an auction gave."""
+    """A slot won in an auction."""
 
     auction: int
     place: int
@@ -210,28 +218,28 @@ class WonSlot:
 
 @dataclass(frozen=True, slots=True)
 class WorkShift:
-    """Somebody's work on a slot: `outcome` is None where it goes on, or nobody can tell how it ended."""
+    """The work of one provider on a slot. `outcome` is None if it continues, or if its end is unknown."""
 
     auction: int
     place: int
     slot: Slot
     took_over: bool
     behind: int | None
-    """Milestones that were done before it; None: that is not told any more."""
+    """The milestones done before it. None if unknown."""
     outcome: TaskOutcome | None
     why: str
     is_over: bool
     event: SlotSettled | None = None
-    """What the block of its end says, where the node shows that."""
+    """The event of its end, if the node serves it."""
 
     @property
     def provider(self) -> bytes:
-        """Who worked."""
+        """The provider that worked."""
         return self.slot.provider
 
 
 def shifts_of(task: Task, auctions: Sequence[AuctionRecords], told: TaskEvents) -> list[WorkShift]:
-    """All who had a slot, as far as award, record and events tell; `auctions` from the first one on."""
+    """Return all shifts known by award, record and events. `auctions` begins with the first one."""
     found = list[WorkShift]()
     for number, records in enumerate(auctions, 1):
         winners = _winners(records)
@@ -247,7 +255,7 @@ def shifts_of(task: Task, auctions: Sequence[AuctionRecords], told: TaskEvents) 
 
 
 def shift_rows(shifts: Sequence[WorkShift], *, is_time: bool = False) -> list[dict[str, Any]]:
-    """Shifts as they are shown; of bought time, `is_time`, no checkpoint is handed over."""
+    """Return shifts as rows. With `is_time`, for bought time, no checkpoint is handed over."""
     return [
         {
             "auction": each.auction,
@@ -289,7 +297,7 @@ def _present(task: Task, place: int, slot: Slot, told: TaskEvents, *, has_change
 
 
 def _gone(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents, successor: Slot | None) -> WorkShift:
-    """A winner that has its slot no more; `before`: all whose shifts ended earlier."""
+    """Return the shift of a winner that lost its slot. `before` has all shifts that ended earlier."""
     bid = won.placed.bid
     height, event = _end(task, won, before, told)
     slot = Slot(bid.provider, bid.device, won.placed.pay, bid.blocks, bid.collateral)
@@ -305,7 +313,7 @@ def _gone(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvent
 
 
 def _end(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents) -> tuple[int, SlotSettled | None]:
-    """The event of the end of a shift with its height; of an earlier auction only where all events are there."""
+    """Return the event of a shift's end with its height. For an earlier auction, all events must be known."""
     provider = won.placed.bid.provider
     events = told.settled(provider, won.place)
     if won.auction == task.auction:
@@ -315,10 +323,10 @@ def _end(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents
 
 
 def _inferred(task: Task, number: int, successor: Slot | None) -> TaskOutcome | None:
-    """How a lone winner ended of whom only what follows is known.
+    """Return the inferred end of a lone winner, or None.
 
-    While nothing counted it may as well not have started. Once a milestone counts the runner-up is bound no more, and
-    is asked only after a death.
+    Before any milestone counts, it may never have started. Once one counts, the runner-up is no longer bound, and is
+    asked only after a death.
     """
     is_asked = successor is not None or task.state is TaskState.ASKING
     has_counted = number == 1 == task.auction and task.order.slots == 1 and task.behind > 0

@@ -1,7 +1,7 @@
-"""All brokers of some tasks, as slots change hands: one stream of what is heard, and a row for each slot.
+"""All brokers of some tasks, as slots change hands: one stream of notes, and a row for each slot.
 
-Always: what the chain says of a task and what its provider tells stand in columns of their own; no note changes the
-first, and what is wrong with a broker is said beside what came over it.
+Invariant: facts of the chain and claims of the provider have separate columns. No note changes the first, and a problem
+with a broker appears beside its data.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from wallet.client import ChainClient
 from wallet.errors import WalletError
 
 CHAIN_COLUMNS = ("task", "place", "state", "milestones")
-"""What the chain says."""
+"""The facts of the chain."""
 TOLD_COLUMNS = (
     "event", "done", "total", "percent", "seconds_left", "gpu_percent", "memory_mib", "celsius", "watts",
     "heard_seconds_ago", "last_line",
 )  # fmt: skip
-"""What the provider tells, which nothing proves."""
+"""The unproven claims of the provider."""
 PROGRESS_COLUMNS = (*CHAIN_COLUMNS, *TOLD_COLUMNS, "trouble", "problem")
 SHOWN_COLUMNS = (
     *CHAIN_COLUMNS, "event", "percent", "seconds_left", "gpu_percent", "memory_mib", "celsius", "watts",
     "heard_seconds_ago", "last_line", "problem",
 )  # fmt: skip
-"""For people."""
+"""The columns for people."""
 WHOSE_WORD = "state and milestones are the chain's; the rest is what providers tell, and nothing proves it"
 ROWS_MAX = 4_096
 LINES_KEPT = 5
 SAID_FOR_MS = 60_000
-"""So long a broker that lied, was slow or lost something is said to, after the last time."""
+"""The time for which a broker's lie, delay or loss is shown after its last occurrence."""
 MIB = 1024 * 1024
 
 
@@ -70,19 +70,19 @@ class _Slot:
     said_ms: int = 0
 
     def problem_at(self, now_ms: int) -> tuple[BrokerTrouble | None, str | None]:
-        """What is wrong now with what is heard."""
+        """Return the current problem with the notes."""
         is_over = self.trouble not in LASTING and now_ms - self.said_ms > SAID_FOR_MS
         return (None, None) if is_over else (self.trouble, self.problem)
 
 
 @dataclass(slots=True)
 class ProgressTable:
-    """The newest of each slot; that nothing is heard is said until something is, and other problems for a minute."""
+    """The newest data of each slot. Silence is shown until a note arrives, and other problems for a minute."""
 
     _slots: dict[tuple[bytes, int], _Slot] = field(default_factory=dict)
 
     def see(self, tasks: Mapping[bytes, Task]) -> None:
-        """How tasks stand on the chain: those of their slots that somebody has stand in the table from here on."""
+        """Take the tasks' state on the chain. All assigned slots get a row."""
         for task_id, task in tasks.items():
             seen = task_view(task_id, task)
             for place in range(len(task.slots)):
@@ -91,7 +91,7 @@ class ProgressTable:
                     slot.state, slot.milestones = seen.state, seen.milestones
 
     def take(self, hearing: HeardNote) -> None:
-        """Something was heard."""
+        """Take a note or a problem."""
         if hearing.place is None:
             for (task, _), each in self._slots.items():
                 if task == hearing.task:
@@ -117,21 +117,21 @@ class ProgressTable:
                 pass
 
     def note_silence(self, now_ms: int, text: str) -> None:
-        """Say of each slot that was not heard, and of which nothing else is to be said, that it is silent."""
+        """Mark each slot without notes or another problem as silent."""
         for slot in self._slots.values():
             if not slot.heard_ms and slot.problem is None:
                 slot.problem, slot.trouble, slot.said_ms = text, BrokerTrouble.SILENT, now_ms
 
     def is_heard(self) -> bool:
-        """Whether each slot has told how far it is."""
+        """Return True if each slot has reported its progress."""
         return bool(self._slots) and all(each.progress is not None for each in self._slots.values())
 
     def rows(self, now_ms: int) -> list[dict[str, Any]]:
-        """A row for each slot; None is what is not known."""
+        """Return a row for each slot. None stands for an unknown value."""
         return [_row(task, place, slot, now_ms) for (task, place), slot in sorted(self._slots.items())]
 
     def lines(self) -> dict[int, list[str]]:
-        """By place the last lines that programs of the one task wrote, the oldest first."""
+        """Return the last lines of the one task's programs by place, the oldest first."""
         return {place: list(slot.lines) for (_, place), slot in sorted(self._slots.items()) if slot.lines}
 
     def _slot(self, here: tuple[bytes, int]) -> _Slot | None:
@@ -165,28 +165,28 @@ def _row(task: bytes, place: int, slot: _Slot, now_ms: int) -> dict[str, Any]:
 
 
 LOOK_SECONDS = 2.0
-"""How often the chain is asked who has the slots."""
+"""The interval between reads of the slots on the chain."""
 SILENCE_SECONDS = 35.0
-"""A provider beats every ten."""
+"""The time after which a provider is silent. It beats every ten seconds."""
 HEARINGS_MAX = 1_024
 
 
 @dataclass(slots=True)
 class TaskHearings:
-    """Everything that is heard of some tasks until all have ended in the final chain."""
+    """All notes about some tasks, until all have ended in the final chain."""
 
     book: BrokerBook
     seal_key: SealKey
     task_ids: tuple[bytes, ...]
     seen: Callable[[Mapping[bytes, Task]], None] = lambda _: None
-    """Hears how the tasks stand on the final chain, each time that it is looked at."""
+    """A function that receives the tasks' state at each read of the final chain."""
     _queue: asyncio.Queue[HeardNote | None] = field(default_factory=lambda: asyncio.Queue(HEARINGS_MAX))
     _listeners: dict[BrokerAddress, tuple[BrokerListener, asyncio.Task[NoReturn]]] = field(default_factory=dict)
     _heard_at: dict[tuple[bytes, int], float] = field(default_factory=dict)
     _said: dict[tuple[bytes, int], str] = field(default_factory=dict)
 
     async def stream(self) -> AsyncGenerator[HeardNote, None]:
-        """What is heard, as it is heard."""
+        """Yield the notes as they arrive."""
         looking = asyncio.create_task(self._look_again_and_again())
         try:
             while (hearing := await self._queue.get()) is not None:
@@ -218,7 +218,7 @@ class TaskHearings:
             if slot.broker is not None:
                 wanted.setdefault(slot.broker, {})[slot.task, slot.place] = slot
                 self._heard_at.setdefault((slot.task, slot.place), time.monotonic())
-        # side by side: whoever is silent may take its time to answer too
+        # In parallel: a silent provider may also answer slowly.
         await asyncio.gather(*(self._notice_silence(slot) for slot in slots if slot.broker is not None))
         for broker, told in wanted.items():
             self._listen_at(broker, told)
@@ -240,7 +240,7 @@ class TaskHearings:
         self._listeners[broker] = (listener, asyncio.create_task(listener.run()))
 
     async def _notice_silence(self, slot: ToldSlot) -> None:
-        """Say once that nothing is heard, and whether the provider itself still answers."""
+        """Report silence once, and whether the provider itself still answers."""
         silent = time.monotonic() - self._heard_at[slot.task, slot.place]
         if silent < SILENCE_SECONDS or slot.broker is None:
             await self._say_if_new(slot, None, BrokerTrouble.SILENT)
@@ -265,20 +265,23 @@ class TaskHearings:
 
 
 LINGER_SECONDS = 1.5
-"""Events and lines come over channels of their own, in any order."""
+"""The wait for further notes. Events and lines use separate channels, in any order."""
 
 SeeTasks = Callable[[Mapping[bytes, Task]], None]
 
 
 class BrokerNameError(WalletError):
-    """What was named is no broker."""
+    """The text is no broker's address."""
 
 
 @contextlib.asynccontextmanager
 async def hearings_of(
     client: ChainClient, key: SealKey, task_ids: tuple[bytes, ...], mqtt: str | None, seen: SeeTasks = lambda _: None
 ) -> AsyncIterator[AsyncIterator[HeardNote]]:
-    """What is heard of some tasks; `seen` hears how they stand on the chain. BrokerNameError."""
+    """Provide the notes about some tasks.
+
+    `seen` receives their state on the chain. Raise BrokerNameError for a bad `mqtt`.
+    """
     private = market_reads.is_development(client)
     override = None
     if mqtt is not None:
@@ -293,7 +296,7 @@ async def hearings_of(
 
 
 async def for_a_while(hearings: AsyncIterator[HeardNote], seconds: float) -> AsyncIterator[HeardNote]:
-    """What is heard in the next seconds."""
+    """Yield the notes of the next seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             async for hearing in hearings:
@@ -303,7 +306,10 @@ async def for_a_while(hearings: AsyncIterator[HeardNote], seconds: float) -> Asy
 async def live_table(
     client: ChainClient, key: SealKey, task_id: bytes, task: Task, mqtt: str | None, seconds: float
 ) -> ProgressTable | None:
-    """What the providers of a task tell now, after so many seconds or once all have; None where nobody works on it."""
+    """Return the providers' current notes about a task, or None if it has no provider.
+
+    It waits for `seconds`, or less if all slots have reported.
+    """
     if task.state not in TOLD or not task.slots:
         return None
     table = ProgressTable()
@@ -315,7 +321,7 @@ async def live_table(
 
 
 async def _fill(table: ProgressTable, hearings: AsyncIterator[HeardNote], seconds: float) -> None:
-    """For so many seconds, or a little longer than until all slots have told how far they are."""
+    """Take notes for `seconds`, or until shortly after all slots have reported their progress."""
     now, is_heard = asyncio.get_running_loop().time, False
     end = now() + seconds
     with contextlib.suppress(TimeoutError):
@@ -328,5 +334,5 @@ async def _fill(table: ProgressTable, hearings: AsyncIterator[HeardNote], second
 
 
 def nothing_heard(seconds: float) -> str:
-    """A sentence."""
+    """Return a sentence about the silence."""
     return f"nothing was heard in {seconds:g} s: the provider is gone or silent, or its broker withholds all of it"

@@ -1,9 +1,12 @@
-"""One broker of providers' notes, as long as it is of use: which slots it tells of, and its messages, opened.
+"""One broker of providers' notes, while it is of use: its slots, and its opened messages.
 
-Always: what a provider says of its broker is a stranger's word: it has to be a broker's address that may be connected
-to; a slot whose provider names none is said with its reason. Nothing that a broker hands over is believed unsigned; the
-keys of those who have the slots are looked up on the chain, those of others never; messages beyond a bounded rate are
-not looked at; a broker that is gone is tried again.
+Invariants:
+
+* A provider's broker is a stranger's claim. It must be a broker's address that may be connected to. A slot without one
+  has a reason.
+* No unsigned message counts. The program looks up the keys of slot owners on the chain, and no other keys.
+* Messages beyond a bounded rate are dropped.
+* A lost broker is tried again.
 """
 
 from __future__ import annotations
@@ -42,13 +45,13 @@ from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 
 SAID_EACH_MINUTE = 3
-"""Problems of one kind that are said; those beyond are counted."""
+"""The reported problems of each kind per minute. Further ones are counted."""
 MINUTE = 60.0
 KINDS_MAX = 64
 
 
 class BrokerTrouble(Enum):
-    """What is wrong with who carries notes, in a sentence; the name is for programs."""
+    """A problem with a broker or a provider, as a sentence. The name is for programs."""
 
     LIES = "the broker lies: it hands over what this provider never told, or told before"
     WITHHOLDS = "the broker loses notes, or holds them back"
@@ -63,12 +66,12 @@ class BrokerTrouble(Enum):
 
 
 LASTING = (BrokerTrouble.GONE, BrokerTrouble.LEFT, BrokerTrouble.SILENT, BrokerTrouble.NO_BROKER)
-"""Over once something is heard; of the others one note says nothing."""
+"""Problems that end with the next note. One note says nothing about the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeardNote:
-    """A note of a slot, or a sentence of our own about a broker. Times in milliseconds since 1970, by who tells."""
+    """A note about a slot, or a sentence of this program about a broker. Times are the sender's Unix milliseconds."""
 
     task: bytes
     place: int | None
@@ -76,10 +79,10 @@ class HeardNote:
     note: TelemetryNote | None = None
     problem: str | None = None
     trouble: BrokerTrouble | None = None
-    """What kind of problem it is."""
+    """The kind of problem."""
 
     def lines(self) -> list[str]:
-        """For people; none for a beat."""
+        """Return the note as lines for people, none for a beat."""
         if self.problem is not None:
             return [f"! {self.problem}"]
         match self.note:
@@ -95,7 +98,7 @@ class HeardNote:
                 return []
 
     def row(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the note for programs."""
         row: dict[str, Any] = {"task": "0x" + self.task.hex(), "place": self.place, "at_ms": self.at_ms}
         if self.problem is not None:
             trouble = None if self.trouble is None else self.trouble.name.lower()
@@ -116,18 +119,18 @@ class HeardNote:
 
 
 def shown_line(line: LogLine) -> str:
-    """A line of a program, and where it wrote it."""
+    """Return a line of a program with its stream."""
     return f"{'err' if line.is_error else 'out'} {line.text}"
 
 
 def lines_row(lines: Sequence[LogLine], left_out: int) -> dict[str, Any]:
-    """Lines of a program, for programs."""
+    """Return lines of a program, for programs."""
     shown = [{"at_ms": line.at_ms, "error": line.is_error, "text": line.text} for line in lines]
     return {"lines": shown, "left_out": left_out}
 
 
 def meter_row(meter: DeviceMeter) -> dict[str, int]:
-    """What a device is at."""
+    """Return the readings of a device."""
     return {
         "busy_percent": meter.busy_percent,
         "memory_bytes": meter.memory_bytes,
@@ -137,7 +140,7 @@ def meter_row(meter: DeviceMeter) -> dict[str, int]:
 
 
 def seconds_left(note: ProgressNote) -> int | None:
-    """How long the rest takes at the pace of now; None while that is not known."""
+    """Return the remaining time at the current pace, or None if it is unknown."""
     return (note.total - note.done) * note.step_us // 1_000_000 if note.step_us and note.done <= note.total else None
 
 
@@ -154,18 +157,19 @@ def _progress(note: ProgressNote) -> str:
 
 @dataclass(slots=True)
 class Complaints:
-    """Says a problem of each kind a few times a minute, and how many more there were."""
+    """Limits the reports of each kind of problem to a few a minute, and counts the others."""
 
     _since: float = field(default_factory=time.monotonic)
     _counts: dict[str, int] = field(default_factory=dict)
 
     def said(self, kind: str, text: str, now: float) -> list[str]:
-        """What is to be said of a problem now; `now` in seconds of any clock that only goes forward."""
+        """Return the reports that are due for a problem. `now` is in seconds of a monotonic clock."""
         told = []
         if now - self._since >= MINUTE:
             told = [f"{count - SAID_EACH_MINUTE} more: {kind}" for kind, count in self._counts.items()
                     if count > SAID_EACH_MINUTE]  # fmt: skip
             self._since, self._counts = now, {}
+        # A broker chooses some of these texts, so the number of kinds is bounded.
         if len(self._counts) >= KINDS_MAX and kind not in self._counts:
             return told
         self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -175,12 +179,12 @@ class Complaints:
 TOLD = (
     TaskState.STARTING, TaskState.RUNNING, TaskState.OPENING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
 )  # fmt: skip
-"""States in which somebody has the slots."""
+"""States with assigned slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldSlot:
-    """A slot of a task, who has it, and where that is heard; or why not."""
+    """A slot of a task, its owner, and its broker or the reason for none."""
 
     task: bytes
     place: int
@@ -191,14 +195,14 @@ class ToldSlot:
 
 @dataclass(slots=True)
 class BrokerBook:
-    """Finds the brokers of tasks. `override` is the broker that the user names, for all of them."""
+    """Finds the brokers of tasks. `override` is a broker that the user names for all of them."""
 
     client: ChainClient
     blobs: BlobClient
     override: BrokerAddress | None = None
 
     async def slots(self, tasks: Mapping[bytes, Task]) -> list[ToldSlot]:
-        """The slots of these tasks that somebody has."""
+        """Return the assigned slots of these tasks."""
         named = [
             (task_id, place, slot.provider)
             for task_id, task in tasks.items()
@@ -210,7 +214,7 @@ class BrokerBook:
         return [ToldSlot(task_id, place, stash, *found[stash]) for task_id, place, stash in named]
 
     async def answers(self, stash: bytes) -> bool:
-        """Whether a provider answers at its endpoint."""
+        """Return True if a provider answers at its endpoint."""
         provider = await market_reads.provider(self.client, stash)
         endpoint = None if provider is None else market_reads.endpoint_of(provider)
         if endpoint is None:
@@ -238,7 +242,7 @@ class BrokerBook:
 
 
 async def known_tasks(client: ChainClient, task_ids: tuple[bytes, ...]) -> dict[bytes, Task]:
-    """The tasks that the final chain knows."""
+    """Return the tasks that the final chain knows."""
     final = await client.finalized()
     found = {task_id: await training_reads.task(client, task_id, final) for task_id in task_ids}
     return {task_id: task for task_id, task in found.items() if task is not None}
@@ -247,16 +251,16 @@ async def known_tasks(client: ChainClient, task_ids: tuple[bytes, ...]) -> dict[
 RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0)
 FLOOD_SECONDS = 5.0
 KEY_SECONDS = 5.0
-"""Before the key of a provider is looked up again, which may have changed it."""
+"""The least time between look-ups of a provider's key, which may have changed."""
 LOOKED_AT_MAX = 500
-"""Messages a second; a signature is checked in 45 us."""
+"""The most messages read per second. Checking a signature takes 45 us."""
 
 TakeHeard = Callable[[HeardNote], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class BrokerListener:
-    """Listens to one broker. `slots` may be changed while it does; `again` has it subscribe to what they are now."""
+    """Listens to one broker. `slots` may change during that, and `again` triggers a new subscription."""
 
     address: BrokerAddress
     client: ChainClient
@@ -264,14 +268,14 @@ class BrokerListener:
     tell: TakeHeard
     slots: dict[tuple[bytes, int], ToldSlot]
     heard_at: dict[tuple[bytes, int], float]
-    """When a slot was last heard of, by `time.monotonic`."""
+    """The time of a slot's last note, by `time.monotonic`."""
     again: asyncio.Event = field(default_factory=asyncio.Event)
     _owners: dict[bytes, bytes | None] = field(default_factory=dict)
     _keys: dict[bytes, tuple[bytes | None, float]] = field(default_factory=dict)
-    """By stash the key that works for it, and when that was looked up."""
+    """The provider key of each stash, and the time of its look-up."""
     _complaints: Complaints = field(default_factory=Complaints)
     _second: tuple[int, int] = (0, 0)
-    """A second, and how many messages were looked at in it."""
+    """A second, and the number of messages read in it."""
 
     async def run(self) -> NoReturn:
         """Listen for ever."""
@@ -292,7 +296,7 @@ class BrokerListener:
             failures += 1
 
     async def _listen(self, connection: aiomqtt.Client, topics: TelemetryTopics, ledger: TelemetryLedger) -> None:
-        """Until the slots change, or the connection ends."""
+        """Listen until the slots change, or the connection ends."""
         self.again.clear()
         filters = {topics.task(slot.task) for slot in self.slots.values()}
         filters |= {topics.of(ProviderSubject(slot.stash), Channel.STATUS) for slot in self.slots.values()}
@@ -324,7 +328,7 @@ class BrokerListener:
             await self._take(ledger, str(message.topic), bytes(message.payload), is_retained=bool(message.retain))
 
     async def _has_room(self) -> bool:
-        """Whether one more message is looked at in this second."""
+        """Return True if one more message may be read in this second."""
         second = int(time.monotonic())
         count = self._second[1] + 1 if self._second[0] == second else 1
         self._second = (second, count)
@@ -335,7 +339,8 @@ class BrokerListener:
 
     async def _take(self, ledger: TelemetryLedger, topic: str, raw: bytes, *, is_retained: bool) -> None:
         if not raw:
-            return  # a kept message that was taken back
+            # An empty message withdraws a retained one, by MQTT's rules.
+            return
         now_ms = time.time_ns() // 1_000_000
         teller = self._teller(ledger.topics, topic)
         try:
@@ -349,7 +354,10 @@ class BrokerListener:
             await self._tell_heard(heard, ledger)
 
     async def _is_key_of(self, stash: bytes, provider_key: bytes) -> bool:
-        """Whether a key that was not known works for a stash: of strangers' keys, however many, none is looked up."""
+        """Return True if an unknown key works for a stash.
+
+        Keys of strangers cause no look-up, at any rate of messages.
+        """
         known, looked_at = self._keys.get(stash, (None, -KEY_SECONDS))
         if time.monotonic() - looked_at >= KEY_SECONDS:
             key = await market_reads.provider_key_of(self.client, stash)
@@ -361,7 +369,7 @@ class BrokerListener:
         return self._owners.get(provider_key) == stash
 
     def _teller(self, topics: TelemetryTopics, topic: str) -> bytes | None:
-        """Who alone may tell something there."""
+        """Return the stash that alone may write to a topic."""
         parts = topic.removeprefix(topics.base + "/").split("/")
         with contextlib.suppress(ValueError, IndexError):
             if parts[0] == "tasks":
@@ -398,7 +406,7 @@ class BrokerListener:
             await self.tell(HeardNote(subject.task, subject.place, message.told_at_ms, note))
 
     def _opened(self, message: TelemetryMessage) -> TelemetryNote | None:
-        """The note of a message; None where this key does not open it, or it is none."""
+        """Return the note of a message, or None if this key cannot open it, or it is invalid."""
         try:
             is_sealed = isinstance(message.subject, TaskSubject)
             note: TelemetryNote = NOTE.decode(
@@ -409,7 +417,7 @@ class BrokerListener:
         return note
 
     async def _complain(self, trouble: BrokerTrouble, kind: str, text: str) -> None:
-        """Say it of each slot's task, not too often."""
+        """Report a problem for each slot's task, within the limits."""
         now_ms = time.time_ns() // 1_000_000
         for said in self._complaints.said(kind, text, time.monotonic()):
             for task in dict.fromkeys(task for task, _ in self.slots):
@@ -417,7 +425,7 @@ class BrokerListener:
 
 
 def _odd(heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger) -> list[tuple[BrokerTrouble, str]]:
-    """What is to be said of a message that counts."""
+    """Return the oddities of a valid message."""
     found = []
     if heard.missing:
         text = f"{heard.missing:,} messages before this one were not handed over"

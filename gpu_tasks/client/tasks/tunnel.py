@@ -1,8 +1,11 @@
-"""The customer's end of a tunnel into a task's container: the connection, a program on this terminal, files.
+"""The customer's end of a tunnel into a task's container: the connection, a program on this terminal, and files.
 
-Always: the provider is whom the final chain says that it is, and proves it; nothing is sent before it has. What comes
-from a provider is unpacked as strangers' archives are: plain files and folders with plain names, none over another
-file, within limits. The terminal is left as it was found; the program's exit code is this one's.
+Invariants:
+
+* The provider is the one in the final chain, and it proves that before anything is sent.
+* Archives from a provider are unpacked as a stranger's: plain files and folders with plain names, within limits, and
+  none over an existing file.
+* The terminal is restored. The program's exit code becomes this program's.
 """
 
 from __future__ import annotations
@@ -60,9 +63,9 @@ END_SECONDS = 2.0
 async def open_tunnel(
     genesis: bytes, task_id: bytes, task: Task, key: SealKey, provider: Provider, *, is_private: bool
 ) -> AsyncIterator[Multiplexer]:
-    """A tunnel to who runs a task now; TunnelError with the reason why there is none.
+    """Open a tunnel to the provider that runs a task. Raise TunnelError, with the reason, if that fails.
 
-    `is_private`: addresses of own networks are connected to, as on development chains.
+    With `is_private`, addresses of private networks are allowed, as on development chains.
     """
     stash = runner_of(task)
     endpoint = reachable_endpoint(provider.endpoint.decode("ascii", errors="replace"), private=is_private).url
@@ -100,7 +103,10 @@ async def open_tunnel(
 async def entered(
     client: ChainClient, key: Keypair, task_id: bytes, task: Task, final: bytes
 ) -> AsyncIterator[Multiplexer]:
-    """A tunnel to who runs a task by the final block; TunnelError, also where its address is none."""
+    """Open a tunnel to a task's provider by the final block.
+
+    Raise TunnelError if that fails, or for a bad address.
+    """
     stash = runner_of(task)
     provider = (await market_reads.providers(client, final)).get(stash)
     if provider is None:
@@ -116,7 +122,7 @@ async def entered(
 
 
 def runner_of(task: Task) -> bytes:
-    """Who runs a program of a task, or keeps what it left; TunnelError where nobody does."""
+    """Return the provider that runs a task's program, or keeps its files. Raise TunnelError if there is none."""
     if is_replicated(task.order):
         raise TunnelError("several compute this task, and what they find is compared: nobody enters their containers")
     if task.state not in (TaskState.RUNNING, TaskState.ENDED) or not task.slots:
@@ -160,9 +166,9 @@ class _Socket:
         return message.data if message.type is aiohttp.WSMsgType.BINARY else None
 
 
-# Secrets go to the provider that has the task by the final chain, once it has proved its key. They lie on no disk here.
+# Secrets go to the task's provider by the final chain, once it has proved its key. No disk here holds them.
 async def hand_secrets(tunnel: Multiplexer, secrets: Mapping[str, bytes]) -> None:
-    """Hand over all that a task names; TunnelError where they are not taken."""
+    """Hand over all secrets of a task. Raise TunnelError if they are refused."""
     if sum(map(len, secrets.values())) > SECRETS_BYTES_MAX:
         raise TunnelError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
     stream = await tunnel.open(TakeSecrets())
@@ -177,12 +183,15 @@ FILES_MAX = 10_000
 _ARCHIVE_PIECE = 1 << 20
 KEPT_IN_MEMORY = 1 << 20
 PAX_BYTES_MAX = 4_096
-"""Of a pax header, which a long name has."""
+"""The most bytes of a pax header, which a long name needs."""
 PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
 async def copy_in(tunnel: Multiplexer, source: Path, path: str) -> int:
-    """Put a file or folder under a folder of the container; how many bytes went. TunnelError, OSError."""
+    """Copy a file or folder into a folder of the container, and return the bytes sent.
+
+    Raise TunnelError or OSError.
+    """
     with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
         await asyncio.to_thread(_packed, source, spool)
         size = spool.tell()
@@ -198,12 +207,13 @@ async def copy_in(tunnel: Multiplexer, source: Path, path: str) -> int:
 
 
 async def copy_out(tunnel: Multiplexer, path: str, target: Path) -> list[str]:
-    """Fetch a file or folder of the container into a folder; the names that are there now. TunnelError, OSError."""
+    """Copy a file or folder of the container into a folder, and return its names. Raise TunnelError or OSError."""
     with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
         stream = await tunnel.open(CopyOut(path))
         size = 0
         while (found := await stream.read()) is not None:
             size += len(found[1])
+            # The provider decides the length of the stream, so the disk is protected here.
             if size > COPY_BYTES_MAX:
                 raise TunnelError("the provider sends more than a copy may have")
             await asyncio.to_thread(spool.write, found[1])
@@ -215,7 +225,7 @@ async def copy_out(tunnel: Multiplexer, path: str, target: Path) -> list[str]:
 
 
 def _packed(source: Path, spool: IO[bytes]) -> None:
-    """An archive of a file, or of a folder under its name; links are left out, and named."""
+    """Write an archive of a file, or of a folder under its name. Links are left out."""
     with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as archive:
         archive.add(source, source.resolve().name, filter=_plain)
 
@@ -253,10 +263,13 @@ def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
 
 
 def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
-    """The entries with their names, of plain headers and the long names of pax alone; TarError, TunnelError.
+    """Yield the entries with their names: plain headers, and pax records of long names.
 
-    Who takes one has read its content before the next. No reader of all kinds of archives looks at what a provider
-    sends: in a few hundred bytes a sparse file has a terabyte, and a header takes hours, or the stack.
+    Raise TarError or TunnelError.
+
+    The caller reads the content of an entry before the next one. The bytes come from a provider, so no general archive
+    reader touches them: a few hundred bytes can describe a sparse file of a terabyte, and a header can take hours or
+    exhaust the stack.
     """
     path = ""
     while any(header := spool.read(tarfile.BLOCKSIZE)):
@@ -272,13 +285,13 @@ def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
 
 
 def _path_in(records: bytes) -> str:
-    """The name that a pax header gives the entry behind it; none where it gives none."""
+    """Return the name that a pax header gives to the next entry, or an empty text."""
     _, _, rest = records.partition(b" path=")
     return rest.partition(b"\n")[0].decode(errors="replace")
 
 
 def _write(spool: IO[bytes], size: int, file: IO[bytes]) -> None:
-    """The content of an entry, and what it is padded with; TunnelError where it breaks off."""
+    """Write the content of an entry, and skip its padding. Raise TunnelError if it breaks off."""
     left = size
     while left:
         piece = spool.read(min(left, _ARCHIVE_PIECE))
@@ -297,6 +310,7 @@ def _place(target: Path, name: str) -> Path:
     for above in place.parents:
         if above == target:
             break
+        # A link in the target folder could lead the file elsewhere.
         if above.is_symlink():
             raise TunnelError(f"{above} is a link")
     return place
@@ -307,7 +321,7 @@ _TERMINAL_PIECE = 32 * 1024
 
 
 async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_terminal: bool) -> int:
-    """Run it to its end; its exit code. TunnelError."""
+    """Run a program to its end and return its exit code. Raise TunnelError if that fails."""
     columns, rows = shutil.get_terminal_size()
     stream = await tunnel.open(RunProgram(tuple(command), is_terminal, rows, columns))
     with _raw() if is_terminal else contextlib.nullcontext():
@@ -342,7 +356,7 @@ async def _send_input(stream: TunnelStream) -> None:
 
 
 def _tells_of_more(descriptor: int) -> bool:
-    """Whether the kernel says when there is more to read: of a terminal, pipe or socket; of no file, nor /dev/null."""
+    """Return True if the kernel signals new input: for a terminal, pipe or socket, but not for a file or /dev/null."""
     mode = os.fstat(descriptor).st_mode
     return os.isatty(descriptor) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
@@ -360,7 +374,7 @@ def _follow_size(stream: TunnelStream) -> None:
 
 @contextlib.contextmanager
 def _raw() -> Iterator[None]:
-    """Every key goes to the program."""
+    """Send every key to the program."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
