@@ -280,6 +280,7 @@ def call_early(run: ProofRun, net: Devnet) -> None:
     """Put the first roll call's block into the chain's specification, before any process starts."""
     spec = load_spec(net.chain_spec.read_bytes())
     planned = {storage_prefix("Capacity", "NextRollCall"): codec(U32).encode(run.options.first_call)}
+    # A patch cannot set a single storage entry, so the specification takes the raw form.
     early = replace(spec, patch=None, raw=genesis_state(spec) | planned)
     net.chain_spec.write_text(to_json(early), encoding="utf-8")
 

@@ -189,6 +189,7 @@ class Season:
             for step in due:
                 seat = courts.seats[judge, self.unit_id]
                 is_first = seat is not None and seat.commitment is None
+                # A judge computes once, before its commitment.
                 if is_first and says.opinion == Answered(RIGHT) and not self._knows(judge, case):
                     self.worked[judge] += 1
                 yield step
