@@ -173,7 +173,7 @@ def refused(stage: Stage) -> dict[str, str]:
 
 def not_refused(facts: Mapping[str, str]) -> list[str]:
     """Return a failure unless the plan says that the class of devices is missing."""
-    is_refused = "nobody could serve the task now" in facts["said"] and "class" in facts["said"]
+    is_refused = "no device can run the task now" in facts["said"] and "class" in facts["said"]
     return [] if is_refused else [f"`ogpu task plan {NOT_SERVED.name}` says {facts['said']!r}"]
 
 

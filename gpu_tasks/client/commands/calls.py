@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall
+from cli.chain_time import ChainTime
 from cli.messages import report_text
-from cli.output import Output
+from cli.output import Output, counted
 from cli.program import EXIT_ABORTED
 from runtime.frame.call import Call
 from wallet.client import Outcome
@@ -29,6 +30,16 @@ def planned(
     """Return a call with its terms as facts. Under `--json` the terms appear again with the outcome."""
     again = terms if output.as_json else {}
     return PlannedCall(call, terms, locks, lambda outcome: {**again, **result(outcome), "sent": True})
+
+
+def time_left(now: ChainTime, block: int) -> str:
+    """Return the blocks until a block, and about the time: `20 blocks, about 40 s`."""
+    blocks = max(0, block - now.height)
+    seconds = blocks * now.passed_ms // (1_000 * now.passed_blocks)
+    for name, length in (("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{counted(blocks, 'block')}, about {seconds // length} {name}"
+    return f"{counted(blocks, 'block')}, about {seconds} s"
 
 
 @contextmanager

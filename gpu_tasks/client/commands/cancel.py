@@ -259,7 +259,7 @@ async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run
                 file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, _no, _no)
             except (OSError, WalletError) as error:
                 await _take_back(session, client, key, run, tip)
-                raise CallFailedError(_without_file(run, error)) from None
+                raise CallFailedError(_without_file(run, error), code="run_file_missing") from None
             end = await follow_file(session, client, key, file, wanted, tip)
             show_end(session, end, file)
             require_answers(end)
@@ -274,15 +274,15 @@ def _opened(source: str) -> BinaryIO:
 
 async def _no() -> NoReturn:
     """Read no line: no record has this file, so it is another one."""
-    raise PostError("differs from the posted one")
+    raise PostError("it differs from the posted one")
 
 
 def _without_file(run: _Run, error: Exception) -> str:
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return (
-        "the waiting units were cancelled, and no more are posted. The answers cannot be written, because the "
-        f"run's file {run.source or 'came through a pipe and'} {why}. Repeat the `ogpu unit post` command with "
-        "the original file"
+        "the waiting units were cancelled, and no more are posted. The answers cannot be written, because "
+        f"{run.source or 'the piped input'} is not usable: {why}. Repeat the `ogpu unit post` command with the "
+        "original file"
     )
 
 

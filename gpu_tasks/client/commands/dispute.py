@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, require_somebody_to_ask
+from cli.chain_time import read_time
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.calls import planned
+from gpu_tasks.client.commands.calls import planned, time_left
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, named_unit, require_customer
 from gpu_tasks.client.commands.task_decisions import facts, require_result
 from gpu_tasks.client.commands.units import known_unit
@@ -60,11 +61,13 @@ async def leaf_dispute(
     with session.doing("a wrong answer is found. It can be disputed after the unit's check ends"):
         check = await _opened(client, unit_id, unit)
     bond = dispute_bond(check.terms.judge_fee)
+    now = await read_time(client, await client.finalized())
     facts: dict[str, Any] = {
         "unit": unit_id,
         "state": progress(unit),
         "leaf": wrong.index,
         "disputable_up_to_block": check.deadline,
+        "time_left": time_left(now, check.deadline),
         "bond": Grains(bond),
         "gone_if_lost": Grains(bond),
         "brings_if_won": Grains(check.terms.price),
@@ -205,6 +208,7 @@ def dispute_task(
         terms = {
             **facts(task_id, found),
             "disputable_up_to_block": last,
+            "time_left": time_left(await read_time(client, await client.finalized()), last),
             "segment": named,
             "bond": Grains(sum(bonds)),
             "gone_if_lost": Grains(sum(bonds)),

@@ -150,7 +150,7 @@ class TaskOutlook:
 
     def market_facts(self) -> dict[str, Any]:
         """Return the facts about its auction."""
-        rival = "nobody: the maximum price is paid" if self.plan.has_rival else "nobody: the greatest price is paid"
+        rival = "the best loser" if self.plan.has_rival else "nobody: the maximum price is paid"
         return {"price_is_set_by": rival, "standby": outlook.standby_of(self.plan)}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall, Planning, sends
+from cli.chain_time import date_text, read_time
 from cli.output import Account, Output, counted, fields_of
 from cli.session import CallFailedError, WalletSession, explained, note, reads
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
@@ -223,6 +224,7 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
 
 
 async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, leaves: str | None) -> dict[str, Any]:
+    now = await read_time(client, final)
     return {
         "unit": unit_id,
         "state": progress(unit),
@@ -236,7 +238,9 @@ async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, 
         "class": None if unit.terms.device_class is None else unit.terms.device_class.name.lower(),
         "attempt": unit.attempt,
         "posted_in_block": unit.posted_at,
+        "posted_about": date_text(now.block_ms(unit.posted_at)),
         "ended_in_block": unit.ended_at or None,
+        "ended_about": date_text(now.block_ms(unit.ended_at)) if unit.ended_at else None,
         "price": Grains(unit.price or unit.terms.price_max),
         **(await SpentMoney(client).of(unit_id, unit)).facts(),
         "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,

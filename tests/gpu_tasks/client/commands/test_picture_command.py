@@ -110,7 +110,7 @@ def test_a_picture_is_bought_checked_and_put_together_once(tmp_path: Path, url: 
     assert shown["cost"]["grains"] == str(sum(int(tile["cost"]["grains"]) for tile in tiles))
 
     refused = picture(url, tmp_path)
-    assert (refused.exit_code, "is there already" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--force" in refused.stderr) == (2, True)
     (tmp_path / "out.png").unlink()
     again = answer(picture(url, tmp_path))
     assert [tile["unit"] for tile in again["tiles"]] == [tile["unit"] for tile in tiles], "nothing is posted twice"

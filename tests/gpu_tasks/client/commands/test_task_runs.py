@@ -246,7 +246,7 @@ def test_who_names_none_waits_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_both_at_once_is_a_slip() -> None:
-    with pytest.raises(click.UsageError, match="one of the two"):
+    with pytest.raises(click.UsageError, match="not both"):
         waiting_for(NO_SESSION, "//Bob", NAME, NAME)
 
 

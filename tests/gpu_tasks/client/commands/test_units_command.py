@@ -243,7 +243,7 @@ def test_show_says_who_raced_and_was_paid(tmp_path: Path) -> None:
         assert paid["winner"] == (ss58.encode(ALICE), "9800000")
         assert paid["witness"] == (ss58.encode(EVE), "2940000")
         assert sum(int(row["amount"]["grains"]) for row in shown["payments"]) == SETTLED.paid
-        assert shown["payments_not_shown"].startswith("what judges were paid")
+        assert shown["payments_not_shown"].startswith("payments to judges")
         table = show(url, tmp_path, "unit", "show", SETTLED_UNIT).output
         assert "Who was paid" in table
         assert ss58.encode(ALICE) in table
@@ -347,7 +347,7 @@ def test_the_bytes_that_were_paid_for_go_into_a_file(tmp_path: Path, url: str, b
 
     out.write_bytes(b"mine")
     refused = result(url, tmp_path, name, "--out", str(out))
-    assert (refused.exit_code, "is there already" in refused.stderr, out.read_bytes()) == (2, True, b"mine")
+    assert (refused.exit_code, "--force" in refused.stderr, out.read_bytes()) == (2, True, b"mine")
     answer(result(url, tmp_path, name, "--out", str(out), "--force"))
     assert out.read_bytes() != b"mine"
 

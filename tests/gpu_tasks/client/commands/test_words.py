@@ -13,11 +13,12 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from cli.chain_time import ChainTime
 from cli.options import AMOUNT, AMOUNT_OR_ALL, NodeUrl
 from converted import IMAGE
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import shell
-from gpu_tasks.client.commands.calls import this_command
+from gpu_tasks.client.commands.calls import this_command, time_left
 from gpu_tasks.client.groups.container import execute, run
 from gpu_tasks.client.groups.declared import TASK_PRICE
 from gpu_tasks.client.tasks.results import RunBlobError
@@ -333,3 +334,13 @@ def test_the_words_of_a_program_are_its_own(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert '"--json"' in path.read_text()
         assert not done.stdout.startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left"),
+    [(0, "0 blocks, about 0 s"), (1, "1 block, about 2 s"), (20, "20 blocks, about 40 s"),
+     (60, "60 blocks, about 2 min"), (9_000, "9000 blocks, about 5 h")],
+)  # fmt: skip
+def test_blocks_have_a_time_beside_them(blocks: int, left: str) -> None:
+    now = ChainTime(height=100, now_ms=0, passed_ms=96_000, passed_blocks=48, epoch_blocks=10, era_epochs=2)
+    assert time_left(now, 100 + blocks) == left

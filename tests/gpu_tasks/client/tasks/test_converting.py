@@ -73,7 +73,7 @@ def test_no_file_is_written_over(tmp_path: Path) -> None:
     target.write_text("mine")
     refused = convert(tmp_path, "compose", COMPOSE, "-o", str(target))
     assert refused.exit_code == 2
-    assert "is there already" in refused.stderr
+    assert "--force" in refused.stderr
     assert target.read_text() == "mine"
     assert convert(tmp_path, "compose", COMPOSE, "-o", str(target), "--force").exit_code == 0
     assert "kind: Lease" in target.read_text()
@@ -118,7 +118,7 @@ def test_a_file_that_asks_for_your_secrets_does_not_get_them(tmp_path: Path) -> 
     assert '"CLOUD_SECRET_KEY": "hidden"' in given.stdout
     assert "- 'environment CLOUD_SECRET_KEY as a secret'" in given.stderr
     refused = convert(tmp_path, "compose", text, "--env", "NOBODY_HAS")
-    assert (refused.exit_code, "your environment has none" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "NAME=VALUE" in refused.stderr) == (2, True)
 
 
 def test_a_script_says_how_its_array_is_submitted(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_script_and_its_task_file_lie_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     refused = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT, "-o", str(tmp_path / "other" / "task.yaml"))
     assert refused.exit_code == 2
-    assert "write it beside" in refused.stderr
+    assert "--out" in refused.stderr
     into = convert(tmp_path, "sbatch", SCRIPT, *OF_SCRIPT, "-o", str(tmp_path))
     assert into.exit_code == 0, into.output
     assert (tmp_path / "task.yaml").exists(), "a folder gets a file"
@@ -268,7 +268,7 @@ def test_variables_and_classes_are_said_beside_the_file(tmp_path: Path) -> None:
     assert 'classes: ["consumer"]' in found.stdout
     assert 'network: "outbound"' in found.stdout
     assert "kind: Job" in found.stdout
-    assert "write it as NAME=VALUE" in convert(tmp_path, "compose", COMPOSE, "--env", "A").stderr
+    assert "NAME=VALUE" in convert(tmp_path, "compose", COMPOSE, "--env", "A").stderr
 
 
 OTHER_SERVICE = {

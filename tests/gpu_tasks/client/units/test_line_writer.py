@@ -265,7 +265,7 @@ def test_how_far_a_run_is() -> None:
 )
 def test_nothing_is_said_where_nothing_is_known(fields: dict[str, int]) -> None:
     assert progress(**fields).seconds_left is None
-    assert progress(**fields).sentence("token").endswith("; too early to say when it ends: two units have to end first")
+    assert progress(**fields).sentence("token").endswith("; too early for a forecast: two units must end first")
 
 
 def test_until_anything_has_ended_what_was_foretold_is_said() -> None:
@@ -283,9 +283,7 @@ def test_until_anything_has_ended_what_was_foretold_is_said() -> None:
 @pytest.mark.parametrize(("now", "over"), [(200, "less than a minute"), (320, "about 2 minutes")])
 def test_an_end_that_was_foretold_wrongly_is_not_kept_silent(now: int, over: str) -> None:
     late = progress(answered=0, failed=0, tokens=0, units_ended=1, foretold=100, now=now)
-    assert late.sentence("token").endswith(
-        f"; {over} longer than was foretold; its end is told again once two units have ended"
-    )
+    assert late.sentence("token").endswith(f"; {over} over the forecast; a new forecast follows after two units")
 
 
 def test_what_was_given_up_has_not_failed() -> None:
