@@ -1,7 +1,7 @@
-"""How a command makes a call: whom it reaches and what it costs is shown, what must fail is refused, people are asked.
+"""Make a call: show its target and cost, refuse a call that must fail, ask for confirmation, and send it.
 
-Always: under `--dry-run` no key is unlocked, nothing is signed and nothing is sent; without `--yes` nothing is signed
-before somebody at a terminal agreed to what the chain will read.
+Invariants: `--dry-run` unlocks no key, signs nothing and sends nothing. Without `--yes` nothing is signed before a
+person at a terminal has confirmed the call as the chain will read it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wallet.errors import WalletError
 from wallet.trial import HeldChange, Trial, TrialError, attempt
 
 DUST_GRAINS = 1_000
-"""Fewer grains than these leave the pool of delegations by rounding alone; no account gets or loses them."""
+"""Smaller changes of the delegation pool come from rounding alone. No account gains or loses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +38,25 @@ class Planning:
     payer: Payer
     sending: SendingOptions
     key_text: str
-    """The signer as it was typed."""
+    """The signer, as typed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call, what of it is shown before fee and total, and how many grains it moves beside the fee."""
+    """A call, its facts for the user, and the grains that it moves beside the fee."""
 
     call: Call
     facts: Mapping[str, Any] = field(default_factory=dict)
     moves: int = 0
     result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {}
-    """What is shown, beside where it is, of the call once it did what it asked for."""
+    """Further facts of a call that succeeded."""
     question: str = "Send it?"
     """The question to a user at a terminal, after all the facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class NothingToSend:
-    """What was found out instead of a reason for a call: it is shown, nobody is asked, and all is well."""
+    """Facts that make a call unnecessary. They are shown, and the command succeeds."""
 
     facts: Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def sends_call(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> C
 
 
 def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:
-    """Plan a call at the node, show it, ask, send it; see the head of this file."""
+    """Plan a call at the node, show it, ask, and send it."""
     plans: list[PlannedCall] = []
     facts: dict[str, Any] = {}
 
@@ -140,7 +140,7 @@ async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: i
 
 
 async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: int) -> Trial:
-    """What the chain would say to the call now; nothing where that cannot be told, which is said."""
+    """Return the dry run of the call. If it fails, print a note and return an empty trial."""
     try:
         return await attempt(client, [call], payer.account, fee, tip)
     except TrialError as error:
@@ -149,7 +149,7 @@ async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: i
 
 
 def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any:
-    """What a call locks and frees, by reason: rows for programs, a line each for people."""
+    """Return the locks and releases of a call by reason: rows for programs, lines for people."""
     if as_json:
         return [
             {

@@ -1,7 +1,7 @@
-"""When an epoch will begin, in wall time: reckoned from a final block, at the pace of the blocks before it.
+"""Wall time of epochs and blocks, estimated from a final block and the pace of the blocks before it.
 
-An epoch counts blocks, and a slot may pass without one, so no date is exact: each is said with "about". Always: all
-that is read is of final blocks, and dates are UTC.
+An epoch counts blocks, and a slot may stay empty, so each date is shown with "about". Invariants: all reads are of
+final blocks, and dates are UTC.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wallet.client import ChainClient
 from wallet.rpc import RpcError
 
 PACE_BLOCKS = 48
-"""Over so many blocks the pace is measured: a node shows the state of so many that passed."""
+"""Blocks over which the pace is measured. A node keeps the states of this many past blocks."""
 YEAR_MS = 31_557_600_000
 """365.25 days."""
 DATE_FORMAT = "%Y-%m-%d %H:%M UTC"
@@ -27,13 +27,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ChainTime:
-    """A final block, when it was, and how long the blocks before it took."""
+    """A final block, its time, and the duration of the blocks before it."""
 
     height: int
     now_ms: int
-    """Its slot's begin, since 1970."""
+    """The begin of its slot, in ms since 1970."""
     passed_ms: int
-    """From the block `passed_blocks` before it to it."""
+    """Milliseconds of the `passed_blocks` blocks before it."""
     passed_blocks: int
     epoch_blocks: int
     era_epochs: int
@@ -50,20 +50,20 @@ class ChainTime:
 
     @property
     def eras_of_a_year(self) -> int:
-        """So many whole eras end in a year at this pace; no more than the chain counts."""
+        """The whole eras of a year at this pace, at most the chain's largest number."""
         blocks = YEAR_MS * self.passed_blocks // max(1, self.passed_ms)
         return min(U32_MAX, blocks // (self.epoch_blocks * self.era_epochs))
 
     def block_of(self, epoch: int) -> int:
-        """The first block of an epoch."""
+        """Return the first block of an epoch."""
         return epoch * self.epoch_blocks + 1
 
     def block_ms(self, block: int) -> int:
-        """When a block will come, or came, about."""
+        """Return the estimated time of a block, in ms since 1970."""
         return self.now_ms + (block - self.height) * self.passed_ms // self.passed_blocks
 
     def begin_ms(self, epoch: int) -> int:
-        """When the first block of an epoch will be, or was, about."""
+        """Return the estimated time of an epoch's first block, in ms since 1970."""
         return self.block_ms(self.block_of(epoch))
 
     def date_of(self, epoch: int) -> str:
@@ -75,23 +75,23 @@ class ChainTime:
         return f"epoch {epoch}, {self.date_of(epoch)}"
 
     def era_text(self, era: int) -> str:
-        """An era by its first epoch."""
+        """Return an era in words, with its first epoch."""
         return f"era {era} ({self.epoch_text(era * self.era_epochs)})"
 
     @property
     def present_text(self) -> str:
-        """What time it is on the chain."""
+        """The chain's present epoch, era and time, in words."""
         return f"epoch {self.epoch} of era {self.era}, {date_text(self.now_ms)}"
 
     @property
     def pace_text(self) -> str:
-        """How fast blocks came."""
+        """The pace of the last blocks, in words."""
         tenths = self.passed_ms // (100 * self.passed_blocks)
         return f"{tenths // 10}.{tenths % 10} s a block, as the last {self.passed_blocks} took"
 
 
 def moment(time_ms: int) -> datetime | None:
-    """A time by the calendar; None for one beyond it, since a node may say anything."""
+    """Return a time as a datetime; None beyond the calendar, since a node may send any number."""
     try:
         return _EPOCH + timedelta(milliseconds=time_ms)
     except OverflowError:
@@ -99,13 +99,13 @@ def moment(time_ms: int) -> datetime | None:
 
 
 def date_text(time_ms: int) -> str:
-    """A time to the minute; `never` for one beyond the calendar."""
+    """Return a time to the minute; `never` beyond the calendar."""
     found = moment(time_ms)
     return "never" if found is None else found.strftime(DATE_FORMAT)
 
 
 async def read_time(client: ChainClient, at: bytes) -> ChainTime:
-    """The time at a final block; by the length of a slot where the node shows no earlier block."""
+    """Read the time at a final block. Without an earlier block, the pace is the length of a slot."""
     height, now_ms = await client.height(at), await client.read(Timestamp.now, at=at)
     passed_ms, passed_blocks = await _passed(client, height, now_ms)
     epoch_blocks = constant_value(Beacon, Beacon.epoch_blocks, client.runtime)
@@ -114,7 +114,7 @@ async def read_time(client: ChainClient, at: bytes) -> ChainTime:
 
 
 async def _passed(client: ChainClient, height: int, now_ms: int) -> tuple[int, int]:
-    """How many milliseconds so many blocks took."""
+    """Return the milliseconds of the last blocks, and their number."""
     earlier = max(1, height - PACE_BLOCKS)
     if earlier < height:
         try:

@@ -1,6 +1,6 @@
 """Errors and notes on standard error: one line each, or one JSON object each under `--json`.
 
-Invariant: a line holds no control character of a terminal, whatever its source.
+Invariant: a line holds no control character of a terminal, even if a node sent the text.
 """
 
 from __future__ import annotations

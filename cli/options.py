@@ -1,7 +1,7 @@
-"""Options and parameter types that programs share. Light: command lines import it first.
+"""Options and parameter types that programs share. This module is light, because every command line imports it.
 
-`session_options` are those before the commands of a program that works with keys; it imports what a session needs only
-when a command is called.
+`session_options` stand before the commands of a program that works with keys. They import a session's modules only when
+a command runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_FOLDER = Path("~/.ogpu/wallet")
 KEYRING_VARIABLE = "OGPU_KEYRING"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 _UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
-"""Amounts of options are in oGPU: whoever writes the unit says nothing else."""
+"""The unit behind an amount. It is optional, because amounts of options are in oGPU."""
 ALL = -1
 """The value of an amount that the user gave as `all`."""
 
@@ -53,11 +53,11 @@ class BlockHash(click.ParamType[bytes]):
     name = "HASH"
 
     def __init__(self, what: str) -> None:
-        """`what` the hash is of, for a person."""
+        """`what`: the hashed thing, for messages."""
         self._what = what
 
     def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """32 bytes."""
+        """Return 32 bytes."""
         if isinstance(value, bytes):
             return value
         found = hash_typed(value)
@@ -72,7 +72,7 @@ class Amount(click.ParamType[int]):
     name = "oGPU"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Grains."""
+        """Return grains."""
         if isinstance(value, int):
             return value
         try:
@@ -82,22 +82,22 @@ class Amount(click.ParamType[int]):
 
 
 class AmountOrAll(Amount):
-    """An amount, or `all` of what there is."""
+    """An amount, or `all`."""
 
     name = "oGPU|all"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Grains, or `ALL`."""
+        """Return grains, or `ALL`."""
         return ALL if value == "all" else super().convert(value, param, ctx)
 
 
 class Percent(click.ParamType[int]):
-    """A part in per cent on the command line, in millionths in the program, exactly."""
+    """A percentage on the command line, millionths in the program, without rounding."""
 
     name = "%"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Millionths."""
+        """Return millionths."""
         if isinstance(value, int):
             return value
         try:
@@ -177,7 +177,7 @@ def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def session_options(program: Callable[[], None]) -> Callable[..., None]:
-    """Which node, which keys, what the node has to prove, and how results are shown: a `WalletSession` for commands."""
+    """Add the options of node, keys, proofs and output. They make the `WalletSession` of the commands."""
 
     @functools.wraps(program)
     def opened(

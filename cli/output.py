@@ -1,6 +1,6 @@
-"""What a command prints: a table for people, or JSON for programs, from the same rows.
+"""The output of commands: a table for people, or JSON for programs, from the same rows.
 
-Always: a table holds nothing that a terminal would take for a command, since names on the chain are anybody's.
+Invariant: a table holds no control character of a terminal, because anyone can put names on the chain.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ WIDTH_WITHOUT_TERMINAL = 180
 
 
 class Output:
-    """Where results go; `as_json` is `--json`."""
+    """The output of one command; `as_json` is `--json`."""
 
     def __init__(self, *, as_json: bool) -> None:
-        """Tables are as wide as the terminal, or as `COLUMNS` says, or wide enough."""
+        """Make a console as wide as the terminal, as `COLUMNS` says, or wide enough."""
         self.as_json = as_json
         # A name is shown as it is: `:heart:` is not another's heart.
         self.console = console_for(WIDTH_WITHOUT_TERMINAL, emoji=False)
 
     def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-        """A list: each row maps every column to a value; amounts are `Grains`."""
+        """Print a list. Each row maps every column to a value; amounts are `Grains`."""
         if self.as_json:
             found = [{name: plain(row[name]) for name in columns} for row in rows]
             click.echo(json.dumps(found, indent=2))
@@ -43,7 +43,7 @@ class Output:
         self.console.print(FittedTable(title, [name.replace("_", " ") for name in columns], texts, at_right))
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """One thing: names and values."""
+        """Print one record of names and values."""
         if self.as_json:
             click.echo(json.dumps({name: plain(value) for name, value in facts.items()}, indent=2))
             return
@@ -60,18 +60,18 @@ def fields_of(view: DataclassInstance) -> dict[str, Any]:
 
 
 def counted(count: int, noun: str = "unit", plural: str = "") -> str:
-    """How many, in words: `1 unit`, `2 units`."""
+    """Return a count in words: `1 unit`, `2 units`."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 
 def _is_number(values: Iterable[Any]) -> bool:
-    """Tell whether a column holds numbers, by the first of its values."""
+    """Return True if the first value of a column is a number."""
     first = next((value for value in values if value is not None), None)
     return isinstance(first, int) and not isinstance(first, bool)
 
 
 def as_text(value: Any) -> str:
-    """A value as a table shows it."""
+    """Return a value as a table shows it."""
     match value:
         case BareGrains():
             return format_amount(value)
@@ -90,7 +90,7 @@ def as_text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value as JSON has it."""
     match value:
         case Grains():
             return {"grains": str(int(value)), "ogpu": format_amount(value)}

@@ -140,8 +140,8 @@ class CommandGroup(click.Group):
 class ProgramGroup(CommandGroup):
     """The commands of a program.
 
-    `--json` may stand before or behind a command. What follows a lone `--`, or a command that passes words on to
-    another program, is left alone.
+    `--json` may stand before or behind a command. Words behind a lone `--`, or behind a command that passes words on to
+    another program, stay as they are.
     """
 
     group_class = CommandGroup

@@ -1,7 +1,7 @@
-"""Questions to whoever sits at the terminal.
+"""Questions to the person at the terminal.
 
-What always holds: where nobody can answer, the program ends with a sentence that names what a program gives instead; a
-secret is never an argument, since other users of the machine see arguments.
+Invariants: without a terminal, the program ends with a message that names an option instead. A secret is never an
+argument, because other users of the machine see arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SECRET_CHARACTERS_MAX = 4096
 
 
 def has_terminal() -> bool:
-    """Whether somebody can be asked, though standard input may be a pipe."""
+    """Return True if a person can answer, even if standard input is a pipe."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -26,9 +26,9 @@ def has_terminal() -> bool:
 
 
 def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: bool = False) -> str:
-    """Return the text that is typed unseen; without a terminal the next line of standard input.
+    """Return a text that is typed without echo; without a terminal, the next line of standard input.
 
-    `is_last`: nothing else is read of standard input, so all its lines are the secret. WalletError without a line.
+    `is_last`: the secret is all the rest of standard input. Raise WalletError if there is no line.
     """
     if has_terminal():
         secret: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
@@ -43,13 +43,13 @@ def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: b
 
 
 def require_agreement(question: str, instead: str, error: type[Exception] = WalletError) -> None:
-    """click.Abort unless the answer is yes; `error` where nobody answers."""
+    """Ask a question. Raise click.Abort unless the answer is yes, and `error` if there is no terminal."""
     try:
         is_agreed = click.confirm(question, err=True)
     except click.Abort:
         if has_terminal():
             raise
-        click.echo(err=True)  # the question stands on the line
+        click.echo(err=True)  # ends the line of the question
         raise error(f"there is no terminal to ask for confirmation: {instead}") from None
     if not is_agreed:
         raise click.Abort

@@ -1,7 +1,6 @@
-"""What every command shares: which node, which keys, how results are shown, and how a call is made.
+"""The session of a command: its node, its keys, its output, and the sending of calls.
 
-Invariants: everything that is sent goes through `make`, which notes it first; every error is one sentence, without what
-a terminal would take for a command, whoever wrote it (`messages`).
+Invariant: every extrinsic goes through `make`, which records it before it is sent.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ if TYPE_CHECKING:  # the rules of the chain take half a second to import, and ke
 SENT_FOLDER = "sent"
 WAIT_SECONDS = 15.0
 Doing = str | Callable[[], str | None] | None
-"""What goes on: a sentence, or what finds it when it is asked for; None where a command shows that itself."""
+"""The present activity in words, or a function that returns it; None if the command shows it itself."""
 NAMES_ALIKE = 0.75
-"""By difflib's measure: a letter more, less or other of five."""
+"""The least similarity, by difflib's measure: one letter of five may differ."""
 EXIT_INPUT = 2
 EXIT_FAILED = 1
 
@@ -52,7 +51,10 @@ class CallFailedError(WalletError):
 
 
 def account_named(keyring: Keyring, text: str) -> bytes:
-    """Return an account by address, 0x key, name in the keyring, or development path like `//Alice`. WalletError."""
+    """Return the account of an address, a 0x key, a stored name, or a development key such as `//Alice`.
+
+    Raise WalletError if the text is none of these.
+    """
     if text.startswith("//"):
         return keypair_from_suri(text).account
     if text in keyring.names():
@@ -76,22 +78,22 @@ def _meant_account(names: list[str], text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WalletSession:
-    """The options given before the command."""
+    """The options before the command."""
 
     url: str
     keyring: Keyring
     output: Output
     password_file: Path | None
     trust: Trust | None = None
-    """What a node has to prove; None: nothing."""
+    """The proofs that a node must give; None: none."""
     _typos: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _doings: list[Doing] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @contextmanager
     def doing(self, what: Doing) -> Iterator[None]:
-        """Meanwhile a note about a long wait says `what` goes on then, and not that a node is slow.
+        """Name the activity in notes about a long wait, which otherwise blame a slow node.
 
-        None: nothing is said, because the command itself shows how far it is.
+        None: there are no notes, because the command shows its progress.
         """
         self._doings.append(what)
         try:
@@ -100,9 +102,9 @@ class WalletSession:
             self._doings.remove(what)
 
     def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]], *, tells: bool = False) -> None:
-        """Connect to the node, held to its proofs, and do `body`; errors end the program with a sentence.
+        """Connect to the node, verify its proofs, and run `body`. Errors end the program with a message.
 
-        What takes hours by its nature `tells` itself how far it is.
+        `tells`: the body reports its own progress.
         """
 
         async def main() -> None:
@@ -112,11 +114,11 @@ class WalletSession:
         explained(lambda: asyncio.run(main() if tells else self._telling_of_waits(main())))
 
     def run_connecting(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do what connects by itself, with `connect`, maybe several times; errors end the program with a sentence."""
+        """Run a body that calls `connect` itself. Errors end the program with a message."""
         explained(lambda: asyncio.run(self._telling_of_waits(body())))
 
     async def _telling_of_waits(self, doing: Coroutine[Any, Any, None]) -> None:
-        """Do it; now and then say that it is not done yet, and what it waits for."""
+        """Run a coroutine, and print a note about the wait now and then."""
 
         async def tell() -> None:
             awaited = (
@@ -136,7 +138,7 @@ class WalletSession:
             telling.cancel()
 
     async def connect(self) -> ChainClient:
-        """The node, held to its proofs; the caller closes it."""
+        """Connect to the node, and verify its proofs. The caller closes the client."""
         from wallet.client import ChainClient  # noqa: PLC0415  # as above
         from wallet.verified import VerifiedClient  # noqa: PLC0415
 
@@ -145,22 +147,22 @@ class WalletSession:
         return await VerifiedClient.connect_by(self.url, self.trust, note)
 
     def account(self, text: str) -> bytes:
-        """Return an account as `account_named` does, with this keyring."""
+        """Return an account by its text, with this keyring."""
         if text.startswith("//"):
             self._note_typo(text)
         return account_named(self.keyring, text)
 
     def key(self, text: str) -> Keypair:
-        """The key to sign with: a name in the keyring, or a development path like `//Alice`, which has no secret."""
+        """Return the key that signs: a stored name, or a development key such as `//Alice`."""
         if text.startswith("//"):
             self._note_typo(text)
             return keypair_from_suri(text)
         self._require_name(text)
-        self.keyring.get(text)  # whether it is there is said before a password is asked for
+        self.keyring.get(text)  # an unknown name is an error before the password prompt
         return self.keyring.unlock(text, *self.passwords(f"Password of {text}"))
 
     def payer(self, text: str) -> Payer:
-        """Who `key` would be, without its password: enough to ask what a call costs."""
+        """Return the public part of a key, which needs no password and is enough for a dry run."""
         if text.startswith("//"):
             self._note_typo(text)
             return keypair_from_suri(text)
@@ -168,7 +170,7 @@ class WalletSession:
         return self.keyring.get(text)
 
     def _require_name(self, text: str) -> None:
-        """Raise WalletError for an address, which is not enough to sign with."""
+        """Raise WalletError for an address, which cannot sign."""
         if is_address(text):
             raise WalletError(
                 f"{text} is an address, and only a key signs. Give the key's name from `ogpu-wallet list`, or a "
@@ -177,7 +179,7 @@ class WalletSession:
             )
 
     def _note_typo(self, path: str) -> None:
-        """Say once that a development path names another account than the known one that it resembles."""
+        """Print one note if a development path resembles a known account and is another."""
         name = path.removeprefix("//").partition("/")[0]
         known = {each.lower(): each for each in (*DEV_NAMES, *CUSTOMER_NAMES)}
         near = [] if name in known.values() else get_close_matches(name.lower(), known, n=1, cutoff=NAMES_ALIKE)
@@ -186,7 +188,7 @@ class WalletSession:
             note(f"//{name} is not //{known[near[0]]}, to which development chains give money")
 
     def new_password(self) -> str:
-        """For a key that is about to be stored; an empty one is warned of."""
+        """Return the password for a new key. Print a warning if it is empty."""
         password = self.passwords("New password", confirm=True)[0]
         if not password:
             note("warning: the password is empty. Anyone with the key file can use the key")
@@ -207,9 +209,9 @@ class WalletSession:
         tip: int = 0,
         result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {},
     ) -> None:
-        """Send a call, wait until it is final, show what became of it; CallFailedError if it failed in its block.
+        """Send a call, wait until it is final, and show its outcome. Raise CallFailedError if it failed in its block.
 
-        `result` says more of a call that did what it asked for.
+        `result` returns further facts of a call that succeeded.
         """
         from wallet.sent_notes import SentNotes  # noqa: PLC0415
         from wallet.submission import inner_failure, send_once  # noqa: PLC0415  # as above
@@ -241,7 +243,7 @@ def reads_chain(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[.
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is the address of an account."""
+    """Return True if a text is the address of an account."""
     try:
         ss58.account_from_text(text)
     except ValueError:
@@ -250,7 +252,7 @@ def is_address(text: str) -> bool:
 
 
 def explained(action: Callable[[], Awaitable[None] | None]) -> None:
-    """Do something; what the user can set right becomes a sentence and an exit code."""
+    """Run an action. Errors that the user can correct become a message and an exit code."""
     try:
         action()
     except CallFailedError as error:

@@ -1,7 +1,7 @@
 """Tables that fit the terminal.
 
-Columns stand side by side while every word has room; otherwise records stand one below the other. Always: no cell is
-left out or cut, no header is broken, and a word is broken only if it is longer than a line.
+Columns are side by side if every word has room. Otherwise records are one below the other. Invariants: no cell is left
+out or cut, no header is broken, and only a word longer than a line is broken.
 """
 
 from __future__ import annotations

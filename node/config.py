@@ -1,7 +1,6 @@
-"""How one node is to run: what the command line says, checked and made whole, which chain it means, where files lie.
+"""The configuration of one node: its checked options, its chain and its files.
 
-What always holds: a `Config` that exists can be started, as far as that can be known without touching network or
-database.
+Invariant: a `Config` can be started, as far as this is known without network and database.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Paths:
 
     @property
     def chain(self) -> Path:
-        """Everything that belongs to this chain."""
+        """The folder of this chain."""
         return self.base / "chains" / self.chain_id
 
     @property
@@ -58,21 +57,21 @@ class Paths:
 
     @property
     def peers(self) -> Path:
-        """Addresses at which peers were reached."""
+        """Addresses of reached peers."""
         return self.chain / "network" / "peers"
 
     @property
     def sign_states(self) -> Path:
-        """What each session key has signed; never inside the database."""
+        """The sign-states of the session keys; never inside the database."""
         return self.chain / "sign-states"
 
     def sign_state(self, session: bytes) -> Path:
-        """What a session key has signed, by its public half."""
+        """Return the sign-state of a session key, by its public half."""
         return self.sign_states / session.hex()
 
     @property
     def only_sign_state(self) -> Path:
-        """Where nodes that knew one key had that: taken over at the start."""
+        """The sign-state of nodes with a single key, which a start takes over."""
         return self.chain / "sign-state"
 
     @property
@@ -82,12 +81,12 @@ class Paths:
 
     @property
     def rounds(self) -> Path:
-        """Certificates of rounds that are not settled yet."""
+        """Certificates of unsettled rounds."""
         return self.chain / "rounds"
 
     @property
     def rpc_socket(self) -> Path:
-        """Where the RPC process finds the node; elsewhere when the path would be too long for a socket."""
+        """The socket between node and RPC process; in the temporary folder if the path is too long."""
         path = self.chain.absolute() / "rpc.sock"
         if len(bytes(path)) <= SOCKET_PATH_BYTES_MAX:
             return path
@@ -97,7 +96,7 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class RpcConfig:
-    """What the RPC process is started with; None leaves a limit at that process' default."""
+    """The options of the RPC process; None keeps its own default."""
 
     port: int = DEFAULT_RPC_PORT
     external: bool = False
@@ -133,7 +132,7 @@ class Config:
     log: str = "info"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Raise BadInputError for options that cannot work."""
         if not 1 <= len(self.name) <= NAME_LENGTH_MAX or not self.name.isprintable():
             raise BadInputError(f"--name must be 1 to {NAME_LENGTH_MAX} printable characters", code="name_unusable")
         if len(self.bootnodes) > BOOTNODES_MAX:
@@ -196,7 +195,7 @@ def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
     name = chain or default
     if name in PRESETS:
         return load_spec(name)
-    path = Path(name)  # a file of anybody's making: judged here, before anything is written
+    path = Path(name)  # a stranger's file is checked before anything is written
     if not path.is_file():
         raise BadInputError(_unknown_chain(name), code="unknown_chain")
     if path.stat().st_size > SPEC_BYTES_MAX:

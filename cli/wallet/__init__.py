@@ -4,17 +4,17 @@ In reading order:
 
 * `keys`: make, import, list
 * `money`: balances and transfers
-* `lock_words`: the sentences about locked money: its purpose, its end, what could take it
-* `locks`: what is locked, until when, and what could take it
-* `validator_names`: validators by the names that they give themselves
-* `staking_facts`: what every command about stake shows: the time on the chain, when money is free, the risks
-* `delegations`, `bonds`: stake behind others, and behind oneself
+* `lock_words`: the words for locked money: its purpose, its end, its risks
+* `locks`: locked money with its end and its risks
+* `validator_names`: validators by the names that they chose
+* `staking_facts`: the facts beside every call about stake: time, release of money, risks
+* `delegations`, `bonds`: stake behind other validators, and one's own bond
 * `rewards`: rewards
-* `validators`: what a validator offers, asks and calls itself
-* `stakes_table`, `validators_table`: who has what at stake, and who validates
-* `history`: what an account did, earned and lost with its stake
-* `parameters`: the numbers that the chain goes by
+* `validators`: candidacy, commission, profile and keys of a validator
+* `stakes_table`, `validators_table`: the stakes of an account; validators and candidates
+* `history`: transfers, stake, rewards and slashes of an account
+* `parameters`: the chain's parameters
 * `call`: any other call of the chain
-* `why`: what became of an extrinsic
-* `program`: `ogpu-wallet`, and the list of its commands
+* `why`: the outcome of an extrinsic
+* `program`: `ogpu-wallet`, the declarations of its commands
 """

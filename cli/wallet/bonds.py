@@ -1,4 +1,4 @@
-"""A bond of one's own: begin it, take of it, and free what waited long enough."""
+"""The bond of a validator: begin it, reduce it, and free unbonded stake."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ async def withdraw(by: Planning) -> PlannedCall:
 
 
 def _freed(outcome: Outcome) -> dict[str, Grains]:
-    """The stake that the call freed: slashes may have taken of it since it was shown."""
+    """Return the freed stake. A slash may have reduced it since it was shown."""
     return {"freed": Grains(sum(each.amount for each in outcome.events if isinstance(each, Withdrawn)))}
 
 
 def _chunks(bound: Bound, who: bytes) -> list[tuple[Unlocking, int, int | None]]:
-    """What is on its way out, what slashes left of it, and until which epoch it waits; None: it is free."""
+    """Return each unbonding part, its value after slashes, and the epoch that frees it; None: it is free."""
     stake_now = bound[TrustStake]
     return [
         (chunk, value_now(stake_now, chunk), None if is_free(stake_now, chunk) else kept_until(stake_now, chunk))

@@ -1,6 +1,6 @@
 """`call`: any call of the chain, built from the declarations of its pallets.
 
-Invariant: what is shown before the question whether to send it is decoded from the bytes that will be signed.
+Invariant: the arguments that the user confirms are decoded from the bytes that will be signed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ALL_PALLETS = (*PALLETS, *DEVELOPMENT_PALLETS)
 
 
 def _methods() -> dict[str, Method]:
-    """Every call by its full name."""
+    """Return every call by its full name."""
     return {full_name(method): method for pallet in ALL_PALLETS for method in pallet.methods}
 
 
 def complete_call(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Pallets until there is a point, then their calls."""
+    """Complete a pallet, and behind the point its calls."""
     if "." in begun:
         found = {name: method for name, method in _methods().items() if name.startswith(begun)}
         return [CompletionItem(name, help=_summary(method)) for name, method in found.items()]
@@ -46,7 +46,7 @@ def complete_call(_context: click.Context, _parameter: click.Parameter, begun: s
 
 
 def complete_argument(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Names of arguments, as `name=`."""
+    """Complete the name of an argument, as `name=`."""
     method = _methods().get(context.params.get("name") or "")
     if method is None:
         return []
@@ -77,7 +77,7 @@ def call(
         _require_signer(method)
         if sender is None:
             raise CallInputError("--key is missing. Name the key that signs", code="key_missing")
-        session.payer(sender)  # whether it is there is said before a node is asked
+        session.payer(sender)  # an unknown name is an error before a node is asked
         style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
         make(session, sender, sending, lambda client, _: _plan(client, made, style))
 
@@ -119,7 +119,7 @@ def _require_signer(method: Method) -> None:
 
 
 async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
-    """The call as the chain will read it, and what it moves."""
+    """Plan the call as the chain will read it, with the money that it moves."""
     require_pallets(made, client.runtime.pallets, client.chain)
     try:
         encoded = client.runtime.call_codec.encode(made)
@@ -138,7 +138,7 @@ async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
 
 
 async def _moved_by_posts(client: ChainClient, made: Call) -> Moved:
-    """What units lock until they end, and prepay, at the terms of their service."""
+    """Return the locks and prepayments of posted units, by the terms of their service."""
     moved = Moved()
     for post in posts_in(made):
         service, units = post.arguments
@@ -151,5 +151,5 @@ async def _moved_by_posts(client: ChainClient, made: Call) -> Moved:
 
 
 def _as_word(value: Any) -> str:
-    """A value as it would stand on the command line."""
+    """Return a value as on the command line."""
     return value if isinstance(value, str) else json.dumps(value)

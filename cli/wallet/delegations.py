@@ -1,4 +1,4 @@
-"""Stake behind others: put it there, move it, take it back."""
+"""Delegations: make, move and end them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def undelegate(by: Planning, validator: str, amount: int) -> PlannedCall:
 async def plan_leaving(
     session: WalletSession, client: ChainClient, payer: Payer, validator: str, amount: int
 ) -> PlannedCall:
-    """Take stake back from behind a validator."""
+    """Plan the start of undelegating."""
     behind = await _chosen_before(session, client, payer, validator)
     view = await open_view(client)
     there, value = await view.staked(payer.account, behind), await view.amount(amount, payer.account, behind)
@@ -84,12 +84,12 @@ async def plan_leaving(
 
 
 def is_looked_at(sending: SendingOptions) -> bool:
-    """Whether somebody sees what is shown before anything is sent."""
+    """Return True if a person sees the facts before anything is sent."""
     return sending.dry_run or not sending.is_agreed
 
 
 async def _chosen_before(session: WalletSession, client: ChainClient, payer: Payer, text: str) -> bytes:
-    """A validator behind whom the signer has something: its own name is safe there."""
+    """Return a validator with the signer's stake. Its chosen name is safe, because the signer chose it before."""
     summary: StakeSummary = await client.query("OgpuApi_stakes", payer.account, at=await client.finalized())
     among = {stake.validator for stake in summary.stakes}
     return await known_validator(session, client, text, among, is_looked_at=True)

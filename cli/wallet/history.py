@@ -209,9 +209,9 @@ def more_of(event: Any) -> str | None:
         case ev.CommissionAnnounced():
             return f"{percent_text(event.commission_ppm)} from era {event.era} on"
         case ev.SlashHeld():
-            return f"up to {percent_text(event.step.wanted)} of what is behind it, in era {event.take_era}"
+            return f"up to {percent_text(event.step.wanted)} of its stake, in era {event.take_era}"
         case ev.SlashTaken():
-            return "of all that was behind it"
+            return "of all its stake"
         case ev.StakeSlashed(staker=staker) if staker == STAKES:
             return "the pool of all delegators"
         case ev.StakeSlashed() if event.staker != event.validator:

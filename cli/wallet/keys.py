@@ -1,6 +1,6 @@
 """Keys: make, import, list.
 
-Always: a key is stored only after its phrase or address has been shown.
+Invariant: a key is stored only after its phrase or address has been shown.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ STAKE_WORDS = {
         what="delegated behind the validator that is the case",
         until="until you undelegate it",
         taken_by=_OFFENCE.format(whose="the validator")
-        + "; of what was redelegated, for a time, of the one before too",
+        + "; of redelegated stake, for a time, also of the earlier validator",
     ),
     LockPart.LEAVING: LockWords(
         what="stake on its way out from behind the validator that is the case",
@@ -88,12 +88,12 @@ WORDS = {
         taken_by="a roll call that the device does not answer, or answers wrongly: all of it",
     ),
     JUDGE_SEAT: LockWords(
-        what="your seat as a judge; what is judged is the case",
+        what="your seat as a judge; its subject is the case",
         until="until the case ends, an appeal included",
         taken_by="a verdict that a court finds wrong: up to all of it; silence: a judge's fee",
     ),
     APPEAL_BOND: LockWords(
-        what="the bond of your appeal; what is appealed is the case",
+        what="the bond of your appeal; its subject is the case",
         until="until the court has spoken",
         taken_by="an appeal that changes nothing: up to all of it",
     ),
@@ -103,7 +103,7 @@ WORDS = {
         taken_by="a word of yours that the courts find wrong: up to all of it; silence: a fee",
     ),
     LEAF_FEE: LockWords(
-        what="what the auditor of your batch is paid, which is the case",
+        what="the pay of your batch's auditor; the batch is the case",
         until="until the check of its leaves ends",
         taken_by="the auditor, or where none looked the audit pot: all of it",
     ),
@@ -113,7 +113,7 @@ WORDS = {
         taken_by="a leaf that they find right, and their fees: up to all of it",
     ),
     TASK_ESCROW: LockWords(
-        what="what a slot of your task may cost; the slot is the case",
+        what="the greatest cost of a slot of your task; the slot is the case",
         until="until the slot ends, each milestone or interval that is paid apart",
         taken_by="who works on it, as its price; the standby, judges and the audit pot: up to all of it",
     ),
@@ -133,7 +133,7 @@ WORDS = {
         taken_by="a bid that is not opened in time: all of it",
     ),
     TASK_COLLATERAL: LockWords(
-        what="what your bid stands for; the bid is the case",
+        what="the collateral of your bid; the bid is the case",
         until="until another bid has won and stands by no more, or your slot ends",
         taken_by="not starting, being late, not ending, leaving, being outvoted: a part; a proven lie: all of it",
     ),
@@ -143,12 +143,12 @@ WORDS = {
         taken_by="a proof that proves nothing, or is not opened in time: all of it",
     ),
     UNIT_MONEY: LockWords(
-        what="what your unit may cost: its price, judges, premium and your bond; the unit is the case",
+        what="the greatest cost of your unit: its price, judges, premium and your bond; the unit is the case",
         until="until the unit is settled or refunded",
         taken_by="who answers, as its price, judges and the audit pot; you, cancelling it: up to all of it",
     ),
     SERVICE_DEPOSIT: LockWords(
-        what="a deposit for your open service, whose number is the case", until="until you close the service"
+        what="a deposit for your open service; its number is the case", until="until you close the service"
     ),
     OFFER_DEPOSIT: LockWords(
         what="a deposit for your device's offer to a service",
@@ -177,7 +177,7 @@ def words_of(lock: Lock) -> LockWords:
 
 
 def end_of(lock: Lock) -> str:
-    """What has to happen before it is free."""
+    """Return the event that frees a lock."""
     words, then = words_of(lock), ""
     if lock.stays_epochs:
         then = f", and {lock.stays_epochs:,} epochs after that"

@@ -1,4 +1,4 @@
-"""What is locked of an account: for what, until when, what could take it, and how much of it at most."""
+"""`locks`: an account's locked money, with its reason, its end, its risk and the greatest loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wallet.client import ChainClient
 from wallet.errors import WalletError
 
 LOCKS_SHOWN_MAX = 4_096
-"""Of an account; whoever has more is told so."""
+"""The most locks that are shown of an account."""
 SHOWN = ("amount", "what", "reason", "case", "until", "at_most", "taken_by")
 TOLD = (*SHOWN, "about", "until_epoch", "until_block")
 _ACCOUNTS = (STAKE, PROFILE, PROVIDER_DEPOSIT)
@@ -49,7 +49,7 @@ async def locks(session: WalletSession, client: ChainClient, account: str | None
 
 
 def _tell(session: WalletSession, rows: list[dict[str, Any]], names: tuple[str, ...], time: ChainTime) -> None:
-    """A paragraph for each lock: a table has no room for sentences beside addresses."""
+    """Print a paragraph for each lock, because a table has no room for sentences beside addresses."""
     locked = format_amount(sum(row["amount"] for row in rows))
     click.echo(f"{locked} {SYMBOL} locked; it is block {time.height:,} now, epoch {time.epoch:,}")
     for row in rows:
@@ -58,7 +58,7 @@ def _tell(session: WalletSession, rows: list[dict[str, Any]], names: tuple[str, 
 
 
 async def _found(client: ChainClient, who: bytes, at: bytes) -> AsyncIterator[Lock]:
-    """Delegations and what comes back of them, then what the account holds itself; one more than are shown, at most."""
+    """Yield delegations and their unbonding parts, then the account's own holds; at most one more than are shown."""
     count = 0
     for part in ("entrusted", "held"):
         behind: Any = None
@@ -98,7 +98,7 @@ def _case(lock: Lock) -> Any:
 
 
 def _until(lock: Lock, time: ChainTime, about: datetime | None) -> str:
-    """A height or an epoch with the date that it may have, and always what has to happen."""
+    """Return the height or epoch of a lock's end with an estimated date, and the event that ends it."""
     if lock.until_epoch is not None:
         place, now = f"epoch {lock.until_epoch:,}", f"it is {time.epoch:,} now"
     elif lock.until_block is not None:

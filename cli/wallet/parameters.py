@@ -1,4 +1,4 @@
-"""The numbers that the chain goes by: what they are, and how whoever holds the powers of Root changes one."""
+"""`parameters` and `set-parameter`: show the chain's parameters, and change one as Root."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
 
 
 def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
-    """What was typed, as the chain's declaration reads it."""
+    """Read the typed change by the chain's declaration."""
     read: list[ParameterChange] = []
     form = form_of(ParameterChange)
     assert isinstance(form, ParameterForm)
@@ -89,7 +89,7 @@ def _no_call(name: str, _arguments: Any, _place: ArgumentPlace) -> Call:
 
 
 def _check(client: ChainClient, change: ParameterChange, values: Mapping[str, int]) -> None:
-    """WalletError for what the chain would refuse, with the numbers that are in the way."""
+    """Raise WalletError for a change that the chain would refuse, with the numbers that forbid it."""
     parameter, table = change.parameter, client.runtime.parameters
     if parameter.is_frozen:
         raise WalletError(f"{parameter.name} is frozen: nobody can change it", code="parameter_frozen")

@@ -133,7 +133,7 @@ def send() -> None:
 @click.argument("account")
 @click.option(
     "--blocks", type=click.IntRange(1, BLOCKS_OF_HISTORY_MAX), default=BLOCKS_OF_HISTORY, show_default=True,
-    help="How many final blocks to read, newest first.",
+    help="Final blocks to read, newest first.",
 )  # fmt: skip
 @runs("cli.wallet.history:history")
 def history() -> None:
@@ -144,7 +144,7 @@ def history() -> None:
 @click.argument("transaction", metavar="TX")
 @click.option(
     "--blocks", type=click.IntRange(1, BLOCKS_OF_WHY_MAX), default=BLOCKS_OF_WHY, show_default=True,
-    help="How many blocks to search, newest first.",
+    help="Blocks to search, newest first.",
 )  # fmt: skip
 @runs("cli.wallet.why:why")
 def why() -> None:

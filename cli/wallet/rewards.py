@@ -1,4 +1,4 @@
-"""What stake earned: show it, claim it, put it to work."""
+"""Rewards of stake: show, claim or compound them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def rewards(session: WalletSession, account: str, claim: bool, compound: bool, s
 
 
 def _claimed(outcome: Outcome) -> dict[str, Grains]:
-    """The rewards that the call paid: an era may have ended since they were shown."""
+    """Return the paid rewards. An era may have ended since they were shown."""
     return {"claimed": Grains(sum(each.amount for each in outcome.events if isinstance(each, Rewarded)))}
 
 
@@ -78,7 +78,7 @@ async def _unpaid(view: StakingView, account: bytes) -> tuple[PendingReward, ...
 
 
 def _next_turn(view: StakingView) -> str:
-    """When the present era will be paid."""
+    """Return the time of the next payment, in words."""
     following = view.time.era_text(view.time.era + 1)
     return (
         f"it is {view.time.present_text}. The chain pays this era when {following} begins. Stake that joined in this "

@@ -1,4 +1,4 @@
-"""What an account has at stake: bond, delegations, what is on its way out and from when on it is free."""
+"""`stakes`: an account's bond, delegations and unbonding stake with its release."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def show_stakes(session: WalletSession, client: ChainClient, account: str)
 
 
 async def _idle(view: StakingView, behind: Collection[bytes]) -> list[bytes]:
-    """Those of some validators that cannot be elected."""
+    """Return the validators that cannot be elected."""
     asked = sorted(behind)
     items = (TrustStake.candidates, TrustStake.tombstones, TrustStake.bonds)
     read = [await view.client.read_many(item, asked, at=view.at) for item in items] if asked else [()] * len(items)
@@ -52,7 +52,7 @@ async def _idle(view: StakingView, behind: Collection[bytes]) -> list[bytes]:
 
 
 def _is_idle(offer: Candidate | None, tombstone: int | None, own: int, *, least: int) -> bool:
-    """Whether a validator earns nothing: it does not offer, may not, or has too little of its own left."""
+    """Return True if a validator cannot be elected: no candidacy, a tombstone, or too small a bond."""
     return offer is None or not may_be_elected(is_tombstoned=tombstone is not None, own_stake=own, least=least)
 
 
@@ -63,7 +63,7 @@ def _row(kind: str, amount: int, behind: bytes | None = None) -> dict[str, Any]:
 
 
 def _waiting_row(chunk: WaitingStake, time: ChainTime) -> dict[str, Any]:
-    """A part on its way out: a slash that waits, or may be raised, keeps it, whatever the epoch."""
+    """Return the row of an unbonding part. A pending slash, or one that may grow, keeps it past its epoch."""
     is_over, date = chunk.until_epoch <= time.epoch, time.date_of(chunk.until_epoch)
     free = "now: `withdraw`" if is_over else date
     if chunk.is_held:

@@ -17,52 +17,52 @@ from wallet.trial import over_state
 Looked = TypeVar("Looked")
 
 RISK_OF_STAKE = (
-    "an offence of the validator takes 5 to 100 % of all stake behind it, and evidence of it counts while you wait to "
-    "leave; a reward is paid only for blocks that it makes"
+    "an offence of the validator takes 5 to 100 % of its stake, also of yours while it unbonds; only blocks that it "
+    "makes earn rewards"
 )
 RISK_OF_BOND = (
-    "an offence of yours (two headers for one slot: never run one key twice) takes 5 to 100 % of it, also while it is "
-    "on its way out"
+    "an offence of yours takes 5 to 100 % of it, also while it unbonds: two headers for one slot, so never run a key "
+    "on two machines"
 )
-RISK_OF_LEAVING = "it earns nothing from this era on, and bears what the validator did until now"
+RISK_OF_LEAVING = "it earns nothing from this era on; earlier offences of the validator can still reduce it"
 RISK_OF_MOVING = (
-    "it answers for both validators until evidence against the first is too old, and may not move on before; it earns "
-    "from the next era on"
+    "offences of both validators can reduce it until evidence against the first expires, and it cannot move again "
+    "before; it earns from the next era on"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StakingView:
-    """The newest final block of a chain, and when that is."""
+    """The newest final block of a chain, and its time."""
 
     client: ChainClient
     at: bytes
     time: ChainTime
 
     async def look(self, work: Callable[[Bound], Looked]) -> Looked:
-        """What `work` finds in the state."""
+        """Return the result of `work` over the state."""
         return await over_state(self.client, self.at, work)
 
     async def staked(self, who: bytes, validator: bytes) -> int:
-        """What an account has behind a validator."""
+        """Return an account's stake behind a validator."""
         return await self.look(lambda bound: stake_of(bound[TrustStake], who, validator))
 
     async def amount(self, given: int, who: bytes, validator: bytes) -> int:
-        """An amount that was given; `ALL`: what is there."""
+        """Return the given amount; for `ALL`, the whole stake."""
         return await self.staked(who, validator) if given == ALL else given
 
     @property
     def free_epoch(self) -> int:
-        """From when on what leaves now may be withdrawn."""
+        """The epoch that frees stake which leaves at present."""
         length: int = constant_value(TrustStake, TrustStake.unbonding_epochs, self.client.runtime)
         return self.time.epoch + length
 
     def leaving_facts(self) -> dict[str, Any]:
-        """When what leaves now is free."""
+        """Return the release of stake that leaves at present."""
         return {"free": self.time.epoch_text(self.free_epoch), **self.present_facts()}
 
     def joining_facts(self) -> dict[str, Any]:
-        """From when on what comes now earns, and when it would be free if it left again at once."""
+        """Return the first paid era of new stake, and its release if it left at once."""
         return {
             "earns_from": self.time.era_text(self.time.era + 1),
             "free_if_unstaked_now": self.time.epoch_text(self.free_epoch),
@@ -70,7 +70,7 @@ class StakingView:
         }
 
     async def seat_fact(self, validator: bytes) -> dict[str, Any]:
-        """That a validator has no seat, now or in the epochs whose validators are elected; nothing where it has."""
+        """Return a warning if a validator has no seat in the present and the elected epochs; nothing if it has one."""
 
         def is_seated(bound: Bound) -> bool:
             stake = bound[TrustStake]
@@ -79,14 +79,14 @@ class StakingView:
 
         if await self.look(is_seated):
             return {}
-        return {"seat": "none: it earns nothing until an election gives it one (`ogpu-wallet candidates` says how far)"}
+        return {"seat": "none: it earns nothing until it is elected (see `ogpu-wallet candidates`)"}
 
     def present_facts(self) -> dict[str, Any]:
-        """What time it is."""
+        """Return the chain's time."""
         return {"now": self.time.present_text}
 
 
 async def open_view(client: ChainClient) -> StakingView:
-    """The chain now."""
+    """Read the newest final block and its time."""
     at = await client.finalized()
     return StakingView(client, at, await read_time(client, at))

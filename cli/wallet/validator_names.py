@@ -19,11 +19,11 @@ from wallet.errors import WalletError, harmless
 
 WEB_SCHEMES = ("http", "https")
 NAMED_MAX = 8
-"""So many accounts a refusal names."""
+"""The most accounts that an error names."""
 
 
 def name_text(raw: bytes) -> str:
-    """A name as it is shown: on one line, whatever its bearer wrote."""
+    """Return a name on one line, without control characters."""
     return " ".join(harmless(raw.decode(errors="replace")).split())
 
 
@@ -39,12 +39,12 @@ def web_text(raw: bytes) -> str | None:
 
 
 def alike(name: str) -> str:
-    """What two names have in common that people take for one: case, width, blanks."""
+    """Return a name without the differences that people overlook: case, width, blanks."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 async def names_of(client: ChainClient, accounts: Collection[bytes], at: bytes) -> dict[bytes, str]:
-    """What each of a few accounts calls itself; those that say nothing are left out."""
+    """Return the names of some accounts, without those that have none."""
     asked = sorted(set(accounts))
     profiles = await client.read_many(TrustStake.profiles, asked, at=at)
     return {who: name_text(profile.name) for who, profile in zip(asked, profiles, strict=True) if profile is not None}
@@ -85,7 +85,7 @@ async def known_validator(
 
 
 def named(text: str, names: Mapping[bytes, str], where: str = "here") -> bytes | str:
-    """The one account of this name, or in words why there is none; `where` says who was asked."""
+    """Return the only account of this name, or the reason for none; `where` names the searched validators."""
     wanted = alike(text)
     fitting = [who for who, name in names.items() if name and alike(name) == wanted]
     if len(fitting) == 1:

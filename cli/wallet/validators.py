@@ -86,13 +86,13 @@ async def unjail(by: Planning) -> PlannedCall:
 
 
 def _open_era(bound: Bound) -> int:
-    """The first era whose validators are not elected yet: what is done now counts in it."""
+    """Return the first era without elected validators. The call counts in its election."""
     stake = bound[TrustStake]
     return (stake.last_elected_epoch.get() + 1) // stake.era_epochs
 
 
 def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:
-    """Since which era it is in jail, and after how many epochs of absence one comes there."""
+    """Return the era since which it is in jail, and the epochs of absence that lead there."""
     stake = bound[TrustStake]
     return stake.jailed[stash], stake.jail_epochs
 
@@ -136,12 +136,12 @@ def profile(session: WalletSession, name: str, web: str, clear: bool, key_text: 
 
 
 def _least_of_offers(bound: Bound) -> tuple[int, int]:
-    """The least bond and the least commission."""
+    """Return the least bond and the least commission."""
     return bound[TrustStake].validator_bond_min, bound[TrustStake].commission_min
 
 
 def _commission_now(bound: Bound, who: bytes) -> tuple[int | None, int, int]:
-    """What a validator asks, the least, and by how much an announcement changes it at most."""
+    """Return a validator's commission, the least commission, and the greatest change of an announcement."""
     stake = bound[TrustStake]
     return stake.commission_of(who), stake.commission_min, stake.commission_step
 

@@ -1,4 +1,4 @@
-"""Who validates, and who offers to: stake, commission, blocks, slashes, and what stake behind them would earn."""
+"""`validators` and `candidates`: stake, commission, blocks, slashes, estimated return, outlook."""
 
 from __future__ import annotations
 
@@ -44,24 +44,23 @@ OUTLOOKS = {
     Why.NOT_OFFERED: "does not offer",
     Why.MUST_STAY: "must stay for now",
 }
-"""How somebody would fare if the next election were now."""
+"""The outcome for a candidate if the next election were now."""
 SHORT_OF_STAKE = (Why.OUT_RANKED, Why.WAITS, Why.ELECTED)
-"""Whom more stake helps: nobody who is off line, in jail or may not be elected at all."""
+"""The outlooks that more stake improves. It helps no candidate that is offline, in jail or excluded."""
 ASSUMPTION = (
-    "the return of a year is an estimate: stake, share of the blocks and reserve flow stay as in the last era, the "
-    "commission is the higher of present and announced, and nothing is slashed or compounded. The reserve shrinks, so "
-    "later eras pay less."
+    "the return of a year is an estimate. Stake, blocks and reserve stay as in the last era. The commission is the "
+    "higher of present and announced. Nothing is slashed or compounded. The reserve shrinks, so later eras pay less."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class EraWork:
-    """What the state says of validators beside their offers, by stash."""
+    """The work and slashes of validators, by stash."""
 
     last_era: dict[bytes, int]
-    """Points of the era that ended last."""
+    """Points of the last ended era."""
     slashes: dict[bytes, int]
-    """Offences that were slashed, as far as they are remembered."""
+    """Slashed offences that the chain still keeps."""
 
 
 @reads
@@ -102,7 +101,7 @@ async def candidates(session: WalletSession, client: ChainClient) -> None:
 
 
 async def _offers(view: StakingView) -> list[ValidatorSummary]:
-    """Everybody who offers, most stake first."""
+    """Return all candidates, most stake first."""
     table: tuple[ValidatorSummary, ...] = await view.client.query("OgpuApi_candidates", at=view.at)
     return sorted(table, key=lambda each: -each.total)
 
@@ -115,7 +114,7 @@ def _work_done(bound: Bound, stashes: Sequence[bytes]) -> EraWork:
 
 
 def _last_seat(bound: Bound) -> int | None:
-    """The least stake that was elected; None while there are seats that nobody has."""
+    """Return the least elected stake; None while a seat is free."""
     stake = bound[TrustStake]
     elected = stake.elected.get()
     return min(each.total for each in elected) if len(elected) >= stake.validator_count else None
@@ -150,7 +149,7 @@ def _validator_row(
 
 
 def _for_people(row: dict[str, Any], time: ChainTime) -> dict[str, Any]:
-    """Fewer columns, of which each says more."""
+    """Return a row with fewer, richer columns."""
     era = row["commission_from_era"]
     is_ahead = era is not None and era > time.era
     then = f"; {row['commission_then']} from {time.era_text(era)}" if is_ahead else ""
@@ -166,7 +165,7 @@ def _for_people(row: dict[str, Any], time: ChainTime) -> dict[str, Any]:
 
 
 def _outlook(chance: Chance) -> str:
-    """A seat may outlast the reason for which it would go: nobody may take its place yet."""
+    """Return an outlook in words. A seat can outlast its reason until another candidate may take it."""
     stays = chance.weight and chance.why not in (Why.ELECTED, Why.MUST_STAY)
     return OUTLOOKS[chance.why] + (", must stay for now" if stays else "")
 
@@ -194,13 +193,13 @@ def _offer_row(each: ValidatorSummary, last_seat: int | None, chance: Chance) ->
 
 
 def _return_ppm(expected: ExpectedReturn | None, *, has_ended: bool) -> int | None:
-    """Rounded down; 0 for who is not elected, None while no era has ended by which it could be told."""
+    """Return the return rounded down; 0 without election, None before the first era has ended."""
     if not has_ended:
         return None
     return 0 if expected is None or not expected.stake else expected.paid * PPM // expected.stake
 
 
 def _return_text(ppm: int) -> str:
-    """Rounded down to hundredths of a per cent."""
+    """Return a percentage rounded down to hundredths."""
     whole, decimals = divmod(ppm // 100, 100)
     return f"{whole:,}.{decimals:02} %"

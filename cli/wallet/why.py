@@ -1,4 +1,4 @@
-"""`why TX`: what became of an extrinsic, and why it failed if it did."""
+"""`why`: the outcome of an extrinsic, and the reason of a failure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def why(session: WalletSession, client: ChainClient, transaction: str, blo
 
 
 async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[bytes, int, bytes] | None:
-    """Id and height of the block with this extrinsic, and its bytes, by the node's word."""
+    """Return id and height of the extrinsic's block, and the extrinsic's bytes, by the node's word."""
     at = await client.block_id()
     for _ in range(blocks):
         block = await client.block_if_known(at)
@@ -87,7 +87,7 @@ def _event(event: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value as people write it; structures inside of calls and events recursively."""
+    """Return a value as people write it, with structures of calls and events."""
     match value:
         case bytes():
             return "0x" + value.hex()

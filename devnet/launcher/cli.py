@@ -68,9 +68,7 @@ def status() -> None:
 @ogpu_devnet.command()
 @node_argument
 @click.option("-f", "--follow", is_flag=True, help="Print new lines as they come.")
-@click.option(
-    "-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many of the last lines."
-)
+@click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="Number of last lines.")
 @runs("devnet.launcher.commands:logs")
 def logs() -> None:
     """Print a node's log."""

@@ -72,12 +72,14 @@ def up(  # one for each option
     count = sum(member.is_validator for member in net.members)
     if validators not in {None, count}:
         raise DevnetError(
-            f"the devnet in {folder} has {count} validators: leave out -n, or `ogpu-devnet down --purge` first"
+            f"the devnet in {folder} has {count} validators. Leave out -n, or run `ogpu-devnet down --purge` first",
+            code="other_devnet",
         )
     if sample not in {None, net.sample}:
         said = "every validator" if net.sample is None else f"{net.sample} units of stake"
         raise DevnetError(
-            f"the devnet in {folder} polls {said}: leave out --sample, or `ogpu-devnet down --purge` first"
+            f"the devnet in {folder} polls {said}. Leave out --sample, or run `ogpu-devnet down --purge` first",
+            code="other_devnet",
         )
     missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
     click.echo(f"starting {missing} nodes in {net.folder}" if missing else f"all nodes in {net.folder} run already")
@@ -91,7 +93,7 @@ def up(  # one for each option
     try:
         with network.ending_on_signals():
             if not _watch(net, "Ctrl-C ends it", is_over=lambda: not network.runs(net)):
-                click.echo("every process has ended: somebody took the devnet down from elsewhere")
+                click.echo("every process has ended: another command took the devnet down")
                 return
     finally:
         network.down(net)
@@ -147,7 +149,7 @@ def down(folder: Path, purge: bool) -> None:
 
 
 def _customers(net: Devnet) -> str:
-    """Whose key may buy without racing for its own units."""
+    """Name the accounts that can buy without racing for their own units."""
     names = customer_names(tuple(member.name for member in net.members if member.is_validator))
     keys = ", ".join(f"//{name}" for name in names)
     example = f"`ogpu unit post ... --key //{names[-1]}`"
@@ -179,7 +181,7 @@ def _show(net: Devnet) -> None:
 
 
 def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) -> bool:
-    """The table, again and again: True after Ctrl-C, False once it is over."""
+    """Show the table again and again. Return True after Ctrl-C, False when the devnet has ended."""
 
     def table() -> StatusTable:
         standing = asyncio.run(status.ask_all(net))
@@ -196,7 +198,7 @@ def _watch(net: Devnet, hint: str, is_over: Callable[[], bool] = lambda: False) 
 
 
 def _following(path: Path) -> Iterator[str]:
-    """Lines that are added to a file from now on, until Ctrl-C."""
+    """Yield the lines that are added to a file, until Ctrl-C."""
     try:
         with path.open(encoding="utf-8", errors="replace") as log:
             log.seek(0, 2)

@@ -171,7 +171,7 @@ class Devnet:
             if member.name.lower() == name.lower():
                 return member
         known = ", ".join(member.name for member in self.members)
-        raise DevnetError(f"no node is called {name!r} in {self.folder}: there are {known}")
+        raise DevnetError(f"{self.folder} has no node {name!r}. There are: {known}", code="unknown_node")
 
     def home(self, member: NodeLayout | Guest) -> Path:
         """Return the folder of a member, which is its node's base path."""
@@ -218,19 +218,22 @@ def create(
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
-            f"{folder} holds a devnet already: `{named_command(folder)} up` continues it, "
-            f"`{named_command(folder)} down --purge` removes it"
+            f"{folder} holds a devnet. Continue it with `{named_command(folder)} up`, or remove it with "
+            f"`{named_command(folder)} down --purge`",
+            code="devnet_exists",
         )
     if not 1 <= validators <= VALIDATORS_MAX:
         raise DevnetError(
-            f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}: use `{named_command(folder)} up -n 4`"
+            f"a devnet has 1 to {VALIDATORS_MAX} validators, not {validators}. Run `{named_command(folder)} up -n 4`",
+            code="too_many_validators",
         )
     if seats is not None and not 1 <= seats <= validators:
-        raise DevnetError(f"{validators} validators have 1 to {validators} seats, not {seats}")
+        raise DevnetError(f"{validators} validators have 1 to {validators} seats, not {seats}", code="too_many_seats")
     if sample is not None and not SAMPLE_UNITS_MIN <= sample <= (seats or validators):
         raise DevnetError(
             f"a sample of {seats or validators} seats has {SAMPLE_UNITS_MIN} to {seats or validators} units of stake, "
-            f"not {sample}: leave out --sample to poll everybody, or add validators with -n"
+            f"not {sample}. Leave out --sample to poll every validator, or add validators with -n",
+            code="sample_out_of_bounds",
         )
     names = validator_names(validators, apart)
     folder.mkdir(parents=True, exist_ok=True)
@@ -327,11 +330,12 @@ def load(folder: Path) -> Devnet:
         members = tuple(NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in content["members"])
     except FileNotFoundError as error:
         raise DevnetError(
-            f"there is no devnet in {folder}: `ogpu-devnet up` makes one, --folder names another place"
+            f"there is no devnet in {folder}. Make one with `ogpu-devnet up`, or name another --folder",
+            code="no_devnet",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DevnetError(
-            f"{path} is damaged ({error}): remove {folder} and run `{named_command(folder)} up`"
+            f"{path} is damaged ({error}). Remove {folder}, and run `{named_command(folder)} up`", code="devnet_damaged"
         ) from error
     return Devnet(folder.resolve(), members, has_providers, guests, broker_port, relay_port, sample)
 

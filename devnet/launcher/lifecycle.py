@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
 
@@ -72,12 +73,18 @@ def runs(net: Devnet) -> bool:
     return any(processes.running(process) is not None for process in all_processes(net))
 
 
+def _unknown_process(label: str, labels: list[str]) -> str:
+    near = get_close_matches(label.lower(), [each.lower() for each in labels], n=1)
+    meant = next((f"Did you mean {each}? " for each in labels if near and each.lower() == near[0]), "")
+    return f"this devnet has no {label!r}. {meant}There are: {', '.join(labels)}"
+
+
 def process_named(net: Devnet, label: str) -> Process:
     """Return a node by its name, or its provider (`Bob/provider`). Raise DevnetError if the name is unknown."""
     known = {process.label.lower(): process for process in all_processes(net)}
     found = known.get(label.lower())
     if found is None:
-        raise DevnetError(f"no {label!r} in this devnet; there are {', '.join(each.label for each in known.values())}")
+        raise DevnetError(_unknown_process(label, [each.label for each in known.values()]), code="unknown_node")
     return found
 
 

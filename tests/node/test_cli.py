@@ -159,7 +159,7 @@ def test_a_checkpoint_is_a_height_and_a_hash(text: str) -> None:
         (("--dev", "-l", "foo=bar", "--no-rpc", "--no-prometheus", "--port", "0"), "bad_input"),
         (("--dev", "--name", "x" * 100), "name_unusable"),
         *((("--dev", "--checkpoint", text), "checkpoint_unusable") for text in WRONG_CHECKPOINTS),
-        (("key", "inspect", "not a phrase at all"), "phrase"),
+        (("key", "inspect", "not a phrase at all"), "phrase_length"),
         (("key", "insert", "--key-type", "ogpu"), "secret_needed"),
         (("chain-info", "--base-path", "/nonexistent"), "no_database"),
         (("--dev", "--port", "70000"), "bad_parameter"),

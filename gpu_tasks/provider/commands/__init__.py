@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `options`: what all commands share
-* `calls`: a call is tried, or made and waited for
+* `options`: the parts that all commands share
+* `calls`: the dry run and the sending of calls
 * `walls`: the sandbox of workers
 * `containers`: the container engine for customers' programs
 * `run`: `run`: the daemon
@@ -14,7 +14,7 @@ In reading order:
 * `bench`: `bench`, `enrol`, `withdraw`
 * `auctions`: `auctions`, `policy`, `drain`
 * `earnings`: `earnings`
-* `utilisation`: `utilisation`, and what devices are at now
+* `utilisation`: `utilisation`, and the present work of devices
 * `status`: `devices`, `status`
 * `appeal`: `appeal`
 * `prove`: `prove`

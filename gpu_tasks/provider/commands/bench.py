@@ -102,7 +102,7 @@ def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
         for piece in idle_gpus(chosen, pieces):
             note(idle_gpu_problem(piece))
         rows = await asyncio.gather(*(_measured(chosen, place, piece, slot_ms) for place, piece in enumerate(pieces)))
-        options.output.rows("What the devices compute", BENCH, list(rows))
+        options.output.rows("Rates of the devices", BENCH, list(rows))
 
     explained(lambda: asyncio.run(told(show)))
 

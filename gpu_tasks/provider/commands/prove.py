@@ -129,7 +129,7 @@ async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str | No
 async def _own_parts(
     options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str | None
 ) -> AsyncIterator[tuple[Parts[ChainPort], Path]]:
-    """What computing takes, in a folder that goes afterwards: the daemon of this base path may be running."""
+    """Yield the parts for computing in a temporary folder, because the daemon of this base path may run."""
     pieces = hardware_for(options)
     workers = workshop_of(options, chosen_backend(backend, pieces), walls_for(WHERE_POSSIBLE).sandbox, pieces)
     with TemporaryDirectory(prefix="prove-", dir=made_base_path(options.base_path)) as folder:

@@ -1,4 +1,4 @@
-"""`devices` and `status`: what this machine has, and what the chain and the journal say of it."""
+"""`devices` and `status`: this machine's hardware, and the provider's state on the chain and in the journal."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     options.output.facts(facts)
     options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in rows])
     if now:
-        options.output.rows("What devices are at", NOW, now)
+        options.output.rows("Work of the devices", NOW, now)
     if paused:
         options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
     if any(row["why_no_work"] for row in rows):

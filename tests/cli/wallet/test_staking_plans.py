@@ -79,7 +79,7 @@ PLANS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
         ("redelegate", "//Alice", "//Bob", "20", "--key", "//Charlie"),
         {
             "from_behind": ALICE, "behind": BOB, "amount": "20", "left_behind": "10", "behind_it_afterwards": "20",
-            "can_go_wrong": "it answers for both", **JOINED,
+            "can_go_wrong": "offences of both", **JOINED,
         },
     ),
     "redelegate all": (
