@@ -148,8 +148,8 @@ def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
     for command in commands:
         answer = CliRunner().invoke(main, [*NOWHERE, *command])
         assert answer.exit_code == 2
-        assert "no node answers at ws://127.0.0.1:1" in answer.output
-        assert "start one, or give another --url" in answer.output
+        assert "ws://127.0.0.1:1" in answer.output
+        assert "--url" in answer.output
         assert "Traceback" not in answer.output
 
 
@@ -214,7 +214,7 @@ def test_a_dry_run_of_what_cannot_be_paid_fails(tmp_path: Path) -> None:
 def test_a_path_that_resembles_a_known_one_is_noted_once(tmp_path: Path, key: str, *, is_noted: bool) -> None:
     with chain(tmp_path) as url:
         said = ogpu(tmp_path, url, "task", "submit", MINIMAL, "--key", key, "--dry-run", "--anyway").stderr
-        assert said.count("another account than") == is_noted
+        assert said.count(f"{key} is not //") == is_noted
 
 
 def test_an_address_is_no_key(tmp_path: Path) -> None:
