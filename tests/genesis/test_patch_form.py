@@ -76,7 +76,8 @@ def test_a_list_that_is_too_long_is_said_to_be_that_and_not_printed(entries: int
     listed = [None] * entries
     with pytest.raises(SpecError) as refused:
         patch_form.PALLETS["balances"]({"balances": listed}, "patch.balances")
-    assert str(refused.value).endswith(f" {entries:,} entries, more than the limit of 1,000,000")
+    assert f"balances has {entries:,} entries" in str(refused.value)
+    assert str(refused.value).endswith("1,000,000")
 
 
 @pytest.mark.parametrize(("value", "said"), [({"a": 1}, "not dict of 1"), ("x" * 10_000, "not 'xxx")])

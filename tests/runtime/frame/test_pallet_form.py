@@ -230,9 +230,9 @@ def test_declarations_that_contradict_themselves_are_refused() -> None:
     class Neighbour(Pallet, index=200):
         pass
 
-    with pytest.raises(ValueError, match="Shelf and Neighbour have 200"):
+    with pytest.raises(ValueError, match="Shelf and Neighbour"):
         Runtime((System, Shelf, Neighbour), VERSION)
-    with pytest.raises(TypeError, match="already belongs to another"):
+    with pytest.raises(TypeError, match="Refused already belongs"):
 
         class Thief(Pallet, index=201):
             errors = (Refused,)

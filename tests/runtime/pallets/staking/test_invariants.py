@@ -67,11 +67,11 @@ def test_a_lock_shrinks_by_what_is_paid_of_it(bound: Bound, monkeypatch: pytest.
 
 def test_heights_only_rise(bound: Bound) -> None:
     beacon, number = bound[Beacon], bound[System].number
-    with pytest.raises(AssertionError, match="one value per height"):
+    with pytest.raises(AssertionError, match="value per height"):
         beacon._extend(bytes(32))
     number.set(number.get() + 1)
     beacon.final.set(FinalBlock(number.get(), bytes(32)))
-    with pytest.raises(AssertionError, match="below the block's own"):
+    with pytest.raises(AssertionError, match="below the block"):
         beacon._extend(bytes(32))
 
 
@@ -91,7 +91,7 @@ def test_an_epoch_begins_with_a_set_that_was_elected(bound: Bound) -> None:
 
 def test_an_era_pays_what_it_emits_to_those_it_elected(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delegations, "post", lambda pool, reward, _: (pool, None, -reward - OGPU))
-    with pytest.raises(AssertionError, match="at most its emission"):
+    with pytest.raises(AssertionError, match="its emission"):
         eras._share(bound[TrustStake], 0, OGPU)
     del bound[TrustStake].eras_exposure[0, ALICE.stash]
     with pytest.raises(AssertionError, match="author has exposure"):
