@@ -51,52 +51,57 @@ class VerifiedClient(ChainClient):
     """True after a warning about the newest final block's age, until there is a recent one."""
 
     @classmethod
-    async def connect_by(cls, url: str, trust: Trust, tell: Warn, patience: float | None = None) -> Self:
-        """Connect, check the folder's chain, and prove its validators; `tell` receives warnings.
+    async def connect_by(cls, url: str, trust: Trust, warn: Warn, patience: float | None = None) -> Self:
+        """Connect, check the folder's chain, and prove its validators; `warn` receives warnings.
 
         Raise ChainChangedError for another chain or other rules, NodeRefutedError if the node does not prove the
         genesis.
         """
         client = await cls.connect(url, patience)
         try:
-            await client.begin(trust, tell)
+            await client.begin(trust, warn)
         except BaseException:
             await client.rpc.close()
             raise
         return client
 
-    async def begin(self, trust: Trust, tell: Warn) -> None:
+    async def begin(self, trust: Trust, warn: Warn) -> None:
         """Do the part of `connect_by` after the connection."""
         self._views = {}
         self._lists = {}
         self._listing = asyncio.Lock()
-        self._tell = tell
+        self._tell = warn
         if trust.genesis is not None:
             check_genesis(self.genesis_hash, trust.genesis)
         if trust.is_blind:
-            tell(f"--trust-node: what {self.rpc.url} says is believed without proof")
+            warn(f"--trust-node: what {self.rpc.url} says is believed without proof")
             return
         # Asked again: the answer must match the one at the connection, from which the rules were chosen.
-        said = await self.rpc.call("ogpu_parameters")
+        stated_parameters = await self.rpc.call("ogpu_parameters")
         with about(self.rpc.url, "its parameters"):
-            fields = said if isinstance(said, dict) else {}
-            name, is_development = str(fields.get("parameters")), bool(fields.get("isDevelopment"))
-            require(name in CONSENSUS, "the answer names none that this program knows")
-            require(apis_for(name, is_development=is_development) is self.apis, "it says now this and now that")
-        genesis = "0x" + self.genesis_hash.hex()
-        pin = Pin(genesis, self.chain, name, is_development, self.runtime.version.spec_version)
-        compare(trust.folder, pin)
-        url, ask = self.rpc.url, self.rpc.call
+            parameter_fields = stated_parameters if isinstance(stated_parameters, dict) else {}
+            parameters_name, is_development = (
+                str(parameter_fields.get("parameters")),
+                bool(parameter_fields.get("isDevelopment")),
+            )
+            require(parameters_name in CONSENSUS, "the answer names none that this program knows")
+            require(
+                apis_for(parameters_name, is_development=is_development) is self.apis, "it says now this and now that"
+            )
+        genesis_hex = "0x" + self.genesis_hash.hex()
+        chain_pin = Pin(genesis_hex, self.chain, parameters_name, is_development, self.runtime.version.spec_version)
+        compare(trust.folder, chain_pin)
+        url, ask_node = self.rpc.url, self.rpc.call
         # A folder is tied to a chain only after its genesis state was proved, not to a mere claim.
         try:
             self._proved = await ProvedChain.open(
-                url, ask, self.apis, CONSENSUS[name], self.genesis_hash, trust.folder, tell
+                url, ask_node, self.apis, CONSENSUS[parameters_name], self.genesis_hash, trust.folder, warn
             )
         except RpcError as error:
-            with about(url, f"its genesis hash {genesis}"):
+            with about(url, f"its genesis hash {genesis_hex}"):
                 raise RefutedError(f"it does not show that block ({error})") from error
-        if hold_to(trust.folder, pin):
-            tell(f"first use of {trust.folder}: from now on it keeps to the chain {pin}")
+        if hold_to(trust.folder, chain_pin):
+            warn(f"first use of {trust.folder}: from now on it keeps to the chain {chain_pin}")
         self._folder = trust.folder
         await self._check_age(trust, self._proved, is_development=is_development)
 
@@ -116,22 +121,22 @@ class VerifiedClient(ChainClient):
         if self._seen is not None:
             proved.descend_from(self._seen.number, self._seen.id)
         if trust.checkpoint is not None:
-            view = await proved.at(trust.checkpoint)
+            checkpoint_view = await proved.at(trust.checkpoint)
             with about(self.rpc.url, f"block 0x{trust.checkpoint.hex()}"):
-                require(view.height > 0, "it is no recent one, but the first")
-            await proved.require_validators(view, self._tell)
-            proved.keep_to(view)
-            self._renew(proved, view)
-        problem = expiry(self._seen, system_clock_ms())
-        if problem is not None and not is_development:
-            raise TrustExpiredError(problem)
-        if problem is not None:
-            self._tell(problem)
+                require(checkpoint_view.height > 0, "it is no recent one, but the first")
+            await proved.require_validators(checkpoint_view, self._tell)
+            proved.keep_to(checkpoint_view)
+            self._renew(proved, checkpoint_view)
+        expiry_text = expiry(self._seen, system_clock_ms())
+        if expiry_text is not None and not is_development:
+            raise TrustExpiredError(expiry_text)
+        if expiry_text is not None:
+            self._tell(expiry_text)
 
-    def _renew(self, proved: ProvedChain, view: ProvedView) -> None:
+    def _renew(self, proved: ProvedChain, final_view: ProvedView) -> None:
         """Store the newest final block that was proved."""
-        found = seen_of(self.genesis_hash, view.block, proved.root.parameters.slot_ms)
-        self._seen = renew(self._folder, self._seen, found, system_clock_ms())
+        seen_block = seen_of(self.genesis_hash, final_view.block, proved.root.parameters.slot_ms)
+        self._seen = renew(self._folder, self._seen, seen_block, system_clock_ms())
 
     # --- reads
 
@@ -139,12 +144,12 @@ class VerifiedClient(ChainClient):
         """Return the id of the newest final block, and warn if it is old; reads at it are proved."""
         if self._proved is None:
             return await super().finalized()
-        view = await self._newest(self._proved)
-        doubt = self._proved.doubt_of(view)
-        if doubt is not None and not self._is_doubted:
-            self._tell(doubt)
-        self._is_doubted = doubt is not None
-        return view.block_id
+        final_view = await self._newest(self._proved)
+        age_doubt = self._proved.doubt_of(final_view)
+        if age_doubt is not None and not self._is_doubted:
+            self._tell(age_doubt)
+        self._is_doubted = age_doubt is not None
+        return final_view.block_id
 
     @property
     def is_proving(self) -> bool:
@@ -153,57 +158,61 @@ class VerifiedClient(ChainClient):
 
     async def height(self, at: bytes | None = None) -> int:
         """Return the number of a block, or of the best one."""
-        view = None if at is None or self._proved is None else self._views.get(at)
-        return await super().height(at) if view is None else view.height
+        final_view = None if at is None or self._proved is None else self._views.get(at)
+        return await super().height(at) if final_view is None else final_view.height
 
     def slots_since(self, at: bytes) -> int | None:
         """Return the slots since a final block that was read, by this clock; None without proofs."""
-        view = self._views.get(at)
-        if view is None or self._proved is None:
+        final_view = self._views.get(at)
+        if final_view is None or self._proved is None:
             return None
         parameters = self._proved.root.parameters
-        return max(0, (system_clock_ms() + parameters.skew_ms) // parameters.slot_ms - view.block.slot)
+        return max(0, (system_clock_ms() + parameters.skew_ms) // parameters.slot_ms - final_view.block.slot)
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
         """Return the value as `ChainClient.read` does, proved; at the newest final block if none is named."""
-        view = await self._view(at)
-        return await (super().read(item, *keys, at=at) if view is None else view.read(item, *keys))
+        final_view = await self._view(at)
+        return await (super().read(item, *keys, at=at) if final_view is None else final_view.read(item, *keys))
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
         """Return the values as `ChainClient.read_many` does, proved."""
-        view = await self._view(at)
-        return await (super().read_many(item, keys, at=at) if view is None else view.read_many(item, keys))
+        final_view = await self._view(at)
+        return await (super().read_many(item, keys, at=at) if final_view is None else final_view.read_many(item, keys))
 
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
         """Return the entries as `ChainClient.entries` does, proved to be complete."""
-        view = await self._view(at)
-        if view is None:
+        final_view = await self._view(at)
+        if final_view is None:
             return await super().entries(item, *under, at=at)
-        wanted = (view.block_id, item, under)
+        list_key = (final_view.block_id, item, under)
         async with self._listing:  # concurrent readers of one list of a block request it once
-            if wanted in self._lists:
-                return dict(self._lists[wanted])
-            found = await view.entries(item, *under)
-            if len(found) <= KEPT_ENTRIES_MAX:
+            if list_key in self._lists:
+                return dict(self._lists[list_key])
+            listed_entries = await final_view.entries(item, *under)
+            if len(listed_entries) <= KEPT_ENTRIES_MAX:
                 while len(self._lists) >= LISTS_KEPT:
                     del self._lists[next(iter(self._lists))]
-                self._lists[wanted] = dict(found)
-            return found
+                self._lists[list_key] = dict(listed_entries)
+            return listed_entries
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """Return the answer as `ChainClient.query` does, computed here over proved state."""
-        view = await self._view(at)
-        return await (super().query(function, *arguments, at=at) if view is None else view.query(function, *arguments))
+        final_view = await self._view(at)
+        return await (
+            super().query(function, *arguments, at=at) if final_view is None else final_view.query(function, *arguments)
+        )
 
     async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
         """Return the bytes as `ChainClient.raw` does, proved."""
-        view = await self._view(at)
-        return await (super().raw(keys, at=at) if view is None else view.raw(keys))
+        final_view = await self._view(at)
+        return await (super().raw(keys, at=at) if final_view is None else final_view.raw(keys))
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
         """Return the keys as `ChainClient.raw_keys` does, proved to be complete."""
-        view = await self._view(at)
-        return await (super().raw_keys(prefix, at=at, most=most) if view is None else view.raw_keys(prefix, most))
+        final_view = await self._view(at)
+        return await (
+            super().raw_keys(prefix, at=at, most=most) if final_view is None else final_view.raw_keys(prefix, most)
+        )
 
     async def tried_at(self) -> bytes:
         """Return the block for dry runs: the newest final one, whose state the node has to prove."""
@@ -214,18 +223,20 @@ class VerifiedClient(ChainClient):
         if self._proved is None:
             return await super().fee(call, payer, tip)
         extrinsic = await self._unsigned(call, payer, tip)
-        info: RuntimeDispatchInfo = await self.query("TransactionPaymentApi_query_info", extrinsic, len(extrinsic))
-        return info.partial_fee
+        dispatch_info: RuntimeDispatchInfo = await self.query(
+            "TransactionPaymentApi_query_info", extrinsic, len(extrinsic)
+        )
+        return dispatch_info.partial_fee
 
     async def nonce(self, account: bytes) -> int:
         """Return the nonce as `ChainClient.nonce` does. Raise NodeRefutedError if it is used or out of reach."""
-        said = await super().nonce(account)
+        stated_nonce = await super().nonce(account)
         if self._proved is not None:
-            info: AccountInfo = await self.read(System.account, account)
+            account_info: AccountInfo = await self.read(System.account, account)
             with about(self.rpc.url, "the next nonce"):
-                within = info.nonce <= said <= info.nonce + NONCES_AHEAD_MAX
-                require(within, f"it says {said:,}, and {info.nonce:,} are used")
-        return said
+                is_in_reach = account_info.nonce <= stated_nonce <= account_info.nonce + NONCES_AHEAD_MAX
+                require(is_in_reach, f"it says {stated_nonce:,}, and {account_info.nonce:,} are used")
+        return stated_nonce
 
     async def final_ids(self, first: int, last: int) -> list[bytes]:
         """Return the ids as `ChainClient.final_ids` does, proved by certificate and hashes."""
@@ -242,10 +253,10 @@ class VerifiedClient(ChainClient):
         """Return the outcome of an extrinsic in a final block. Raise NodeRefutedError if the node does not prove it."""
         if self._proved is None:
             return await super().outcome(block, extrinsic_hash)
-        shown = await self._proved.included(block, extrinsic_hash)
-        failed = next((event for event in shown.events if isinstance(event, ExtrinsicFailed)), None)
-        error = None if failed is None else describe_error(self.runtime, failed.dispatch_error)
-        return Outcome(extrinsic_hash, block, shown.number, shown.index, shown.events, error)
+        inclusion = await self._proved.included(block, extrinsic_hash)
+        failure = next((event for event in inclusion.events if isinstance(event, ExtrinsicFailed)), None)
+        error = None if failure is None else describe_error(self.runtime, failure.dispatch_error)
+        return Outcome(extrinsic_hash, block, inclusion.number, inclusion.index, inclusion.events, error)
 
     def unverified(self) -> ChainClient:
         """Return a client of the same node without proofs, for blocks that are not final and cannot be proved."""
@@ -260,12 +271,12 @@ class VerifiedClient(ChainClient):
         return self._views.get(at) or self._kept(await self._proved.at(at))
 
     async def _newest(self, proved: ProvedChain) -> ProvedView:
-        view = await proved.newest()
-        self._renew(proved, view)
-        return self._kept(view)
+        final_view = await proved.newest()
+        self._renew(proved, final_view)
+        return self._kept(final_view)
 
-    def _kept(self, view: ProvedView) -> ProvedView:
-        self._views[view.block_id] = view
+    def _kept(self, kept_view: ProvedView) -> ProvedView:
+        self._views[kept_view.block_id] = kept_view
         while len(self._views) > VIEWS_KEPT:
             del self._views[next(iter(self._views))]
-        return view
+        return kept_view

@@ -44,16 +44,19 @@ class Argument:
 
 
 @lru_cache(maxsize=512)
-def arguments_of(method: CallMethod[Any, Any, Any]) -> tuple[Argument, ...]:
+def arguments_of(call_method: CallMethod[Any, Any, Any]) -> tuple[Argument, ...]:
     """Return the arguments of a call, in order."""
     # A trailing underscore only avoids one of Python's keywords, as in `from_`.
-    return tuple(Argument(name.rstrip("_"), form_of(hint)) for name, hint in method.hints().items())
+    return tuple(
+        Argument(argument_name.rstrip("_"), form_of(type_hint))
+        for argument_name, type_hint in call_method.hints().items()
+    )
 
 
 def written_arguments(call: Call, style: Style) -> dict[str, Any]:
     """Return the arguments of a call by name, as JSON values."""
-    pairs = zip(arguments_of(call.method), call.arguments, strict=True)
-    return {argument.name: argument.form.written(value, style) for argument, value in pairs}
+    argument_values = zip(arguments_of(call.method), call.arguments, strict=True)
+    return {argument.name: argument.form.written(argument_value, style) for argument, argument_value in argument_values}
 
 
 @dataclass(frozen=True)
@@ -65,30 +68,30 @@ class CallForm:
     how_to_write = 'JSON: {"Pallet.call": {"argument": value}}'
     sketch = '{"Pallet.call": {"argument": value}}'
 
-    def read(self, given: Any, place: ArgumentPlace) -> Call:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> Call:
         """Return the named call; its arguments are an object or a list."""
-        if not isinstance(given, dict) or len(given) != 1:
-            place.refuse(self, given, f"write {self.sketch}")
-        ((name, arguments),) = given.items()
-        return place.call(name, arguments, place.inside(f".{name}"))
+        if not isinstance(json_value, dict) or len(json_value) != 1:
+            argument_place.refuse(self, json_value, f"write {self.sketch}")
+        ((call_name, arguments),) = json_value.items()
+        return argument_place.call(call_name, arguments, argument_place.inside(f".{call_name}"))
 
-    def written(self, value: Call, style: Style) -> dict[str, Any]:
+    def written(self, nested_call: Call, style: Style) -> dict[str, Any]:
         """Return the call under its name, with its arguments under theirs."""
-        return {value.name: written_arguments(value, style)}
+        return {nested_call.name: written_arguments(nested_call, style)}
 
 
 def form_of(annotation: Any) -> ArgumentForm:
     """Return the form of a declared type. Raise TypeError if the type has no form."""
     if annotation == MultiAddress:
         return AccountForm("account")
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        plain, *marks = get_args(annotation)
-        return _marked(plain, marks)
-    if origin in (Union, UnionType):
+    generic_origin = get_origin(annotation)
+    if generic_origin is Annotated:
+        plain_type, *annotations = get_args(annotation)
+        return _marked(plain_type, annotations)
+    if generic_origin in (Union, UnionType):
         return _optional(annotation)
-    if origin is tuple:
-        return TupleForm(tuple(form_of(part) for part in get_args(annotation)))
+    if generic_origin is tuple:
+        return TupleForm(tuple(form_of(member_type) for member_type in get_args(annotation)))
     if annotation is bool:
         return FlagForm("bool")
     if annotation is Call:
@@ -105,56 +108,68 @@ def form_of(annotation: Any) -> ArgumentForm:
 @lru_cache(maxsize=1)
 def _parameters() -> dict[str, DeclaredParameter]:
     """Return every parameter of the chain by name, with the form of its value."""
-    found = {}
+    parameters_by_name = {}
     for pallet in PALLETS:
-        hints = pallet.hints()
+        type_hints = pallet.hints()
         for attribute, parameter in pallet.parameters.items():
-            found[parameter.name] = DeclaredParameter(parameter, form_of(get_args(hints[attribute])[0]))
-    return found
+            parameters_by_name[parameter.name] = DeclaredParameter(
+                parameter, form_of(get_args(type_hints[attribute])[0])
+            )
+    return parameters_by_name
 
 
 @lru_cache(maxsize=1)
 def _constants() -> frozenset[str]:
     """Return the name of every constant of the chain."""
-    return frozenset(f"{pallet.__name__}.{name}" for pallet in PALLETS for name in pallet.constants)
+    return frozenset(f"{pallet.__name__}.{constant_name}" for pallet in PALLETS for constant_name in pallet.constants)
 
 
 def _optional(annotation: Any) -> ArgumentForm:
-    rest = [part for part in get_args(annotation) if part is not NoneType]
-    if len(rest) != 1:
+    other_types = [member_type for member_type in get_args(annotation) if member_type is not NoneType]
+    if len(other_types) != 1:
         raise TypeError(f"{annotation!r}: mark a union of variants with Tagged")
-    return OptionalForm(form_of(rest[0]))
+    return OptionalForm(form_of(other_types[0]))
 
 
-def _marked(plain: Any, marks: Sequence[Any]) -> ArgumentForm:
-    kinds = (UInt, Compact, Fixed, Bounded, Sorted, Tagged)
-    shape = next((mark for mark in marks if isinstance(mark, kinds)), None)
-    name = next((mark.text for mark in marks if isinstance(mark, TypeName)), "")
-    match shape:
-        case UInt(size) | Compact(size):
-            return AmountForm(name, size) if name == AMOUNT else WholeForm(name or f"u{8 * size}", size)
-        case Fixed(length):
-            return AccountForm("account") if name == ACCOUNT else FixedBytesForm(name or f"[u8; {length}]", length)
-        case Bounded(limit) if plain is bytes:
-            return BytesForm("bytes", limit)
-        case Bounded(limit) if plain is str:
-            return TextForm("text", limit)
-        case Bounded(limit) | Sorted(limit):
-            return ListForm(form_of(get_args(plain)[0]), limit)
+def _marked(plain_type: Any, annotations: Sequence[Any]) -> ArgumentForm:
+    shape_types = (UInt, Compact, Fixed, Bounded, Sorted, Tagged)
+    shape_mark = next((annotation for annotation in annotations if isinstance(annotation, shape_types)), None)
+    type_name = next((annotation.text for annotation in annotations if isinstance(annotation, TypeName)), "")
+    match shape_mark:
+        case UInt(size_bytes) | Compact(size_bytes):
+            return (
+                AmountForm(type_name, size_bytes)
+                if type_name == AMOUNT
+                else WholeForm(type_name or f"u{8 * size_bytes}", size_bytes)
+            )
+        case Fixed(length_bytes):
+            return (
+                AccountForm("account")
+                if type_name == ACCOUNT
+                else FixedBytesForm(type_name or f"[u8; {length_bytes}]", length_bytes)
+            )
+        case Bounded(maximum) if plain_type is bytes:
+            return BytesForm("bytes", maximum)
+        case Bounded(maximum) if plain_type is str:
+            return TextForm("text", maximum)
+        case Bounded(maximum) | Sorted(maximum):
+            return ListForm(form_of(get_args(plain_type)[0]), maximum)
         case Tagged():
             # A closed union names its variants, an open one gets them from pallets, and a single class is its own.
-            classes = get_args(plain) or _alternatives(plain) or (plain,)
-            return UnionForm(tuple(_structure(each, each.__variant_name__) for each in classes))
+            variant_types = get_args(plain_type) or _alternatives(plain_type) or (plain_type,)
+            return UnionForm(tuple(_structure(variant, variant.__variant_name__) for variant in variant_types))
         case _:
-            return form_of(plain)
+            return form_of(plain_type)
 
 
 def _alternatives(union: type) -> tuple[Any, ...]:
     """Return the variants that the chain's pallets add to an open union."""
-    return tuple(kind for pallet in PALLETS for kind in pallet.variants if issubclass(kind, union))
+    return tuple(
+        variant_type for pallet in PALLETS for variant_type in pallet.variants if issubclass(variant_type, union)
+    )
 
 
-def _structure(declared: Any, name: str) -> StructureForm:
-    hints = get_type_hints(declared, include_extras=True)
-    members = tuple((member.name.rstrip("_"), form_of(hints[member.name])) for member in fields(declared))
-    return StructureForm(name, declared, members)
+def _structure(declared: Any, structure_name: str) -> StructureForm:
+    type_hints = get_type_hints(declared, include_extras=True)
+    members = tuple((field.name.rstrip("_"), form_of(type_hints[field.name])) for field in fields(declared))
+    return StructureForm(structure_name, declared, members)

@@ -45,10 +45,10 @@ class ArgumentForm(Protocol):
     def is_structured(self) -> bool:
         """True if a word that begins with a brace or a bracket is JSON."""
 
-    def read(self, given: Any, place: ArgumentPlace) -> Any:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> Any:
         """Return the value of a JSON value, or of a command line's word. Raise CallInputError if it is none."""
 
-    def written(self, value: Any, style: Style) -> Any:
+    def written(self, form_value: Any, style: Style) -> Any:
         """Return a value as a JSON value."""
 
 

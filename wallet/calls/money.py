@@ -58,13 +58,13 @@ class Moved:
 def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
     """Return the amounts that a call names, with the deposits of `DEPOSITS`; for a batch, the sum of its calls."""
     if call.name in BATCHES:
-        return sum((moved_by(inner, deposits) for inner in call.arguments[0]), Moved())
+        return sum((moved_by(inner_call, deposits) for inner_call in call.arguments[0]), Moved())
     arguments = call.named_arguments
     # A call locks an argument or a deposit, never both.
-    deposit = deposits[DEPOSITS[call.name]] if call.name in DEPOSITS else 0
+    deposit_grains = deposits[DEPOSITS[call.name]] if call.name in DEPOSITS else 0
     return Moved(
         sent=arguments.get(SENT.get(call.name, ""), 0),
-        locked=arguments.get(LOCKED.get(call.name, ""), deposit),
+        locked=arguments.get(LOCKED.get(call.name, ""), deposit_grains),
         burned=arguments.get(BURNED.get(call.name, ""), 0),
     )
 
@@ -72,5 +72,5 @@ def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
 def posts_in(call: Call) -> list[Call]:
     """Return the calls that post units, in a call or a batch."""
     if call.name in BATCHES:
-        return [post for inner in call.arguments[0] for post in posts_in(inner)]
+        return [unit_call for inner_call in call.arguments[0] for unit_call in posts_in(inner_call)]
     return [call] if call.name == POST else []

@@ -34,14 +34,14 @@ class OptionalForm:
         """True if the value's form is structured."""
         return self.of.is_structured
 
-    def read(self, given: Any, place: ArgumentPlace) -> Any:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> Any:
         """Return the value, or None for null."""
         # `null` also as a word: the command line has no JSON null.
-        return None if given in (None, "null") else self.of.read(given, place)
+        return None if json_value in (None, "null") else self.of.read(json_value, argument_place)
 
-    def written(self, value: Any, style: Style) -> Any:
+    def written(self, form_value: Any, style: Style) -> Any:
         """Return the value, or null."""
-        return None if value is None else self.of.written(value, style)
+        return None if form_value is None else self.of.written(form_value, style)
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,20 @@ class ListForm:
         """A list with the first item's sketch."""
         return f"[{self.of.sketch}, ...]"
 
-    def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> tuple[Any, ...]:
         """Return the value of each item."""
-        if not isinstance(given, list):
-            place.refuse(self, given, f"write a {self.how_to_write}")
-        if len(given) > self.limit:
-            place.refuse(self, given, f"at most {self.limit} are allowed, these are {len(given)}")
-        return tuple(self.of.read(item, place.inside(f"[{number}]")) for number, item in enumerate(given))
+        if not isinstance(json_value, list):
+            argument_place.refuse(self, json_value, f"write a {self.how_to_write}")
+        if len(json_value) > self.limit:
+            argument_place.refuse(self, json_value, f"at most {self.limit} are allowed, these are {len(json_value)}")
+        return tuple(
+            self.of.read(item_value, argument_place.inside(f"[{item_index}]"))
+            for item_index, item_value in enumerate(json_value)
+        )
 
-    def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
+    def written(self, list_items: tuple[Any, ...], style: Style) -> list[Any]:
         """Return the text of each item."""
-        return [self.of.written(item, style) for item in value]
+        return [self.of.written(item_value, style) for item_value in list_items]
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class TupleForm:
     @property
     def type_name(self) -> str:
         """The types in brackets."""
-        return f"({', '.join(part.type_name for part in self.of)})"
+        return f"({', '.join(member_form.type_name for member_form in self.of)})"
 
     @property
     def how_to_write(self) -> str:
@@ -102,18 +105,23 @@ class TupleForm:
     @property
     def sketch(self) -> str:
         """Each part."""
-        return f"[{', '.join(part.sketch for part in self.of)}]"
+        return f"[{', '.join(member_form.sketch for member_form in self.of)}]"
 
-    def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> tuple[Any, ...]:
         """Return each item's value by its form."""
-        if not isinstance(given, list) or len(given) != len(self.of):
-            place.refuse(self, given, f"write a JSON list {self.sketch}")
-        pairs = enumerate(zip(self.of, given, strict=True))
-        return tuple(part.read(item, place.inside(f"[{number}]")) for number, (part, item) in pairs)
+        if not isinstance(json_value, list) or len(json_value) != len(self.of):
+            argument_place.refuse(self, json_value, f"write a JSON list {self.sketch}")
+        indexed_items = enumerate(zip(self.of, json_value, strict=True))
+        return tuple(
+            member_form.read(item_value, argument_place.inside(f"[{item_index}]"))
+            for item_index, (member_form, item_value) in indexed_items
+        )
 
-    def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
+    def written(self, tuple_items: tuple[Any, ...], style: Style) -> list[Any]:
         """Return each item's text by its form."""
-        return [part.written(item, style) for part, item in zip(self.of, value, strict=True)]
+        return [
+            member_form.written(item_value, style) for member_form, item_value in zip(self.of, tuple_items, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -134,28 +142,46 @@ class StructureForm:
     @property
     def sketch(self) -> str:
         """Each member."""
-        return "{" + ", ".join(f'"{name}": {part.sketch}' for name, part in self.members) + "}"
+        return (
+            "{" + ", ".join(f'"{member_name}": {member_form.sketch}' for member_name, member_form in self.members) + "}"
+        )
 
-    def read(self, given: Any, place: ArgumentPlace) -> Any:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> Any:
         """Return the structure from all members and no others; optional members may be missing."""
-        if not isinstance(given, dict):
-            place.refuse(self, given, f"write a JSON object {self.sketch}")
-        names = [name for name, _ in self.members]
-        unknown = [name for name in given if name not in names]
-        missing = [name for name, part in self.members if name not in given and not isinstance(part, OptionalForm)]
+        if not isinstance(json_value, dict):
+            argument_place.refuse(self, json_value, f"write a JSON object {self.sketch}")
+        member_names = [member_name for member_name, _ in self.members]
+        unknown_names = [member_name for member_name in json_value if member_name not in member_names]
+        missing_names = [
+            member_name
+            for member_name, member_form in self.members
+            if member_name not in json_value and not isinstance(member_form, OptionalForm)
+        ]
         # An unknown member may be a misspelt optional one, which would otherwise silently be null.
-        if unknown:
-            place.refuse(self, given, f"it has no member {unknown[0]!r}; there are {', '.join(names) or 'none'}")
-        if missing:
-            place.refuse(self, given, f"it lacks {', '.join(missing)}")
-        return self.make(*(part.read(given.get(name), place.inside(f".{name}")) for name, part in self.members))
+        if unknown_names:
+            argument_place.refuse(
+                self,
+                json_value,
+                f"it has no member {unknown_names[0]!r}; there are {', '.join(member_names) or 'none'}",
+            )
+        if missing_names:
+            argument_place.refuse(self, json_value, f"it lacks {', '.join(missing_names)}")
+        return self.make(
+            *(
+                member_form.read(json_value.get(member_name), argument_place.inside(f".{member_name}"))
+                for member_name, member_form in self.members
+            )
+        )
 
-    def written(self, value: Any, style: Style) -> dict[str, Any]:
+    def written(self, form_value: Any, style: Style) -> dict[str, Any]:
         """Return the members by name."""
         # The attributes' own names, because members drop a trailing underscore.
-        attributes = type(value).__match_args__
-        pairs = zip(attributes, self.members, strict=True)
-        return {name: part.written(getattr(value, attribute), style) for attribute, (name, part) in pairs}
+        attributes = type(form_value).__match_args__
+        member_values = zip(attributes, self.members, strict=True)
+        return {
+            member_name: member_form.written(getattr(form_value, attribute), style)
+            for attribute, (member_name, member_form) in member_values
+        }
 
 
 @dataclass(frozen=True)
@@ -169,7 +195,7 @@ class UnionForm:
     @property
     def type_name(self) -> str:
         """The alternatives."""
-        return " or ".join(each.type_name for each in self.of)
+        return " or ".join(alternative.type_name for alternative in self.of)
 
     @property
     def how_to_write(self) -> str:
@@ -179,24 +205,32 @@ class UnionForm:
     @property
     def sketch(self) -> str:
         """Each alternative."""
-        return " or ".join(_alternative(each) for each in self.of)
+        return " or ".join(_alternative(alternative) for alternative in self.of)
 
-    def read(self, given: Any, place: ArgumentPlace) -> Any:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> Any:
         """Return the named alternative."""
-        if isinstance(given, str):
+        if isinstance(json_value, str):
             # A bare name means an alternative without members.
-            given = {given: {}}
-        known = {each.type_name: each for each in self.of}
-        if not isinstance(given, dict) or len(given) != 1 or not known.keys() & given.keys():
-            place.refuse(self, given, f"write {self.sketch}")
-        ((name, members),) = given.items()
-        return known[name].read(members, place.inside(f".{name}"))
+            json_value = {json_value: {}}
+        alternatives = {alternative.type_name: alternative for alternative in self.of}
+        if not isinstance(json_value, dict) or len(json_value) != 1 or not alternatives.keys() & json_value.keys():
+            argument_place.refuse(self, json_value, f"write {self.sketch}")
+        ((member_name, member_values),) = json_value.items()
+        return alternatives[member_name].read(member_values, argument_place.inside(f".{member_name}"))
 
-    def written(self, value: Any, style: Style) -> Any:
+    def written(self, form_value: Any, style: Style) -> Any:
         """Return the alternative under its name."""
-        taken = next(each for each in self.of if each.make is type(value))
-        return {taken.type_name: taken.written(value, style)} if taken.members else taken.type_name
+        chosen_form = next(alternative for alternative in self.of if alternative.make is type(form_value))
+        return (
+            {chosen_form.type_name: chosen_form.written(form_value, style)}
+            if chosen_form.members
+            else chosen_form.type_name
+        )
 
 
-def _alternative(form: StructureForm) -> str:
-    return f'{{"{form.type_name}": {form.sketch}}}' if form.members else f'"{form.type_name}"'
+def _alternative(structure_form: StructureForm) -> str:
+    return (
+        f'{{"{structure_form.type_name}": {structure_form.sketch}}}'
+        if structure_form.members
+        else f'"{structure_form.type_name}"'
+    )

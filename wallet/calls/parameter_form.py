@@ -35,33 +35,43 @@ class ParameterForm:
     how_to_write = 'JSON: {"Pallet.parameter": value}'
     sketch = '{"Pallet.parameter": value}'
 
-    def read(self, given: Any, place: ArgumentPlace) -> ParameterChange:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> ParameterChange:
         """Return the change of a named parameter, with the value in the parameter's form."""
-        if not isinstance(given, dict) or len(given) != 1:
-            place.refuse(self, given, f"write {self.sketch}")
-        ((name, value),) = given.items()
-        name = self.named(name, place)
-        known = self.of[name]
-        return ParameterChange(known.declaration, known.form.read(value, place.inside(f".{name}")))
+        if not isinstance(json_value, dict) or len(json_value) != 1:
+            argument_place.refuse(self, json_value, f"write {self.sketch}")
+        ((parameter_name, new_value),) = json_value.items()
+        parameter_name = self.named(parameter_name, argument_place)
+        declared = self.of[parameter_name]
+        return ParameterChange(
+            declared.declaration, declared.form.read(new_value, argument_place.inside(f".{parameter_name}"))
+        )
 
-    def named(self, name: str, place: ArgumentPlace) -> str:
+    def named(self, typed_name: str, argument_place: ArgumentPlace) -> str:
         """Return the full name of a parameter, from that or from its unambiguous part after the pallet's name."""
-        if name in self.of:
-            return name
+        if typed_name in self.of:
+            return typed_name
         # The name alone is enough while only one pallet has a parameter of that name.
-        meant = [full for full in self.of if full.rpartition(".")[2] == name]
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            place.refuse(self, name, f"several pallets have one: {', '.join(meant)}")
+        matching_names = [full_name for full_name in self.of if full_name.rpartition(".")[2] == typed_name]
+        if len(matching_names) == 1:
+            return matching_names[0]
+        if matching_names:
+            argument_place.refuse(self, typed_name, f"several pallets have one: {', '.join(matching_names)}")
         # A constant exists, so "no such parameter" would mislead.
-        fixed = [full for full in self.constants if name in {full, full.rpartition(".")[2]}]
-        if fixed:
-            place.refuse(self, name, f"{', '.join(sorted(fixed))} is a constant: the genesis fixes it")
-        near = get_close_matches(name, self.of, n=1, cutoff=NEAR)
-        return place.refuse(self, name, f"there is no such parameter{f'; did you mean {near[0]}?' if near else ''}")
+        constant_names = [
+            full_name for full_name in self.constants if typed_name in {full_name, full_name.rpartition(".")[2]}
+        ]
+        if constant_names:
+            argument_place.refuse(
+                self, typed_name, f"{', '.join(sorted(constant_names))} is a constant: the genesis fixes it"
+            )
+        similar_names = get_close_matches(typed_name, self.of, n=1, cutoff=NEAR)
+        return argument_place.refuse(
+            self,
+            typed_name,
+            f"there is no such parameter{f'; did you mean {similar_names[0]}?' if similar_names else ''}",
+        )
 
-    def written(self, value: ParameterChange, style: Style) -> dict[str, Any]:
+    def written(self, parameter_change: ParameterChange, style: Style) -> dict[str, Any]:
         """Return the value under the parameter's name."""
-        name = value.parameter.name
-        return {name: self.of[name].form.written(value.value, style)}
+        parameter_name = parameter_change.parameter.name
+        return {parameter_name: self.of[parameter_name].form.written(parameter_change.value, style)}

@@ -43,16 +43,16 @@ class WholeForm(PlainForm):
         """The range."""
         return f"0 to {_most(self.size)}"
 
-    def read(self, given: Any, place: ArgumentPlace) -> int:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> int:
         """Return the value of decimal digits, or of a JSON number."""
-        number = _number(given)
-        if number is None:
-            place.refuse(self, given, "write a whole number in digits")
-        return _in_range(self, self.size, number, place)
+        whole_number = _number(json_value)
+        if whole_number is None:
+            argument_place.refuse(self, json_value, "write a whole number in digits")
+        return _in_range(self, self.size, whole_number, argument_place)
 
-    def written(self, value: int, _style: Style) -> int:
+    def written(self, form_value: int, _style: Style) -> int:
         """Return a number."""
-        return value
+        return form_value
 
 
 @dataclass(frozen=True)
@@ -63,26 +63,28 @@ class AmountForm(PlainForm):
 
     how_to_write = f"grains, or 1.5{SYMBOL}"
 
-    def read(self, given: Any, place: ArgumentPlace) -> int:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> int:
         """Return grains from digits, or from an amount with its unit."""
-        number = _number(given)
-        if number is not None:
-            return _in_range(self, self.size, number, place)
-        amount = _AMOUNT.fullmatch(given) if isinstance(given, str) else None
-        if amount is None:
+        whole_number = _number(json_value)
+        if whole_number is not None:
+            return _in_range(self, self.size, whole_number, argument_place)
+        amount_match = _AMOUNT.fullmatch(json_value) if isinstance(json_value, str) else None
+        if amount_match is None:
             # A bare 1.5 is refused: it could be grains or oGPU, and a wrong guess would cost money.
-            place.refuse(self, given, f"write grains in digits, or an amount with its unit, like 1.5{SYMBOL}")
+            argument_place.refuse(
+                self, json_value, f"write grains in digits, or an amount with its unit, like 1.5{SYMBOL}"
+            )
         try:
-            return _in_range(self, self.size, parse_amount(amount.group(1)), place)
+            return _in_range(self, self.size, parse_amount(amount_match.group(1)), argument_place)
         except WalletError as error:
-            place.refuse(self, given, str(error))
+            argument_place.refuse(self, json_value, str(error))
 
-    def written(self, value: int, style: Style) -> str:
+    def written(self, form_value: int, style: Style) -> str:
         """Return digits of grains for programs, because JSON numbers may lose digits; oGPU for people."""
         # `parse_amount` refuses more than exists, so only digits of a larger value could be read again.
-        if style is Style.PROGRAMS or value > MAX_GRAINS:
-            return str(value)
-        return f"{format_amount(value)} {SYMBOL}"
+        if style is Style.PROGRAMS or form_value > MAX_GRAINS:
+            return str(form_value)
+        return f"{format_amount(form_value)} {SYMBOL}"
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,18 @@ class FlagForm(PlainForm):
 
     how_to_write = "true or false"
 
-    def read(self, given: Any, place: ArgumentPlace) -> bool:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> bool:
         """Return a boolean, or that of its word."""
-        truth = _TRUTH.get(given.lower()) if isinstance(given, str) else given
-        return truth if isinstance(truth, bool) else place.refuse(self, given, "write true or false")
+        truth_value = _TRUTH.get(json_value.lower()) if isinstance(json_value, str) else json_value
+        return (
+            truth_value
+            if isinstance(truth_value, bool)
+            else argument_place.refuse(self, json_value, "write true or false")
+        )
 
-    def written(self, value: bool, _style: Style) -> bool:
+    def written(self, form_value: bool, _style: Style) -> bool:
         """Return a truth value."""
-        return value
+        return form_value
 
 
 @dataclass(frozen=True)
@@ -107,18 +113,18 @@ class AccountForm(PlainForm):
 
     how_to_write = "an address, 0x and 64 hex digits, a name of the keyring, or one like //Alice"
 
-    def read(self, given: Any, place: ArgumentPlace) -> bytes:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> bytes:
         """Return the account of any text that the wallet accepts."""
-        if not isinstance(given, str):
-            place.refuse(self, given, "write an address or a name")
+        if not isinstance(json_value, str):
+            argument_place.refuse(self, json_value, "write an address or a name")
         try:
-            return place.account(given)
+            return argument_place.account(json_value)
         except WalletError as error:
-            raise CallInputError(f"argument {place.where} (account): {error}") from None
+            raise CallInputError(f"argument {argument_place.where} (account): {error}") from None
 
-    def written(self, value: bytes, _style: Style) -> str:
+    def written(self, form_value: bytes, _style: Style) -> str:
         """Return the address."""
-        return ss58.encode(value)
+        return ss58.encode(form_value)
 
 
 @dataclass(frozen=True)
@@ -132,18 +138,18 @@ class FixedBytesForm(PlainForm):
         """Hex, of the right length."""
         return f"0x and {2 * self.length} hex digits"
 
-    def read(self, given: Any, place: ArgumentPlace) -> bytes:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> bytes:
         """Return the bytes of hex digits."""
-        if not isinstance(given, str) or not given.startswith("0x"):
-            place.refuse(self, given, f"write {self.how_to_write}")
-        value = _from_hex(self, given, place)
-        if len(value) != self.length:
-            place.refuse(self, given, f"it has {self.length} bytes, these are {len(value)}")
-        return value
+        if not isinstance(json_value, str) or not json_value.startswith("0x"):
+            argument_place.refuse(self, json_value, f"write {self.how_to_write}")
+        form_value = _from_hex(self, json_value, argument_place)
+        if len(form_value) != self.length:
+            argument_place.refuse(self, json_value, f"it has {self.length} bytes, these are {len(form_value)}")
+        return form_value
 
-    def written(self, value: bytes, _style: Style) -> str:
+    def written(self, form_value: bytes, _style: Style) -> str:
         """Return hex digits."""
-        return "0x" + value.hex()
+        return "0x" + form_value.hex()
 
 
 @dataclass(frozen=True)
@@ -157,22 +163,32 @@ class BytesForm(PlainForm):
         """Hex or text."""
         return f"at most {self.limit} bytes: 0x and hex digits, or text"
 
-    def read(self, given: Any, place: ArgumentPlace) -> bytes:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> bytes:
         """Return the bytes of hex digits, or of text in UTF-8."""
-        if not isinstance(given, str):
-            place.refuse(self, given, "write 0x and hex digits, or text")
-        value = _from_hex(self, given, place) if given.startswith("0x") else _utf8(self, given, place)
-        if len(value) > self.limit:
-            place.refuse(self, given, f"at most {self.limit} bytes are allowed, these are {len(value)}")
-        return value
+        if not isinstance(json_value, str):
+            argument_place.refuse(self, json_value, "write 0x and hex digits, or text")
+        form_value = (
+            _from_hex(self, json_value, argument_place)
+            if json_value.startswith("0x")
+            else _utf8(self, json_value, argument_place)
+        )
+        if len(form_value) > self.limit:
+            argument_place.refuse(
+                self, json_value, f"at most {self.limit} bytes are allowed, these are {len(form_value)}"
+            )
+        return form_value
 
-    def written(self, value: bytes, style: Style) -> str:
+    def written(self, form_value: bytes, style: Style) -> str:
         """Return plain text for people, if the bytes are that; else hex."""
-        text = value.decode("utf-8", errors="ignore") if style is Style.PEOPLE else ""
+        plain_text = form_value.decode("utf-8", errors="ignore") if style is Style.PEOPLE else ""
         # Only printable ASCII: a chain's bytes come from strangers, and a person's terminal shows them.
-        is_plain = text.isascii() and text.isprintable() and text.encode() == value
+        is_plain = plain_text.isascii() and plain_text.isprintable() and plain_text.encode() == form_value
         # Text that looks like `0x...` or `null` would be read as something else.
-        return text if text and is_plain and not text.startswith("0x") and text != "null" else "0x" + value.hex()
+        return (
+            plain_text
+            if plain_text and is_plain and not plain_text.startswith("0x") and plain_text != "null"
+            else "0x" + form_value.hex()
+        )
 
 
 @dataclass(frozen=True)
@@ -186,18 +202,18 @@ class TextForm(PlainForm):
         """The limit."""
         return f"text of at most {self.limit} bytes"
 
-    def read(self, given: Any, place: ArgumentPlace) -> str:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> str:
         """Return the text."""
-        if not isinstance(given, str):
-            place.refuse(self, given, "write text")
-        length = len(_utf8(self, given, place))
-        if length > self.limit:
-            place.refuse(self, given, f"at most {self.limit} bytes are allowed, these are {length}")
-        return given
+        if not isinstance(json_value, str):
+            argument_place.refuse(self, json_value, "write text")
+        byte_count = len(_utf8(self, json_value, argument_place))
+        if byte_count > self.limit:
+            argument_place.refuse(self, json_value, f"at most {self.limit} bytes are allowed, these are {byte_count}")
+        return json_value
 
-    def written(self, value: str, _style: Style) -> str:
+    def written(self, form_value: str, _style: Style) -> str:
         """Return the text."""
-        return value
+        return form_value
 
 
 @dataclass(frozen=True)
@@ -211,44 +227,48 @@ class ChoiceForm(PlainForm):
         """All names."""
         return ", ".join(choice.name for choice in self.names)
 
-    def read(self, given: Any, place: ArgumentPlace) -> IntEnum:
+    def read(self, json_value: Any, argument_place: ArgumentPlace) -> IntEnum:
         """Return the choice of a name, in capitals or not."""
-        known = {choice.name.lower(): choice for choice in self.names}
-        choice = known.get(given.lower()) if isinstance(given, str) else None
-        return choice if choice is not None else place.refuse(self, given, f"write one of {self.how_to_write}")
+        choices_by_name = {choice.name.lower(): choice for choice in self.names}
+        choice = choices_by_name.get(json_value.lower()) if isinstance(json_value, str) else None
+        return (
+            choice
+            if choice is not None
+            else argument_place.refuse(self, json_value, f"write one of {self.how_to_write}")
+        )
 
-    def written(self, value: IntEnum, _style: Style) -> str:
+    def written(self, form_value: IntEnum, _style: Style) -> str:
         """Return the name."""
-        return value.name
+        return form_value.name
 
 
-def _most(size: int) -> int:
-    return (1 << 8 * size) - 1
+def _most(size_bytes: int) -> int:
+    return (1 << 8 * size_bytes) - 1
 
 
-def _number(given: Any) -> int | None:
-    if isinstance(given, str) and _DIGITS.fullmatch(given):
-        return int(given)
+def _number(json_value: Any) -> int | None:
+    if isinstance(json_value, str) and _DIGITS.fullmatch(json_value):
+        return int(json_value)
     # True is an int in Python.
-    return given if isinstance(given, int) and not isinstance(given, bool) else None
+    return json_value if isinstance(json_value, int) and not isinstance(json_value, bool) else None
 
 
-def _in_range(form: ArgumentForm, size: int, number: int, place: ArgumentPlace) -> int:
-    if not 0 <= number <= _most(size):
-        place.refuse(form, number, f"it goes from 0 to {_most(size)}")
-    return number
+def _in_range(argument_form: ArgumentForm, size_bytes: int, whole_number: int, argument_place: ArgumentPlace) -> int:
+    if not 0 <= whole_number <= _most(size_bytes):
+        argument_place.refuse(argument_form, whole_number, f"it goes from 0 to {_most(size_bytes)}")
+    return whole_number
 
 
-def _from_hex(form: ArgumentForm, given: str, place: ArgumentPlace) -> bytes:
+def _from_hex(argument_form: ArgumentForm, json_value: str, argument_place: ArgumentPlace) -> bytes:
     try:
-        return bytes.fromhex(given[2:])
+        return bytes.fromhex(json_value[2:])
     except ValueError:
-        place.refuse(form, given, "after 0x come hex digits, two for each byte")
+        argument_place.refuse(argument_form, json_value, "after 0x come hex digits, two for each byte")
 
 
-def _utf8(form: ArgumentForm, given: str, place: ArgumentPlace) -> bytes:
+def _utf8(argument_form: ArgumentForm, json_value: str, argument_place: ArgumentPlace) -> bytes:
     try:
-        return given.encode("utf-8")
+        return json_value.encode("utf-8")
     except UnicodeEncodeError:
         # Command-line bytes that are no UTF-8 arrive as lone surrogates.
-        place.refuse(form, given, "it is not text; write 0x and hex digits")
+        argument_place.refuse(argument_form, json_value, "it is not text; write 0x and hex digits")

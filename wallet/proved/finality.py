@@ -31,22 +31,23 @@ from wallet.proved.refutation import RefutedError, require
 STALE_SLOTS = 10
 
 
-def doubt_of_age(block: FinalHeader, parameters: Parameters, now_ms: int) -> str | None:
-    """Return a warning if the next block is `STALE_SLOTS` overdue, or if `block` is of the future; else None.
+def doubt_of_age(final_block: FinalHeader, parameters: Parameters, now_ms: int) -> str | None:
+    """Return a warning if the next block is `STALE_SLOTS` overdue, or if the block is of the future; else None.
 
     A chain without work makes a block every `heartbeat_slots` only.
     """
-    if block.header.number == 0:
+    if final_block.header.number == 0:
         return "no block is final yet: what is shown is how the chain began"
-    behind_ms = now_ms - block.slot * parameters.slot_ms
+    behind_ms = now_ms - final_block.slot * parameters.slot_ms
     if behind_ms < -parameters.skew_ms:
         return (
-            f"final block {block.header.number} is {_seconds(-behind_ms)} in the future: this machine's clock is late"
+            f"final block {final_block.header.number} is {_seconds(-behind_ms)} in the future: this machine's "
+            "clock is late"
         )
     if behind_ms <= (STALE_SLOTS + parameters.heartbeat_slots) * parameters.slot_ms:
         return None
     return (
-        f"final block {block.header.number} is {_seconds(behind_ms)} old: what it shows may have changed since "
+        f"final block {final_block.header.number} is {_seconds(behind_ms)} old: what it shows may have changed since "
         "(the node is behind, or the chain finalises nothing)"
     )
 
@@ -83,53 +84,58 @@ class TrustRoot:
 
         Raise ValueError if they make no set.
         """
-        members = (Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in self.seats)
-        return ValidatorSet(0, tuple(members))
+        validators = (Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in self.seats)
+        return ValidatorSet(0, tuple(validators))
 
 
 def trust_root(
-    genesis: bytes, header: Header, proof: Iterable[bytes], runtime: Runtime, parameters: Parameters
+    genesis: bytes, genesis_header: Header, proof: Iterable[bytes], runtime: Runtime, parameters: Parameters
 ) -> TrustRoot:
     """Return the root of trust, from block 0 and a proof of its `GENESIS_KEYS`.
 
     `runtime` is that of the chain's kind by the node's word: live, or for development. Raise RefutedError or
     InvalidProof if the node's answers do not fit the genesis hash.
     """
-    require(header.number == 0, "its first block is not block 0")
-    require(block_id(header) == genesis, "its block 0 does not have the genesis hash")
-    state = ProvedState(header.state_root, proof)
-    raw, sudo_key = map(state.get, GENESIS_KEYS)
-    if raw is None:
+    require(genesis_header.number == 0, "its first block is not block 0")
+    require(block_id(genesis_header) == genesis, "its block 0 does not have the genesis hash")
+    genesis_state = ProvedState(genesis_header.state_root, proof)
+    encoded_set, sudo_key = map(genesis_state.get, GENESIS_KEYS)
+    if encoded_set is None:
         raise RefutedError("the genesis state names no validators")
     # Rules are less strict for development: old final blocks, private addresses, absence for weeks.
-    said, is_so = ("for development", "live") if Sudo in runtime.pallets else ("live", "for development")
-    require((sudo_key is not None) == (Sudo in runtime.pallets), f"it says that the chain is {said}, which is {is_so}")
-    root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.active_set).decode(raw))
+    stated_kind, proved_kind = ("for development", "live") if Sudo in runtime.pallets else ("live", "for development")
+    require(
+        (sudo_key is not None) == (Sudo in runtime.pallets),
+        f"it says that the chain is {stated_kind}, which is {proved_kind}",
+    )
+    genesis_root = TrustRoot(
+        FinalHeader(genesis, genesis_header, 0), parameters, runtime.item(TrustStake.active_set).decode(encoded_set)
+    )
     try:
         # The constructor of the set checks keys and weights.
-        _ = root.first_set
+        _ = genesis_root.first_set
     except ValueError as error:
         raise RefutedError(f"the validators of the genesis state are none: {error}") from error
-    return root
+    return genesis_root
 
 
-def final_header(root: TrustRoot, members: ValidatorSet, header: Header, certificate: bytes) -> FinalHeader:
-    """Return the final header. Raise RefutedError unless `members`, the set of its epoch, certified it."""
+def final_header(root: TrustRoot, validators: ValidatorSet, header: Header, certificate: bytes) -> FinalHeader:
+    """Return the final header. Raise RefutedError unless `validators`, the set of its epoch, certified it."""
     # Before decoding, so that its size bounds the work for a node's answer.
     require(len(certificate) <= CERTIFICATE_BYTES_MAX, f"a certificate has at most {CERTIFICATE_BYTES_MAX:,} bytes")
     try:
-        signed = CERTIFICATE.decode(certificate)
+        decoded_certificate = CERTIFICATE.decode(certificate)
     except DecodeError as error:
         raise RefutedError(f"its certificate is malformed ({error})") from error
-    final = descended(header)
-    ballot, found = signed.ballot, final.id
+    final_block = descended(header)
+    ballot, block_hash = decoded_certificate.ballot, final_block.id
     require(ballot.kind is BallotKind.FINALISE, "the certificate does not make its block final")
-    require((ballot.height, ballot.block) == (header.number, found), "the certificate is one of another block")
+    require((ballot.height, ballot.block) == (header.number, block_hash), "the certificate is one of another block")
     epoch = root.parameters.epoch_of(header.number)
-    require(ballot.epoch == epoch == members.epoch, "the certificate is one of another epoch")
-    is_certified = verify_certificate(signed, members, root.genesis, verify_ed25519)
+    require(ballot.epoch == epoch == validators.epoch, "the certificate is one of another epoch")
+    is_certified = verify_certificate(decoded_certificate, validators, root.genesis, verify_ed25519)
     require(is_certified, "the certificate is not signed by two thirds of the validators")
-    return final
+    return final_block
 
 
 def descended(header: Header) -> FinalHeader:
@@ -148,5 +154,7 @@ def hands_on_to(header: Header, seats: tuple[Seat, ...]) -> bool:
 
     Raise DecodeError if it is malformed.
     """
-    named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]
-    return named == [seats_log(seats)]
+    seat_logs = [
+        consensus_log for consensus_log in consensus_logs(header.digest) if isinstance(consensus_log, NextValidators)
+    ]
+    return seat_logs == [seats_log(seats)]

@@ -30,13 +30,13 @@ def require_whole(header: Header, extrinsics: tuple[bytes, ...]) -> None:
 def place_in(header: Header, extrinsics: tuple[bytes, ...], extrinsic_hash: bytes) -> int:
     """Return the place of an extrinsic in the header's block. Raise RefutedError if the block does not hold it."""
     require_whole(header, extrinsics)
-    hashes = [blake2_256(raw) for raw in extrinsics]
-    if extrinsic_hash not in hashes:
+    extrinsic_hashes = [blake2_256(extrinsic) for extrinsic in extrinsics]
+    if extrinsic_hash not in extrinsic_hashes:
         raise RefutedError(f"the extrinsic 0x{extrinsic_hash.hex()} is not in that block")
-    return hashes.index(extrinsic_hash)
+    return extrinsic_hashes.index(extrinsic_hash)
 
 
-def events_of(records: tuple[EventRecord, ...], place: int) -> tuple[Any, ...]:
+def events_of(records: tuple[EventRecord, ...], extrinsic_index: int) -> tuple[Any, ...]:
     """Return the events of a block that belong to the extrinsic at a place."""
-    phase = ApplyExtrinsic(place)
+    phase = ApplyExtrinsic(extrinsic_index)
     return tuple(record.event for record in records if record.phase == phase)

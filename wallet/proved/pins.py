@@ -33,53 +33,61 @@ class Pin:
 
     def __str__(self) -> str:
         """Return the pin as text for a person."""
-        kind = "development" if self.is_development else "live"
-        return f"{self.chain!r}, genesis {self.genesis}, {kind}, {self.parameters} parameters, spec {self.spec_version}"
+        chain_kind = "development" if self.is_development else "live"
+        return (
+            f"{self.chain!r}, genesis {self.genesis}, {chain_kind}, {self.parameters} parameters, spec "
+            f"{self.spec_version}"
+        )
 
 
-def compare(folder: Path, found: Pin) -> bool:
+def compare(folder: Path, current_pin: Pin) -> bool:
     """Return whether the folder has a chain. Raise ChainChangedError if it is another than this one."""
-    path = folder / PIN_FILE
-    known = read_pin(folder)
-    if known is not None and known != found:
+    pin_path = folder / PIN_FILE
+    stored_pin = read_pin(folder)
+    if stored_pin is not None and stored_pin != current_pin:
         raise ChainChangedError(
-            f"this is another chain than before: {path} holds {known}; the node serves {found}. "
+            f"this is another chain than before: {pin_path} holds {stored_pin}; the node serves {current_pin}. "
             "Nothing was signed; remove that file if you mean the change"
         )
-    return known is not None
+    return stored_pin is not None
 
 
-def hold_to(folder: Path, found: Pin) -> bool:
+def hold_to(folder: Path, current_pin: Pin) -> bool:
     """Store the chain at first use and return True, else compare. Raise ChainChangedError if it is another."""
-    if compare(folder, found):
+    if compare(folder, current_pin):
         return False
     try:
-        write_new(folder / PIN_FILE, (json.dumps(asdict(found), indent=2) + "\n").encode())
+        write_new(folder / PIN_FILE, (json.dumps(asdict(current_pin), indent=2) + "\n").encode())
     except FileExistsError:  # another program stored it a moment before
-        return not compare(folder, found)
+        return not compare(folder, current_pin)
     return True
 
 
-def check_genesis(found: bytes, wanted: bytes) -> None:
+def check_genesis(genesis_hash: bytes, requested_hash: bytes) -> None:
     """Raise ChainChangedError unless the node's genesis hash is the requested one."""
-    if found != wanted:
-        raise ChainChangedError(f"the node serves the chain 0x{found.hex()}, not 0x{wanted.hex()} as asked for")
+    if genesis_hash != requested_hash:
+        raise ChainChangedError(
+            f"the node serves the chain 0x{genesis_hash.hex()}, not 0x{requested_hash.hex()} as asked for"
+        )
 
 
 def read_pin(folder: Path) -> Pin | None:
     """Return a folder's chain; None before its first use. Raise WalletError if the file is damaged."""
-    path = folder / PIN_FILE
+    pin_path = folder / PIN_FILE
     try:
-        raw = read_private(path, PIN_BYTES_MAX)
+        file_bytes = read_private(pin_path, PIN_BYTES_MAX)
     except FileNotFoundError:
         return None
     try:
-        values = json.loads(raw)
-        pin = Pin(**values)
+        pin_fields = json.loads(file_bytes)
+        stored_pin = Pin(**pin_fields)
     except (ValueError, TypeError, RecursionError):
-        raise WalletError(f"{path} does not say which chain this is: restore it, or remove it") from None
-    kinds = {"str": str, "bool": bool, "int": int}
+        raise WalletError(f"{pin_path} does not say which chain this is: restore it, or remove it") from None
+    field_types = {"str": str, "bool": bool, "int": int}
     # Exact types: True would pass for the number 1.
-    if any(type(getattr(pin, field.name)) is not kinds[str(field.type)] for field in fields(pin)):
-        raise WalletError(f"{path} does not say which chain this is: restore it, or remove it")
-    return pin
+    if any(
+        type(getattr(stored_pin, pin_field.name)) is not field_types[str(pin_field.type)]
+        for pin_field in fields(stored_pin)
+    ):
+        raise WalletError(f"{pin_path} does not say which chain this is: restore it, or remove it")
+    return stored_pin

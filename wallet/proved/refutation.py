@@ -19,9 +19,9 @@ class NodeRefutedError(WalletError):
     """The node's answer is false, or the node does not prove it."""
 
 
-def require(holds: bool, reason: str) -> None:
-    """Raise RefutedError with this reason unless `holds`."""
-    if not holds:
+def require(is_true: bool, reason: str) -> None:
+    """Raise RefutedError with this reason unless `is_true`."""
+    if not is_true:
         raise RefutedError(reason)
 
 

@@ -25,38 +25,38 @@ TOLD_FROM = 256
 
 
 class KnownSets:
-    """The known sets of one chain, stored in `file` from program to program."""
+    """The known sets of one chain, stored in a file from program to program."""
 
     def __init__(
         self,
         url: str,
-        ask: AskNode,
-        root: TrustRoot,
-        file: SetsFile | None = None,
-        tell: Callable[[str], object] = lambda _: None,
+        ask_node: AskNode,
+        trust_root: TrustRoot,
+        sets_file: SetsFile | None = None,
+        report_progress: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """Create it; `tell` receives a message before a long walk."""
+        """Create it; `report_progress` receives a message before a long walk."""
         self._url = url
-        self._ask = ask
-        self._root = root
-        self._file = file
-        self._tell = tell
-        self._table = (file.load() if file is not None else None) or SetTable(root.first_set)
+        self._ask = ask_node
+        self._root = trust_root
+        self._file = sets_file
+        self._tell = report_progress
+        self._table = (sets_file.load() if sets_file is not None else None) or SetTable(trust_root.first_set)
         self._older: SetTable | None = None
         self._walking = asyncio.Lock()
 
     async def of(self, epoch: int) -> ValidatorSet:
         """Return the set of an epoch. Raise NodeRefutedError if the node does not prove it."""
-        found = self._table.of(epoch)
-        if found is not None:
-            return found
+        validator_set = self._table.of(epoch)
+        if validator_set is not None:
+            return validator_set
         # One walk at a time: concurrent readers would fetch and check the same handoffs.
         async with self._walking:
-            table = self._table if epoch >= self._table.first else self._from_genesis()
-            await self._reach(table, epoch)
-        found = table.of(epoch)
-        assert found is not None, "it was reached"
-        return found
+            set_table = self._table if epoch >= self._table.first else self._from_genesis()
+            await self._reach(set_table, epoch)
+        validator_set = set_table.of(epoch)
+        assert validator_set is not None, "it was reached"
+        return validator_set
 
     def forget(self) -> None:
         """Drop all sets, because they belong to another history; later calls ask again."""
@@ -70,25 +70,30 @@ class KnownSets:
             self._older = SetTable(self._root.first_set)
         return self._older
 
-    async def _reach(self, table: SetTable, epoch: int) -> None:
-        way = epoch - table.newest.epoch
-        if way >= TOLD_FROM:
-            self._tell(f"following the validators of {way:,} epochs, from {table.newest.epoch:,} to {epoch:,}")
-        while table.newest.epoch < epoch:
-            first = table.newest.epoch
-            answer = await self._ask("ogpu_handoffs", first, min(PAGE, epoch - first))
-            with about(self._url, f"who sits in epoch {epoch}"):
-                page = bytes_list(answer)
+    async def _reach(self, set_table: SetTable, target_epoch: int) -> None:
+        epoch_distance = target_epoch - set_table.newest.epoch
+        if epoch_distance >= TOLD_FROM:
+            self._tell(
+                f"following the validators of {epoch_distance:,} epochs, from {set_table.newest.epoch:,} to "
+                f"{target_epoch:,}"
+            )
+        while set_table.newest.epoch < target_epoch:
+            next_epoch = set_table.newest.epoch
+            answer = await self._ask("ogpu_handoffs", next_epoch, min(PAGE, target_epoch - next_epoch))
+            with about(self._url, f"who sits in epoch {target_epoch}"):
+                handoffs_page = bytes_list(answer)
                 # An empty page would make the walk endless.
-                require(0 < len(page) <= PAGE, f"it shows {len(page)} handoffs from epoch {first} on")
-                for handoff in page:
-                    self._step(table, handoff)
-        if way > 0 and table is self._table and self._file is not None:
-            self._file.keep(table)
+                require(
+                    0 < len(handoffs_page) <= PAGE, f"it shows {len(handoffs_page)} handoffs from epoch {next_epoch} on"
+                )
+                for encoded_handoff in handoffs_page:
+                    self._step(set_table, encoded_handoff)
+        if epoch_distance > 0 and set_table is self._table and self._file is not None:
+            self._file.keep(set_table)
 
-    def _step(self, table: SetTable, handoff: bytes) -> None:
+    def _step(self, set_table: SetTable, encoded_handoff: bytes) -> None:
         try:
-            root = self._root
-            table.write(follow(table.newest, HANDOFF.decode(handoff), root.parameters, root.genesis, verify_ed25519))
+            root, handoff = self._root, HANDOFF.decode(encoded_handoff)
+            set_table.write(follow(set_table.newest, handoff, root.parameters, root.genesis, verify_ed25519))
         except InvalidHandoffError as error:
-            raise RefutedError(f"the handoff of epoch {table.newest.epoch}: {error}") from error
+            raise RefutedError(f"the handoff of epoch {set_table.newest.epoch}: {error}") from error

@@ -56,10 +56,12 @@ class SetsFile:
     def load(self) -> SetTable | None:
         """Return the stored sets; None if there are none, or none that can be used."""
         try:
-            data = read_private(self._path, FILE_BYTES_MAX)
-            kept = _KEPT.decode(data[:-CHECKSUM_BYTES])
-            is_ours = kept.genesis == self._genesis and data[-CHECKSUM_BYTES:] == blake2_256(data[:-CHECKSUM_BYTES])
-            return _table(kept) if is_ours else None
+            file_bytes = read_private(self._path, FILE_BYTES_MAX)
+            kept_sets = _KEPT.decode(file_bytes[:-CHECKSUM_BYTES])
+            is_ours = kept_sets.genesis == self._genesis and file_bytes[-CHECKSUM_BYTES:] == blake2_256(
+                file_bytes[:-CHECKSUM_BYTES]
+            )
+            return _table(kept_sets) if is_ours else None
         except (FileNotFoundError, WalletError, DecodeError, ValueError):
             return None
 
@@ -68,26 +70,29 @@ class SetsFile:
         with contextlib.suppress(OSError):
             self._path.unlink()
 
-    def keep(self, table: SetTable) -> None:
+    def keep(self, set_table: SetTable) -> None:
         """Write the newest sets, as many as the file may hold."""
-        runs: list[Run] = []
-        room = FILE_BYTES_MAX // 2
+        kept_runs: list[Run] = []
+        remaining_bytes = FILE_BYTES_MAX // 2
         # Newest first: the next program needs those.
-        for first, members in reversed(table.runs()):
-            run = Run(first, seats_of(ValidatorSet(first, members)))
-            room -= len(_RUN.encode(run))
-            if runs and (room < 0 or len(runs) == RUNS_MAX):
+        for first_epoch, validators in reversed(set_table.runs()):
+            kept_run = Run(first_epoch, seats_of(ValidatorSet(first_epoch, validators)))
+            remaining_bytes -= len(_RUN.encode(kept_run))
+            if kept_runs and (remaining_bytes < 0 or len(kept_runs) == RUNS_MAX):
                 break
-            runs.append(run)
-        data = _KEPT.encode(KeptSets(self._genesis, table.newest.epoch, tuple(reversed(runs))))
+            kept_runs.append(kept_run)
+        encoded_sets = _KEPT.encode(KeptSets(self._genesis, set_table.newest.epoch, tuple(reversed(kept_runs))))
         with contextlib.suppress(OSError):  # another program may write it, or none may: a cache only
-            replace(self._path, data + blake2_256(data))
+            replace(self._path, encoded_sets + blake2_256(encoded_sets))
 
 
-def _table(kept: KeptSets) -> SetTable:
+def _table(kept_sets: KeptSets) -> SetTable:
     """Return the table of the stored runs. Raise ValueError if they make none."""
-    runs = [
-        (run.first, tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in run.seats))
-        for run in kept.runs
+    set_runs = [
+        (
+            kept_run.first,
+            tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in kept_run.seats),
+        )
+        for kept_run in kept_sets.runs
     ]
-    return SetTable.of_runs(runs, kept.newest)
+    return SetTable.of_runs(set_runs, kept_sets.newest)

@@ -44,9 +44,11 @@ class SeenBlock:
         return bytes.fromhex(self.block.removeprefix("0x"))
 
 
-def seen_of(genesis: bytes, found: FinalHeader, slot_ms: int) -> SeenBlock:
+def seen_of(genesis: bytes, final_block: FinalHeader, slot_ms: int) -> SeenBlock:
     """Return a final block in its stored form."""
-    return SeenBlock("0x" + genesis.hex(), found.header.number, "0x" + found.id.hex(), found.slot * slot_ms)
+    return SeenBlock(
+        "0x" + genesis.hex(), final_block.header.number, "0x" + final_block.id.hex(), final_block.slot * slot_ms
+    )
 
 
 def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
@@ -55,25 +57,30 @@ def read_seen(folder: Path, genesis: bytes) -> SeenBlock | None:
     Raise WalletError if the file is damaged.
     """
     try:
-        fields = json.loads(read_private(folder / SEEN_FILE, SEEN_BYTES_MAX))
-        seen = SeenBlock(str(fields["genesis"]), int(fields["number"]), str(fields["block"]), int(fields["time_ms"]))
-        _ = seen.id
+        seen_fields = json.loads(read_private(folder / SEEN_FILE, SEEN_BYTES_MAX))
+        seen_block = SeenBlock(
+            str(seen_fields["genesis"]),
+            int(seen_fields["number"]),
+            str(seen_fields["block"]),
+            int(seen_fields["time_ms"]),
+        )
+        _ = seen_block.id
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, LookupError, RecursionError):
         raise WalletError(f"{folder / SEEN_FILE} does not say which block was seen: restore it, or remove it") from None
-    return seen if seen.genesis == "0x" + genesis.hex() else None
+    return seen_block if seen_block.genesis == "0x" + genesis.hex() else None
 
 
-def renew(folder: Path, before: SeenBlock | None, now: SeenBlock, clock_ms: int) -> SeenBlock | None:
+def renew(folder: Path, stored_block: SeenBlock | None, proved_block: SeenBlock, clock_ms: int) -> SeenBlock | None:
     """Store a recent block that is newer by `RENEWED_AFTER_MS`; return the folder's block after that."""
     # A block of the future would extend the trust beyond the period.
-    is_young = 0 <= clock_ms - now.time_ms <= TRUSTING_PERIOD_MS
-    if not is_young or (before is not None and now.time_ms < before.time_ms + RENEWED_AFTER_MS):
-        return before
+    is_young = 0 <= clock_ms - proved_block.time_ms <= TRUSTING_PERIOD_MS
+    if not is_young or (stored_block is not None and proved_block.time_ms < stored_block.time_ms + RENEWED_AFTER_MS):
+        return stored_block
     with contextlib.suppress(OSError):  # another program may write it too; an older block is only stricter
-        replace(folder / SEEN_FILE, (json.dumps(asdict(now), indent=2) + "\n").encode())
-    return now
+        replace(folder / SEEN_FILE, (json.dumps(asdict(proved_block), indent=2) + "\n").encode())
+    return proved_block
 
 
 def forget(folder: Path) -> None:
@@ -81,13 +88,13 @@ def forget(folder: Path) -> None:
     (folder / SEEN_FILE).unlink(missing_ok=True)
 
 
-def expiry(seen: SeenBlock | None, clock_ms: int) -> str | None:
+def expiry(seen_block: SeenBlock | None, clock_ms: int) -> str | None:
     """Return an error text with the remedy if the block was seen too long ago; else None."""
-    if seen is None or clock_ms - seen.time_ms <= TRUSTING_PERIOD_MS:
+    if seen_block is None or clock_ms - seen_block.time_ms <= TRUSTING_PERIOD_MS:
         return None
-    days = (clock_ms - seen.time_ms) // DAY_MS
+    age_days = (clock_ms - seen_block.time_ms) // DAY_MS
     return (
-        f"the last final block that was proved here, {seen.number}, is {days} days old; after "
+        f"the last final block that was proved here, {seen_block.number}, is {age_days} days old; after "
         f"{TRUSTING_PERIOD_MS // DAY_MS} days validators may have left, and their signatures prove nothing. Ask "
         "somebody whom you trust, not this node, for the hash of a recent final block, and give it: --checkpoint 0x…"
     )

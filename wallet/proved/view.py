@@ -33,11 +33,11 @@ STATE_IS_GONE = "State already discarded"
 class ProvedView:
     """Reads of one final block. Each raises NodeRefutedError if the node does not prove it."""
 
-    def __init__(self, url: str, ask: AskNode, apis: Apis, block: FinalHeader) -> None:
+    def __init__(self, url: str, ask_node: AskNode, apis: Apis, block: FinalHeader) -> None:
         """Read the state after `block`."""
         self.block = block
         self._url = url
-        self._ask_node = ask
+        self._ask_node = ask_node
         self._apis = apis
 
     @property
@@ -52,55 +52,58 @@ class ProvedView:
 
     async def read(self, item: StorageItem, *keys: Any) -> Any:
         """Return the value of a storage item, or its default: `read(System.account, who)`."""
-        known = self._apis.runtime.item(item)
-        return (await self._values(known, [storage_key(known, keys)]))[0]
+        compiled_item = self._apis.runtime.item(item)
+        return (await self._values(compiled_item, [storage_key(compiled_item, keys)]))[0]
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any]) -> list[Any]:
         """Return the values of a map under several keys, in their order."""
-        known = self._apis.runtime.item(item)
-        return await self._values(known, [storage_key(known, (key,)) for key in keys])
+        compiled_item = self._apis.runtime.item(item)
+        return await self._values(compiled_item, [storage_key(compiled_item, (map_key,)) for map_key in keys])
 
     async def entries(self, item: StorageItem, *under: Any) -> dict[bytes, Any]:
         """Return every value of a map by storage key; of a double map those `under` a first key.
 
         The node's list of keys is a hint: the walk over the proof finds them all.
         """
-        known = self._apis.runtime.item(item)
-        matter = f"all of {name_of(self._apis.runtime, known)}"
-        found: dict[bytes, Any] = {}
-        size = 0
-        async for state, keys in self._pages(prefix_of(known, under), matter):
+        compiled_item = self._apis.runtime.item(item)
+        matter = f"all of {name_of(self._apis.runtime, compiled_item)}"
+        found_entries: dict[bytes, Any] = {}
+        total_bytes = 0
+        async for proved_state, page_keys in self._pages(prefix_of(compiled_item, under), matter):
             with about(self._url, matter):
-                for key in keys:
-                    raw = state.get(key) or b""
-                    size += len(key) + len(raw)
-                    require(size <= ENTRIES_BYTES_MAX, f"it shows more than {ENTRIES_BYTES_MAX:,} bytes of them")
-                    found[key] = known.decode(raw)
-        return found
+                for storage_key_bytes in page_keys:
+                    encoded_value = proved_state.get(storage_key_bytes) or b""
+                    total_bytes += len(storage_key_bytes) + len(encoded_value)
+                    require(total_bytes <= ENTRIES_BYTES_MAX, f"it shows more than {ENTRIES_BYTES_MAX:,} bytes of them")
+                    found_entries[storage_key_bytes] = compiled_item.decode(encoded_value)
+        return found_entries
 
     async def raw(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
         """Return the stored bytes under each of a few keys."""
-        state = await self._proved(list(keys), "a value")
+        proved_state = await self._proved(list(keys), "a value")
         with about(self._url, "a value"):
-            return {key: state.get(key) for key in keys}
+            return {storage_key_bytes: proved_state.get(storage_key_bytes) for storage_key_bytes in keys}
 
     async def raw_keys(self, prefix: bytes, most: int) -> list[bytes]:
         """Return all keys with a prefix, ascending, up to the page that exceeds `most`."""
-        found: list[bytes] = []
-        async for _, keys in self._pages(prefix, "a list"):
-            found += keys
-            if len(found) > most:
+        collected_keys: list[bytes] = []
+        async for _, page_keys in self._pages(prefix, "a list"):
+            collected_keys += page_keys
+            if len(collected_keys) > most:
                 break
-        return found
+        return collected_keys
 
     async def query(self, function: str, *arguments: Any) -> Any:
         """Return the answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
-        method = self._apis.methods[function]
-        data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
-        answer = await self._ask("ogpu_callProof", function, "0x" + data.hex(), "0x" + self.block.id.hex())
+        api_method = self._apis.methods[function]
+        encoded_arguments = b"".join(
+            argument_codec.encode(argument)
+            for (_, argument_codec), argument in zip(api_method.inputs, arguments, strict=True)
+        )
+        answer = await self._ask("ogpu_callProof", function, "0x" + encoded_arguments.hex(), "0x" + self.block.id.hex())
         with about(self._url, function):
-            state = ProvedState(self.block.header.state_root, proof_of(answer))
-            return method.output.decode(self._apis.call(state, self.block.id, function, data))
+            proved_state = ProvedState(self.block.header.state_root, proof_of(answer))
+            return api_method.output.decode(self._apis.call(proved_state, self.block.id, function, encoded_arguments))
 
     async def _ask(self, method: str, *parameters: NodeJson) -> NodeJson:
         try:
@@ -112,50 +115,54 @@ class ProvedView:
         with about(self._url, "the final block"):
             raise RefutedError("it says that there is none yet, and block 0 is so long ago that it dropped its state")
 
-    async def _values(self, item: StorageItem, keys: list[bytes]) -> list[Any]:
+    async def _values(self, item: StorageItem, storage_keys: list[bytes]) -> list[Any]:
         matter = name_of(self._apis.runtime, item)
-        state = await self._proved(keys, matter)
+        proved_state = await self._proved(storage_keys, matter)
         with about(self._url, matter):
-            return [value_of(item, state.get(key)) for key in keys]
+            return [value_of(item, proved_state.get(storage_key_bytes)) for storage_key_bytes in storage_keys]
 
-    async def _proved(self, keys: list[bytes], matter: str) -> ProvedState:
-        nodes: list[bytes] = []
-        for start in range(0, len(keys), KEYS_OF_A_PROOF):
-            asked = ["0x" + key.hex() for key in keys[start : start + KEYS_OF_A_PROOF]]
-            answer = await self._ask("state_getReadProof", asked, "0x" + self.block.id.hex())
+    async def _proved(self, storage_keys: list[bytes], matter: str) -> ProvedState:
+        trie_nodes: list[bytes] = []
+        for first_index in range(0, len(storage_keys), KEYS_OF_A_PROOF):
+            hex_keys = [
+                "0x" + storage_key_bytes.hex()
+                for storage_key_bytes in storage_keys[first_index : first_index + KEYS_OF_A_PROOF]
+            ]
+            answer = await self._ask("state_getReadProof", hex_keys, "0x" + self.block.id.hex())
             with about(self._url, matter):
-                nodes += proof_of(answer)
+                trie_nodes += proof_of(answer)
         with about(self._url, matter):
-            return ProvedState(self.block.header.state_root, nodes)
+            return ProvedState(self.block.header.state_root, trie_nodes)
 
     async def _pages(self, prefix: bytes, matter: str) -> AsyncIterator[tuple[ProvedState, list[bytes]]]:
         """Yield the keys with a prefix, ascending, in pages, each with a proof that none is missing."""
-        start = b""
+        start_key = b""
         while True:
-            after = "0x" + start.hex() if start else None
-            asked = "0x" + prefix.hex(), KEYS_OF_A_PAGE, after, "0x" + self.block.id.hex()
-            answer = await self._ask("state_getKeysPaged", *asked)
+            after_hex = "0x" + start_key.hex() if start_key else None
+            page_query = "0x" + prefix.hex(), KEYS_OF_A_PAGE, after_hex, "0x" + self.block.id.hex()
+            answer = await self._ask("state_getKeysPaged", *page_query)
             with about(self._url, matter):
-                listed = bytes_list(answer)
+                listed_keys = bytes_list(answer)
                 require(
-                    len(listed) <= KEYS_OF_A_PAGE, f"it lists {len(listed):,} keys where {KEYS_OF_A_PAGE} were asked"
+                    len(listed_keys) <= KEYS_OF_A_PAGE,
+                    f"it lists {len(listed_keys):,} keys where {KEYS_OF_A_PAGE} were asked",
                 )
-            last = listed[-1] if len(listed) == KEYS_OF_A_PAGE else None
+            last_key = listed_keys[-1] if len(listed_keys) == KEYS_OF_A_PAGE else None
             # The walk over the proof needs the page's edges too, to show that no key between them is missing.
-            state = await self._proved([prefix, *([start] if start else []), *listed], matter)
+            proved_state = await self._proved([prefix, *([start_key] if start_key else []), *listed_keys], matter)
             with about(self._url, matter):
-                shown = list(_up_to(last, state.keys(prefix, start)))
+                proved_keys = list(_up_to(last_key, proved_state.keys(prefix, start_key)))
                 # Otherwise a node could keep this program busy with empty pages for ever.
-                require(bool(shown) or last is None, "it lists keys that there are not")
-            yield state, shown
-            if last is None:
+                require(bool(proved_keys) or last_key is None, "it lists keys that there are not")
+            yield proved_state, proved_keys
+            if last_key is None:
                 return
-            start = shown[-1]
+            start_key = proved_keys[-1]
 
 
-def _up_to(last: bytes | None, keys: Iterator[bytes]) -> Iterator[bytes]:
+def _up_to(last_key: bytes | None, proved_keys: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the keys of one page; later ones need another proof."""
-    for key in keys:
-        yield key
-        if last is not None and key >= last:
+    for proved_key in proved_keys:
+        yield proved_key
+        if last_key is not None and proved_key >= last_key:
             return

@@ -11,94 +11,120 @@ from wallet.refusals.refused_call import RefusedCall, account_text, grains_text
 LEAVING = ("undelegate", "redelegate")
 
 
-def delegation_too_small(refused: RefusedCall) -> str:
+def delegation_too_small(refused_call: RefusedCall) -> str:
     """Return the sentence for a delegation that would be, or stay, too small."""
-    least = refused.stake.delegation_min
-    there = refused.behind(refused.validator)
-    left = there - refused.value
+    minimum_grains = refused_call.stake.delegation_min
+    stake_grains = refused_call.behind(refused_call.validator)
+    remaining_grains = stake_grains - refused_call.value
     # All of it may leave, so only a remainder can be too small.
-    if refused.name in LEAVING and 0 < left < least:
+    if refused_call.name in LEAVING and 0 < remaining_grains < minimum_grains:
         return (
-            f"your stake behind {account_text(refused.validator)} would be {grains_text(left)}; the least is "
-            f"{grains_text(least)} (delegation_min): take {grains_text(max(0, there - least))} at most, or all "
-            f"{grains_text(there)}"
+            f"your stake behind {account_text(refused_call.validator)} would be {grains_text(remaining_grains)}; the "
+            "least is "
+            f"{grains_text(minimum_grains)} (delegation_min): take "
+            f"{grains_text(max(0, stake_grains - minimum_grains))} at most, or all "
+            f"{grains_text(stake_grains)}"
         )
-    would_be = refused.behind(refused.target) + refused.value
+    would_be = refused_call.behind(refused_call.target) + refused_call.value
     return (
-        f"your stake behind {account_text(refused.target)} would be {grains_text(would_be)}; the least is "
-        f"{grains_text(least)} (delegation_min): add {grains_text(least - would_be)}"
+        f"your stake behind {account_text(refused_call.target)} would be {grains_text(would_be)}; the least is "
+        f"{grains_text(minimum_grains)} (delegation_min): add {grains_text(minimum_grains - would_be)}"
     )
 
 
-def same_validator(refused: RefusedCall) -> str:
+def same_validator(refused_call: RefusedCall) -> str:
     """Return the sentence for a move from a validator to itself."""
-    there = grains_text(refused.behind(refused.validator))
-    return f"your {there} are behind {account_text(refused.validator)} already: name another validator to move to"
-
-
-def pool_spent(refused: RefusedCall) -> str:
-    """Return the sentence for a pool that slashes left almost empty."""
-    pool = refused.stake.pools[refused.target].stake
-    # A new pool has a million shares for each grain, so this is the stake before all slashes.
-    first = pool.shares // 1_000_000
+    stake_text = grains_text(refused_call.behind(refused_call.validator))
     return (
-        f"of {grains_text(first)} behind {account_text(refused.target)} slashes left {grains_text(pool.value)}, "
+        f"your {stake_text} are behind {account_text(refused_call.validator)} already: name another validator to "
+        "move to"
+    )
+
+
+def pool_spent(refused_call: RefusedCall) -> str:
+    """Return the sentence for a pool that slashes left almost empty."""
+    target_pool = refused_call.stake.pools[refused_call.target].stake
+    # A new pool has a million shares for each grain, so this is the stake before all slashes.
+    unslashed_grains = target_pool.shares // 1_000_000
+    return (
+        f"of {grains_text(unslashed_grains)} behind {account_text(refused_call.target)} slashes left "
+        f"{grains_text(target_pool.value)}, "
         "less than a millionth: choose another validator"
     )
 
 
-def still_answering(refused: RefusedCall) -> str:
+def still_answering(refused_call: RefusedCall) -> str:
     """Return the sentence for moved stake that may not move again yet."""
-    stake, source = refused.stake, refused.validator
-    position = stake.delegations[refused.signer, source]
-    answering = [(_answers_until(refused, move), move.shares) for move in position.moved] if position else []
-    bound = [(until, shares) for until, shares in answering if until > refused.epoch]
-    shares = position.shares - sum(shares for _, shares in bound) if position else 0
-    free, until = (
-        worth(stake.pools[source].stake, shares),
-        max((until for until, _ in bound), default=refused.epoch + 1),
+    trust_stake, source_validator = refused_call.stake, refused_call.validator
+    delegation = trust_stake.delegations[refused_call.signer, source_validator]
+    answering = (
+        [(_answers_until(refused_call, earlier_move), earlier_move.shares) for earlier_move in delegation.moved]
+        if delegation
+        else []
+    )
+    bound_moves = [
+        (until_epoch, free_shares) for until_epoch, free_shares in answering if until_epoch > refused_call.epoch
+    ]
+    free_shares = delegation.shares - sum(free_shares for _, free_shares in bound_moves) if delegation else 0
+    free_grains, until_epoch = (
+        worth(trust_stake.pools[source_validator].stake, free_shares),
+        max((until_epoch for until_epoch, _ in bound_moves), default=refused_call.epoch + 1),
     )
     return (
-        f"of your {grains_text(refused.behind(source))} behind {account_text(source)} {grains_text(free)} may move "
-        f"now, the rest from epoch {until} on, it is epoch {refused.epoch} now; `undelegate` may take all at any time"
+        f"of your {grains_text(refused_call.behind(source_validator))} behind {account_text(source_validator)} "
+        f"{grains_text(free_grains)} may move "
+        f"now, the rest from epoch {until_epoch} on, it is epoch {refused_call.epoch} now; `undelegate` may take all "
+        "at any time"
     )
 
 
-def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
+def _answers_until(refused_call: RefusedCall, earlier_move: MovedShares) -> int:
     """Return the epoch from which evidence against the source validator is too old and raises no slash."""
     # Evidence counts for `evidence_epochs` after the last epoch of the era.
-    too_old = (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
-    return max(too_old, _raised_until(refused.stake, move.answer))
+    too_old_epoch = (earlier_move.answer.era + 1) * refused_call.stake.era_epochs + refused_call.stake.evidence_epochs
+    return max(too_old_epoch, _raised_until(refused_call.stake, earlier_move.answer))
 
 
-def _raised_until(stake: TrustStake, answer: Liability) -> int:
+def _raised_until(trust_stake: TrustStake, liability: Liability) -> int:
     """Return the epoch from which no accomplice can raise a liability's slash, pending ones included; 0 if none can."""
-    if answer.validator not in stake.tombstones:
+    if liability.validator not in trust_stake.tombstones:
         return 0
-    eras = [factor.era for factor in stake.slash_factors[answer.validator]]
-    eras += [held.era for _, held in stake.unapplied_slashes.under(answer.validator) if held is not None]
+    slash_eras = [slash_factor.era for slash_factor in trust_stake.slash_factors[liability.validator]]
+    slash_eras += [
+        pending_slash.era
+        for _, pending_slash in trust_stake.unapplied_slashes.under(liability.validator)
+        if pending_slash is not None
+    ]
     return max(
-        ((era + 1) * stake.era_epochs + stake.unbonding_epochs + 1 for era in eras if era <= answer.era), default=0
+        (
+            (slash_era + 1) * trust_stake.era_epochs + trust_stake.unbonding_epochs + 1
+            for slash_era in slash_eras
+            if slash_era <= liability.era
+        ),
+        default=0,
     )
 
 
-def too_many_moves(refused: RefusedCall) -> str:
+def too_many_moves(refused_call: RefusedCall) -> str:
     """Return the sentence for a target that has too many recent moves."""
-    position = refused.stake.delegations[refused.signer, refused.target]
-    moves = len(position.moved) if position else 0
+    position = refused_call.stake.delegations[refused_call.signer, refused_call.target]
+    move_count = len(position.moved) if position else 0
     return (
-        f"your stake behind {account_text(refused.target)} came there in {moves} moves that still answer for other "
+        f"your stake behind {account_text(refused_call.target)} came there in {move_count} moves that still answer "
+        "for other "
         f"validators, and {MOVED_MAX} may: wait until one is too old, or choose another validator"
     )
 
 
-def nothing_to_claim(refused: RefusedCall) -> str:
+def nothing_to_claim(refused_call: RefusedCall) -> str:
     """Return the sentence for a claim of nothing."""
-    stake, era = refused.stake, refused.era
-    there = grains_text(refused.behind(refused.validator))
-    first = (era + 1) * stake.era_epochs
+    stake, current_era = refused_call.stake, refused_call.era
+    stake_text = grains_text(refused_call.behind(refused_call.validator))
+    payment_epoch = (current_era + 1) * stake.era_epochs
     return (
-        f"you earned 0 with {account_text(refused.validator)} since you last claimed, with {there} behind it: an era "
-        f"is paid when it ends, the next in epoch {first}, it is epoch {refused.epoch} now; what joined in an era "
+        f"you earned 0 with {account_text(refused_call.validator)} since you last claimed, with {stake_text} behind "
+        "it: an era "
+        f"is paid when it ends, the next in epoch {payment_epoch}, it is epoch {refused_call.epoch} now; what joined "
+        "in an era "
         "earns from the next on"
     )

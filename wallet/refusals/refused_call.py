@@ -31,21 +31,21 @@ class RefusedCall:
         """The call's name without its pallet."""
         return self.call.method.name
 
-    def argument(self, name: str) -> Any:
+    def argument(self, argument_name: str) -> Any:
         """Return an argument of the call; None if it has no such argument."""
-        return self.call.named_arguments.get(name)
+        return self.call.named_arguments.get(argument_name)
 
     @property
     def value(self) -> int:
         """The grains in question; for a compound, all that was earned there."""
-        given = self.argument("value")
-        return self.earned if given is None else int(given)
+        value_argument = self.argument("value")
+        return self.earned if value_argument is None else int(value_argument)
 
     @property
     def validator(self) -> bytes:
         """The validator whose stake changes; the signer if the call names none."""
-        named = (self.argument(name) for name in ("validator", "source", "stash"))
-        return next((who for who in named if who is not None), self.signer)
+        named_accounts = (self.argument(name) for name in ("validator", "source", "stash"))
+        return next((account for account in named_accounts if account is not None), self.signer)
 
     @property
     def target(self) -> bytes:
@@ -90,5 +90,5 @@ def percent_text(ppm: int) -> str:
 
 def them(count: int, noun: str) -> str:
     """Return a count with its noun: `1 slash`, `2 slashes`."""
-    many = f"{noun}es" if noun.endswith("sh") else f"{noun}s"
-    return f"{count} {noun if count == 1 else many}"
+    plural_noun = f"{noun}es" if noun.endswith("sh") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural_noun}"

@@ -18,10 +18,10 @@ Sentence = Callable[[RefusedCall], str]
 BATCH = Utility.batch_all(calls=()).method
 
 
-def too_small(refused: RefusedCall) -> str:
+def too_small(refused_call: RefusedCall) -> str:
     """Return the sentence for a bond or a delegation that is too small."""
-    of_bond = refused.name in ("bond", "bond_extra", "validate")
-    return (bonds.bond_too_small if of_bond else delegations.delegation_too_small)(refused)
+    is_about_bond = refused_call.name in ("bond", "bond_extra", "validate")
+    return (bonds.bond_too_small if is_about_bond else delegations.delegation_too_small)(refused_call)
 
 
 SENTENCES: Mapping[type[DispatchError], Sentence] = {
@@ -65,19 +65,19 @@ def sentence_of(bound: Bound, call: Call, signer: bytes, error: DispatchError) -
 
 def _of_batch(bound: Bound, batch: Call, signer: bytes) -> str | None:
     """Return the sentence for the refused call of a batch, after the calls before it."""
-    said = None
+    refusal_text = None
     overlay = bound.overlay
     try:
         with overlay.transaction():
             # The calls before the refused one run too, because they change the state on which it fails.
-            for call in batch.named_arguments["calls"]:
+            for inner_call in batch.named_arguments["calls"]:
                 try:
                     with overlay.transaction():
-                        bound.dispatch(call, Signed(signer))
+                        bound.dispatch(inner_call, Signed(signer))
                 except DispatchError as error:
                     # The raise below undoes the calls before this one, through the outer transaction.
-                    said = sentence_of(bound, call, signer, error)
+                    refusal_text = sentence_of(bound, inner_call, signer, error)
                     raise
     except DispatchError:
-        return said
+        return refusal_text
     return None

@@ -34,7 +34,9 @@ CHANGING = [
 def known(node: HandingNode, folder: Path | None = None, told: list[str] | None = None) -> KnownSets:
     root = root_of(set_of(0, CHANGING[0]))
     file = None if folder is None else SetsFile(folder, GENESIS)
-    return KnownSets("ws://node", node.ask, root, file, tell=(told if told is not None else list[str]()).append)
+    return KnownSets(
+        "ws://node", node.ask, root, file, report_progress=(told if told is not None else list[str]()).append
+    )
 
 
 def ask(sets: KnownSets, epoch: int) -> ValidatorSet:
