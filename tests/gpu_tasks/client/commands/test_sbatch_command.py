@@ -9,9 +9,7 @@ import pytest
 
 from converted import IMAGE
 from error_codes import ended_code
-from gpu_tasks.market.training.training_market import TrainingMarket
 from task_customer import OF_BOB, ogpu, refusal
-from wallet.client import ChainClient
 from wallet_runner import answer, chain
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")
@@ -23,11 +21,6 @@ OPTIONS = ["--image", IMAGE, "--max-price", "0.5", "--anyway", *OF_BOB]
 def script(folder: Path, more: str = "") -> list[str]:
     (folder / "job.sh").write_text(SCRIPT.format(more=more))
     return ["sbatch", str(folder / "job.sh"), *OPTIONS]
-
-
-async def count(url: str) -> int:
-    async with await ChainClient.connect(url) as client:
-        return sum([number async for _, number in client.entries(TrainingMarket.submission_counts)])
 
 
 def test_a_dry_run_shows_the_cost_and_sends_nothing(tmp_path: Path) -> None:

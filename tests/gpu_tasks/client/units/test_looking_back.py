@@ -120,7 +120,7 @@ def test_what_was_found_wrong_since_is_told_and_marked_once(
     errors = made.errors.read_bytes()
     once_more = made.again(url, monkeypatch)
     assert (made.errors.read_bytes(), made.out.read_bytes()) == (errors, before)
-    assert "were found wrong since" not in once_more.stderr
+    assert "were refuted after" not in once_more.stderr
     assert "(3)" in once_more.stderr
     assert made.looks[-1] == 1, "who was found wrong is not asked about again"
 
