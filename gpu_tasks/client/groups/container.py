@@ -8,6 +8,7 @@ from cli.options import key_option
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     FILE_PATH,
+    OneOf,
     after_options,
     anyway_option,
     buying_options,
@@ -16,6 +17,8 @@ from gpu_tasks.client.groups.declared import (
     secret_option,
 )
 from gpu_tasks.client.groups.program_words import OF_DOCKER, ProgramCommand
+
+GPU_ADVICE = "A task names a class of GPUs. `ogpu offer search 'model=4090'` shows which class a model is in."
 
 
 @click.command(cls=ProgramCommand, instead=OF_DOCKER)
@@ -26,16 +29,14 @@ from gpu_tasks.client.groups.program_words import OF_DOCKER, ProgramCommand
 )
 @click.option("--archive", type=FILE_PATH, help="`docker save` archive of the image; --image is its id.")
 @max_price_option
-@click.option("--gpu", type=click.Choice(limits.GPU_CHOICES), help="Class of the GPU.  [default: no GPU]")
+@click.option("--gpu", type=OneOf(limits.GPU_CHOICES, GPU_ADVICE), help="Class of the GPU.  [default: no GPU]")
 @click.option("--cpu", default="", help="Cores.  [default: 1]")
 @click.option("--memory", default="", help="Memory, such as 2Gi.  [default: 512Mi]")
 @click.option("--disk", default="", help="Size of /workspace.  [default: 64Mi]")
 @click.option("--time", default="1h", show_default=True, help="Time limit, such as 30m; unused time is not paid.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable, public to bidders.")
 @click.option("--in", "inputs", multiple=True, type=FILE_PATH, help="File to put into /in; repeatable.")
-@click.option(
-    "--network", type=click.Choice(limits.NETWORKS), default="none", show_default=True, help="Network access."
-)
+@click.option("--network", type=OneOf(limits.NETWORKS), default="none", show_default=True, help="Network access.")
 @click.option("--copies", default="", metavar="3|5|7", help="Replicas; the majority decides the result.")
 @click.option("--name", default="run", show_default=True, help="Name of the task, kept on this machine.")
 @click.option("--out", type=FILE_PATH, help="Write /out to this tar archive.")

@@ -6,7 +6,8 @@ Invariant: nothing here imports the chain's rules, a client or NumPy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,24 @@ class Seconds(click.ParamType[float]):
         if not self._least <= seconds <= self._most:
             self.fail(f"{value!r} is not between {self._least:g}s and {self._most:g}s", param, ctx)
         return seconds
+
+
+class OneOf(click.Choice[str]):
+    """A choice whose error suggests the word that was meant."""
+
+    def __init__(self, choices: Sequence[str], advice: str = "") -> None:
+        """`advice` is shown for a word that resembles no choice."""
+        super().__init__(choices)
+        self._advice = advice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the choice."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = get_close_matches(str(value).lower(), self.choices, n=1)
+            more = f"Did you mean {near[0]!r}?" if near else self._advice
+            raise click.BadParameter(f"{error.message} {more}".rstrip(), ctx, param) from None
 
 
 TASK_PRICE = TaskPrice()

@@ -12,6 +12,7 @@ from gpu_tasks.client.groups.declared import (
     BLOCKS_OR_TIME,
     FILE_PATH,
     Declared,
+    OneOf,
     Seconds,
     accept_option,
     account_option,
@@ -45,7 +46,7 @@ def check() -> None:
 @click.command()
 @click.option(
     "--kind",
-    type=click.Choice(limits.TASK_KINDS),
+    type=OneOf(limits.TASK_KINDS),
     default=limits.TASK_KINDS[0],
     show_default=True,
     help="Kind of file.",
@@ -113,7 +114,7 @@ def list_tasks() -> None:
 @click.command()
 @account_option
 @click.option("--since", type=BLOCKS_OR_TIME, metavar="BLOCK|TIME", help="Tasks since this block, or for this time.")
-@click.option("--state", "states", multiple=True, type=click.Choice(limits.HISTORY_STATES), help="State; repeatable.")
+@click.option("--state", "states", multiple=True, type=OneOf(limits.HISTORY_STATES), help="State; repeatable.")
 @carried_out_by("auctions:history")
 def history() -> None:
     """List past tasks of a key: exit code, time and cost.
@@ -348,7 +349,7 @@ _CONVERSION = (
     click.option("--archive", type=FILE_PATH, help="`docker save` archive of the image; --image is its id."),
     max_price_option,
     click.option(
-        "--class", "classes", multiple=True, type=click.Choice(limits.CLASS_NAMES), help="Class of devices; repeatable."
+        "--class", "classes", multiple=True, type=OneOf(limits.CLASS_NAMES), help="Class of devices; repeatable."
     ),
     click.option(
         "--env",
@@ -362,16 +363,14 @@ _CONVERSION = (
     click.option("--memory", default="", help="Memory, such as 2Gi.  [default: the file's, or 512Mi]"),
     click.option("--disk", default="", help="Size of /workspace.  [default: the file's, or 64Mi]"),
     click.option("--processes", default="", help="Processes and threads.  [default: the file's, or 128]"),
-    click.option(
-        "--network", type=click.Choice(limits.NETWORKS), default="none", show_default=True, help="Network access."
-    ),
+    click.option("--network", type=OneOf(limits.NETWORKS), default="none", show_default=True, help="Network access."),
     click.option("--strict", is_flag=True, help="Fail if the program would run differently."),
 )
 
 
 @click.command()
 @conversion_options
-@click.option("--from", "form", type=click.Choice(limits.FOREIGN_FORMS), help="Form of FILE.  [default: by content]")
+@click.option("--from", "form", type=OneOf(limits.FOREIGN_FORMS), help="Form of FILE.  [default: by content]")
 @click.option("--service", help="Service of a Compose or Akash file with several.")
 @click.option("--job", "is_job", is_flag=True, help="Make a job, which ends with its program, not a lease.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Task file.  [default: standard output]")

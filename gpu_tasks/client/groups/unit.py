@@ -10,6 +10,7 @@ import click
 from cli.options import AMOUNT, key_option, sending_options
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
+    OneOf,
     account_option,
     anyway_option,
     buying_options,
@@ -86,7 +87,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
 @click.option(
     "--class",
     "device_class",
-    type=click.Choice(limits.CLASS_CHOICES),
+    type=OneOf(limits.CLASS_CHOICES),
     default=limits.CLASS_CHOICES[0],
     show_default=True,
     help="Class of the devices that compute it.",
@@ -100,7 +101,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
 @anyway_option
 @click.option("--out", type=NEW_FILE, metavar="RESULTS", help="Wait, and write the answers to this new file.")
 @click.option("--errors", type=NEW_FILE, help="File of failed requests.  [default: RESULTS.errors]")
-@click.option("--form", type=click.Choice(limits.FILE_FORMS), help="Form of FILE.  [default: from its first line]")
+@click.option("--form", type=OneOf(limits.FILE_FORMS), help="Form of FILE.  [default: from its first line]")
 @click.option(
     "--completion-window",
     "window",

@@ -344,3 +344,18 @@ def test_the_words_of_a_program_are_its_own(tmp_path: Path) -> None:
 def test_blocks_have_a_time_beside_them(blocks: int, left: str) -> None:
     now = ChainTime(height=100, now_ms=0, passed_ms=96_000, passed_blocks=48, epoch_blocks=10, era_epochs=2)
     assert time_left(now, 100 + blocks) == left
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["unit", "post", MINIMAL, *OF_BOB, "--class", "datacentre"], "'datacenter'"),
+        (["task", "schema", "--kind", "job"], "'Job'"),
+        (["task", "history", *OF_BOB, "--state", "canceled"], "'cancelled'"),
+        (["run", *RUN, "--network", "outbond", "true"], "'outbound'"),
+        (["run", *RUN, "--gpu", "H100", "true"], "ogpu offer search"),
+    ],
+)
+def test_a_mistyped_choice_is_answered_with_the_one_that_was_meant(words: list[str], meant: str) -> None:
+    refused = CliRunner().invoke(main, words)
+    assert (refused.exit_code, meant in refused.stderr.splitlines()[-1]) == (2, True), refused.stderr
