@@ -180,7 +180,7 @@ def key() -> None:
 
 scheme_option = click.option(
     "--scheme", type=click.Choice(["sr25519", "ed25519"]), default="sr25519", show_default=True,
-    help="Signature scheme. Session, VRF and provider keys are ed25519.",
+    help="Signature scheme. Session and provider keys are ed25519.",
 )  # fmt: skip
 output_option = click.option(
     "--output-type", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output.",

@@ -274,7 +274,7 @@ def utilisation() -> None:
 @click.option("--device", "number", type=int, default=0, show_default=True, help="The device's number in `devices`.")
 @click.option(
     "--device-bond", type=AMOUNT, default=DEVICE_BOND,
-    help="oGPU to bond for the device. A unit holds 21 times its price, a checked batch 3.5.  [default: 100]",
+    help="oGPU to bond; a unit holds 21 times its price.  [default: 100]",
 )  # fmt: skip
 @click.option("--service", type=int, default=0, show_default=True, help="The service to offer.")
 @click.option(
@@ -428,12 +428,12 @@ def auctions() -> None:
 @click.option("--none", "is_none", is_flag=True, help="Bid for nothing.")
 @click.option("--least-price", help="Least income of a device after the fee: `0.5 oGPU/h`.")
 @click.option(
-    "--schedule", "spans", multiple=True, help="Bid at these UTC times: `mon-fri 22:00-06:00` or `always`; repeatable.",
+    "--schedule", "spans", multiple=True, help="Bid at these UTC times: `mon-fri 22:00-06:00`; repeatable.",
 )  # fmt: skip
 @click.option("--only-when-idle/--also-when-busy", default=None, help="Bid only while the machine has no other work.")
 @click.option("--gangs/--no-gangs", default=None, help="Work together with other devices, and wait for them.")
 @click.option(
-    "--image", "images", multiple=True, help="Run containers of this repository or archive (sha256:…); repeatable.",
+    "--image", "images", multiple=True, help="Run this repository, or archive sha256:…; repeatable.",
 )  # fmt: skip
 @click.option("--any-archive/--no-any-archive", default=None, help="Run images that customers send as archives.")
 @click.option("--outbound/--no-outbound", default=None, help="Let containers reach public addresses.")
@@ -441,8 +441,9 @@ def auctions() -> None:
 def policy() -> None:
     """Show or change the policy of the daemon's bids.
 
-    Without a policy the daemon bids for nothing. The policy is in `policy.json` of the base path, together with the
-    limits of containers. Container settings apply from the daemon's next start, all others from its next block.
+    Without a policy the daemon bids for nothing. `--schedule always` ends the schedule. The policy is in `policy.json`
+    of the base path, together with the limits of containers. Container settings apply from the daemon's next start, all
+    others from its next block.
     """
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from error_codes import ended_code
 from node.cli import ogpu_node
-from node.errors import BadInputError
 from runtime.cryptography.signatures import Scheme
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
@@ -23,7 +23,7 @@ def rotated(folder: Path, owner: str) -> Result:
 
 def called(folder: Path, command: str, owner: str) -> Result:
     where = ["--base-path", str(folder / "node"), "--keyring", str(folder / "keys")]
-    return CliRunner().invoke(ogpu_node, ["key", command, *where, "--owner", owner])
+    return CliRunner().invoke(ogpu_node, ["--json", "key", command, *where, "--owner", owner])
 
 
 def test_the_owner_is_a_name_of_the_keyring_an_address_or_a_path(tmp_path: Path) -> None:
@@ -41,12 +41,12 @@ def test_the_proof_of_stored_keys_is_for_the_same_owner(tmp_path: Path) -> None:
     made = rotated(tmp_path, "stash").stdout
     for owner, is_same in (("stash", True), (key.address, True), ("//Eve", False)):
         assert (called(tmp_path, "prove", owner).stdout == made) is is_same
-    assert isinstance(called(tmp_path, "prove", "nobody").exception, BadInputError)
+    assert ended_code(called(tmp_path, "prove", "nobody")) == "unknown_account"
 
 
 @pytest.mark.parametrize("owner", ["nobody", "", "5Grwva", "../keys/stash"])
 def test_keys_are_made_for_nobody_else(tmp_path: Path, owner: str) -> None:
     answer = rotated(tmp_path, owner)
-    assert isinstance(answer.exception, BadInputError)
-    assert repr(owner) in str(answer.exception)
+    assert (answer.exit_code, ended_code(answer)) == (2, "unknown_account")
+    assert repr(owner) in answer.stderr
     assert not list(tmp_path.glob("node/**/keystore/*"))
