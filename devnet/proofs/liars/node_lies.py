@@ -208,7 +208,7 @@ LIES = (
             when=_is_genesis, value=lambda *_: FOREIGN),
     NodeLie("changed_genesis", "The node went away, and names another block 0 when it comes back.", (PROVIDER,),
             ("another chain", *NOT_BELIEVED), when=_is_genesis, value=lambda *_: FOREIGN, is_met_anew=True),
-    NodeLie("other_rules", "The chain runs the next version of its rules.", BUYERS, ("install the release",),
+    NodeLie("other_rules", "The chain runs the next version of its rules.", BUYERS, ("the release that matches",),
             when=of("state_getRuntimeVersion"),
             value=lambda message, _: {**message.value, "specVersion": message.value["specVersion"] + 1}),
     NodeLie("no_parameters", "The chain has no parameters.", BUYERS, _NONSENSE[1:],
@@ -283,7 +283,7 @@ LIES = (
             when=is_answer, replies=lambda message, _: [message.failing(_SHOUTED)]),
     # --- delivery
     NodeLie("mute", "Nothing is ever answered.", BUYERS, ("did not answer",), replies=lambda *_: []),
-    NodeLie("drops_some", "One message of four is lost.", BUYERS, ("did not answer", "said nothing of the extrinsic"),
+    NodeLie("drops_some", "One message of four is lost.", BUYERS, ("did not answer", "reported nothing"),
             replies=lambda _, mouth: TRUTH if _count(mouth) % DROPPED_EVERY else []),
     NodeLie("falls_silent", "Nothing is answered for a while.", (PROVIDER,), replies=lambda *_: [],
             seconds=SILENT_SECONDS),

@@ -368,7 +368,7 @@ LIES = (
     NodeLie("handoffs_that_are_none", "Bytes in place of handoffs.", BUYERS, NOT_BELIEVED,
             when=_shows_handoffs, value=lambda *_: ["0x" + "ab" * 400]),
     # --- the fate of an extrinsic
-    NodeLie("swallowed", "The extrinsic is taken and thrown away.", BUYERS, ("said nothing of the extrinsic",),
+    NodeLie("swallowed", "The extrinsic is taken and thrown away.", BUYERS, ("reported nothing on the extrinsic",),
             instead=_swallowed),
     NodeLie("forged_final", "The extrinsic is final in a block that does not hold it.", BUYERS, NOT_BELIEVED,
             instead=_forged_final),
@@ -382,7 +382,7 @@ LIES = (
             when=of(WATCHING, is_item=False), replies=lambda message, _: [message.failing(INVALID)],
             is_unprovable=True),
     NodeLie("never_final", "The extrinsic is in a block, and nothing is ever told of it again.", BUYERS,
-            ("said nothing of the extrinsic",), when=_says_final, replies=lambda *_: []),
+            ("reported nothing on the extrinsic",), when=_says_final, replies=lambda *_: []),
     NodeLie("final_nowhere", "The extrinsic is final in a block without a name.", BUYERS, ("makes no sense",),
             when=_says_final, value=lambda *_: {"finalized": None}),
     NodeLie("lost_after_sending", "The connection breaks right after the extrinsic was taken.", BUYERS,

@@ -23,7 +23,7 @@ from runtime.pallets.transaction_payment import TransactionFeePaid
 SINK, WHO, OTHER = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
 AMOUNT = 1_000_000
 NAMED, HARMLESS, NO_PROOF = "swallowed", "doubled", "called_invalid"
-NAMING = "error: ws://x said nothing of the extrinsic for 10 s"
+NAMING = "error: ws://x reported nothing on the extrinsic for 10 s"
 
 
 def heard(lie: str, *under_lie: Said, repeats: tuple[Said, ...] = (), told: int = 1) -> Hearing:
