@@ -58,6 +58,7 @@ FUNCTIONS = {
     "ogpu-node": "ogpu_node",
     "ogpu-devnet": "ogpu_devnet",
 }
+HELP_LENGTH_MAX = 60
 TERMINAL_WIDTHS = (40, 80, 1_000)
 
 
@@ -146,6 +147,17 @@ def test_each_body_takes_the_parameters_of_its_command(program: str, monkeypatch
     short_forms = [place for place in bodies if bodies.count(place) > 1]
     assert len(set(bodies)) > 5
     assert len(short_forms) == (0 if program != "ogpu" else len(SHORT_FORMS) - 1 + len(set(short_forms)))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_lines_of_help_are_short(program: str) -> None:
+    commands = [((), PROGRAMS[program]), *paths_of(PROGRAMS[program])]
+    for path, command in commands:
+        assert len(command.get_short_help_str(1_000)) <= HELP_LENGTH_MAX or not path, path
+        for option in command.params:
+            if isinstance(option, click.Option):
+                text = (option.help or "").partition("[default")[0].strip()
+                assert 0 < len(text) <= HELP_LENGTH_MAX, (path, option.name)
 
 
 def test_the_defaults_that_a_help_states_are_those_of_the_program() -> None:

@@ -1,8 +1,8 @@
 """A monotonic clock that follows no jump of the system's clock."""
 
+from error_codes import raises_code
 from node.clock import JUMP_MS, NANOSECONDS_PER_MS, TRUST_MS, Clock
 from node.errors import NodeError
-from tests.support.error_codes import raises_code
 
 
 class Machine:

@@ -14,6 +14,7 @@ import trio
 from block_maker import FIRST_SLOT, SPEC
 from consensus import events as ev
 from consensus.headers import TrustedBlock
+from error_codes import raises_code
 from genesis.spec import to_json
 from node.clock import Clock
 from node.config import Config, Paths
@@ -23,7 +24,6 @@ from node.ledger.storage import Storage
 from node.p2p.identity import identity_from_seed
 from node.service import Node
 from node_process import NodeProcess, agree, wait_for
-from tests.support.error_codes import raises_code
 
 LIVE = replace(
     SPEC, chain_type="Live", patch={name: given for name, given in (SPEC.patch or {}).items() if name != "sudo"}

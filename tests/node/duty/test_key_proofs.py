@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from error_codes import raises_code
 from node.config import Paths
 from node.duty.key_proofs import new_keys, prove_stored, stored_keys
 from node.duty.keystore import SESSION, VRF, Keystore
 from node.duty.signstate_file import SignStateFile
 from node.errors import BadInputError
 from runtime.pallets.session_keys import SessionKeys, verify_keys
-from tests.support.error_codes import raises_code
 
 GENESIS, OWNER = b"g" * 32, b"o" * 32
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from error_codes import raises_code
 from node.duty.keystore import SESSION, VRF, KeyPair, Keystore
 from node.errors import BadInputError
-from tests.support.error_codes import raises_code
 
 SEED = bytes(range(32))
 

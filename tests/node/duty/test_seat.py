@@ -15,6 +15,7 @@ from block_maker import SPEC, Maker, open_at
 from consensus.headers import TrustedBlock
 from consensus.parameters import Parameters
 from consensus.signstate import HeaderRecord
+from error_codes import raises_code
 from genesis import dev_accounts
 from loop_stage import SetClock
 from node.config import Config, Paths
@@ -34,7 +35,6 @@ from runtime.blocks.votes import Ballot, BallotKind
 from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import BOND, Keys, MarketChain, named_keys, signed, validates
-from tests.support.error_codes import raises_code
 
 STASH = dev_accounts.stash("Alice")
 KEY = dev_accounts.key("Alice", dev_accounts.SESSION)

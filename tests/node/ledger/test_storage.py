@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import node.ledger.storage
+from error_codes import raises_code
 from node.errors import BadInputError, DatabaseError, DiskSpaceError
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
 from runtime.state.trie import Trie
-from tests.support.error_codes import raises_code
 
 FLOOR = 0  # the tests' machine may be small
 

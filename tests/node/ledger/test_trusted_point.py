@@ -11,11 +11,11 @@ import pytest
 
 from block_maker import SPEC, Maker, as_block, now_of, open_at
 from consensus.headers import OtherCheckpointError, TrustedBlock
+from error_codes import raises_code
 from genesis.relations import RELATIONS
 from node.errors import BadInputError, TrustExpiredHereError
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.trusted_point import TrustedPoint, trusting_period_ms
-from tests.support.error_codes import raises_code
 
 LIVE = replace(SPEC, chain_type="Live")
 PERIOD_MS = 2 * 60 * 1_000
