@@ -76,6 +76,16 @@ def _has_option(command: click.Command, name: str) -> bool:
     return any(name in parameter.opts for parameter in command.params)
 
 
+def _owners(group: click.Group, option: str) -> Iterator[str]:
+    """Yield the commands of a group, and of its groups, that have an option."""
+    for name, command in group.commands.items():
+        whole = command.load() if hasattr(command, "load") else command  # a deferred command knows no options
+        if isinstance(whole, click.Group):
+            yield from (f"{name} {each}" for each in _owners(whole, option))
+        elif _has_option(whole, option):
+            yield name
+
+
 class CommandGroup(click.Group):
     """Commands whose names are suggested for a mistyped one."""
 
@@ -171,7 +181,7 @@ class ProgramGroup(CommandGroup):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             name = error.option_name
-            owner = next((each for each, command in self.commands.items() if _has_option(command, name)), None)
+            owner = next(_owners(self, name), None)
             if owner is None:
                 raise
             behind = f"{ctx.command_path} {owner} … {name}"

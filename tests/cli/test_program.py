@@ -156,3 +156,9 @@ def test_the_words_of_a_program_are_its_own(words: list[str], passed_on: tuple[s
     result = CliRunner().invoke(group, words)
     assert seen == [is_json, passed_on or ()]
     assert (result.exit_code, result.stderr.startswith("{")) == (2, is_json)
+
+
+def test_an_option_of_a_command_before_it_is_shown_its_place() -> None:
+    for words, place in ((["--key", "//Bob", "ps"], "ogpu unit post … --key"), (["--racers", "2"], "ogpu unit post …")):
+        refused = CliRunner().invoke(client_cli.main, words, prog_name="ogpu")
+        assert (refused.exit_code, place in refused.stderr) == (2, True), refused.stderr
