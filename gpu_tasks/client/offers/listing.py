@@ -242,8 +242,8 @@ async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes
     dearest = f"--price {format_amount(affordable)} or less" if affordable else "no price"
     raise ServiceError(
         f"too few judges could pay for their seats: a judge of a unit at {format_amount(price_max)} oGPU must hold "
-        f"{format_amount(money.judge_seat(rules, price_max))} oGPU, and those of two thirds of the stake that may "
-        f"judge it must have that free: the chain takes {dearest} now"
+        f"{format_amount(money.judge_seat(rules, price_max))} oGPU. Judges with two thirds of the eligible stake must "
+        f"have that free. The chain takes {dearest} now"
     )
 
 
@@ -276,7 +276,7 @@ async def require_owners(
         raise ServiceError(
             f"a unit with --racers {racers} needs as many owners{having}; service {number} is offered by "
             f"{len(offering)}, and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less"
-            f"{_lacking(lacking)}: ask for fewer racers, raise --price{others}, or post with --anyway and wait for more"
+            f"{_lacking(lacking)}. Ask for fewer racers, raise --price{others}, or post with --anyway and wait for more"
         )
     judges, spare = await judges_for(client, number, customer, racers, at)
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)

@@ -156,7 +156,7 @@ def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
     if _is_nothing(key, value):
         return
     if key == "ports" and is_job:
-        found.carrying.leave("ports", "a job has none: without --job it becomes a lease, whose ports are reached")
+        found.carrying.leave("ports", "a job has no ports: leave out --job to get a lease, which has")
     elif value in SAME.get(key, ()):
         found.carrying.leave(key, "nothing of a task depends on it", matters=False)
     elif key in _CARRIED:
@@ -358,7 +358,7 @@ def _note_others(found: _Found, tree: dict[str, Tree], services: dict[str, Tree]
             found.carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
     for key in tree:
         if key not in {"version", "name", "services"} and not key.startswith("x-"):
-            found.carrying.leave(key, "what a service uses of it is said there", matters=False)
+            found.carrying.leave(key, "the service names the parts that it uses", matters=False)
 
 
 _CARRIED: dict[str, Callable[[_Found, Tree], None]] = {

@@ -318,7 +318,7 @@ class TaskSealer:
         try:
             parts = await uploader.uploaded(upload.image, upload.folder, identity)
         except OSError as error:
-            raise PostError(f"what of the image is stored cannot be written down: {error}") from None
+            raise PostError(f"the record of the image's stored parts cannot be written: {error}") from None
         return replace(self.draft, asked=asked.with_parts(upload.image.size, parts))
 
 

@@ -38,7 +38,7 @@ BY_RECORD = (
 )  # fmt: skip
 """Ends for which the record of an ended task has all inputs of the money table."""
 CUSTOMERS = (TaskPurse.ESCROW, TaskPurse.CUSTOMER_BOND, TaskPurse.DISPUTE_BOND)
-JUDGES = "what its judges were paid, and by whom"
+JUDGES = "the payments of its judges"
 OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
 
 
@@ -358,7 +358,7 @@ def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: S
     if price is None:
         party.paid = None
         if _is_over(found.task, number):
-            found.miss(f"what standing by in auction {number} paid")
+            found.miss(f"the pay of the standby in auction {number}")
         else:
             party.why = "nothing yet: it is bound"
     else:
@@ -382,7 +382,7 @@ def _unseen(found: TaskAccount, number: int, records: AuctionRecords, shifts: Se
     who = placed.bid.provider
     ends = sum(len(found.told.settled(who, place)) for place in range(task.order.slots))
     if not found.told.is_whole or ends > sum(each.provider == who and each.is_over for each in shifts):
-        found.miss(f"whether who stood by in auction {number} took it over, and what it had of it")
+        found.miss(f"whether the standby of auction {number} took over, and its payments then")
 
 
 def _is_over(task: Task, number: int) -> bool:

@@ -91,7 +91,9 @@ class TaskFollower:
         if self.keeper is None or height < self._next_try:
             return None
         if self._hands and self._hands != _hands(task) and task.checkpoint is not None and is_open(task):
-            return f"storing the checkpoint of milestone {task.checkpoint.milestone.number} once more, for who goes on"
+            return (
+                f"storing the checkpoint of milestone {task.checkpoint.milestone.number} once more, for the successor"
+            )
         number = records.unheld(task)
         if number is not None:
             return f"holding milestone {number}: its checkpoint is fetched, checked, stored and signed for"

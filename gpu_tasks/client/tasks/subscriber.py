@@ -62,7 +62,7 @@ class BrokerTrouble(Enum):
     SILENT = "nothing is heard of the provider"
     NO_BROKER = "the provider names no broker"
     THROWN_AWAY = "the provider threw notes away, which its broker did not take"
-    FOREIGN = "what is told is another customer's"
+    FOREIGN = "the notes belong to another customer"
 
 
 LASTING = (BrokerTrouble.GONE, BrokerTrouble.LEFT, BrokerTrouble.SILENT, BrokerTrouble.NO_BROKER)

@@ -110,7 +110,7 @@ async def entered(
     stash = runner_of(task)
     provider = (await market_reads.providers(client, final)).get(stash)
     if provider is None:
-        raise TunnelError(f"{ss58.encode(stash)}, who runs it, is no provider any more")
+        raise TunnelError(f"{ss58.encode(stash)} runs it, but is no provider any more")
     is_private = market_reads.is_development(client)
     try:
         async with open_tunnel(
@@ -124,7 +124,9 @@ async def entered(
 def runner_of(task: Task) -> bytes:
     """Return the provider that runs a task's program, or keeps its files. Raise TunnelError if there is none."""
     if is_replicated(task.order):
-        raise TunnelError("several compute this task, and what they find is compared: nobody enters their containers")
+        raise TunnelError(
+            "replicas compute this task, and their results are compared: their containers cannot be entered"
+        )
     if task.state not in (TaskState.RUNNING, TaskState.ENDED) or not task.slots:
         raise TunnelError(f"the task is {task.state.name.lower()}: only one that runs has a container to enter")
     return task.slots[0].provider
@@ -139,7 +141,7 @@ async def _agree(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> N
         line.hear(answer.data)
         await socket.send_bytes(line.seal(READY))
     except TunnelKeyError as error:
-        raise TunnelError(f"who answers is not the provider of the task: {error}") from None
+        raise TunnelError(f"the answering machine is not the task's provider: {error}") from None
     except (aiohttp.ClientError, ConnectionError, TimeoutError):
         raise TunnelError("the provider hung up while keys were agreed on") from None
 

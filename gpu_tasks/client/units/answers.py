@@ -122,7 +122,11 @@ async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: in
 
 def stopped_standing(said: str) -> str:
     """Return the sentence of `standing_of` for a stopped run, with the reason why it has not ended yet."""
-    return f"what waits is taken back; what is worked on cannot be, is paid, and is waited for; {said}" if said else ""
+    return (
+        f"waiting units are cancelled; racing units cannot be cancelled, are paid, and must end first; {said}"
+        if said
+        else ""
+    )
 
 
 def _at_work(units: Sequence[Unit]) -> list[str]:

@@ -199,7 +199,7 @@ SENTENCES = {
     "LeafCheckEnded": "the leaves of unit {unit} are looked at no more ({outcome})",
     "NodesAsked": "the answers to unit {unit} differ: each side shows its tree up to block {show_until}",
     "NodesShown": "{provider} shows its tree of unit {unit}",
-    "TreeWithheld": "nobody showed the tree of answer {root} to unit {unit}: who gave it loses",
+    "TreeWithheld": "no racer showed the tree of answer {root} to unit {unit}: the racers of that answer lose",
     "LeafDisputed": "answers to unit {unit} differ first in leaf {leaf}: judges decide that",
     # tasks
     "TaskSubmitted": "{customer} puts task {task} to auction, for {price_max} at most; {locked} is locked",
@@ -234,7 +234,7 @@ SENTENCES = {
     "TaskEnded": "task {task} has ended ({outcome}), after {auctions} auctions",
     "ReplicasSought": "task {task} seeks {wanted} devices more, at {price} each, up to block {until}",
     "Volunteered": "{provider} offers device {device} to compute task {task} too",
-    "ResultBound": "slot {place} of task {task} is bound to what it found, and opens it once all are",
+    "ResultBound": "slot {place} of task {task} has committed to its result, and reveals it once all have",
     "ReplicasCompared": "{votes} of the {places} that computed task {task} agree, from slot {first} on: {root}",
     # courts
     "CaseOpened": "case {case} waits for judges ({kind})",

@@ -42,7 +42,7 @@ from wallet.rpc import OddAnswerError, RpcError
 
 WORDS = {
     LeafStage.AWAITED: "which leaves are looked at is drawn once the next blocks are final",
-    LeafStage.SHOWING: "who answered shows the leaves that were drawn, up to block {deadline}",
+    LeafStage.SHOWING: "the racers must show the drawn leaves by block {deadline}",
     LeafStage.CHECKING: "an auditor computes the leaves that were drawn, up to block {deadline}",
     LeafStage.PROVING: "an auditor has passed the leaves that were drawn; courts may look at that",
     LeafStage.DOUBTED: "judges compute leaf {leaf}, which was called wrong",
@@ -74,7 +74,7 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
     if check is None:
         since = f", and the unit ended in block {unit.ended_at}" if unit.ended_at else ""
         raise ResultError(f"the time to dispute a leaf of it is over: its check has ended{since}")
-    assert not is_early(check), "who is early waits"
+    assert not is_early(check), "an early dispute waits for the check"
     if height >= check.deadline:
         raise ResultError(f"the time to dispute a leaf of it was over after block {check.deadline}")
     return check
@@ -135,7 +135,7 @@ LOOKED_BACK = BLOCKS_PROVED - 8
 """The number of final blocks searched if the node has no older ones. Less than a node keeps, because new blocks become
 final during the search."""
 ACCOUNT_LETTERS = 8
-NOT_SHOWN = f"who looked, and at what, is proved for the last {BLOCKS_PROVED} final blocks only"
+NOT_SHOWN = f"the auditor and the leaves are proved for the last {BLOCKS_PROVED} final blocks only"
 BY_COURT = (
     CaseOutcome.COURT_DECIDED, CaseOutcome.APPEAL_LOST, CaseOutcome.APPEAL_WON, CaseOutcome.APPEAL_UNDECIDED,
 )  # fmt: skip
@@ -211,7 +211,7 @@ class CheckEnd:
         return f"leaf {self.check.doubt.shown.index} is wrong, as {by} found after {self._doubter()} had doubted it"
 
     def _withheld(self) -> str:
-        return "who answered did not show the leaves that were drawn"
+        return "the racers did not show the drawn leaves"
 
     def _not_upheld(self) -> str:
         """Return a clause about a doubted leaf that was not refuted."""
@@ -226,7 +226,7 @@ class CheckEnd:
         return f"{leaf} {'was judged without a decision' if undecided else 'is right, as judges found'}"
 
     def _doubter(self) -> str:
-        assert self.check.doubt is not None, "looked at by who asks"
+        assert self.check.doubt is not None, "the caller checks for a doubt"
         who = self.check.doubt.doubter
         return "its customer" if who == self.check.terms.customer else _names([who])
 

@@ -326,7 +326,7 @@ async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[
 
 def _by_record(unit: Unit) -> list[UnitPayment]:
     winner = winner_of(unit)
-    assert winner is not None, "who was settled with is in the record"
+    assert winner is not None, "a settled unit has a winner"
     assert unit.output_root is not None, "a settled unit has a result"
     outcome = race_results.result(unit.racers, unit.output_root)
     witness = outcome.witness if outcome is not None else None

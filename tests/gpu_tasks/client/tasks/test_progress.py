@@ -288,7 +288,7 @@ def test_what_could_not_be_handed_on_is_tried_again(
     changes = follow(tmp_path, monkeypatch, TaskFilm([held, *[again] * 6]))
     assert len(tries) == 2
     assert ["all are full" in row["why"] for _, _, row in changes] == [False, False, True, False]
-    assert changes[1][2]["why"].endswith("; storing the checkpoint of milestone 1 once more, for who goes on")
+    assert changes[1][2]["why"].endswith("milestone 1 once more, for the successor")
 
 
 def test_a_node_that_is_refuted_ends_the_following(

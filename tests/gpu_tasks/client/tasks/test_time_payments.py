@@ -377,7 +377,7 @@ def test_every_step_says_why_it_waits() -> None:
     chain, _, whose = replicated()
     bind(chain, whose[0], 0)
     assert progress(chain.now()) == "running, 1 of 3 replicas bound"
-    assert "who is bound to no result" in why(chain.now())
+    assert "without a commitment" in why(chain.now())
     bind(chain, whose[1], 1)
     bind(chain, whose[2], 2, WRONG)
     assert progress(chain.now()) == "opening, 0 of 3 replicas opened"
