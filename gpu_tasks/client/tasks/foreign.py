@@ -29,8 +29,8 @@ DIGEST_HELP = (
     "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
 )
 HANDED_OVER = (
-    "it looks like a secret, and every bidder can read the task file: name {0} in spec.run.secrets, read /secrets/{0} "
-    "in the program, and hand it over with `ogpu task submit --watch`; if it is no secret, add --env {0}=VALUE"
+    "it looks like a secret, and every bidder can read the task file. Name {0} in spec.run.secrets, read /secrets/{0} "
+    "in the program, and hand it over with `ogpu task submit --watch`. If it is no secret, add --env {0}=VALUE"
 )
 IMAGE_SHOWN_MAX = 200
 SMALL_SHM = "/dev/shm counts as memory, and has 16 MiB at providers"  # noqa: S108

@@ -99,7 +99,9 @@ def why(task: Task, case: CaseStatus | None = None) -> str:
             return _why_replicating(task)
         case TaskState.ASKING:
             asked = "the runner-up" if task.standby is None else ss58.encode(task.standby.provider)
-            return f"who worked is gone: {asked} may take over up to block {task.deadline}, then the rest is auctioned"
+            return (
+                f"the provider is gone: {asked} may take over up to block {task.deadline}, then the rest is auctioned"
+            )
         case TaskState.SUBMITTED:
             return _why_submitted(task)
         case TaskState.SHOWING:
@@ -176,7 +178,7 @@ def _why_bidding(task: Task) -> str:
 
 def _why_replicating(task: Task) -> str:
     if task.state is TaskState.OPENING:
-        return f"all are bound to what they found: it is opened up to block {task.deadline}, and compared"
+        return f"all have committed to a result: they reveal it up to block {task.deadline}, and the chain compares"
     if not task.deadline:
         return f"the beacon of block {task.beacon_at} draws who computes it too, once that block is final"
     who = "a jury is" if task.jury_from else "replicas are"
@@ -207,18 +209,19 @@ def _why_running(task: Task) -> str:
     number = task.behind + kept_step(task) + 1
     if is_replicated(task.order):
         who = "jurors" if task.jury_from else "replicas"
-        return f"{who} compute it: who is bound to no result by block {task.deadline} is out"
+        return f"{who} compute it: one without a commitment by block {task.deadline} is out"
     if is_by_time(task.order):
         return (
             f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
-            f"who is silent after block {task.deadline} is gone (`ogpu task stop` ends it, and pays that interval)"
+            f"a provider that is silent after block {task.deadline} is out "
+            "(`ogpu task stop` ends it, and pays that interval)"
         )
     what = "the result" if number == task.order.milestones else f"milestone {number}"
     held = unheld(task)
     asked = (
         "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu task confirm`, or watch)"
     )
-    return f"{_work(task)}: {what} is due by block {task.deadline}, and who is silent then is gone{asked}"
+    return f"{_work(task)}: {what} is due by block {task.deadline}, and a silent provider is out then{asked}"
 
 
 def _work(task: Task) -> str:
@@ -267,7 +270,7 @@ def _why_showing(task: Task) -> str:
     shown = sum(slot.is_shown for slot in task.slots)
     return (
         f"{_cause(task)}; its providers show the states that were drawn up to block {task.deadline} "
-        f"({shown} of {len(task.slots)} have), and who does not counts as having lied"
+        f"({shown} of {len(task.slots)} have), and one that does not counts as a liar"
     )
 
 
