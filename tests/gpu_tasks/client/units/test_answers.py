@@ -327,7 +327,7 @@ def test_what_races_when_its_time_is_over_is_waited_for_and_kept(
 
     monkeypatch.setattr(market_reads, "units", units)
     assert ends.follow() == ([], [(1, 1), (1, 1), (0, 1)])
-    assert any("cannot be, is paid, and is waited for; 1 open" in said for _, said in ends.heard), "why it goes on"
+    assert any("must end first; 1 open" in said for _, said in ends.heard), "why it goes on"
     assert [unit for call in ends.calls for unit in call].count(UNITS[1]) == TRIES_MAX, "no fee without end"
     assert [line["index"] for line in ends.lines("out")] == [1, 3]
     assert {line["index"]: line["error"]["code"] for line in ends.lines("errors")}[5] == "batch_expired"
