@@ -18,12 +18,15 @@ BITMAP_BYTES_MAX = ACTIVE_VALIDATORS_MAX // 8
 
 
 def verify_votes(
-    evidence: DoubleProposal | DoubleBallot, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519
+    evidence: DoubleProposal | DoubleBallot,
+    validators: ValidatorSet,
+    genesis_hash: bytes,
+    verify_signature: VerifyEd25519,
 ) -> bool:
     """Return True if evidence E2, E3 or E4 convicts its accused, a member of the set of the statements' epoch."""
-    if evidence.first.epoch != members.epoch or evidence.accused not in members.index:
+    if evidence.first.epoch != validators.epoch or evidence.accused not in validators.index:
         return False
-    return are_signed(evidence, genesis, verify)
+    return are_signed(evidence, genesis_hash, verify_signature)
 
 
 @struct
@@ -39,50 +42,57 @@ class Certificate:
 CERTIFICATE: Codec[Certificate] = codec(Certificate)
 
 
-def make_certificate(ballot: Ballot, members: ValidatorSet, signatures: Mapping[bytes, bytes]) -> Certificate:
+def make_certificate(ballot: Ballot, validators: ValidatorSet, signatures: Mapping[bytes, bytes]) -> Certificate:
     """Return the certificate of a ballot, given signatures by session key."""
-    indices = sorted(members.index[key] for key in signatures)
-    ordered = tuple(signatures[members.members[index].session] for index in indices)
-    return Certificate(VERSION_ED25519, ballot, make_bitmap(signatures, members), ordered)
+    signer_indices = sorted(validators.index[session_key] for session_key in signatures)
+    ordered_signatures = tuple(signatures[validators.members[member_index].session] for member_index in signer_indices)
+    return Certificate(VERSION_ED25519, ballot, make_bitmap(signatures, validators), ordered_signatures)
 
 
-def make_bitmap(keys: Iterable[bytes], members: ValidatorSet) -> bytes:
+def make_bitmap(session_keys: Iterable[bytes], validators: ValidatorSet) -> bytes:
     """Return the bitmap of these members: bit i of byte i // 8 is the i-th member."""
-    bitmap = bytearray(-(-len(members.members) // 8))
-    for index in (members.index[key] for key in keys):
-        bitmap[index // 8] |= 1 << (index % 8)
+    bitmap = bytearray(-(-len(validators.members) // 8))
+    for member_index in (validators.index[session_key] for session_key in session_keys):
+        bitmap[member_index // 8] |= 1 << (member_index % 8)
     return bytes(bitmap)
 
 
-def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, ...] | None:
+def signers_of(certificate: Certificate, validators: ValidatorSet) -> tuple[bytes, ...] | None:
     """Return the session keys of the signers, in order. Return None if the bitmap does not fit this set."""
-    return read_bitmap(certificate.signers, members)
+    return read_bitmap(certificate.signers, validators)
 
 
-def read_bitmap(bitmap: bytes, members: ValidatorSet) -> tuple[bytes, ...] | None:
+def read_bitmap(bitmap: bytes, validators: ValidatorSet) -> tuple[bytes, ...] | None:
     """Return the session keys that a bitmap names, in order. Return None if the bitmap does not fit this set."""
-    count = len(members.members)
-    if len(bitmap) != -(-count // 8):
+    member_count = len(validators.members)
+    if len(bitmap) != -(-member_count // 8):
         return None
-    bits = int.from_bytes(bitmap, "little")
+    bitmap_value = int.from_bytes(bitmap, "little")
     # Bits beyond the last member must be 0, so that a set of signers has exactly one encoding.
-    if bits >> count:
+    if bitmap_value >> member_count:
         return None
-    return tuple(member.session for place, member in enumerate(members.members) if bits >> place & 1)
+    return tuple(
+        member.session for member_index, member in enumerate(validators.members) if bitmap_value >> member_index & 1
+    )
 
 
-def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519) -> bool:
+def verify_certificate(
+    certificate: Certificate, validators: ValidatorSet, genesis_hash: bytes, verify_signature: VerifyEd25519
+) -> bool:
     """Return True if more than two thirds of the set signed.
 
     Checks the weight before any signature, which costs more.
     """
     # Other versions are reserved for aggregate signatures (ADR 4).
-    if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
+    if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != validators.epoch:
         return False
-    keys = signers_of(certificate, members)
-    if keys is None or len(keys) != len(certificate.signatures):
+    session_keys = signers_of(certificate, validators)
+    if session_keys is None or len(session_keys) != len(certificate.signatures):
         return False
-    if not members.is_quorum(sum(members.weight_of(key) for key in keys)):
+    if not validators.is_quorum(sum(validators.weight_of(session_key) for session_key in session_keys)):
         return False
-    payload = ballot_payload(genesis, certificate.ballot)
-    return all(verify(key, payload, signature) for key, signature in zip(keys, certificate.signatures, strict=True))
+    payload = ballot_payload(genesis_hash, certificate.ballot)
+    return all(
+        verify_signature(session_key, payload, signature)
+        for session_key, signature in zip(session_keys, certificate.signatures, strict=True)
+    )

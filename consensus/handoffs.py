@@ -38,9 +38,9 @@ HANDOFF: Codec[Handoff] = codec(Handoff)
 _SEATS = codec(Seats)
 
 
-def seats_of(members: ValidatorSet) -> tuple[Seat, ...]:
+def seats_of(validators: ValidatorSet) -> tuple[Seat, ...]:
     """Return a set in the form that the chain's state stores."""
-    return tuple(Seat(member.stash, member.session, member.vrf, member.weight) for member in members.members)
+    return tuple(Seat(member.stash, member.session, member.vrf, member.weight) for member in validators.members)
 
 
 def seats_log(seats: tuple[Seat, ...]) -> NextValidators:
@@ -49,31 +49,37 @@ def seats_log(seats: tuple[Seat, ...]) -> NextValidators:
 
 
 def follow(
-    members: ValidatorSet, handoff: Handoff, parameters: Parameters, genesis: bytes, verify: VerifyEd25519
+    validators: ValidatorSet,
+    handoff: Handoff,
+    parameters: Parameters,
+    genesis_hash: bytes,
+    verify_signature: VerifyEd25519,
 ) -> ValidatorSet:
-    """Return the set after `members`, as their handoff proves it.
+    """Return the set after `validators`, as their handoff proves it.
 
     Raise InvalidHandoffError if the handoff proves no set.
     """
     try:
         header = HEADER.decode(handoff.header)
-        named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]
+        named_sets = [
+            digest_item for digest_item in consensus_logs(header.digest) if isinstance(digest_item, NextValidators)
+        ]
     except DecodeError as error:
         raise InvalidHandoffError(f"malformed header: {error}") from error
     ballot = handoff.certificate.ballot
-    boundary = (BallotKind.FINALISE, parameters.boundary(members.epoch), block_id(header))
-    _require(header.number == parameters.boundary(members.epoch), "header of another block than the epoch's last")
+    boundary = (BallotKind.FINALISE, parameters.boundary(validators.epoch), block_id(header))
+    _require(header.number == parameters.boundary(validators.epoch), "header of another block than the epoch's last")
     _require((ballot.kind, ballot.height, ballot.block) == boundary, "certificate for another block or kind")
     # Before the signatures: a hash is checked in a hundredth of the time.
-    _require(named == [seats_log(handoff.seats)], "seats differ from the header")
-    _require(verify_certificate(handoff.certificate, members, genesis, verify), "invalid certificate")
+    _require(named_sets == [seats_log(handoff.seats)], "seats differ from the header")
+    _require(verify_certificate(handoff.certificate, validators, genesis_hash, verify_signature), "invalid certificate")
     try:
         following = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in handoff.seats)
-        return ValidatorSet(members.epoch + 1, following)
+        return ValidatorSet(validators.epoch + 1, following)
     except ValueError as error:
         raise InvalidHandoffError(f"invalid seats: {error}") from error
 
 
-def _require(holds: bool, reason: str) -> None:
-    if not holds:
+def _require(is_valid: bool, reason: str) -> None:
+    if not is_valid:
         raise InvalidHandoffError(reason)

@@ -42,18 +42,18 @@ def slot_at(now_ms: int, slot_ms: int) -> int:
 
 def proposer(epoch: Epoch, slot: int) -> bytes:
     """Return the session key of the slot's only proposer."""
-    members = epoch.validators
-    return members.members[_draw(epoch.seed, slot, _weights(members))].session
+    validators = epoch.validators
+    return validators.members[_draw(epoch.seed, slot, _weights(validators))].session
 
 
-def _weights(members: ValidatorSet) -> tuple[int, ...]:
-    return tuple(member.weight for member in members.members)
+def _weights(validators: ValidatorSet) -> tuple[int, ...]:
+    return tuple(member.weight for member in validators.members)
 
 
 @lru_cache(maxsize=1024)
-def _draw(seed: bytes, slot: int, weights: tuple[int, ...]) -> int:
+def _draw(seed: bytes, slot: int, member_weights: tuple[int, ...]) -> int:
     draw_seed = blake2_256(b"ogpu/slot" + seed + slot.to_bytes(8, "little"))
-    return roulette(draw_seed, b"slot", weights, 1)[0]
+    return roulette(draw_seed, b"slot", member_weights, 1)[0]
 
 
 class InvalidHeaderError(InvalidBlock):
@@ -97,57 +97,61 @@ class HeaderRules:
     verify: VerifyEd25519
     checkpoint: TrustedBlock | None = None
 
-    def check_header(self, header: Header, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> BlockFacts:
+    def check_header(
+        self, header: Header, parent_facts: BlockFacts, ancestor_at: AncestorAt, now_ms: int
+    ) -> BlockFacts:
         """Check a whole header and return its facts.
 
         Raise InvalidHeaderError if it breaks a rule, NotYetError if it cannot be checked yet. Execution checks the
         rest.
         """
         self._check_trusted(header)
-        parts = read_header(header)
-        number = self.parameters.epoch_of(header.number)
+        header_parts = read_header(header)
+        epoch_number = self.parameters.epoch_of(header.number)
         # Each statement is judged by the set of its own epoch (ADR 23).
-        _require(parts.pre_digest.epoch == number, "epoch does not match the height")
-        says_next = parts.next_validators is not None
+        _require(header_parts.pre_digest.epoch == epoch_number, "epoch does not match the height")
+        says_next = header_parts.next_validators is not None
         _require(says_next == self.parameters.is_boundary(header.number), "next validators at the wrong height")
-        epoch = self._epoch(number)
-        member = next((member for member in epoch.validators.members if member.stash == parts.author), None)
+        epoch = self._epoch(epoch_number)
+        member = next((member for member in epoch.validators.members if member.stash == header_parts.author), None)
         if member is None:
             raise InvalidHeaderError("author is not in the epoch's set")
-        reference = parts.final_ref
-        referenced = parent.referenced_height if reference is None else reference.height
+        reference = header_parts.final_ref
+        referenced = parent_facts.referenced_height if reference is None else reference.height
         facts = BlockFacts(
             block_id(header),
             header.parent_hash,
             header.number,
-            parts.pre_digest.slot,
+            header_parts.pre_digest.slot,
             member.session,
             referenced,
             reference,
         )
         # First the seal, which a stranger cannot forge: the certificate below costs a hundred times as much to check.
         payload = seal_payload(self.genesis, header)
-        _require(self.verify(member.session, payload, parts.signature), "invalid seal")
-        self.check_facts(facts, parent, ancestor_at, now_ms)
-        self._check_randomness(parts, member, epoch.seed)
+        _require(self.verify(member.session, payload, header_parts.signature), "invalid seal")
+        self.check_facts(facts, parent_facts, ancestor_at, now_ms)
+        self._check_randomness(header_parts, member, epoch.seed)
         return facts
 
-    def check_facts(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> None:
+    def check_facts(self, facts: BlockFacts, parent_facts: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> None:
         """Check the facts that consensus uses.
 
         Raise InvalidHeaderError if they break a rule, NotYetError if they cannot be checked yet.
         """
         parameters = self.parameters
-        _require(facts.parent == parent.id and facts.height == parent.height + 1, "wrong parent or height")
-        _require(facts.slot > parent.slot, "slot not after the parent's")
+        _require(facts.parent == parent_facts.id and facts.height == parent_facts.height + 1, "wrong parent or height")
+        _require(facts.slot > parent_facts.slot, "slot not after the parent's")
         # Not invalid: this clock may be slow, and the slot will come (ADR 7).
         if facts.slot * parameters.slot_ms > now_ms + parameters.skew_ms:
             raise NotYetError("slot in the future")
-        self._check_final_ref(facts, parent, ancestor_at)
-        number = parameters.epoch_of(facts.height)
-        least = parameters.referenced_min(facts.height)
-        _require(facts.referenced_height >= least, f"too far ahead of finality: {least} must be final")
-        _require(proposer(self._epoch(number), facts.slot) == facts.author, "author is not the slot's proposer")
+        self._check_final_ref(facts, parent_facts, ancestor_at)
+        epoch_number = parameters.epoch_of(facts.height)
+        referenced_min = parameters.referenced_min(facts.height)
+        _require(
+            facts.referenced_height >= referenced_min, f"too far ahead of finality: {referenced_min} must be final"
+        )
+        _require(proposer(self._epoch(epoch_number), facts.slot) == facts.author, "author is not the slot's proposer")
 
     def _check_trusted(self, header: Header) -> None:
         """Refuse any other block than the checkpoint at its height."""
@@ -155,45 +159,46 @@ class HeaderRules:
         if checkpoint is not None and header.number == checkpoint.height and block_id(header) != checkpoint.id:
             raise OtherCheckpointError("another block than the checkpoint")
 
-    def _check_final_ref(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt) -> None:
+    def _check_final_ref(self, facts: BlockFacts, parent_facts: BlockFacts, ancestor_at: AncestorAt) -> None:
         """Check that a final reference advances, names an ancestor, and is certified."""
         reference = facts.final_ref
         if reference is None:
-            _require(facts.referenced_height == parent.referenced_height, "wrong referenced height")
+            _require(facts.referenced_height == parent_facts.referenced_height, "wrong referenced height")
             return
         ballot = reference.certificate.ballot
         _require(facts.referenced_height == reference.height, "wrong referenced height")
         _require(
-            parent.referenced_height < reference.height < facts.height,
+            parent_facts.referenced_height < reference.height < facts.height,
             "final reference not between the last one and the block",
         )
-        limit = self.parameters.reference_max(parent.referenced_height)
-        _require(reference.height <= limit, "final reference skips the end of an epoch")
+        reference_max = self.parameters.reference_max(parent_facts.referenced_height)
+        _require(reference.height <= reference_max, "final reference skips the end of an epoch")
         _require(ancestor_at(reference.height) == reference.block, "final reference to a block that is not an ancestor")
-        named = (ballot.kind, ballot.height, ballot.block)
+        certified_block = (ballot.kind, ballot.height, ballot.block)
         _require(
-            named == (BallotKind.FINALISE, reference.height, reference.block), "certificate for another block or kind"
+            certified_block == (BallotKind.FINALISE, reference.height, reference.block),
+            "certificate for another block or kind",
         )
         members = self._epoch(self.parameters.epoch_of(reference.height)).validators
         is_certified = verify_certificate(reference.certificate, members, self.genesis, self.verify)
         _require(is_certified, "invalid certificate")
 
-    def _check_randomness(self, parts: HeaderParts, member: Validator, seed: bytes) -> None:
+    def _check_randomness(self, header_parts: HeaderParts, member: Validator, seed: bytes) -> None:
         """Check the VRF output of the author for this slot."""
-        pre_digest = parts.pre_digest
-        output = vrf.verify(member.vrf, vrf_input(self.genesis, seed, pre_digest.slot), pre_digest.vrf_proof)
-        _require(output == pre_digest.vrf_output, "invalid VRF proof")
+        pre_digest = header_parts.pre_digest
+        vrf_output = vrf.verify(member.vrf, vrf_input(self.genesis, seed, pre_digest.slot), pre_digest.vrf_proof)
+        _require(vrf_output == pre_digest.vrf_output, "invalid VRF proof")
 
-    def _epoch(self, number: int) -> Epoch:
-        epoch = self.epochs(number)
+    def _epoch(self, epoch_number: int) -> Epoch:
+        epoch = self.epochs(epoch_number)
         if epoch is None:
             raise NotYetError("epoch not determined here yet")
         return epoch
 
 
-def vrf_input(genesis: bytes, seed: bytes, slot: int) -> bytes:
+def vrf_input(genesis_hash: bytes, seed: bytes, slot: int) -> bytes:
     """Return the input of a proposer's VRF in a slot."""
-    return domain(b"vrf", genesis, seed + slot.to_bytes(8, "little"))
+    return domain(b"vrf", genesis_hash, seed + slot.to_bytes(8, "little"))
 
 
 def read_header(header: Header) -> HeaderParts:
@@ -204,17 +209,17 @@ def read_header(header: Header) -> HeaderParts:
     try:
         unsealed, signature = digest.split_seal(header.digest)
         pre_digest = digest.find_pre_digest(unsealed)
-        logs = digest.consensus_logs(unsealed[2:])
+        consensus_items = digest.consensus_logs(unsealed[2:])
     except DecodeError as error:
         raise InvalidHeaderError(str(error)) from error
     author = digest.find_author(unsealed)
-    if author is None or pre_digest is None or len(logs) != len(unsealed) - 2:
+    if author is None or pre_digest is None or len(consensus_items) != len(unsealed) - 2:
         raise InvalidHeaderError("digest with a missing or foreign item")
-    kinds = [type(log) for log in logs]
-    in_order = [kind for kind in (digest.FinalRef, digest.NextValidators) if kind in kinds]
-    _require(kinds == in_order, "consensus items repeated or out of order")
-    references = [log for log in logs if isinstance(log, digest.FinalRef)]
-    following = [log.hash for log in logs if isinstance(log, digest.NextValidators)]
+    item_types = [type(digest_item) for digest_item in consensus_items]
+    in_order = [item_type for item_type in (digest.FinalRef, digest.NextValidators) if item_type in item_types]
+    _require(item_types == in_order, "consensus items repeated or out of order")
+    references = [digest_item for digest_item in consensus_items if isinstance(digest_item, digest.FinalRef)]
+    following = [digest_item.hash for digest_item in consensus_items if isinstance(digest_item, digest.NextValidators)]
     return HeaderParts(
         author,
         pre_digest,
@@ -224,9 +229,9 @@ def read_header(header: Header) -> HeaderParts:
     )
 
 
-def _read_final_ref(log: digest.FinalRef) -> CertifiedRef:
+def _read_final_ref(digest_item: digest.FinalRef) -> CertifiedRef:
     try:
-        return CertifiedRef(log.height, log.hash, CERTIFICATE.decode(log.certificate))
+        return CertifiedRef(digest_item.height, digest_item.hash, CERTIFICATE.decode(digest_item.certificate))
     except DecodeError as error:
         raise InvalidHeaderError(f"malformed certificate: {error}") from error
 
@@ -236,6 +241,6 @@ def final_ref_log(reference: CertifiedRef) -> digest.FinalRef:
     return digest.FinalRef(reference.height, reference.block, CERTIFICATE.encode(reference.certificate))
 
 
-def _require(holds: bool, reason: str) -> None:
-    if not holds:
+def _require(is_valid: bool, reason: str) -> None:
+    if not is_valid:
         raise InvalidHeaderError(reason)

@@ -61,7 +61,11 @@ class Twins:
         """Forget the headers of slots up to this one, which is final."""
         if final_slot > self._final_slot:
             self._final_slot = final_slot
-            self._known = {key: ids for key, ids in self._known.items() if key[1] > final_slot}
+            self._known = {
+                author_and_slot: header_ids
+                for author_and_slot, header_ids in self._known.items()
+                if author_and_slot[1] > final_slot
+            }
 
 
 # Votes that this validator signed before a restart, sent again once their blocks are here.
@@ -75,20 +79,24 @@ class Recall:
         """Start with all recorded votes."""
         self._waiting: tuple[Proposal | Ballot, ...] = (*recorded.proposals, *recorded.ballots)
 
-    def take(self, epoch: int, tree: BlockTree, signed: SignState) -> list[Proposal | Ballot]:
-        """Return the votes to sign and send again. Forget recorded votes that are no longer in `signed`."""
+    def take(self, epoch_number: int, tree: BlockTree, sign_state: SignState) -> list[Proposal | Ballot]:
+        """Return the votes to sign and send again. Forget recorded votes that are no longer in `sign_state`."""
         if not self._waiting:
             return []
-        waiting = [record for record in self._waiting if record in signed.proposals or record in signed.ballots]
+        waiting_records = [
+            record for record in self._waiting if record in sign_state.proposals or record in sign_state.ballots
+        ]
         # Without the check for the block, a restarted node asked for a vote on a block that it lacked, and never got
         # started.
-        ready = [record for record in waiting if record.epoch == epoch and _is_known(record, tree)]
-        self._waiting = tuple(record for record in waiting if record not in ready)
-        return ready
+        ready_records = [
+            record for record in waiting_records if record.epoch == epoch_number and _is_known(record, tree)
+        ]
+        self._waiting = tuple(record for record in waiting_records if record not in ready_records)
+        return ready_records
 
 
-def _is_known(record: Proposal | Ballot, tree: BlockTree) -> bool:
-    return record.block == NO_BLOCK or record.block in tree
+def _is_known(signed_record: Proposal | Ballot, tree: BlockTree) -> bool:
+    return signed_record.block == NO_BLOCK or signed_record.block in tree
 
 
 def plan_block(
@@ -97,47 +105,50 @@ def plan_block(
     session_of: SessionOf,
     slot: int,
     built_slot: int,
-    tip: BlockFacts,
+    tip_facts: BlockFacts,
     processing: int,
-    final: Certificate | None,
+    final_certificate: Certificate | None,
     boundary_of: Callable[[int], Certificate | None],
 ) -> Build | None:
-    """Return the request to build on the preferred `tip`, None if the slot is not ours or no block would be valid.
+    """Return the request to build on the preferred tip, None if the slot is not ours or no block would be valid.
 
     `built_slot` is the newest slot in which this node built. `processing` counts the undecided blocks up to the tip.
-    `final` certifies the newest known final block (None for genesis). `boundary_of` returns the certificate of an
-    epoch's last block, None if unknown.
+    `final_certificate` is that of the newest known final block (None for genesis). `boundary_of` returns the
+    certificate of an epoch's last block, None if unknown.
     """
-    if slot <= built_slot or slot <= tip.slot or processing >= parameters.processing_max:
+    if slot <= built_slot or slot <= tip_facts.slot or processing >= parameters.processing_max:
         return None
-    height = tip.height + 1
-    number = parameters.epoch_of(height)
+    height = tip_facts.height + 1
+    epoch_number = parameters.epoch_of(height)
     # An epoch's first blocks are built while the previous epoch still votes: the key is that of the block's epoch.
-    session = session_of(number)
-    reference = choose_reference(parameters, tip, final, boundary_of)
+    session_key = session_of(epoch_number)
+    reference = choose_reference(parameters, tip_facts, final_certificate, boundary_of)
     # `headers` refuses blocks too far ahead of finality, and blocks before the epoch's seed is final.
-    if (tip.referenced_height if reference is None else reference.height) < parameters.referenced_min(height):
+    if (tip_facts.referenced_height if reference is None else reference.height) < parameters.referenced_min(height):
         return None
-    epoch = epochs(number)
-    if epoch is None or proposer(epoch, slot) != session:
+    epoch = epochs(epoch_number)
+    if epoch is None or proposer(epoch, slot) != session_key:
         return None
-    is_heartbeat = slot - tip.slot >= parameters.heartbeat_slots
-    return Build(slot, tip.id, height, number, reference, is_heartbeat)
+    is_heartbeat = slot - tip_facts.slot >= parameters.heartbeat_slots
+    return Build(slot, tip_facts.id, height, epoch_number, reference, is_heartbeat)
 
 
 def choose_reference(
-    parameters: Parameters, tip: BlockFacts, final: Certificate | None, boundary_of: Callable[[int], Certificate | None]
+    parameters: Parameters,
+    tip_facts: BlockFacts,
+    final_certificate: Certificate | None,
+    boundary_of: Callable[[int], Certificate | None],
 ) -> CertifiedRef | None:
     """Return the final block to name on a tip, None if there is no newer one than its ancestry names.
 
     It is the newest final block, but a boundary on the way must be named first.
     """
-    limit = parameters.reference_max(tip.referenced_height)
-    if final is not None and final.ballot.height > limit:
-        final = boundary_of(parameters.epoch_of(limit))
-    if final is None or final.ballot.height <= tip.referenced_height:
+    reference_max = parameters.reference_max(tip_facts.referenced_height)
+    if final_certificate is not None and final_certificate.ballot.height > reference_max:
+        final_certificate = boundary_of(parameters.epoch_of(reference_max))
+    if final_certificate is None or final_certificate.ballot.height <= tip_facts.referenced_height:
         return None
-    return CertifiedRef(final.ballot.height, final.ballot.block, final)
+    return CertifiedRef(final_certificate.ballot.height, final_certificate.ballot.block, final_certificate)
 
 
 # The work that one peer may cause per second. Beyond it, the peer is penalised or ignored.
@@ -151,14 +162,14 @@ class Allowance:
         self._second = 0
         self._used: dict[bytes, int] = {}
 
-    def is_used_up(self, peer: bytes, most: int, now_ms: int) -> bool:
-        """Count one use. Return True if the peer now has more than `most` uses in this second."""
+    def is_used_up(self, peer: bytes, allowance: int, now_ms: int) -> bool:
+        """Count one use. Return True if the peer now has more than `allowance` uses in this second."""
         second = now_ms // 1_000
         if second != self._second:
             self._second = second
             self._used.clear()
         self._used[peer] = self._used.get(peer, 0) + 1
-        return self._used[peer] > most
+        return self._used[peer] > allowance
 
 
 class Machine:
@@ -167,17 +178,17 @@ class Machine:
     def __init__(
         self,
         parameters: Parameters,
-        genesis: bytes,
+        genesis_hash: bytes,
         epochs: Epochs,
-        verify: VerifyEd25519,
+        verify_signature: VerifyEd25519,
         session_of: SessionOf,
         randbelow: sampling.RandBelow,
     ) -> None:
         """Create an empty machine. Call `restore` next."""
         self._parameters = parameters
-        self._genesis = genesis
+        self._genesis = genesis_hash
         self._epochs = epochs
-        self._verify = verify
+        self._verify = verify_signature
         self._session_of = session_of
         self._randbelow = randbelow
         self._effects: list[Effect] = []
@@ -211,9 +222,9 @@ class Machine:
         """The preferred tip, on which this node builds its next block."""
         return self._tree[self._chain.preference]
 
-    def facts_of(self, block: bytes) -> BlockFacts | None:
+    def facts_of(self, block_id: bytes) -> BlockFacts | None:
         """Return the facts of a block from the final one upwards, None if it is unknown."""
-        return self._tree.blocks.get(block)
+        return self._tree.blocks.get(block_id)
 
     def ancestor_at(self, block: bytes, height: int) -> bytes | None:
         """Return the ancestor of a known block at a height, None if that is below the final block."""
@@ -223,9 +234,9 @@ class Machine:
         """Return each condition of acceptance for a preferred block, and the polls in a row that met it."""
         return self._chain.confidence(block)
 
-    def electorate(self, request: int) -> tuple[ValidatorSet, Mapping[bytes, int]]:
+    def electorate(self, request_number: int) -> tuple[ValidatorSet, Mapping[bytes, int]]:
         """Return the set that an open poll samples, and the votes by session key of the sampled validators."""
-        return self._gadget.members, self._poller.polls.weights(request)
+        return self._gadget.members, self._poller.polls.weights(request_number)
 
     def is_welcome(self, facts: BlockFacts) -> bool:
         """Return True if a block with a valid header should be executed.
@@ -265,14 +276,14 @@ class Machine:
         self._gadget.silent_below = recovery.silent_below
         self._recall = Recall(sign_state)
         self._built_slot = sign_state.header.slot
-        start = self._parameters.boundary(epoch.validators.epoch - 1)
+        epoch_start = self._parameters.boundary(epoch.validators.epoch - 1)
         # In the middle of an epoch the base is not needed: the newest final round is the parent.
         self._seat(epoch)
-        self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
+        self._gadget.begin(epoch, (epoch_start, final.id if final.height == epoch_start else NO_BLOCK))
         if certificate is not None:
             self._gadget.receive_certificate(certificate)
-        for kept in recovery.open_rounds:
-            self._gadget.receive_certificate(kept)
+        for open_round in recovery.open_rounds:
+            self._gadget.receive_certificate(open_round)
         for facts in recovery.blocks:
             self._insert(facts)
         if recovery.preference is not None and recovery.preference in self._tree:
@@ -309,12 +320,12 @@ class Machine:
                 self._effects.append(ev.Announce(facts.id))
             case ev.RecordSigned(record, signature):
                 self._gadget.signed(record, signature)
-            case ev.BlockRejected(block):
-                self._fetches.reject(block)
-            case ev.BlockWanted(block, peer):
-                self._want(block, peer)
-            case ev.PeerConnected(peer, keys):
-                self._connect(peer, keys)
+            case ev.BlockRejected(block_id):
+                self._fetches.reject(block_id)
+            case ev.BlockWanted(block_id, peer):
+                self._want(block_id, peer)
+            case ev.PeerConnected(peer, session_keys):
+                self._connect(peer, session_keys)
             case ev.PeerLost(peer):
                 self._disconnect(peer)
             case ev.MessageReceived() | ev.Tick():
@@ -322,11 +333,11 @@ class Machine:
 
     # --- peers and messages
 
-    def _connect(self, peer: bytes, keys: tuple[bytes, ...]) -> None:
-        self._neighbours.connect(peer, keys)
+    def _connect(self, peer: bytes, session_keys: tuple[bytes, ...]) -> None:
+        self._neighbours.connect(peer, session_keys)
         self._relay.connect(peer, self._now_ms)
-        for key in keys:
-            self._poller.polls.forgive(key)
+        for session_key in session_keys:
+            self._poller.polls.forgive(session_key)
         self._effects.append(ev.SendTo(peer, self._gadget.need()))
 
     def _disconnect(self, peer: bytes) -> None:
@@ -342,9 +353,9 @@ class Machine:
             self._effects.append(ev.Penalise(peer, str(error)))
             return
         self._is_gadget_due = self._is_gadget_due or is_news
-        most = self._parameters.useless_most(len(self._gadget.members.members))
+        useless_max = self._parameters.useless_most(len(self._gadget.members.members))
         # Messages about far or old rounds, and repeats, are cheap to drop, but not by the ten thousand.
-        if not is_news and self._useless.is_used_up(peer, most, self._now_ms):
+        if not is_news and self._useless.is_used_up(peer, useless_max, self._now_ms):
             self._effects.append(ev.Penalise(peer, "too many votes without news"))
 
     def _hear(self, peer: bytes, message: Message) -> bool:
@@ -374,14 +385,14 @@ class Machine:
         if self._queries.is_used_up(peer, self._parameters.queries_per_second_max, self._now_ms):
             return
         self._want(query.tip, peer)
-        tip = self._chain.preference
+        preferred_tip = self._chain.preference
         # Saved before it is sent: acceptance was reverted where a restart forgot a preference that others had counted.
-        if tip != self._persisted:
-            self._persisted = tip
-            self._effects.append(ev.PersistPreference(tip))
+        if preferred_tip != self._persisted:
+            self._persisted = preferred_tip
+            self._effects.append(ev.PersistPreference(preferred_tip))
         answer = Chits(
             query.request,
-            tip,
+            preferred_tip,
             self._chain.preferred_at(max(query.height, self.final.height)),
             self._chain.accepted,
             self.best.height,
@@ -391,8 +402,8 @@ class Machine:
 
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
         vote = (chits.tip, chits.at_height)
-        keys = self._neighbours.keys_of(peer)  # else a peer without keys would vote once per connection
-        if not self._poller.answer(chits.request, keys, vote, self._now_ms):
+        session_keys = self._neighbours.keys_of(peer)  # else a peer without keys would vote once per connection
+        if not self._poller.answer(chits.request, session_keys, vote, self._now_ms):
             return
         if chits.final_height >= self.final.height:
             self._want(chits.tip, peer)
@@ -425,9 +436,9 @@ class Machine:
         if is_below and is_worth_it and ballot.epoch == self._gadget.members.epoch:
             self._gadget.make_final(reference.certificate)
 
-    def _want(self, block: bytes, peer: bytes) -> None:
-        if block not in self._tree and not self._tree.is_past(block):
-            self._fetches.want(block, peer, self._now_ms, is_voter=self._neighbours.is_voter(peer))
+    def _want(self, block_id: bytes, peer: bytes) -> None:
+        if block_id not in self._tree and not self._tree.is_past(block_id):
+            self._fetches.want(block_id, peer, self._now_ms, is_voter=self._neighbours.is_voter(peer))
 
     # --- everything that may be due, after each event
 
@@ -442,8 +453,8 @@ class Machine:
         self._effects.extend(self._relay.tell(self._gadget.need, now_ms))
         peers = self._neighbours.in_order()
         if peers:
-            for block in self._gadget.missing():
-                self._fetches.need(block, now_ms)
+            for block_id in self._gadget.missing():
+                self._fetches.need(block_id, now_ms)
             self._effects.extend(self._fetches.due(peers, self.final.height, now_ms))
         self.deadline_ms = self._next_deadline(now_ms)
         effects = self._effects[:]
@@ -464,36 +475,36 @@ class Machine:
 
     def _change_epoch(self) -> bool:
         """Start the next epoch if the boundary block is final. Return True if it started."""
-        number = self._gadget.members.epoch
-        final = self.final
-        if final.height != self._parameters.boundary(number):
+        epoch_number = self._gadget.members.epoch
+        final_block = self.final
+        if final_block.height != self._parameters.boundary(epoch_number):
             return False
-        following = self._epochs(number + 1)
-        ended = self._gadget.rounds.final
-        if following is None or ended is None:
+        following = self._epochs(epoch_number + 1)
+        ended_certificate = self._gadget.rounds.final
+        if following is None or ended_certificate is None:
             return False
-        self._final_certificate = ended
-        self._catchup.end_epoch(ended)
+        self._final_certificate = ended_certificate
+        self._catchup.end_epoch(ended_certificate)
         self._seat(following)
-        self._gadget.begin(following, (final.height, final.id), ended)
+        self._gadget.begin(following, (final_block.height, final_block.id), ended_certificate)
         self._poller.polls.abandon()  # the old set's votes mean nothing under the new thresholds
         self._chain.restart_confidence(*sampling.terms(self._parameters, following.validators))
         return True
 
     def _seat(self, epoch: Epoch) -> None:
         """Pass the epoch's voters and this node's key to the parts that track peers."""
-        members = epoch.validators
-        self._neighbours.begin(members, self._session_of(members.epoch))
-        self._relay.begin(members, self._now_ms)
+        validators = epoch.validators
+        self._neighbours.begin(validators, self._session_of(validators.epoch))
+        self._relay.begin(validators, self._now_ms)
 
     def _report(self) -> None:
         """Report newly accepted blocks and a change of the preferred tip."""
         if self._accepted != self._chain.accepted:
             is_ahead = self._accepted in self._tree and self._tree.descends(self._chain.accepted, self._accepted)
             # If finality overruled an acceptance, report the new branch from the final block on.
-            base = self._accepted if is_ahead else self.final.id
-            path = self._tree.path(base, self._chain.accepted)
-            self._effects.extend(ev.Accepted(block, self._tree[block].height) for block in path)
+            base_id = self._accepted if is_ahead else self.final.id
+            path = self._tree.path(base_id, self._chain.accepted)
+            self._effects.extend(ev.Accepted(block_id, self._tree[block_id].height) for block_id in path)
             self._accepted = self._chain.accepted
         if self._reported != self._chain.preference:
             self._reported = self._chain.preference
@@ -528,5 +539,7 @@ class Machine:
         slot_ms = self._parameters.slot_ms
         next_slot_ms = (now_ms // slot_ms + 1) * slot_ms
         fetches_ms = self._fetches.deadline_ms() if self._neighbours.in_order() else None
-        parts = (self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms, self._relay.deadline_ms())
-        return max(min([next_slot_ms, *(moment for moment in parts if moment is not None)]), now_ms + 1)
+        deadlines_ms = (self._poller.deadline_ms(), self._gadget_deadline_ms, fetches_ms, self._relay.deadline_ms())
+        return max(
+            min([next_slot_ms, *(deadline_ms for deadline_ms in deadlines_ms if deadline_ms is not None)]), now_ms + 1
+        )

@@ -22,17 +22,17 @@ class Neighbours:
         """Return True if a peer is connected."""
         return peer in self._keys
 
-    def begin(self, members: ValidatorSet, session: bytes | None) -> None:
-        """Start an epoch with other voters. `session` is this node's key in it, None for an observer."""
+    def begin(self, members: ValidatorSet, session_key: bytes | None) -> None:
+        """Start an epoch with other voters. `session_key` is this node's key in it, None for an observer."""
         self._members = members
-        self.session = session
+        self.session = session_key
         self._count_voters()
 
-    def connect(self, peer: bytes, keys: tuple[bytes, ...]) -> None:
+    def connect(self, peer: bytes, session_keys: tuple[bytes, ...]) -> None:
         """Add a peer with its proven session keys, or replace the keys of a known peer."""
         self._forget_keys(peer)
-        self._keys[peer] = keys
-        self._peers_by_key.update(dict.fromkeys(keys, peer))
+        self._keys[peer] = session_keys
+        self._peers_by_key.update(dict.fromkeys(session_keys, peer))
         self._count_voters()
 
     def disconnect(self, peer: bytes) -> None:
@@ -46,7 +46,7 @@ class Neighbours:
 
     def is_voter(self, peer: bytes) -> bool:
         """Return True if a peer proved the key of a member."""
-        return any(key in self._members.index for key in self.keys_of(peer))
+        return any(session_key in self._members.index for session_key in self.keys_of(peer))
 
     def in_order(self) -> tuple[bytes, ...]:
         """Return all peers, members first."""
@@ -60,14 +60,16 @@ class Neighbours:
         return linked | {self.session}
 
     def _forget_keys(self, peer: bytes) -> None:
-        for key in self._keys.pop(peer, ()):
+        for session_key in self._keys.pop(peer, ()):
             # Another peer may have proved the same key since: only the newest proof counts.
-            if self._peers_by_key.get(key) == peer:
-                del self._peers_by_key[key]
+            if self._peers_by_key.get(session_key) == peer:
+                del self._peers_by_key[session_key]
 
     def _count_voters(self) -> None:
         self.voters = {
-            key: peer for key, peer in self._peers_by_key.items() if key in self._members.index and key != self.session
+            session_key: peer
+            for session_key, peer in self._peers_by_key.items()
+            if session_key in self._members.index and session_key != self.session
         }
         # Cached, because every message reads it. Rebuilding it per message was most of the CPU time with 128 members.
         members = dict.fromkeys(self.voters.values())

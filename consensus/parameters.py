@@ -52,22 +52,24 @@ SAMPLED_THRESHOLDS_20 = Thresholds(
 )  # fmt: skip
 
 
-def full_poll_thresholds(total: int) -> Thresholds:
+def full_poll_thresholds(total_stake: int) -> Thresholds:
     """Return thresholds as fractions of the whole stake: > 1/2 to prefer, >= 3/4 or all to accept."""
-    three_quarters = -(-3 * total // 4)
-    conditions = (Condition(three_quarters, 4), Condition(total, 2))
+    three_quarters = -(-3 * total_stake // 4)
+    conditions = (Condition(three_quarters, 4), Condition(total_stake, 2))
     # With a tiny stake three quarters round up to all of it. The stricter condition of four polls would then never
     # count.
-    return Thresholds(total // 2 + 1, conditions if three_quarters < total else conditions[1:])
+    return Thresholds(total_stake // 2 + 1, conditions if three_quarters < total_stake else conditions[1:])
 
 
 def sampled_thresholds(units: int) -> Thresholds:
     """Return the thresholds of a poll of `units` sampled units: those of a full poll, with more polls in a row."""
     if units == 20:
         return SAMPLED_THRESHOLDS_20
-    full = full_poll_thresholds(units)
-    conditions = (Condition(alpha, max(beta, polls_in_a_row(units, alpha))) for alpha, beta in full.conditions)
-    return Thresholds(full.preference, tuple(conditions))
+    full_thresholds = full_poll_thresholds(units)
+    conditions = (
+        Condition(alpha, max(beta, polls_in_a_row(units, alpha))) for alpha, beta in full_thresholds.conditions
+    )
+    return Thresholds(full_thresholds.preference, tuple(conditions))
 
 
 def polls_in_a_row(units: int, alpha: int) -> int:
@@ -76,11 +78,11 @@ def polls_in_a_row(units: int, alpha: int) -> int:
     A large full poll needs 2, a small sample many more. The model splits the network in halves and draws `units` voters
     for each poll. A poll passes if one given half has `alpha` or more of them.
     """
-    passing = sum(comb(units, votes) for votes in range(alpha, units + 1))
-    polls = 1
-    while passing**polls << CHANCE_BITS > 1 << units * polls:
-        polls += 1
-    return polls
+    passing_draws = sum(comb(units, agreeing_votes) for agreeing_votes in range(alpha, units + 1))
+    poll_count = 1
+    while passing_draws**poll_count << CHANCE_BITS > 1 << units * poll_count:
+        poll_count += 1
+    return poll_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,9 @@ class Parameters:
 
     def __post_init__(self) -> None:
         """Raise ValueError if the numbers break a rule."""
-        broken = tuple(self.broken_rules())
-        if broken:
-            raise ValueError("; ".join(broken))
+        broken_rules = tuple(self.broken_rules())
+        if broken_rules:
+            raise ValueError("; ".join(broken_rules))
 
     def broken_rules(self) -> Iterator[str]:
         """Yield each broken rule with its reason."""
@@ -172,7 +174,7 @@ class Parameters:
                 f"{SAMPLE_UNITS_MIN} <= sample_units <= {SAMPLE_UNITS_MAX}: the bounds of a sample",
             ),
         )
-        yield from (rule for holds, rule in rules if not holds)
+        yield from (rule for is_kept, rule in rules if not is_kept)
         yield from (
             f"{field.name} >= 0: no number is negative" for field in fields(self) if getattr(self, field.name) < 0
         )
@@ -189,22 +191,22 @@ class Parameters:
         """Return True if the block at this height is the last of its epoch."""
         return height > 0 and height % self.epoch_blocks == 0
 
-    def settled_height(self, epoch: int) -> int:
+    def settled_height(self, epoch_number: int) -> int:
         """Return the height that must be final before an epoch's first block: two thirds into the previous epoch.
 
         The seed is made of those two thirds. Return 0 for the first epoch.
         """
-        if epoch == 0:
+        if epoch_number == 0:
             return 0
-        return self.boundary(epoch - 2) + 2 * self.epoch_blocks // 3
+        return self.boundary(epoch_number - 2) + 2 * self.epoch_blocks // 3
 
     def referenced_min(self, height: int) -> int:
         """Return the lowest final height that a block at `height` must reference, itself or through an ancestor."""
-        epoch = self.epoch_of(height)
+        epoch_number = self.epoch_of(height)
         # A reference cannot pass a boundary (`reference_max`). If a boundary block still owed the previous boundary,
         # the next epoch's first block would have to reference two boundaries, which is impossible.
-        named = self.boundary(epoch - 1) if self.is_boundary(height) else 0
-        return max(height - self.final_lag_max, self.settled_height(epoch), named)
+        named_boundary = self.boundary(epoch_number - 1) if self.is_boundary(height) else 0
+        return max(height - self.final_lag_max, self.settled_height(epoch_number), named_boundary)
 
     def reference_max(self, referenced: int) -> int:
         """Return the greatest final height that a header may name if its ancestry named `referenced`.
@@ -213,9 +215,9 @@ class Parameters:
         """
         return self.boundary(self.epoch_of(referenced + 1))
 
-    def useless_most(self, members: int) -> int:
+    def useless_most(self, member_count: int) -> int:
         """Return the most messages without effect that an honest peer sends in a second."""
-        return self.useless_per_second_max + self.useless_per_member_max * members
+        return self.useless_per_second_max + self.useless_per_member_max * member_count
 
     def round_timeout(self, skips: int) -> int:
         """Return the timeout in ms of a round after `skips` skipped ones: it doubles, up to a low cap."""

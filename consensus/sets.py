@@ -17,28 +17,28 @@ class SetChangedError(Exception):
 class SetTable:
     """Members by the first epoch in which they are active."""
 
-    def __init__(self, first: ValidatorSet) -> None:
+    def __init__(self, first_set: ValidatorSet) -> None:
         """Start with one known set: the genesis set, or the set of a trusted block."""
-        self._firsts = [first.epoch]
-        self._members: list[tuple[Validator, ...]] = [first.members]
-        self.newest = first
+        self._firsts = [first_set.epoch]
+        self._members: list[tuple[Validator, ...]] = [first_set.members]
+        self.newest = first_set
 
     @classmethod
-    def of_runs(cls, runs: Sequence[tuple[int, tuple[Validator, ...]]], newest: int) -> "SetTable":
+    def of_runs(cls, runs: Sequence[tuple[int, tuple[Validator, ...]]], newest_epoch: int) -> "SetTable":
         """Return the table of these `runs()`, known up to the epoch `newest`.
 
         Raise ValueError if they are not in order or exceed `newest`.
         """
-        firsts = [first for first, _ in runs]
-        if not runs or firsts != sorted(set(firsts)) or newest < firsts[-1]:
+        first_epochs = [first_epoch for first_epoch, _ in runs]
+        if not runs or first_epochs != sorted(set(first_epochs)) or newest_epoch < first_epochs[-1]:
             raise ValueError("sets must be in order and not after the newest epoch")
         table = cls(ValidatorSet(*runs[0]))
-        for first, members in runs[1:]:
+        for first_epoch, members in runs[1:]:
             # Only for its checks: each stored set is as valid as one that `write` receives.
-            ValidatorSet(first, members)
-            table._firsts.append(first)
+            ValidatorSet(first_epoch, members)
+            table._firsts.append(first_epoch)
             table._members.append(members)
-        table.newest = ValidatorSet(newest, runs[-1][1])
+        table.newest = ValidatorSet(newest_epoch, runs[-1][1])
         return table
 
     @property
@@ -52,10 +52,10 @@ class SetTable:
 
     def of(self, epoch: int) -> ValidatorSet | None:
         """Return the set of an epoch, None if it is unknown."""
-        place = bisect_right(self._firsts, epoch)
-        if place == 0 or epoch > self.newest.epoch:
+        set_index = bisect_right(self._firsts, epoch)
+        if set_index == 0 or epoch > self.newest.epoch:
             return None
-        return ValidatorSet(epoch, self._members[place - 1])
+        return ValidatorSet(epoch, self._members[set_index - 1])
 
     def write(self, following: ValidatorSet) -> None:
         """Add the set of the next epoch, or confirm a known one.
@@ -72,13 +72,13 @@ class SetTable:
             self._members.append(following.members)
         self.newest = following
 
-    def forget_before(self, epoch: int) -> None:
-        """Drop the sets before `epoch`, which must be known."""
-        place = bisect_right(self._firsts, epoch) - 1
-        assert place >= 0, "the set of the first kept epoch is known"
-        assert epoch <= self.newest.epoch, "the newest set stays"
-        self._firsts[: place + 1] = [epoch]
-        del self._members[:place]
+    def forget_before(self, epoch_number: int) -> None:
+        """Drop the sets before `epoch_number`, which must be known."""
+        set_index = bisect_right(self._firsts, epoch_number) - 1
+        assert set_index >= 0, "the set of the first kept epoch is known"
+        assert epoch_number <= self.newest.epoch, "the newest set stays"
+        self._firsts[: set_index + 1] = [epoch_number]
+        del self._members[:set_index]
 
     def count(self) -> int:
         """Return the number of different sets."""

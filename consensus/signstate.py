@@ -44,76 +44,84 @@ SIGN_STATE: Codec[SignState] = codec(SignState)
 EMPTY = SignState(HeaderRecord(0, bytes(32)), 0, 0, (), ())
 
 
-def after(state: SignState, record: SignedRecord) -> SignState:
-    """Return the state after signing `record`.
+def after(state: SignState, signed_record: SignedRecord) -> SignState:
+    """Return the state after signing `signed_record`.
 
     Raise SigningRefusedError if the signature would contradict an earlier one.
     """
-    match record:
+    match signed_record:
         case HeaderRecord(slot, _):
             # The identical header may be signed again: ed25519 is deterministic, so the signature is the same.
-            if slot < state.header.slot or (slot == state.header.slot and record != state.header):
+            if slot < state.header.slot or (slot == state.header.slot and signed_record != state.header):
                 raise SigningRefusedError("a header of this or a later slot is signed already")
-            return replace(state, header=record)
+            return replace(state, header=signed_record)
         case Proposal():
-            return _after_proposal(state, record)
+            return _after_proposal(state, signed_record)
         case Ballot():
-            return _after_ballot(state, record)
+            return _after_ballot(state, signed_record)
 
 
-def _after_proposal(state: SignState, record: Proposal) -> SignState:
-    _require_above_floor(state, record.epoch, record.round)
-    for signed in state.proposals:
-        if (signed.epoch, signed.round) == (record.epoch, record.round):
-            if signed != record:
+def _after_proposal(state: SignState, signed_record: Proposal) -> SignState:
+    _require_above_floor(state, signed_record.epoch, signed_record.round)
+    for signed_vote in state.proposals:
+        if (signed_vote.epoch, signed_vote.round) == (signed_record.epoch, signed_record.round):
+            if signed_vote != signed_record:
                 raise SigningRefusedError("another proposal of this round is signed already")
             return state
-    return replace(state, proposals=(*state.proposals, record))
+    return replace(state, proposals=(*state.proposals, signed_record))
 
 
-def _after_ballot(state: SignState, record: Ballot) -> SignState:
-    _require_above_floor(state, record.epoch, record.round)
+def _after_ballot(state: SignState, signed_record: Ballot) -> SignState:
+    _require_above_floor(state, signed_record.epoch, signed_record.round)
     # The same object tells the caller that there is nothing new to sign.
-    if record in state.ballots:
+    if signed_record in state.ballots:
         return state
-    for signed in state.ballots:
-        if (signed.epoch, signed.round) == (record.epoch, record.round):
-            _require_compatible(record.kind, signed.kind)
-    return replace(state, ballots=(*state.ballots, record))
+    for signed_vote in state.ballots:
+        if (signed_vote.epoch, signed_vote.round) == (signed_record.epoch, signed_record.round):
+            _require_compatible(signed_record.kind, signed_vote.kind)
+    return replace(state, ballots=(*state.ballots, signed_record))
 
 
-def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
+def raise_floor(state: SignState, epoch_number: int, round_number: int) -> SignState:
     """Return the state without votes at or below (epoch, round), which is final. Nothing is signed there again."""
-    if (epoch, round_) <= (state.floor_epoch, state.floor_round):
+    if (epoch_number, round_number) <= (state.floor_epoch, state.floor_round):
         return state
     return replace(
         state,
-        floor_epoch=epoch,
-        floor_round=round_,
-        proposals=tuple(signed for signed in state.proposals if (signed.epoch, signed.round) > (epoch, round_)),
-        ballots=tuple(signed for signed in state.ballots if (signed.epoch, signed.round) > (epoch, round_)),
+        floor_epoch=epoch_number,
+        floor_round=round_number,
+        proposals=tuple(
+            signed_vote
+            for signed_vote in state.proposals
+            if (signed_vote.epoch, signed_vote.round) > (epoch_number, round_number)
+        ),
+        ballots=tuple(
+            signed_vote
+            for signed_vote in state.ballots
+            if (signed_vote.epoch, signed_vote.round) > (epoch_number, round_number)
+        ),
     )
 
 
-def record_payload(genesis: bytes, record: Proposal | Ballot) -> bytes:
+def record_payload(genesis_hash: bytes, signed_record: Proposal | Ballot) -> bytes:
     """Return the bytes to sign for a vote. The shell builds a header's bytes, its seal payload."""
-    match record:
+    match signed_record:
         case Proposal():
-            return proposal_payload(genesis, record)
+            return proposal_payload(genesis_hash, signed_record)
         case Ballot():
-            return ballot_payload(genesis, record)
+            return ballot_payload(genesis_hash, signed_record)
 
 
-def _require_above_floor(state: SignState, epoch: int, round_: int) -> None:
-    if (epoch, round_) <= (state.floor_epoch, state.floor_round):
+def _require_above_floor(state: SignState, epoch_number: int, round_number: int) -> None:
+    if (epoch_number, round_number) <= (state.floor_epoch, state.floor_round):
         raise SigningRefusedError("this round is final")
 
 
-def _require_compatible(kind: BallotKind, signed: BallotKind) -> None:
-    """Raise SigningRefusedError if `kind` excludes a ballot of kind `signed` in the same round.
+def _require_compatible(kind: BallotKind, signed_kind: BallotKind) -> None:
+    """Raise SigningRefusedError if `kind` excludes a ballot of kind `signed_kind` in the same round.
 
     After a notarise ballot one finalise or one skip is allowed, and nothing else. After a skip nothing is allowed, so a
     node that skips a round takes no further part in it.
     """
-    if signed != BallotKind.NOTARISE or kind == BallotKind.NOTARISE:
+    if signed_kind != BallotKind.NOTARISE or kind == BallotKind.NOTARISE:
         raise SigningRefusedError("a conflicting ballot of this round is signed already")

@@ -37,16 +37,16 @@ class ValidatorSet:
             raise ValueError("a validator has weight above 0")
         if list(self.members) != sorted(self.members, key=lambda member: member.stash):
             raise ValueError("members must be in order of stash")
-        index = {member.session: place for place, member in enumerate(self.members)}
+        index = {member.session: member_index for member_index, member in enumerate(self.members)}
         if len(index) != len(self.members):
             raise ValueError("two validators share a session key")
         object.__setattr__(self, "index", index)
         object.__setattr__(self, "total", sum(member.weight for member in self.members))
 
-    def weight_of(self, session: bytes) -> int:
+    def weight_of(self, session_key: bytes) -> int:
         """Return the weight of a session key, 0 if it is no member."""
-        place = self.index.get(session)
-        return 0 if place is None else self.members[place].weight
+        member_index = self.index.get(session_key)
+        return 0 if member_index is None else self.members[member_index].weight
 
     def is_quorum(self, weight: int) -> bool:
         """Return True if `weight` is more than two thirds of the stake."""
@@ -95,14 +95,16 @@ class Leaders:
 
     def leader(self, round_: int) -> bytes:
         """Return the session key of the leader of a round, counted from 1."""
-        place = self._offset + round_
-        while len(self._sequence) < place:
+        turn_index = self._offset + round_
+        while len(self._sequence) < turn_index:
             self._advance()
-        return self._sequence[place - 1]
+        return self._sequence[turn_index - 1]
 
     def _advance(self) -> None:
-        for place, member in enumerate(self._members):
-            self._credit[place] += member.weight
-        best = max(range(len(self._credit)), key=lambda place: (self._credit[place], -place))
-        self._credit[best] -= self._total
-        self._sequence.append(self._members[best].session)
+        for member_index, member in enumerate(self._members):
+            self._credit[member_index] += member.weight
+        leader_index = max(
+            range(len(self._credit)), key=lambda member_index: (self._credit[member_index], -member_index)
+        )
+        self._credit[leader_index] -= self._total
+        self._sequence.append(self._members[leader_index].session)

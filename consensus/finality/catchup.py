@@ -18,11 +18,13 @@ from consensus.wire import Certified, NeedCerts
 class CatchUp:
     """The exchange of certificates with peers in other rounds or epochs."""
 
-    def __init__(self, parameters: Parameters, gadget: Gadget, boundaries: Iterable[Certificate], emit: Emit) -> None:
+    def __init__(
+        self, parameters: Parameters, gadget: Gadget, boundaries: Iterable[Certificate], emit_effect: Emit
+    ) -> None:
         """Start with the boundary certificates that the shell kept."""
         self._parameters = parameters
         self._gadget = gadget
-        self._emit = emit
+        self._emit = emit_effect
         self._boundaries = {certificate.ballot.epoch: certificate for certificate in boundaries}
         self._ask_at_ms = 0
         self._answer_at_ms: dict[bytes, int] = {}
@@ -41,15 +43,15 @@ class CatchUp:
         """Forget a peer."""
         self._answer_at_ms.pop(peer, None)
 
-    def note_position(self, peer: bytes, epoch: int, round_: int, now_ms: int) -> None:
+    def note_position(self, peer: bytes, epoch_number: int, round_number: int, now_ms: int) -> None:
         """Note the round of a peer's message: ask a peer that is ahead, help a peer in an earlier epoch."""
         own_epoch = self._gadget.members.epoch
         own_round = self._gadget.rounds.current
         # In every healthy round some peer is one round ahead for a moment.
-        if epoch > own_epoch or (epoch == own_epoch and round_ > own_round + 1):
+        if epoch_number > own_epoch or (epoch_number == own_epoch and round_number > own_round + 1):
             self.ask(peer, now_ms)
-        elif epoch < own_epoch:
-            self._help(peer, epoch, now_ms)
+        elif epoch_number < own_epoch:
+            self._help(peer, epoch_number, now_ms)
 
     def ask(self, peer: bytes, now_ms: int) -> None:
         """Request the certificates that this node may lack, at a bounded rate."""
@@ -65,13 +67,13 @@ class CatchUp:
         else:
             self.note_position(peer, need.epoch, need.round, now_ms)
 
-    def _help(self, peer: bytes, epoch: int, now_ms: int) -> None:
+    def _help(self, peer: bytes, epoch_number: int, now_ms: int) -> None:
         # Only this certificate leads out of an ended epoch. Its other certificates would be of no use.
-        certificate = self._boundaries.get(epoch)
+        certificate = self._boundaries.get(epoch_number)
         if certificate is not None:
             self._send(peer, (certificate,), now_ms)
         elif self._may_send(peer, now_ms):
-            self._emit(SendBoundary(peer, epoch))
+            self._emit(SendBoundary(peer, epoch_number))
 
     def _send(self, peer: bytes, certificates: tuple[Certificate, ...], now_ms: int) -> None:
         # Up to 32 certificates answer a request of a few bytes: without a limit, this node would be an amplifier.

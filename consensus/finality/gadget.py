@@ -43,10 +43,10 @@ def choose_checkpoint(
     if checkpoint not in tree:
         return None
     tips = (chain.accepted, chain.preference) if has_waited else (chain.accepted,)
-    for tip in tips:
-        block = tree.ancestor_at(tip, boundary)
-        if tree[block].height > parent_height and tree.descends(block, checkpoint):
-            return block
+    for tip_block in tips:
+        block_id = tree.ancestor_at(tip_block, boundary)
+        if tree[block_id].height > parent_height and tree.descends(block_id, checkpoint):
+            return block_id
     return checkpoint if has_waited and parent_height > tree.final.height else None
 
 
@@ -60,19 +60,19 @@ def is_linked(tree: BlockTree, rounds: Rounds, proposal: Proposal) -> bool:
     return checkpoint in tree and tree.descends(proposal.block, checkpoint)
 
 
-def is_supported(chain: Topological, block: bytes, skips: int, *, has_waited: bool) -> bool:
+def is_supported(chain: Topological, block_id: bytes, skips: int, *, has_waited: bool) -> bool:
     """Return True if Snowflake supports a known block. After skipped rounds a weaker support suffices."""
-    if _is_on(chain.tree, block, chain.accepted):
+    if _is_on(chain.tree, block_id, chain.accepted):
         return True
     # Own acceptance counts even after skips. Voting against it at the first skips made finality overrule
     # acceptance 43 times in 150 simulated storms of four honest nodes. This rule left 8.
     if skips > 0:
-        return chain.tree.is_related(block, chain.accepted)
-    return has_waited and _is_on(chain.tree, block, chain.preference)
+        return chain.tree.is_related(block_id, chain.accepted)
+    return has_waited and _is_on(chain.tree, block_id, chain.preference)
 
 
-def _is_on(tree: BlockTree, block: bytes, tip: bytes) -> bool:
-    return tree[block].height <= tree[tip].height and tree.descends(tip, block)
+def _is_on(tree: BlockTree, block_id: bytes, tip: bytes) -> bool:
+    return tree[block_id].height <= tree[tip].height and tree.descends(tip, block_id)
 
 
 # The clock of a gadget round: the time since it has work, and the next repetition of votes.
@@ -123,8 +123,8 @@ class RoundClock:
         """Return the time of the round's next action without an event, None while the clock is stopped."""
         if self._work_since_ms is None:
             return None
-        ends = [self._work_since_ms + wait for wait in (self._parameters.soft_wait_ms, timeout_ms)]
-        return min([self._repeat_at_ms, *(end for end in ends if end > now_ms)])
+        end_times_ms = [self._work_since_ms + wait_ms for wait_ms in (self._parameters.soft_wait_ms, timeout_ms)]
+        return min([self._repeat_at_ms, *(end_ms for end_ms in end_times_ms if end_ms > now_ms)])
 
 
 # Late messages of the previous epoch: checked for evidence alone.
@@ -152,11 +152,11 @@ class EndedEpoch:
         """Check a proposal and return True if it is new. Raise InvalidVoteError if it is invalid."""
         return signed.proposal.round in self._rounds and self._hearing.proposal(signed)
 
-    def vote(self, vote: SignedBallot) -> bool:
+    def vote(self, signed_ballot: SignedBallot) -> bool:
         """Check a ballot and return True if it is new. Raise InvalidVoteError if it is invalid."""
-        if vote.ballot.round not in self._rounds or not self._hearing.is_news(vote):
+        if signed_ballot.ballot.round not in self._rounds or not self._hearing.is_news(signed_ballot):
             return False
-        self._hearing.count(vote)
+        self._hearing.count(signed_ballot)
         return True
 
     def certificate(self, certificate: Certificate) -> bool:
@@ -168,8 +168,8 @@ class EndedEpoch:
             return False
         self._hearing.check(certificate)
         self._seen.add(certificate.ballot)
-        for vote in self._hearing.votes_of(certificate):
-            self._hearing.count(vote)
+        for signed_ballot in self._hearing.votes_of(certificate):
+            self._hearing.count(signed_ballot)
         return True
 
 
@@ -179,22 +179,22 @@ class Gadget:
     def __init__(
         self,
         parameters: Parameters,
-        genesis: bytes,
+        genesis_hash: bytes,
         chain: Topological,
-        verify: VerifyEd25519,
+        verify_signature: VerifyEd25519,
         session_of: SessionOf,
-        emit: Emit,
+        emit_effect: Emit,
         relay: BallotRelay,
     ) -> None:
         """Create a gadget without an epoch. Call `begin` before any other method."""
         self._heard: EpochHearing
         self.rounds: Rounds
         self._parameters = parameters
-        self._genesis = genesis
+        self._genesis = genesis_hash
         self._chain = chain
-        self._verify = verify
+        self._verify = verify_signature
         self._session_of = session_of
-        self._emit = emit
+        self._emit = emit_effect
         self._relay = relay
         self.sign_state = signstate.EMPTY
         self.silent_below = 0
@@ -205,10 +205,10 @@ class Gadget:
         `ended` is that block's certificate if this gadget went through the previous epoch. Messages of that epoch's
         members are then still checked, for evidence alone.
         """
-        before = None
+        ended_epoch = None
         if ended is not None:
-            before = EndedEpoch(self._heard, ended, self.rounds.current + self._parameters.rounds_ahead_max)
-        self._ended: EndedEpoch | None = before
+            ended_epoch = EndedEpoch(self._heard, ended, self.rounds.current + self._parameters.rounds_ahead_max)
+        self._ended: EndedEpoch | None = ended_epoch
         self.members = epoch.validators
         self.rounds = Rounds(self.members.epoch, base)
         self._session = self._session_of(self.members.epoch)
@@ -218,29 +218,29 @@ class Gadget:
 
     # --- input
 
-    def receive_proposal(self, signed: SignedProposal) -> bool:
+    def receive_proposal(self, signed_proposal: SignedProposal) -> bool:
         """Process a leader's proposal. Return True if it is new. Raise InvalidVoteError if it is invalid."""
-        proposal = signed.proposal
+        proposal = signed_proposal.proposal
         if self._ended is not None and proposal.epoch == self._ended.epoch:
-            return self._ended.proposal(signed)
+            return self._ended.proposal(signed_proposal)
         if proposal.epoch != self.members.epoch or not self._is_near(proposal.round, self.rounds.floor + 1):
             return False
-        return self._heard.proposal(signed)
+        return self._heard.proposal(signed_proposal)
 
-    def receive_vote(self, vote: SignedBallot, source: bytes) -> bool:
+    def receive_vote(self, signed_ballot: SignedBallot, source: bytes) -> bool:
         """Process a ballot. Return True if it is new.
 
         Raise InvalidVoteError if it is malformed or not signed by its voter.
         """
-        ballot = vote.ballot
+        ballot = signed_ballot.ballot
         if self._ended is not None and ballot.epoch == self._ended.epoch:
-            return self._ended.vote(vote)
+            return self._ended.vote(signed_ballot)
         if ballot.epoch != self.members.epoch or not self._is_near(ballot.round, self.rounds.floor + 1):
             return False
-        if not self._heard.is_news(vote):
+        if not self._heard.is_news(signed_ballot):
             return False
-        self._pass_on(vote, source)
-        self._count(vote)
+        self._pass_on(signed_ballot, source)
+        self._count(signed_ballot)
         return True
 
     def receive_certificate(self, certificate: Certificate) -> bool:
@@ -250,32 +250,35 @@ class Gadget:
             return self._ended.certificate(certificate)
         if ballot.epoch != self.members.epoch or ballot.round < self.rounds.floor:
             return False
-        held = self.rounds.find(ballot.kind, ballot.round)
-        if held is not None and (ballot.height, ballot.block) == (held.ballot.height, held.ballot.block):
+        held_certificate = self.rounds.find(ballot.kind, ballot.round)
+        if held_certificate is not None and (ballot.height, ballot.block) == (
+            held_certificate.ballot.height,
+            held_certificate.ballot.block,
+        ):
             return False
         self._heard.check(certificate)
         self._hold(certificate)
-        for vote in self._heard.votes_of(certificate):
-            self._count(vote)
+        for signed_ballot in self._heard.votes_of(certificate):
+            self._count(signed_ballot)
         return True
 
-    def signed(self, record: signstate.SignedRecord, signature: bytes) -> None:
+    def signed(self, signed_record: signstate.SignedRecord, signature: bytes) -> None:
         """Count and send a vote that the shell persisted and signed at the gadget's request."""
         self._clock.postpone()
-        match record:
+        match signed_record:
             case Proposal():
-                signed = SignedProposal(record, signature)
-                if record.epoch == self.members.epoch:
-                    self._heard.proposals.setdefault(record.round, signed)
-                self._emit(Broadcast(Propose(signed)))
+                signed_proposal = SignedProposal(signed_record, signature)
+                if signed_record.epoch == self.members.epoch:
+                    self._heard.proposals.setdefault(signed_record.round, signed_proposal)
+                self._emit(Broadcast(Propose(signed_proposal)))
             case Ballot():
                 # The answer may arrive in the next epoch, in which this node may have another key or none.
-                session = self._session_of(record.epoch)
-                assert session is not None  # an observer requests no signature
-                vote = SignedBallot(record, session, signature)
-                if record.epoch == self.members.epoch and record.round > self.rounds.floor:
-                    self._count(vote)
-                self._emit(Broadcast(self._vote_message(vote)))
+                session_key = self._session_of(signed_record.epoch)
+                assert session_key is not None  # an observer requests no signature
+                signed_ballot = SignedBallot(signed_record, session_key, signature)
+                if signed_record.epoch == self.members.epoch and signed_record.round > self.rounds.floor:
+                    self._count(signed_ballot)
+                self._emit(Broadcast(self._vote_message(signed_ballot)))
             case signstate.HeaderRecord():
                 pass  # the shell seals headers itself
 
@@ -302,22 +305,22 @@ class Gadget:
 
     def missing(self) -> tuple[bytes, ...]:
         """Return the blocks that the gadget waits for."""
-        wanted = []
+        missing_blocks = []
         if self.pending_final is not None:
-            wanted.append(self.pending_final.ballot.block)
-        lock = self.rounds.newest_notarised()
-        if lock is not None and lock.ballot.height > self._chain.tree.final.height:
-            wanted.append(lock.ballot.block)
+            missing_blocks.append(self.pending_final.ballot.block)
+        newest_notarised = self.rounds.newest_notarised()
+        if newest_notarised is not None and newest_notarised.ballot.height > self._chain.tree.final.height:
+            missing_blocks.append(newest_notarised.ballot.block)
         proposal = self._heard.proposals.get(self.rounds.current)
         if proposal is not None:
-            wanted.append(proposal.proposal.block)
-        return tuple(block for block in wanted if block not in self._chain.tree)
+            missing_blocks.append(proposal.proposal.block)
+        return tuple(block_id for block_id in missing_blocks if block_id not in self._chain.tree)
 
     # --- certificates
 
-    def _count(self, vote: SignedBallot) -> None:
-        self._heard.count(vote)
-        ballot = vote.ballot
+    def _count(self, signed_ballot: SignedBallot) -> None:
+        self._heard.count(signed_ballot)
+        ballot = signed_ballot.ballot
         if not self.rounds.holds(ballot.kind, ballot.round):
             certificate = self._heard.box.certificate(ballot)
             if certificate is not None:
@@ -335,9 +338,9 @@ class Gadget:
             self._emit(PersistCertificate(certificate))
         if ballot.kind == BallotKind.FINALISE and ballot.height > self._chain.tree.final.height:
             self.pending_final = certificate
-        lock = self.rounds.newest_notarised()
-        if lock is not None and lock.ballot.round == ballot.round:
-            self._chain.lock_on(lock.ballot.block)
+        newest_notarised = self.rounds.newest_notarised()
+        if newest_notarised is not None and newest_notarised.ballot.round == ballot.round:
+            self._chain.lock_on(newest_notarised.ballot.block)
 
     def _finalise(self) -> None:
         certificate, tree = self.pending_final, self._chain.tree
@@ -348,11 +351,11 @@ class Gadget:
 
     def make_final(self, certificate: Certificate) -> None:
         """Make the certified block and all its ancestors final. It must be in the tree."""
-        before = self._chain.tree.final.height
+        previous_height = self._chain.tree.final.height
         path, overruled = self._chain.finalise(certificate.ballot.block)
         if overruled is not None:
             self._emit(AcceptedReverted(overruled, certificate.ballot.block))
-        assert self._chain.tree.final.height > before, "the final height never falls"
+        assert self._chain.tree.final.height > previous_height, "the final height never falls"
         self._heard.prune(certificate.ballot.round)
         self.sign_state = signstate.raise_floor(self.sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._emit(Finalise(path, certificate))
@@ -360,33 +363,33 @@ class Gadget:
     # --- rounds and their timer
 
     def _enter_round(self) -> None:
-        newest = self.rounds.newest()
-        if newest < self.rounds.current:
+        newest_certificate = self.rounds.newest()
+        if newest_certificate < self.rounds.current:
             return
-        notarised = self.rounds.notarised.get(newest)
-        if notarised is not None and newest > self.rounds.floor:
+        notarised = self.rounds.notarised.get(newest_certificate)
+        if notarised is not None and newest_certificate > self.rounds.floor:
             ballot = notarised.ballot
-            self._sign(Ballot(BallotKind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
-        was = self.rounds.current
-        self.rounds.current = newest + 1
+            self._sign(Ballot(BallotKind.FINALISE, ballot.epoch, newest_certificate, ballot.height, ballot.block))
+        previous_round = self.rounds.current
+        self.rounds.current = newest_certificate + 1
         # After a jump over rounds this node can neither propose nor vote until it holds the certificates between.
-        if newest > was and self.rounds.gaps():
+        if newest_certificate > previous_round and self.rounds.gaps():
             self._emit(Broadcast(self.need()))
         self._clock.restart()
 
     def _has_work(self) -> bool:
-        parent = self.rounds.parent_round()
-        if parent is None:
+        parent_round = self.rounds.parent_round()
+        if parent_round is None:
             return True
-        height, _ = self.rounds.checkpoint(parent)
-        tip = self._chain.tree[self._chain.preference].height
-        final = self._chain.tree.final.height
-        return min(tip, self._boundary()) > max(height, final) or height > final
+        height, _ = self.rounds.checkpoint(parent_round)
+        preferred_height = self._chain.tree[self._chain.preference].height
+        final_height = self._chain.tree.final.height
+        return min(preferred_height, self._boundary()) > max(height, final_height) or height > final_height
 
     def _skips(self) -> int:
         """Return the number of rounds in a row that were skipped before this one."""
-        parent = self.rounds.parent_round()
-        return 0 if parent is None else self.rounds.current - 1 - parent
+        parent_round = self.rounds.parent_round()
+        return 0 if parent_round is None else self.rounds.current - 1 - parent_round
 
     def _timeout_ms(self) -> int:
         return self._parameters.round_timeout(self._skips())
@@ -394,44 +397,44 @@ class Gadget:
     # --- ballots
 
     def _propose(self, now_ms: int) -> None:
-        round_ = self.rounds.current
-        if not self._clock.is_running or round_ in self._heard.proposals:
+        round_number = self.rounds.current
+        if not self._clock.is_running or round_number in self._heard.proposals:
             return
-        if self._heard.leaders.leader(round_) != self._session:
+        if self._heard.leaders.leader(round_number) != self._session:
             return
-        parent = self.rounds.parent_round()
-        if parent is None:
+        parent_round = self.rounds.parent_round()
+        if parent_round is None:
             return
         has_waited = self._skips() > 0 or self._clock.has_waited(now_ms, self._parameters.soft_wait_ms)
-        block = choose_checkpoint(
+        block_id = choose_checkpoint(
             self._chain,
-            self.rounds.checkpoint(parent),
+            self.rounds.checkpoint(parent_round),
             self._boundary(),
             has_waited=has_waited,
         )
-        if block is None:
+        if block_id is None:
             return
-        height = self._chain.tree[block].height
-        self._sign(Proposal(self.members.epoch, round_, parent, height, block))
+        height = self._chain.tree[block_id].height
+        self._sign(Proposal(self.members.epoch, round_number, parent_round, height, block_id))
 
     def _notarise(self, now_ms: int) -> None:
-        signed = self._heard.proposals.get(self.rounds.current)
+        signed_proposal = self._heard.proposals.get(self.rounds.current)
         # Votes would split between the blocks of a leader that proposed twice, so its round is skipped.
-        if signed is None or self.rounds.current in self._heard.equivocated:
+        if signed_proposal is None or self.rounds.current in self._heard.equivocated:
             return
-        proposal = signed.proposal
+        proposal = signed_proposal.proposal
         if not is_linked(self._chain.tree, self.rounds, proposal):
             return
         if self._is_wanted(proposal.block, now_ms):
-            content = (proposal.epoch, proposal.round, proposal.height, proposal.block)
-            self._sign(Ballot(BallotKind.NOTARISE, *content))
+            proposed_block = (proposal.epoch, proposal.round, proposal.height, proposal.block)
+            self._sign(Ballot(BallotKind.NOTARISE, *proposed_block))
 
-    def _is_wanted(self, block: bytes, now_ms: int) -> bool:
+    def _is_wanted(self, block_id: bytes, now_ms: int) -> bool:
         """Return True if this node should vote for a linked proposal. Safety does not depend on it."""
         has_waited = self._clock.has_waited(now_ms, self._parameters.soft_wait_ms)
         # Snowflake may be split for ever: after `override_skips` skips finality proceeds without its support.
         is_overdue = self._skips() >= self._parameters.override_skips
-        return is_overdue or is_supported(self._chain, block, self._skips(), has_waited=has_waited)
+        return is_overdue or is_supported(self._chain, block_id, self._skips(), has_waited=has_waited)
 
     def _skip(self, now_ms: int) -> None:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)
@@ -450,17 +453,17 @@ class Gadget:
         """
         return self._chain.tree.final.height < self.silent_below
 
-    def _sign(self, record: Proposal | Ballot) -> None:
+    def _sign(self, signed_record: Proposal | Ballot) -> None:
         """Request a signature, once, if no earlier signature excludes it."""
         if self._session not in self.members.index or self.is_silent():
             return
         try:
-            state = signstate.after(self.sign_state, record)
+            next_state = signstate.after(self.sign_state, signed_record)
         except signstate.SigningRefusedError:
             return
-        if state is not self.sign_state:
-            self.sign_state = state
-            self._emit(PersistThenSign(record))
+        if next_state is not self.sign_state:
+            self.sign_state = next_state
+            self._emit(PersistThenSign(signed_record))
 
     # --- repetition
 
@@ -468,39 +471,41 @@ class Gadget:
         """While a round lasts, repeat messages that may be lost and request certificates that this node may lack."""
         if not self._clock.is_time_to_repeat(now_ms):
             return
-        current = self.rounds.current
-        parent = self.rounds.parent_round()
-        if self._heard.leaders.leader(current) == self._session and current in self._heard.proposals:
-            self._emit(Broadcast(Propose(self._heard.proposals[current])))
+        current_round = self.rounds.current
+        parent_round = self.rounds.parent_round()
+        if self._heard.leaders.leader(current_round) == self._session and current_round in self._heard.proposals:
+            self._emit(Broadcast(Propose(self._heard.proposals[current_round])))
         # A round whose certificate no node kept may get one again from its votes.
-        gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent is None else [parent]
-        for round_ in (*gaps, current):
-            for vote in self._heard.box.votes(round_):
-                if vote.voter == self._session:
-                    self._emit(Broadcast(self._vote_message(vote)))
+        round_gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent_round is None else [parent_round]
+        for round_number in (*round_gaps, current_round):
+            for signed_ballot in self._heard.box.votes(round_number):
+                if signed_ballot.voter == self._session:
+                    self._emit(Broadcast(self._vote_message(signed_ballot)))
                 else:
-                    self._pass_on(vote, None)
+                    self._pass_on(signed_ballot, None)
         self._emit(Broadcast(self.need()))
 
     def need(self) -> NeedCerts:
         """Return the request for certificates that this node may lack."""
-        parent = self.rounds.parent_round()
-        held = self.rounds.complete_to() if parent is None else parent
-        return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor, self._relay.bitmap())
+        parent_round = self.rounds.parent_round()
+        complete_round = self.rounds.complete_to() if parent_round is None else parent_round
+        return NeedCerts(
+            self.members.epoch, self.rounds.current, complete_round, self.rounds.floor, self._relay.bitmap()
+        )
 
-    def _pass_on(self, vote: SignedBallot, source: bytes | None) -> None:
-        for effect in self._relay.pass_vote(self._vote_message(vote), source):
+    def _pass_on(self, signed_ballot: SignedBallot, source: bytes | None) -> None:
+        for effect in self._relay.pass_vote(self._vote_message(signed_ballot), source):
             self._emit(effect)
 
-    def _vote_message(self, vote: SignedBallot) -> Vote:
+    def _vote_message(self, signed_ballot: SignedBallot) -> Vote:
         # A peer that missed the proposal can vote only if the votes bring it along. Without it rounds stalled.
-        is_notarise = vote.ballot.kind == BallotKind.NOTARISE
-        return Vote(vote, self._heard.proposals.get(vote.ballot.round) if is_notarise else None)
+        is_notarise = signed_ballot.ballot.kind == BallotKind.NOTARISE
+        return Vote(signed_ballot, self._heard.proposals.get(signed_ballot.ballot.round) if is_notarise else None)
 
     # --- form
 
     def _boundary(self) -> int:
         return self._parameters.boundary(self.members.epoch)
 
-    def _is_near(self, round_: int, lowest: int) -> bool:
-        return lowest <= round_ <= self.rounds.current + self._parameters.rounds_ahead_max
+    def _is_near(self, round_number: int, lowest: int) -> bool:
+        return lowest <= round_number <= self.rounds.current + self._parameters.rounds_ahead_max

@@ -82,10 +82,10 @@ class BallotRelay:
             return []
         self._due_ms = None
         linked = self._neighbours.linked()
-        behind = [peer for peer, standing in self._standings.items() if standing.told != linked]
-        for peer in behind:
+        peers_behind = [peer for peer, standing in self._standings.items() if standing.told != linked]
+        for peer in peers_behind:
             self._standings[peer].told = linked
-        return [SendTo(peer, need()) for peer in behind]
+        return [SendTo(peer, need()) for peer in peers_behind]
 
     def deadline_ms(self) -> int | None:
         """Return the time of the next announcement in ms, None if there is none."""
@@ -96,18 +96,18 @@ class BallotRelay:
     def note_need(self, peer: bytes, need: NeedCerts) -> bool:
         """Note a peer's announced position and links. Return True if they are new."""
         standing = self._standings[peer]
-        linked = read_bitmap(need.linked, self._members) if need.epoch == self._members.epoch else None
-        before = (standing.linked, standing.entered, standing.final)
-        if linked is not None:
-            standing.linked = frozenset(linked)
+        linked_indices = read_bitmap(need.linked, self._members) if need.epoch == self._members.epoch else None
+        earlier_position = (standing.linked, standing.entered, standing.final)
+        if linked_indices is not None:
+            standing.linked = frozenset(linked_indices)
             self._count(peer)
         self._note(peer, (need.epoch, need.round), (need.epoch, need.final_round))
-        return before != (standing.linked, standing.entered, standing.final)
+        return earlier_position != (standing.linked, standing.entered, standing.final)
 
-    def note_vote(self, peer: bytes, vote: SignedBallot) -> None:
+    def note_vote(self, peer: bytes, signed_ballot: SignedBallot) -> None:
         """Note a ballot from a peer: its own ballot shows its round."""
-        if vote.voter in self._neighbours.keys_of(peer):
-            ballot = vote.ballot
+        if signed_ballot.voter in self._neighbours.keys_of(peer):
+            ballot = signed_ballot.ballot
             self._note(peer, (ballot.epoch, ballot.round + (ballot.kind == BallotKind.FINALISE)), (0, 0))
 
     def note_certificate(self, peer: bytes, ballot: Ballot) -> None:
@@ -134,29 +134,31 @@ class BallotRelay:
 
     def pass_vote(self, message: Vote, source: bytes | None) -> list[Effect]:
         """Return the messages with a verified ballot, to each peer without a link to its voter."""
-        unreached, round_ = self._unreached.get(message.vote.voter), message.vote.ballot.round
+        unreached, round_number = self._unreached.get(message.vote.voter), message.vote.ballot.round
         # The usual case, about 250 times a block with 128 members: a loop over the peers cost more than the signature.
         if not unreached:
             return []
-        lacking = [
+        lacking_peers = [
             peer
             for peer, standing in self._standings.items()
             if peer != source and peer in unreached and not _has(standing, message.vote.ballot)
         ]
-        members = [peer for peer in lacking if self._neighbours.is_voter(peer)]
-        strangers = _in_turn([peer for peer in lacking if not self._neighbours.is_voter(peer)], round_, STRANGERS_MAX)
-        return [SendTo(peer, message) for peer in (*members, *strangers)]
+        lacking_voters = [peer for peer in lacking_peers if self._neighbours.is_voter(peer)]
+        strangers = _in_turn(
+            [peer for peer in lacking_peers if not self._neighbours.is_voter(peer)], round_number, STRANGERS_MAX
+        )
+        return [SendTo(peer, message) for peer in (*lacking_voters, *strangers)]
 
     def pass_certificate(self, certificate: Certificate) -> list[Effect]:
         """Return the messages with a new certificate, to a few peers that cannot assemble it themselves."""
         signers = frozenset(read_bitmap(certificate.signers, self._members) or ())
-        lacking = [
+        lacking_peers = [
             peer
             for peer, standing in self._standings.items()
             if standing.linked is not None and not signers <= standing.linked and not _has(standing, certificate.ballot)
         ]
-        chosen = _in_turn(lacking, certificate.ballot.round, CERTIFICATE_PEERS_MAX)
-        return [SendTo(peer, Certified((certificate,))) for peer in chosen]
+        chosen_peers = _in_turn(lacking_peers, certificate.ballot.round, CERTIFICATE_PEERS_MAX)
+        return [SendTo(peer, Certified((certificate,))) for peer in chosen_peers]
 
 
 def _has(standing: _Standing, ballot: Ballot) -> bool:
@@ -167,7 +169,7 @@ def _has(standing: _Standing, ballot: Ballot) -> bool:
     return standing.final >= (ballot.epoch, ballot.round) or standing.entered > (ballot.epoch, ballot.round + 1)
 
 
-def _in_turn(peers: list[bytes], round_: int, most: int) -> Iterable[bytes]:
-    """Return at most `most` of the peers, different ones in each round."""
-    start = round_ * most % len(peers) if peers else 0
-    return (peers[start:] + peers[:start])[:most]
+def _in_turn(peers: list[bytes], round_number: int, peers_max: int) -> Iterable[bytes]:
+    """Return at most `peers_max` of the peers, different ones in each round."""
+    start_index = round_number * peers_max % len(peers) if peers else 0
+    return (peers[start_index:] + peers[:start_index])[:peers_max]

@@ -26,16 +26,16 @@ class Poller:
         self._randbelow = randbelow
         self.polls = Polls(parameters)
 
-    def start(self, members: ValidatorSet, neighbours: Neighbours, now_ms: int) -> list[SendTo]:
+    def start(self, validators: ValidatorSet, neighbours: Neighbours, now_ms: int) -> list[SendTo]:
         """Open a poll if one is due, and return its queries. This node's own vote counts at once."""
-        session, voters = neighbours.session, neighbours.voters
+        session_key, voters = neighbours.session, neighbours.voters
         chain = self._chain
         if not chain.is_processing or not self.polls.may_start(now_ms):
             return []
-        weights = sampling.draw(self._parameters, members, self._randbelow)
+        weights = sampling.draw(self._parameters, validators, self._randbelow)
         poll = self.polls.start(weights, voters, now_ms)
-        if session is not None and session in weights:
-            self.polls.answer(poll.request, session, (chain.preference, chain.preference), now_ms)
+        if session_key is not None and session_key in weights:
+            self.polls.answer(poll.request, session_key, (chain.preference, chain.preference), now_ms)
         query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
         return [SendTo(voters[voter], query) for voter in weights if voter in voters]
 
@@ -44,7 +44,7 @@ class Poller:
 
         Return False if no open poll asked for them.
         """
-        return any([self.polls.answer(request, key, vote, now_ms) for key in keys])  # noqa: C419 - each seat votes
+        return any([self.polls.answer(request, session_key, vote, now_ms) for session_key in keys])  # noqa: C419 - each seat votes
 
     def finish(self, now_ms: int) -> bool:
         """Close the polls with enough answers and apply them to the chain. Return True if there were any."""
@@ -54,16 +54,18 @@ class Poller:
             is_due = self.polls.is_due(poll, now_ms)
             if not is_due and not self._may_be_settled(poll):
                 continue
-            votes = self._resolve(poll)
+            resolved_votes = self._resolve(poll)
             if is_due:
-                is_over = self.polls.is_over(poll, chain.support(votes), chain.thresholds, now_ms)
+                is_over = self.polls.is_over(poll, chain.support(resolved_votes), chain.thresholds, now_ms)
             else:
                 # Votes for unknown blocks may count for any block once those arrive: they are as open as missing ones.
-                unknown = sum(poll.weights[voter] for voter in poll.votes) - sum(weight for _, weight in votes)
-                is_over = chain.is_settled(votes, poll.missing() + unknown)
+                unknown_weight = sum(poll.weights[voter] for voter in poll.votes) - sum(
+                    weight for _, weight in resolved_votes
+                )
+                is_over = chain.is_settled(resolved_votes, poll.missing() + unknown_weight)
             if is_over:
                 self.polls.close(poll, now_ms)
-                self.polls.learn(successful=chain.record(votes))
+                self.polls.learn(successful=chain.record(resolved_votes))
                 finished = True
         return finished
 
@@ -82,10 +84,10 @@ class Poller:
         return poll.missing() < self._chain.thresholds.preference
 
     def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
-        votes = []
+        resolved_votes = []
         for voter, blocks in poll.votes.items():
             # A vote for an unknown tip counts for the known block below it.
-            known = next((block for block in blocks if block in self._chain.tree), None)
-            if known is not None:
-                votes.append((known, poll.weights[voter]))
-        return votes
+            known_block = next((block_id for block_id in blocks if block_id in self._chain.tree), None)
+            if known_block is not None:
+                resolved_votes.append((known_block, poll.weights[voter]))
+        return resolved_votes

@@ -51,12 +51,14 @@ class Polls:
     def start(self, weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
         """Open a poll over these voters. It waits only for reachable voters that answered lately."""
         # Slower links get more time, or their votes would always be late.
-        soft = min(max(self._parameters.poll_soft_ms, 2 * self._rtt_ms), self._parameters.poll_timeout_ms)
-        limit = self._parameters.poll_failures_max
+        soft_ms = min(max(self._parameters.poll_soft_ms, 2 * self._rtt_ms), self._parameters.poll_timeout_ms)
+        failures_max = self._parameters.poll_failures_max
         # Waiting for a silent validator would cost every poll its timeout.
-        awaited = {voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < limit}
+        awaited_voters = {
+            voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < failures_max
+        }
         assert self._next_request not in self._open, "open polls have distinct numbers"
-        poll = Poll(self._next_request, now_ms, now_ms + soft, weights, awaited)
+        poll = Poll(self._next_request, now_ms, now_ms + soft_ms, weights, awaited_voters)
         self._open[poll.request] = poll
         self._next_request = (self._next_request + 1) % 2**32
         self._next_start_ms = now_ms + self._interval_ms
@@ -86,9 +88,9 @@ class Polls:
             poll.is_timed = True
             self._rtt_ms += (now_ms - poll.started_ms - self._rtt_ms) // RTT_WEIGHT
 
-    def weights(self, request: int) -> Mapping[bytes, int]:
+    def weights(self, request_number: int) -> Mapping[bytes, int]:
         """Return the votes by session key in an open poll, empty once it has ended."""
-        poll = self._open.get(request)
+        poll = self._open.get(request_number)
         return {} if poll is None else poll.weights
 
     def open(self) -> list[Poll]:
@@ -136,7 +138,7 @@ class Polls:
 
     def deadline_ms(self, *, wanted: bool) -> int | None:
         """Return when a poll is due next, or when the next may start if one is `wanted`. None if neither applies."""
-        times = [poll.deadline_ms for poll in self._open.values()]
+        deadlines_ms = [poll.deadline_ms for poll in self._open.values()]
         if wanted and len(self._open) < self._parameters.polls_max:
-            times.append(self._next_start_ms)
-        return min(times, default=None)
+            deadlines_ms.append(self._next_start_ms)
+        return min(deadlines_ms, default=None)

@@ -17,44 +17,44 @@ from consensus.validators import ValidatorSet
 RandBelow = Callable[[int], int]
 
 
-def is_full_poll(parameters: Parameters, members: ValidatorSet) -> bool:
+def is_full_poll(parameters: Parameters, validators: ValidatorSet) -> bool:
     """Return True if each poll asks every validator."""
-    return len(members.members) <= FULL_POLL_VALIDATORS_MAX and not parameters.force_sampling
+    return len(validators.members) <= FULL_POLL_VALIDATORS_MAX and not parameters.force_sampling
 
 
-def compute_thresholds(parameters: Parameters, members: ValidatorSet) -> Thresholds:
+def compute_thresholds(parameters: Parameters, validators: ValidatorSet) -> Thresholds:
     """Return the thresholds of this set's polls."""
-    if is_full_poll(parameters, members):
-        return full_poll_thresholds(members.total)
-    size = sample_size(parameters, members)
+    if is_full_poll(parameters, validators):
+        return full_poll_thresholds(validators.total)
+    size = sample_size(parameters, validators)
     # A set with no more units than a sample is drawn whole, so chance plays no part.
-    return full_poll_thresholds(size) if size == members.total else sampled_thresholds(size)
+    return full_poll_thresholds(size) if size == validators.total else sampled_thresholds(size)
 
 
-def terms(parameters: Parameters, members: ValidatorSet) -> tuple[Thresholds, int]:
+def terms(parameters: Parameters, validators: ValidatorSet) -> tuple[Thresholds, int]:
     """Return the thresholds of this set's polls, and the greatest height that they decide."""
-    return compute_thresholds(parameters, members), parameters.boundary(members.epoch)
+    return compute_thresholds(parameters, validators), parameters.boundary(validators.epoch)
 
 
-def sample_size(parameters: Parameters, members: ValidatorSet) -> int:
+def sample_size(parameters: Parameters, validators: ValidatorSet) -> int:
     """Return the number of units in a sample: `sample_units`, or the whole stake if that is less."""
-    return min(parameters.sample_units, members.total)
+    return min(parameters.sample_units, validators.total)
 
 
-def draw(parameters: Parameters, members: ValidatorSet, randbelow: RandBelow) -> Mapping[bytes, int]:
+def draw(parameters: Parameters, validators: ValidatorSet, randbelow: RandBelow) -> Mapping[bytes, int]:
     """Return the votes by session key for one poll: the stake of each validator, or its number of sampled units.
 
     Nodes need not sample the same validators, so each uses randomness of its own.
     """
-    if is_full_poll(parameters, members):
-        return {member.session: member.weight for member in members.members}
-    cumulative = list(accumulate(member.weight for member in members.members))
+    if is_full_poll(parameters, validators):
+        return {member.session: member.weight for member in validators.members}
+    cumulative = list(accumulate(member.weight for member in validators.members))
     units: set[int] = set()
-    votes: dict[bytes, int] = {}
-    while len(units) < sample_size(parameters, members):
-        unit = randbelow(members.total)
-        if unit not in units:
-            units.add(unit)
-            session = members.members[bisect_right(cumulative, unit)].session
-            votes[session] = votes.get(session, 0) + 1
-    return votes
+    sampled_votes: dict[bytes, int] = {}
+    while len(units) < sample_size(parameters, validators):
+        drawn_unit = randbelow(validators.total)
+        if drawn_unit not in units:
+            units.add(drawn_unit)
+            session_key = validators.members[bisect_right(cumulative, drawn_unit)].session
+            sampled_votes[session_key] = sampled_votes.get(session_key, 0) + 1
+    return sampled_votes

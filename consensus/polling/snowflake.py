@@ -24,14 +24,14 @@ class Confidence:
     counters: list[int]
     decided: bool = False
 
-    def succeed(self, count: int, thresholds: Thresholds) -> None:
+    def succeed(self, agreeing_units: int, thresholds: Thresholds) -> None:
         """Count a poll with `count` votes for the current preference, at least the preference threshold."""
-        for place, condition in enumerate(thresholds.conditions):
-            if count < condition.alpha:
-                self.counters[place:] = [0] * (len(self.counters) - place)
+        for condition_index, condition in enumerate(thresholds.conditions):
+            if agreeing_units < condition.alpha:
+                self.counters[condition_index:] = [0] * (len(self.counters) - condition_index)
                 return
-            self.counters[place] += 1
-            if self.counters[place] >= condition.beta:
+            self.counters[condition_index] += 1
+            if self.counters[condition_index] >= condition.beta:
                 self.decided = True
 
     def reset(self) -> None:
@@ -64,9 +64,9 @@ class Fork:
     sides: list[BitRun] = field(default_factory=list)
 
 
-def bit_of(choice: int, place: int) -> int:
+def bit_of(choice: int, bit_index: int) -> int:
     """Return the bit of a 256-bit id at a place, counted from the most significant one."""
-    return choice >> (ID_BITS - 1 - place) & 1
+    return choice >> (ID_BITS - 1 - bit_index) & 1
 
 
 class Snowflake:
@@ -75,44 +75,44 @@ class Snowflake:
     def __init__(self, thresholds: Thresholds, choice: bytes) -> None:
         """Start with a first choice, which is preferred."""
         self.thresholds = thresholds
-        number = int.from_bytes(choice, "big")
-        self._ids = {number: choice}
-        self._root = BitRun(0, ID_BITS, number, self._fresh())
+        choice_number = int.from_bytes(choice, "big")
+        self._ids = {choice_number: choice}
+        self._root = BitRun(0, ID_BITS, choice_number, self._fresh())
 
     def _fresh(self) -> Confidence:
         return Confidence([0] * len(self.thresholds.conditions))
 
     def add(self, choice: bytes) -> bool:
         """Add a choice. Return False if it is known, or already decided against."""
-        number = int.from_bytes(choice, "big")
-        if number in self._ids:
+        choice_number = int.from_bytes(choice, "big")
+        if choice_number in self._ids:
             return False
         run = self._root
         while True:
-            differing = (number ^ run.choice) & ((1 << (ID_BITS - run.start)) - 1)
-            place = ID_BITS - differing.bit_length()
-            if place < run.end:
+            differing = (choice_number ^ run.choice) & ((1 << (ID_BITS - run.start)) - 1)
+            bit_index = ID_BITS - differing.bit_length()
+            if bit_index < run.end:
                 break
             fork = run.fork
             assert fork is not None  # different choices part in a run or at a fork
-            side = bit_of(number, run.end)
+            side = bit_of(choice_number, run.end)
             # A decided bit never turns, so this choice could never win.
             if fork.confidence.decided and side != fork.preference:
                 return False
             run = fork.sides[side]
         if run.confidence.decided:
             return False
-        self._split(run, place, number)
-        self._ids[number] = choice
+        self._split(run, bit_index, choice_number)
+        self._ids[choice_number] = choice
         return True
 
-    def _split(self, run: BitRun, place: int, number: int) -> None:
-        """Split a run at `place`: its own side keeps the confidence, the new side starts at 0."""
-        kept = BitRun(place + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
-        new = BitRun(place + 1, ID_BITS, number, self._fresh())
-        side = bit_of(run.choice, place)
-        fork = Fork(side, run.confidence.copy(), [kept, new] if side == 0 else [new, kept])
-        run.end = place
+    def _split(self, run: BitRun, bit_index: int, choice_number: int) -> None:
+        """Split a run at `bit_index`: its own side keeps the confidence, the new side starts at 0."""
+        kept_run = BitRun(bit_index + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
+        new_run = BitRun(bit_index + 1, ID_BITS, choice_number, self._fresh())
+        side = bit_of(run.choice, bit_index)
+        fork = Fork(side, run.confidence.copy(), [kept_run, new_run] if side == 0 else [new_run, kept_run])
+        run.end = bit_index
         run.fork = fork
 
     @property
@@ -142,12 +142,12 @@ class Snowflake:
         run = self._root
         counters = []
         while True:
-            zeros = [0] * len(self.thresholds.conditions)
+            zero_counters = [0] * len(self.thresholds.conditions)
             if run.end > run.start:
-                counters.append(zeros if run.stale else run.confidence.counters)
+                counters.append(zero_counters if run.stale else run.confidence.counters)
             if run.fork is None:
                 return tuple(min(column) for column in zip(*counters, strict=True))
-            counters.append(zeros if run.stale else run.fork.confidence.counters)
+            counters.append(zero_counters if run.stale else run.fork.confidence.counters)
             run = run.fork.sides[run.fork.preference]
 
     def falter(self) -> None:
@@ -156,30 +156,38 @@ class Snowflake:
 
     def record(self, votes: Mapping[bytes, int]) -> bool:
         """Apply one poll: votes by choice. Return True if it raised confidence in some bit."""
-        counted = {number: votes[choice] for number, choice in self._ids.items() if choice in votes}
+        counted_choices = {
+            choice_number: votes[choice] for choice_number, choice in self._ids.items() if choice in votes
+        }
         run = self._root
         successful = False
         while True:
             _refresh(run)
-            count = sum(counted.values())
-            if count < self.thresholds.preference:
+            counted_units = sum(counted_choices.values())
+            if counted_units < self.thresholds.preference:
                 run.stale = True
                 return successful
-            successful = successful or count >= self.thresholds.alpha_min
-            run.confidence.succeed(count, self.thresholds)
+            successful = successful or counted_units >= self.thresholds.alpha_min
+            run.confidence.succeed(counted_units, self.thresholds)
             fork = run.fork
             if fork is None:
                 return successful
-            side = self._record_fork(fork, run.end, counted)
+            side = self._record_fork(fork, run.end, counted_choices)
             if side is None:
                 return successful
-            counted = {number: weight for number, weight in counted.items() if bit_of(number, run.end) == side}
+            counted_choices = {
+                choice_number: weight
+                for choice_number, weight in counted_choices.items()
+                if bit_of(choice_number, run.end) == side
+            }
             run = fork.sides[side]
 
-    def _record_fork(self, fork: Fork, place: int, counted: Mapping[int, int]) -> int | None:
+    def _record_fork(self, fork: Fork, bit_index: int, counted_choices: Mapping[int, int]) -> int | None:
         """Apply the poll to one bit. Return the winning side, or None if the poll ends here."""
-        ones = sum(weight for number, weight in counted.items() if bit_of(number, place))
-        weights = (sum(counted.values()) - ones, ones)
+        one_weight = sum(
+            weight for choice_number, weight in counted_choices.items() if bit_of(choice_number, bit_index)
+        )
+        weights = (sum(counted_choices.values()) - one_weight, one_weight)
         winner = 0 if weights[0] >= self.thresholds.preference else 1
         fork.sides[1 - winner].stale = True
         if weights[winner] < self.thresholds.preference:

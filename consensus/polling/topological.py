@@ -95,35 +95,36 @@ class Topological:
         weights = self._transitive(votes)
         return max((weights.get(child, 0) for child in self.tree.children[self.root]), default=0)
 
-    def is_settled(self, votes: Iterable[tuple[bytes, int]], missing: int) -> bool:
+    def is_settled(self, votes: Iterable[tuple[bytes, int]], missing_weight: int) -> bool:
         """Return True if no further votes of `missing` weight can change a poll's outcome.
 
         That holds if adding `missing` lifts no sum of votes over a threshold, at any bit of any undecided decision.
         """
         weights = self._transitive(votes)
         limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))
-        pending = [self.root]
-        for parent in pending:
+        pending_parents = [self.root]
+        for parent in pending_parents:
             if not self._is_open(parent):
                 continue
             children = sorted(self.tree.children[parent])
             if any(
-                _can_cross(total, missing, limits) for total in _run_sums([weights.get(child, 0) for child in children])
+                _can_cross(total, missing_weight, limits)
+                for total in _run_sums([weights.get(child, 0) for child in children])
             ):
                 return False
             # The poll ends at a child below the preference threshold: nothing above that child counts.
-            pending.extend(child for child in children if weights.get(child, 0) >= self.thresholds.preference)
+            pending_parents.extend(child for child in children if weights.get(child, 0) >= self.thresholds.preference)
         return True
 
-    def lock_on(self, block: bytes) -> None:
+    def lock_on(self, block_id: bytes) -> None:
         """Force the preference through a newly notarised checkpoint, known or not yet."""
-        self.lock = block
+        self.lock = block_id
         self._follow_lock()
         self._settle()
 
-    def prefer(self, block: bytes) -> None:
+    def prefer(self, block_id: bytes) -> None:
         """Force the preference through a known block, without confidence (after a restart)."""
-        self._force(block)
+        self._force(block_id)
         self._follow_lock()
         self._settle()
 
@@ -140,7 +141,7 @@ class Topological:
             self.accepted = block
         self._force(block)
         path = self.tree.finalise(block)
-        self._instances = {parent: made for parent, made in self._instances.items() if parent in self.tree}
+        self._instances = {parent: instance for parent, instance in self._instances.items() if parent in self.tree}
         if self.lock is not None and self.lock not in self.tree:
             self.lock = None
         self._settle()
@@ -166,38 +167,38 @@ class Topological:
 
     def _transitive(self, votes: Iterable[tuple[bytes, int]]) -> Mapping[bytes, int]:
         """Return the weights of the voted blocks above the root, each including its descendants' votes."""
-        base = self.tree[self.root].height
-        direct: dict[bytes, int] = {}
-        for block, weight in votes:
-            direct[block] = direct.get(block, 0) + weight
-        weights: dict[bytes, int] = {}
-        for block, weight in direct.items():
-            facts = self.tree[block]
-            while facts.height > base:
-                weights[facts.id] = weights.get(facts.id, 0) + weight
+        root_height = self.tree[self.root].height
+        direct_weights: dict[bytes, int] = {}
+        for block_id, weight in votes:
+            direct_weights[block_id] = direct_weights.get(block_id, 0) + weight
+        subtree_weights: dict[bytes, int] = {}
+        for block_id, weight in direct_weights.items():
+            facts = self.tree[block_id]
+            while facts.height > root_height:
+                subtree_weights[facts.id] = subtree_weights.get(facts.id, 0) + weight
                 facts = self.tree[facts.parent]
-        return weights
+        return subtree_weights
 
-    def _falter(self, block: bytes) -> None:
+    def _falter(self, block_id: bytes) -> None:
         """Mark everything undecided above a block that a poll missed, so that its counters start at 0 again."""
-        pending = [block]
-        for parent in pending:
+        pending_parents = [block_id]
+        for parent in pending_parents:
             instance = self._instances.get(parent)
             if instance is not None:
                 instance.falter()
-                pending.extend(self.tree.children[parent])
+                pending_parents.extend(self.tree.children[parent])
 
     def _follow_lock(self) -> None:
         if self.lock is not None and self.lock in self.tree:
             self._force(self.lock)
 
-    def _force(self, block: bytes) -> None:
-        """Turn every decision between the final block and `block` towards it, with confidence 0."""
-        while block != self.tree.final.id:
-            parent = self.tree[block].parent
-            if self._instances[parent].preference != block:
-                self._rebuild(parent, block)
-            block = parent
+    def _force(self, block_id: bytes) -> None:
+        """Turn every decision between the final block and `block_id` towards it, with confidence 0."""
+        while block_id != self.tree.final.id:
+            parent = self.tree[block_id].parent
+            if self._instances[parent].preference != block_id:
+                self._rebuild(parent, block_id)
+            block_id = parent
 
     def _rebuild(self, parent: bytes, preferred: bytes) -> None:
         instance = Snowflake(self.thresholds, preferred)
@@ -210,16 +211,16 @@ class Topological:
 
         Follow the decisions up from the final block, then the preferences.
         """
-        block = self.tree.final.id
-        while (instance := self._instances.get(block)) is not None and instance.decided:
+        block_id = self.tree.final.id
+        while (instance := self._instances.get(block_id)) is not None and instance.decided:
             child = instance.preference
-            if block == self.accepted:
+            if block_id == self.accepted:
                 self.accepted = child
-            block = child
-        self.root = block
-        while (instance := self._instances.get(block)) is not None:
-            block = instance.preference
-        self.preference = block
+            block_id = child
+        self.root = block_id
+        while (instance := self._instances.get(block_id)) is not None:
+            block_id = instance.preference
+        self.preference = block_id
 
 
 def _run_sums(weights: Sequence[int]) -> set[int]:
@@ -227,11 +228,11 @@ def _run_sums(weights: Sequence[int]) -> set[int]:
 
     Siblings that share a prefix are consecutive, so these include every sum that a bit can count.
     """
-    sums = {0}
-    for start in range(len(weights)):
-        sums.update(accumulate(weights[start:]))
-    return sums
+    run_sums = {0}
+    for start_index in range(len(weights)):
+        run_sums.update(accumulate(weights[start_index:]))
+    return run_sums
 
 
-def _can_cross(total: int, missing: int, limits: Iterable[int]) -> bool:
-    return any(total < limit <= total + missing for limit in limits)
+def _can_cross(total_weight: int, missing_weight: int, limits: Iterable[int]) -> bool:
+    return any(total_weight < limit <= total_weight + missing_weight for limit in limits)
