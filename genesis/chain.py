@@ -129,8 +129,8 @@ def genesis_numbers(spec: ChainSpec) -> dict[str, int]:
         else:
             patch = spec.patch or {}
             check_patch(patch)
-            config = _by_pallet(runtime, patch)
-            values = runtime.parameters.values_at_genesis(config.get(ChainParameters.__name__, {}))
+            config_by_pallet = _by_pallet(runtime, patch)
+            values = runtime.parameters.values_at_genesis(config_by_pallet.get(ChainParameters.__name__, {}))
     except (StateCorrupted, ValueError) as error:
         raise SpecError(f"genesis: {error}") from error
     return {**runtime.parameters.fixed, **values}
@@ -143,17 +143,21 @@ def changeable_parameters(spec: ChainSpec) -> frozenset[str]:
 
 
 def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
-    config = _by_pallet(runtime, patch)
+    config_by_pallet = _by_pallet(runtime, patch)
     check_patch(patch)
     try:
         # Pallets check what no form can: keys, bonds, sums.
-        changes = runtime.genesis(config, config.get(ChainParameters.__name__))
+        genesis_changes = runtime.genesis(config_by_pallet, config_by_pallet.get(ChainParameters.__name__))
     except DispatchError as error:
         reason = f"{type(error).__name__}: {type(error).__doc__}"
         raise SpecError(f"genesis.runtimeGenesis.patch is inconsistent: {reason}") from error
     except (KeyError, TypeError, ValueError, OverflowError, DecodeError) as error:
         raise SpecError(f"genesis.runtimeGenesis.patch is inconsistent: {error}") from error
-    return {key: value for key, value in changes.items() if value is not None}
+    return {
+        storage_key: encoded_value
+        for storage_key, encoded_value in genesis_changes.items()
+        if encoded_value is not None
+    }
 
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
@@ -169,26 +173,26 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
                 if name not in pallet.parameters:
                     _read_all(pallet.bound_item(name))
         runtime.parameters.check(bound.parameters.changed())
-        held = recount(bound)
+        held_grains = recount(bound)
     except (DecodeError, StateCorrupted, SupplyBroken, ValueError) as error:
         raise SpecError(f"genesis: damaged state: {error}") from error
     # Nothing issues grains later, so all of them must exist in block 0.
-    if held != CAP_GRAINS:
-        raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")
+    if held_grains != CAP_GRAINS:
+        raise SpecError(f"genesis: the balances add up to {held_grains:,} grains, not to the cap of {CAP_GRAINS:,}")
     is_development = Sudo in runtime.pallets
     if (state.get(GENESIS_KEYS[1]) is not None) != is_development:
         raise SpecError("genesis: a development chain needs a sudo key, and a live chain must not have one")
     stashes = [seat.stash for seat in bound[TrustStake].validators(0)]
-    if not stashes or any(low >= high for low, high in pairwise(stashes)):
+    if not stashes or any(lower_stash >= higher_stash for lower_stash, higher_stash in pairwise(stashes)):
         raise SpecError("genesis: no validator, or a validator listed twice")
 
 
-def _read_all(item: Any) -> None:
+def _read_all(storage_item: Any) -> None:
     """Decode every entry of a storage item. Raise StateCorrupted for the first that does not decode."""
-    if isinstance(item, StorageValue):
-        item.get()
+    if isinstance(storage_item, StorageValue):
+        storage_item.get()
     else:
-        for _ in item.items():
+        for _ in storage_item.items():
             pass
 
 
@@ -200,8 +204,8 @@ def genesis_block_header(state: dict[bytes, bytes]) -> Header:
 def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, SpecJson]]) -> dict[str, dict[str, SpecJson]]:
     """Return the configuration with the SDK's keys (`trustStake`) replaced by names of pallets (`TrustStake`)."""
     pallets = [pallet.__name__ for pallet in runtime.pallets]
-    names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
-    unknown = [name for name in patch if name not in names]
-    if unknown:
-        raise SpecError(f"patch.{unknown[0]}: no such pallet. Pallets: {', '.join(names)}")
-    return {names[name]: config for name, config in patch.items()}
+    pallet_names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
+    unknown_names = [name for name in patch if name not in pallet_names]
+    if unknown_names:
+        raise SpecError(f"patch.{unknown_names[0]}: no such pallet. Pallets: {', '.join(pallet_names)}")
+    return {pallet_names[name]: pallet_config for name, pallet_config in patch.items()}

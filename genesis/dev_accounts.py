@@ -21,47 +21,47 @@ _TEXT = codec(Annotated[str, Bounded(256)])
 
 
 @lru_cache(maxsize=256)
-def stash(name: str) -> bytes:
+def stash(account_name: str) -> bytes:
     """Return the sr25519 account `//name`."""
-    public, secret = keypair_from_seed(Scheme.SR25519, DEV_SEED)
-    return derive_sr25519(public, secret, _chain_code(name), hard=True)[0]
+    public_key, secret_key = keypair_from_seed(Scheme.SR25519, DEV_SEED)
+    return derive_sr25519(public_key, secret_key, _chain_code(account_name), hard=True)[0]
 
 
 @lru_cache(maxsize=256)
-def key_seed(name: str, purpose: str) -> bytes:
+def key_seed(account_name: str, purpose: str) -> bytes:
     """Return the ed25519 seed `//name//purpose`."""
     seed = DEV_SEED
-    for junction in (name, purpose):
+    for junction in (account_name, purpose):
         # Substrate's hard derivation for ed25519.
         seed = blake2_256(_TEXT.encode("Ed25519HDKD") + seed + _chain_code(junction))
     return seed
 
 
-def key(name: str, purpose: str) -> bytes:
+def key(account_name: str, purpose: str) -> bytes:
     """Return the ed25519 public key `//name//purpose`."""
-    return keypair_from_seed(Scheme.ED25519, key_seed(name, purpose))[0]
+    return keypair_from_seed(Scheme.ED25519, key_seed(account_name, purpose))[0]
 
 
-def node_keys(name: str) -> SessionKeys:
+def node_keys(account_name: str) -> SessionKeys:
     """Return the session and the VRF key of the account's node."""
-    return SessionKeys(key(name, SESSION), key(name, VRF))
+    return SessionKeys(key(account_name, SESSION), key(account_name, VRF))
 
 
-def keys_proof(name: str, genesis: bytes, owner: bytes | None = None) -> KeysProof:
+def keys_proof(account_name: str, genesis_hash: bytes, owner: bytes | None = None) -> KeysProof:
     """Return the proof with which `owner` (the account itself if None) registers these keys on a chain."""
-    public, secret = keypair_from_seed(Scheme.ED25519, key_seed(name, SESSION))
+    public_key, secret_key = keypair_from_seed(Scheme.ED25519, key_seed(account_name, SESSION))
     return prove_keys(
-        genesis,
-        stash(name) if owner is None else owner,
-        node_keys(name),
-        lambda payload: sign(Scheme.ED25519, public, secret, payload),
-        key_seed(name, VRF),
+        genesis_hash,
+        stash(account_name) if owner is None else owner,
+        node_keys(account_name),
+        lambda payload: sign(Scheme.ED25519, public_key, secret_key, payload),
+        key_seed(account_name, VRF),
     )
 
 
-def seal_key(name: str) -> bytes:
+def seal_key(account_name: str) -> bytes:
     """Return the X25519 public key to which inputs for the account's provider are sealed."""
-    return seal_keypair_from_seed(key_seed(name, PROVIDER))[0]
+    return seal_keypair_from_seed(key_seed(account_name, PROVIDER))[0]
 
 
 def _chain_code(junction: str) -> bytes:

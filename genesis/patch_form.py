@@ -38,69 +38,69 @@ def check_patch(patch: Patch) -> None:
         raise SpecError("patch.trustStake.validators is empty. A chain needs at least one validator.")
 
 
-def _refuse(where: str, should: str, value: SpecJson) -> NoReturn:
+def _refuse(json_path: str, requirement: str, value: SpecJson) -> NoReturn:
     # The value may have millions of parts, so only its kind and length are shown.
-    found = f"{type(value).__name__} of {len(value):,}" if isinstance(value, list | dict) else f"{value!r:.80}"
-    raise SpecError(f"{where} must be {should}, not {found}")
+    value_text = f"{type(value).__name__} of {len(value):,}" if isinstance(value, list | dict) else f"{value!r:.80}"
+    raise SpecError(f"{json_path} must be {requirement}, not {value_text}")
 
 
 def _number(lowest: int, highest: int) -> Form:
-    def check(value: SpecJson, where: str) -> None:
+    def check(value: SpecJson, json_path: str) -> None:
         # JSON's `true` is an int to isinstance, and would count as one grain.
         if type(value) is not int or not lowest <= value <= highest:
-            _refuse(where, f"an integer from {lowest} to {highest}", value)
+            _refuse(json_path, f"an integer from {lowest} to {highest}", value)
 
     return check
 
 
-def _account(value: SpecJson, where: str) -> None:
+def _account(value: SpecJson, json_path: str) -> None:
     try:
         if isinstance(value, str):
             account_from_text(value)
             return
     except ValueError as error:
-        raise SpecError(f"{where}: {error}") from error
-    _refuse(where, "an address, or 0x and 64 hex digits", value)
+        raise SpecError(f"{json_path}: {error}") from error
+    _refuse(json_path, "an address, or 0x and 64 hex digits", value)
 
 
-def _hash(value: SpecJson, where: str) -> None:
+def _hash(value: SpecJson, json_path: str) -> None:
     if not isinstance(value, str) or not value.startswith("0x"):
-        _refuse(where, "0x and 64 hex digits", value)
-    _account(value, where)
+        _refuse(json_path, "0x and 64 hex digits", value)
+    _account(value, json_path)
 
 
-def _text(value: SpecJson, where: str) -> None:
+def _text(value: SpecJson, json_path: str) -> None:
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX or not value.isascii():
-        _refuse(where, f"a text of at most {TEXT_LENGTH_MAX} ASCII characters", value)
+        _refuse(json_path, f"a text of at most {TEXT_LENGTH_MAX} ASCII characters", value)
 
 
 def _word(*words: str) -> Form:
-    def check(value: SpecJson, where: str) -> None:
+    def check(value: SpecJson, json_path: str) -> None:
         if value not in words:
-            _refuse(where, "one of " + ", ".join(words), value)
+            _refuse(json_path, "one of " + ", ".join(words), value)
 
     return check
 
 
 def _list_of(form: Form) -> Form:
-    def check(value: SpecJson, where: str) -> None:
+    def check(value: SpecJson, json_path: str) -> None:
         if not isinstance(value, list):
-            _refuse(where, "a list", value)
+            _refuse(json_path, "a list", value)
         # Before the items, each of which costs a check.
         if len(value) > LIST_LENGTH_MAX:
-            raise SpecError(f"{where} has {len(value):,} entries, more than the limit of {LIST_LENGTH_MAX:,}")
-        for place, item in enumerate(value):
-            form(item, f"{where}[{place}]")
+            raise SpecError(f"{json_path} has {len(value):,} entries, more than the limit of {LIST_LENGTH_MAX:,}")
+        for item_index, item in enumerate(value):
+            form(item, f"{json_path}[{item_index}]")
 
     return check
 
 
 def _pair(first: Form, second: Form) -> Form:
-    def check(value: SpecJson, where: str) -> None:
+    def check(value: SpecJson, json_path: str) -> None:
         if not isinstance(value, list) or len(value) != 2:
-            _refuse(where, "a list of two items", value)
-        first(value[0], f"{where}[0]")
-        second(value[1], f"{where}[1]")
+            _refuse(json_path, "a list of two items", value)
+        first(value[0], f"{json_path}[0]")
+        second(value[1], f"{json_path}[1]")
 
     return check
 
@@ -108,18 +108,18 @@ def _pair(first: Form, second: Form) -> Form:
 def _fields(*, optional: dict[str, Form] | None = None, **required: Form) -> Form:
     forms = {**required, **(optional or {})}
 
-    def check(value: SpecJson, where: str) -> None:
+    def check(value: SpecJson, json_path: str) -> None:
         if not isinstance(value, dict):
-            _refuse(where, "an object", value)
-        for name in value:
-            if name not in forms:
-                raise SpecError(f"{where}.{name} is unknown. Known fields: {', '.join(forms)}")
+            _refuse(json_path, "an object", value)
+        for field_name in value:
+            if field_name not in forms:
+                raise SpecError(f"{json_path}.{field_name} is unknown. Known fields: {', '.join(forms)}")
         # After the unknown names, so that a misspelt field is named as written.
-        for name in required:
-            if name not in value:
-                raise SpecError(f"{where}.{name} is missing")
-        for name, item in value.items():
-            forms[name](item, f"{where}.{name}")
+        for field_name in required:
+            if field_name not in value:
+                raise SpecError(f"{json_path}.{field_name} is missing")
+        for field_name, item in value.items():
+            forms[field_name](item, f"{json_path}.{field_name}")
 
     return check
 
@@ -160,11 +160,11 @@ _OFFER = _fields(service=_U32, device=_hash, ask=_GRAINS)
 PARAMETERS_MAX = 1_024
 
 
-def _numbers_by_name(value: SpecJson, where: str) -> None:
+def _numbers_by_name(value: SpecJson, json_path: str) -> None:
     if not isinstance(value, dict) or len(value) > PARAMETERS_MAX:
-        _refuse(where, f"an object of at most {PARAMETERS_MAX:,} parameters", value)
-    for name, number in value.items():
-        _GRAINS(number, f"{where}.{name}")
+        _refuse(json_path, f"an object of at most {PARAMETERS_MAX:,} parameters", value)
+    for field_name, number in value.items():
+        _GRAINS(number, f"{json_path}.{field_name}")
 
 
 PALLETS: dict[str, Form] = {

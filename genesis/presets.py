@@ -60,9 +60,9 @@ def load_spec(source: str | bytes) -> ChainSpec:
     raise KeyError(source)
 
 
-def validator_names(count: int, apart: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return Alice to Ferdie, then Node7 and so on, without the names in `apart`."""
-    names = tuple(name for name in all_names() if name not in apart)
+def validator_names(count: int, excluded_names: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return Alice to Ferdie, then Node7 and so on, without the names in `excluded_names`."""
+    names = tuple(name for name in all_names() if name not in excluded_names)
     if not 1 <= count <= len(names):
         raise ValueError(f"a preset has 1 to {len(names)} validators")
     return names[:count]
@@ -79,17 +79,17 @@ def preset(
     chain_type: str,
     validators: tuple[str, ...],
     *,
-    seats: int | None = None,
+    seat_count: int | None = None,
     parameters: str = "devnet",
 ) -> ChainSpec:
-    """Return a chain with well-known validators and rich accounts. The first `seats` validators are active."""
+    """Return a chain with well-known validators and rich accounts. The first `seat_count` validators are active."""
     return ChainSpec(
         name=name,
         id=chain_id,
         chain_type=chain_type,
         parameters=parameters,
         properties=dict(PROPERTIES),
-        patch=_patch(chain_id, validators, seats),
+        patch=_patch(chain_id, validators, seat_count),
         raw=None,
     )
 
@@ -109,23 +109,23 @@ def all_names() -> tuple[str, ...]:
     return DEV_NAMES + tuple(f"Node{number}" for number in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1))
 
 
-def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Patch:
-    sitting = len(validators) if seats is None else seats
+def _patch(chain_id: str, validators: tuple[str, ...], seat_count: int | None) -> Patch:
+    sitting = len(validators) if seat_count is None else seat_count
     # Each account once, because block 0 refuses a balance named twice.
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES, *customer_names(validators))))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
     balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # a cheap unit's premium cannot create it
-    given = sum(amount for _, amount in balances if isinstance(amount, int))
+    given_grains = sum(grains for _, grains in balances if isinstance(grains, int))
     # The reserve takes the rest, because block 0 must hold all grains of the cap.
-    balances.append([ss58(RESERVE), CAP_GRAINS - given])
+    balances.append([ss58(RESERVE), CAP_GRAINS - given_grains])
     return {
         "balances": {"balances": balances},
         "beacon": {"seed": "0x" + blake2_256(b"ogpu preset " + chain_id.encode()).hex()},
         "trustStake": {
             "validators": [
-                _validator(name, GENESIS_BOND if place < sitting else WAITING_BOND)
-                for place, name in enumerate(validators)
+                _validator(name, GENESIS_BOND if validator_index < sitting else WAITING_BOND)
+                for validator_index, name in enumerate(validators)
             ]
         },
         "devices": {
@@ -138,7 +138,7 @@ def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Pat
         },
         "sudo": {"key": ss58(dev_accounts.stash("Alice"))},
         # The election after genesis must keep the same number of seats.
-        **({} if seats is None else {"chainParameters": {"TrustStake.validator_count": seats}}),
+        **({} if seat_count is None else {"chainParameters": {"TrustStake.validator_count": seat_count}}),
     }
 
 

@@ -64,7 +64,10 @@ def to_json(spec: ChainSpec) -> str:
     if spec.patch is not None:
         genesis: SpecJson = {"runtimeGenesis": {"patch": spec.patch}}
     else:
-        top = {"0x" + key.hex(): "0x" + value.hex() for key, value in sorted((spec.raw or {}).items())}
+        top = {
+            "0x" + storage_key.hex(): "0x" + encoded_value.hex()
+            for storage_key, encoded_value in sorted((spec.raw or {}).items())
+        }
         genesis = {"raw": {"top": top, "childrenDefault": {}}}
     content = {
         "name": spec.name,
@@ -84,25 +87,25 @@ def to_json(spec: ChainSpec) -> str:
 
 def from_json(data: bytes) -> ChainSpec:
     """Read a specification. Raise SpecError if it is invalid."""
-    fields = _object(_parsed(data), "the file")
-    _only(fields, "", *_FIELDS)
-    if fields.get("telemetryEndpoints") or fields.get("codeSubstitutes") or fields.get("forkId"):
+    json_object = _object(_parsed(data), "the file")
+    _only(json_object, "", *_FIELDS)
+    if json_object.get("telemetryEndpoints") or json_object.get("codeSubstitutes") or json_object.get("forkId"):
         raise SpecError(
             "telemetryEndpoints, codeSubstitutes and forkId must be empty: this chain does not support them"
         )
-    genesis = _object(_get(fields, "genesis"), "genesis")
+    genesis = _object(_get(json_object, "genesis"), "genesis")
     _only(genesis, "genesis", "runtimeGenesis", "raw")
     return ChainSpec(
-        name=_text(fields, "name"),
-        id=_text(fields, "id"),
-        chain_type=_text(fields, "chainType"),
-        parameters=_text(fields, "parameters"),
-        properties=_object(fields.get("properties") or {}, "properties"),
+        name=_text(json_object, "name"),
+        id=_text(json_object, "id"),
+        chain_type=_text(json_object, "chainType"),
+        parameters=_text(json_object, "parameters"),
+        properties=_object(json_object.get("properties") or {}, "properties"),
         patch=_patch(genesis["runtimeGenesis"]) if "runtimeGenesis" in genesis else None,
         raw=_raw(genesis["raw"]) if "raw" in genesis else None,
-        boot_nodes=_texts(fields.get("bootNodes") or [], "bootNodes"),
-        protocol_id=_text(fields, "protocolId") if "protocolId" in fields else "ogpu",
-        start_time=_whole(fields, "startTime") if "startTime" in fields else 0,
+        boot_nodes=_texts(json_object.get("bootNodes") or [], "bootNodes"),
+        protocol_id=_text(json_object, "protocolId") if "protocolId" in json_object else "ogpu",
+        start_time=_whole(json_object, "startTime") if "startTime" in json_object else 0,
     )
 
 
@@ -130,11 +133,13 @@ def _parsed(data: bytes) -> SpecJson:
 
 def _unique(pairs: list[tuple[str, SpecJson]]) -> dict[str, SpecJson]:
     # `json.loads` alone would silently keep the last of two equal keys.
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise SpecError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
-    return found
+    json_object = dict(pairs)
+    if len(json_object) != len(pairs):
+        field_names = [field_name for field_name, _ in pairs]
+        raise SpecError(
+            f"{next(field_name for field_name in field_names if field_names.count(field_name) > 1)!r} occurs twice"
+        )
+    return json_object
 
 
 def _no_float(text: str) -> NoReturn:
@@ -155,57 +160,62 @@ def _raw(value: SpecJson) -> RawState:
     if genesis.get("childrenDefault"):
         raise SpecError("genesis.raw.childrenDefault must be empty: this chain has no child tries")
     top = _object(_get(genesis, "top"), "genesis.raw.top")
-    return {_hex(key, "genesis.raw.top"): _hex(item, f"genesis.raw.top[{key}]") for key, item in top.items()}
+    return {
+        _hex(storage_key, "genesis.raw.top"): _hex(encoded_value, f"genesis.raw.top[{storage_key}]")
+        for storage_key, encoded_value in top.items()
+    }
 
 
-def _hex(text: SpecJson, where: str) -> bytes:
+def _hex(text: SpecJson, json_path: str) -> bytes:
     try:
         # A round trip, because `fromhex` also accepts spaces and upper case: one state, one text.
         if isinstance(text, str) and "0x" + bytes.fromhex(text[2:]).hex() == text:
             return bytes.fromhex(text[2:])
     except ValueError:
         pass
-    raise SpecError(f"{where}: {text!r:.80} is not lower-case hex with 0x")
+    raise SpecError(f"{json_path}: {text!r:.80} is not lower-case hex with 0x")
 
 
-def _get(fields: dict[str, SpecJson], name: str) -> SpecJson:
-    if name not in fields:
-        raise SpecError(f"{name} is missing")
-    return fields[name]
+def _get(json_object: dict[str, SpecJson], field_name: str) -> SpecJson:
+    if field_name not in json_object:
+        raise SpecError(f"{field_name} is missing")
+    return json_object[field_name]
 
 
-def _text(fields: dict[str, SpecJson], name: str) -> str:
-    value = _get(fields, name)
+def _text(json_object: dict[str, SpecJson], field_name: str) -> str:
+    value = _get(json_object, field_name)
     if not isinstance(value, str) or not 1 <= len(value) <= TEXT_LENGTH_MAX or not value.isprintable():
-        raise SpecError(f"{name} must be a text of 1 to {TEXT_LENGTH_MAX} printable characters")
+        raise SpecError(f"{field_name} must be a text of 1 to {TEXT_LENGTH_MAX} printable characters")
     return value
 
 
-def _whole(fields: dict[str, SpecJson], name: str) -> int:
-    value = _get(fields, name)
+def _whole(json_object: dict[str, SpecJson], field_name: str) -> int:
+    value = _get(json_object, field_name)
     if type(value) is not int:  # true is an int too
-        raise SpecError(f"{name} must be a whole number")
+        raise SpecError(f"{field_name} must be a whole number")
     return value
 
 
-def _texts(value: SpecJson, name: str) -> tuple[str, ...]:
+def _texts(value: SpecJson, field_name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and len(item) <= TEXT_LENGTH_MAX for item in value):
-        raise SpecError(f"{name} must be a list of texts")
+        raise SpecError(f"{field_name} must be a list of texts")
     return tuple(value)
 
 
-def _object(value: SpecJson, name: str) -> dict[str, SpecJson]:
+def _object(value: SpecJson, field_name: str) -> dict[str, SpecJson]:
     if not isinstance(value, dict):
-        raise SpecError(f"{name} must be an object")
+        raise SpecError(f"{field_name} must be an object")
     return value
 
 
-def _only(fields: dict[str, SpecJson], where: str, *known: str) -> None:
-    for name in fields:
-        if name not in known:
-            raise SpecError(f"{where}{'.' * bool(where)}{name} is unknown. Known fields: {', '.join(known)}")
+def _only(json_object: dict[str, SpecJson], json_path: str, *known_names: str) -> None:
+    for field_name in json_object:
+        if field_name not in known_names:
+            raise SpecError(
+                f"{json_path}{'.' * bool(json_path)}{field_name} is unknown. Known fields: {', '.join(known_names)}"
+            )
 
 
-def _require(holds: bool, name: str, should: str) -> None:
-    if not holds:
-        raise SpecError(f"{name} must be {should}")
+def _require(is_valid: bool, field_name: str, requirement: str) -> None:
+    if not is_valid:
+        raise SpecError(f"{field_name} must be {requirement}")

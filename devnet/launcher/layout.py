@@ -256,7 +256,7 @@ def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast
     """Return the preset of these validators, with the devnet's ports of their blob stores."""
     parameters = FAST if is_fast else "devnet"
     names = tuple(member.name for member in net.members)
-    spec = preset("Devnet", CHAIN_ID, "Local", names, seats=seats, parameters=parameters)
+    spec = preset("Devnet", CHAIN_ID, "Local", names, seat_count=seats, parameters=parameters)
     assert spec.patch is not None  # presets have the patch form, not the raw one
     by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in net.members}
     for provider in spec.patch["devices"]["providers"]:
