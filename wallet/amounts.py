@@ -20,52 +20,54 @@ _AMOUNT = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,8}))?", re.ASCII)
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
-def parse_amount(text: str) -> int:
+def parse_amount(amount_text: str) -> int:
     """Return the grains of an amount in oGPU: digits, and up to 8 after a point (not `1,5`, `.5` or `1e3`).
 
     Raise AmountError for other text, and for more than the 21,000,000 oGPU that exist.
     """
-    match = _AMOUNT.fullmatch(text)
-    if match is None:
+    amount_match = _AMOUNT.fullmatch(amount_text)
+    if amount_match is None:
         raise AmountError(
-            f"{text!r} is not an amount. Write 12 or 0.05, with at most {DECIMALS} decimals", code="invalid_amount"
+            f"{amount_text!r} is not an amount. Write 12 or 0.05, with at most {DECIMALS} decimals",
+            code="invalid_amount",
         )
-    whole, fraction = match.group(1), match.group(2) or ""
-    grains = int(whole) * GRAINS_PER_OGPU + int(fraction.ljust(DECIMALS, "0"))
+    whole_digits, fraction_digits = amount_match.group(1), amount_match.group(2) or ""
+    grains = int(whole_digits) * GRAINS_PER_OGPU + int(fraction_digits.ljust(DECIMALS, "0"))
     if grains > MAX_GRAINS:
         raise AmountError(
-            f"{text} {SYMBOL} is more than all {MAX_GRAINS // GRAINS_PER_OGPU:,} {SYMBOL}", code="amount_too_large"
+            f"{amount_text} {SYMBOL} is more than all {MAX_GRAINS // GRAINS_PER_OGPU:,} {SYMBOL}",
+            code="amount_too_large",
         )
     return grains
 
 
 def format_amount(grains: int) -> str:
     """Return the shortest text that `parse_amount` reads as `grains`, with a minus sign if it is negative."""
-    whole, fraction = divmod(abs(grains), GRAINS_PER_OGPU)
+    whole_coins, fraction = divmod(abs(grains), GRAINS_PER_OGPU)
     decimals = f".{fraction:0{DECIMALS}}".rstrip("0").rstrip(".")
-    return f"{'-' if grains < 0 else ''}{whole}{decimals}"
+    return f"{'-' if grains < 0 else ''}{whole_coins}{decimals}"
 
 
-def parse_percent(text: str) -> int:
+def parse_percent(percent_text: str) -> int:
     """Return the millionths of a part in per cent: digits, and up to 4 after a point.
 
     Raise AmountError for other text, and for more than 100.
     """
-    match = _PERCENT.fullmatch(text)
-    if match is None:
+    percent_match = _PERCENT.fullmatch(percent_text)
+    if percent_match is None:
         raise AmountError(
-            f"{text!r} is not a percentage. Write 5 or 7.25, with at most 4 decimals", code="invalid_percentage"
+            f"{percent_text!r} is not a percentage. Write 5 or 7.25, with at most 4 decimals", code="invalid_percentage"
         )
-    ppm = int(match.group(1)) * PPM_PER_PERCENT + int((match.group(2) or "").ljust(4, "0"))
+    ppm = int(percent_match.group(1)) * PPM_PER_PERCENT + int((percent_match.group(2) or "").ljust(4, "0"))
     if ppm > PPM:
-        raise AmountError(f"{text} % is more than 100 %", code="percentage_too_large")
+        raise AmountError(f"{percent_text} % is more than 100 %", code="percentage_too_large")
     return ppm
 
 
 def format_percent(ppm: int) -> str:
     """Return the shortest text that `parse_percent` reads as `ppm`, up to 100."""
-    whole, decimals = divmod(ppm, PPM_PER_PERCENT)
-    return f"{whole}.{decimals:04}".rstrip("0").rstrip(".")
+    whole_percent, decimals = divmod(ppm, PPM_PER_PERCENT)
+    return f"{whole_percent}.{decimals:04}".rstrip("0").rstrip(".")
 
 
 class Grains(int):

@@ -120,20 +120,20 @@ class Outcome:
     @property
     def error_code(self) -> str:
         """The chain's name of the error, such as `TrustStake.BondTooSmall`."""
-        name = (self.error or "").partition(":")[0]
-        return name if name and " " not in name else "call_failed"
+        error_name = (self.error or "").partition(":")[0]
+        return error_name if error_name and " " not in error_name else "call_failed"
 
 
 class ChainClient:
     """One node, and the rules of its chain. Use `async with await ChainClient.connect(url)`."""
 
-    def __init__(self, rpc: RpcConnection, apis: Apis, genesis_hash: bytes, chain: str) -> None:
+    def __init__(self, rpc: RpcConnection, apis: Apis, genesis_hash: bytes, chain_name: str) -> None:
         """Use `connect`."""
         self.rpc = rpc
         self.apis = apis
         self.runtime = apis.runtime
         self.genesis_hash = genesis_hash
-        self.chain = chain
+        self.chain = chain_name
 
     @classmethod
     async def connect(cls, url: str = DEFAULT_URL, patience: float | None = None) -> Self:
@@ -144,13 +144,13 @@ class ChainClient:
         rpc = await RpcConnection.open(url, patience)
         try:
             parameters = await rpc.call("ogpu_parameters")
-            version = await rpc.call("state_getRuntimeVersion")
-            genesis = await rpc.call("chain_getBlockHash", 0)
-            chain = await rpc.call("system_chain")
+            node_version = await rpc.call("state_getRuntimeVersion")
+            genesis_hex = await rpc.call("chain_getBlockHash", 0)
+            chain_name = await rpc.call("system_chain")
             try:
                 apis = apis_for(parameters["parameters"], is_development=parameters["isDevelopment"])
-                _check_version(version, apis.runtime)
-                return cls(rpc, apis, hash_of(genesis), str(chain))
+                _check_version(node_version, apis.runtime)
+                return cls(rpc, apis, hash_of(genesis_hex), str(chain_name))
             except (KeyError, TypeError, ValueError) as error:
                 raise UnknownRulesError(f"{url} is not a node of an ogpu chain", code="other_chain") from error
         except BaseException:
@@ -179,23 +179,28 @@ class ChainClient:
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
         """Return the value of a storage item, or its default: `read(System.account, who)`."""
-        known = self.runtime.item(item)
-        key = hex_of(storage_key(known, keys))
-        return await self.rpc.ask(lambda raw: stored_of(known, raw), "state_getStorage", key, hex_of(at))
+        compiled_item = self.runtime.item(item)
+        storage_key_hex = hex_of(storage_key(compiled_item, keys))
+        return await self.rpc.ask(
+            lambda encoded_value: stored_of(compiled_item, encoded_value),
+            "state_getStorage",
+            storage_key_hex,
+            hex_of(at),
+        )
 
     async def raw(self, keys: Sequence[bytes], *, at: bytes) -> dict[bytes, bytes | None]:
         """Return the stored bytes under each of a few keys; None for an empty one."""
-        found = await self._values(bytes_of, keys, at)
-        return {key: found.get(key) for key in keys}
+        values_by_key = await self._values(bytes_of, keys, at)
+        return {key: values_by_key.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
         """Return the keys with a prefix, ascending, up to the page that exceeds `most`."""
-        found: list[bytes] = []
+        collected_keys: list[bytes] = []
         async for page in self._pages(prefix, at):
-            found += page
-            if len(found) > most:
+            collected_keys += page
+            if len(collected_keys) > most:
                 break
-        return found
+        return collected_keys
 
     async def tried_at(self) -> bytes:
         """Return the id of the block for dry runs of calls: the best one."""
@@ -203,13 +208,16 @@ class ChainClient:
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
         """Return the answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
-        method = self.apis.methods[function]
-        data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
+        api_method = self.apis.methods[function]
+        encoded_arguments = b"".join(
+            argument_codec.encode(argument)
+            for (_, argument_codec), argument in zip(api_method.inputs, arguments, strict=True)
+        )
 
         def decoded(raw: RpcJson) -> Any:
-            return method.output.decode(bytes_of(raw))
+            return api_method.output.decode(bytes_of(raw))
 
-        return await self.rpc.ask(decoded, "state_call", function, hex_of(data), hex_of(at))
+        return await self.rpc.ask(decoded, "state_call", function, hex_of(encoded_arguments), hex_of(at))
 
     async def nonce(self, account: bytes) -> int:
         """Return the nonce for the account's next extrinsic, counting those in the pool."""
@@ -242,21 +250,29 @@ class ChainClient:
 
     async def pending(self) -> list[bytes]:
         """Return the hashes of the extrinsics in the node's pool."""
-        return [blake2_256(raw) for raw in await self.rpc.ask(all_bytes_of, "author_pendingExtrinsics")]
+        return [blake2_256(extrinsic) for extrinsic in await self.rpc.ask(all_bytes_of, "author_pendingExtrinsics")]
 
     # --- writes
 
     async def prepare(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> Prepared:
         """Return a signed extrinsic, valid for about `ERA_BLOCKS` blocks; after this anybody who has it can send it."""
-        extra, birth = await self._extra(key.account, nonce, tip)
-        (birth_hash,) = await self.final_ids(birth, birth)
-        version = self.runtime.version
-        additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth_hash)
-        payload = signing_payload(payload_head(self.runtime, call, extra), additional)
-        extrinsic = self._encoded(call, extra, key, key.sign(payload))
-        dies = birth + extra.era.period
+        extensions, birth_height = await self._extra(key.account, nonce, tip)
+        (birth_hash,) = await self.final_ids(birth_height, birth_height)
+        runtime_version = self.runtime.version
+        additional = Additional(
+            runtime_version.spec_version, runtime_version.transaction_version, self.genesis_hash, birth_hash
+        )
+        payload = signing_payload(payload_head(self.runtime, call, extensions), additional)
+        extrinsic = self._encoded(call, extensions, key, key.sign(payload))
+        death_height = birth_height + extensions.era.period
         return Prepared(
-            extrinsic, self.runtime.call_codec.encode(call), key.account, extra.nonce, birth, dies, birth_hash
+            extrinsic,
+            self.runtime.call_codec.encode(call),
+            key.account,
+            extensions.nonce,
+            birth_height,
+            death_height,
+            birth_hash,
         )
 
     async def sign(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> bytes:
@@ -270,24 +286,26 @@ class ChainClient:
         """
         extrinsic = await self._unsigned(call, payer, tip)
         return await self.rpc.ask(
-            lambda info: whole_of(info["partialFee"], MAX_GRAINS), "payment_queryInfo", hex_of(extrinsic)
+            lambda dispatch_info: whole_of(dispatch_info["partialFee"], MAX_GRAINS),
+            "payment_queryInfo",
+            hex_of(extrinsic),
         )
 
     async def _unsigned(self, call: Call, payer: Payer, tip: int) -> bytes:
         """Return an extrinsic of the final length that no chain accepts."""
-        extra, _ = await self._extra(payer.account, None, tip)
-        return self._encoded(call, extra, payer, NO_SIGNATURE)
+        extensions, _ = await self._extra(payer.account, None, tip)
+        return self._encoded(call, extensions, payer, NO_SIGNATURE)
 
     async def _extra(self, account: bytes, nonce: int | None, tip: int) -> tuple[Extra, int]:
         """Return the transaction extensions, and the height of the block from which the extrinsic is valid."""
         if nonce is None:
             nonce = await self.nonce(account)
         height = await self.height(await self.finalized())
-        era = mortal(ERA_BLOCKS, height)
-        return Extra(era, nonce, tip), era.birth(height)
+        mortal_era = mortal(ERA_BLOCKS, height)
+        return Extra(mortal_era, nonce, tip), mortal_era.birth(height)
 
-    def _encoded(self, call: Call, extra: Extra, payer: Payer, signature: bytes) -> bytes:
-        return encode_signed(self.runtime, call, extra, payer.account, MultiSignature(payer.scheme, signature))
+    def _encoded(self, call: Call, extensions: Extra, payer: Payer, signature: bytes) -> bytes:
+        return encode_signed(self.runtime, call, extensions, payer.account, MultiSignature(payer.scheme, signature))
 
     async def submit(self, call: Call, key: Keypair, *, until: str = "finalized", tip: int = 0) -> Outcome:
         """Sign and send a call, and wait until it is `inBlock` or `finalized`."""
@@ -298,26 +316,28 @@ class ChainClient:
 
         Raise NodeUnreachableError also if the node falls silent about it: its fate is then unknown.
         """
-        updates = await self.rpc.subscribe(
+        status_updates = await self.rpc.subscribe(
             "author_submitAndWatchExtrinsic", hex_of(extrinsic), unsubscribe="author_unwatchExtrinsic"
         )
         patience = FIRST_STATUS_SECONDS
-        while (status := await self._next_status(updates, patience)) is not None:
+        while (status_json := await self._next_status(status_updates, patience)) is not None:
             with self.rpc.understanding("author_submitAndWatchExtrinsic"):
-                name, value = status_of(status)
-                block = hash_of(value) if name == until else b""
-            if name == until:
-                return await self.outcome(block, blake2_256(extrinsic))
-            if name in FINISHED:
-                raise NotIncludedError(f"the extrinsic was {name}, and no block will hold it", code="not_included")
+                status_name, status_hash = status_of(status_json)
+                block_hash = hash_of(status_hash) if status_name == until else b""
+            if status_name == until:
+                return await self.outcome(block_hash, blake2_256(extrinsic))
+            if status_name in FINISHED:
+                raise NotIncludedError(
+                    f"the extrinsic was {status_name}, and no block will hold it", code="not_included"
+                )
             patience = NEXT_STATUS_SECONDS
         raise NotIncludedError("the node stopped reporting on the extrinsic")
 
-    async def _next_status(self, updates: AsyncIterator[RpcJson], patience: float) -> RpcJson | None:
+    async def _next_status(self, status_updates: AsyncIterator[RpcJson], patience: float) -> RpcJson | None:
         """Return the next status; None after the last one."""
         try:
             async with asyncio.timeout(patience):
-                return await anext(updates, None)
+                return await anext(status_updates, None)
         except TimeoutError as error:
             raise NodeUnreachableError(
                 f"{self.rpc.url} reported nothing on the extrinsic for {patience:.0f} s"
@@ -325,14 +345,14 @@ class ChainClient:
 
     async def outcome(self, block: bytes, extrinsic_hash: bytes) -> Outcome:
         """Return the outcome of an extrinsic in its block."""
-        found = await self.block(block)
+        block_body = await self.block(block)
         with self.rpc.understanding("chain_getBlock"):
-            index = [blake2_256(extrinsic) for extrinsic in found.extrinsics].index(extrinsic_hash)
-        phase = ApplyExtrinsic(index)
-        happened = tuple(record.event for record in await self.events(block) if record.phase == phase)
-        failed = next((event for event in happened if isinstance(event, ExtrinsicFailed)), None)
-        error = None if failed is None else describe_error(self.runtime, failed.dispatch_error)
-        return Outcome(extrinsic_hash, block, found.height, index, happened, error)
+            extrinsic_index = [blake2_256(extrinsic) for extrinsic in block_body.extrinsics].index(extrinsic_hash)
+        phase = ApplyExtrinsic(extrinsic_index)
+        own_events = tuple(record.event for record in await self.events(block) if record.phase == phase)
+        failure = next((event for event in own_events if isinstance(event, ExtrinsicFailed)), None)
+        error = None if failure is None else describe_error(self.runtime, failure.dispatch_error)
+        return Outcome(extrinsic_hash, block, block_body.height, extrinsic_index, own_events, error)
 
     async def finalized_heads(self) -> AsyncIterator[RpcJson]:
         """Return a stream of every later final header."""
@@ -350,29 +370,35 @@ class ChainClient:
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
         """Return the values of a map under several keys, in their order."""
-        known = self.runtime.item(item)
-        asked = [known.key(key) for key in keys]  # type: ignore[attr-defined]  # by kind
-        found: dict[bytes, Any] = {}
-        for start in range(0, len(asked), PAGE_KEYS):
-            found.update(await self._values(partial(stored_of, known), asked[start : start + PAGE_KEYS], at))
-        return [found.get(key, known.default) for key in asked]
+        compiled_item = self.runtime.item(item)
+        storage_keys = [compiled_item.key(key) for key in keys]  # type: ignore[attr-defined]  # by kind
+        values_by_key: dict[bytes, Any] = {}
+        for page_start in range(0, len(storage_keys), PAGE_KEYS):
+            values_by_key.update(
+                await self._values(
+                    partial(stored_of, compiled_item), storage_keys[page_start : page_start + PAGE_KEYS], at
+                )
+            )
+        return [values_by_key.get(key, compiled_item.default) for key in storage_keys]
 
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
         """Return every value of a map by storage key; of a double map those `under` a first key."""
-        known = self.runtime.item(item)
-        found: dict[bytes, Any] = {}
-        async for page in self._pages(prefix_of(known, under), at):
-            found.update(await self._values(partial(stored_of, known), page, at))
-        return found
+        compiled_item = self.runtime.item(item)
+        found_entries: dict[bytes, Any] = {}
+        async for page in self._pages(prefix_of(compiled_item, under), at):
+            found_entries.update(await self._values(partial(stored_of, compiled_item), page, at))
+        return found_entries
 
     async def _pages(self, prefix: bytes, at: bytes | None) -> AsyncIterator[list[bytes]]:
-        last: str | None = None
+        last_key_hex: str | None = None
         while True:
-            page = await self.rpc.ask(all_bytes_of, "state_getKeysPaged", hex_of(prefix), PAGE_KEYS, last, hex_of(at))
+            page = await self.rpc.ask(
+                all_bytes_of, "state_getKeysPaged", hex_of(prefix), PAGE_KEYS, last_key_hex, hex_of(at)
+            )
             yield page
             if len(page) < PAGE_KEYS:
                 return
-            last = hex_of(page[-1])
+            last_key_hex = hex_of(page[-1])
 
     async def _values(
         self, decode: Callable[[RpcJson], Any], keys: Sequence[bytes], at: bytes | None
@@ -386,24 +412,29 @@ class ChainClient:
         return await self.rpc.ask(decoded, "state_queryStorageAt", [hex_of(key) for key in keys], hex_of(at))
 
 
-def describe_error(runtime: Runtime, value: ErrorValue) -> str:
+def describe_error(runtime: Runtime, error_value: ErrorValue) -> str:
     """Return a dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
-    if value.kind != 3:
-        known = (kind for kind in DispatchError.__subclasses__() if vars(kind).get("value") == value)
-        return ": ".join((value.name, *((kind.__doc__ or "").strip() for kind in known)))
+    if error_value.kind != 3:
+        error_kinds = (
+            error_kind for error_kind in DispatchError.__subclasses__() if vars(error_kind).get("value") == error_value
+        )
+        return ": ".join((error_value.name, *((error_kind.__doc__ or "").strip() for error_kind in error_kinds)))
     for pallet in runtime.pallets:
-        for error in pallet.errors:
-            if error.value == value:
-                return f"{pallet.__name__}.{error.__name__}: {(error.__doc__ or '').strip().splitlines()[0]}"
-    return f"error {value.detail[1]} of pallet {value.detail[0]}"
+        for declared_error in pallet.errors:
+            if declared_error.value == error_value:
+                return (
+                    f"{pallet.__name__}.{declared_error.__name__}: "
+                    f"{(declared_error.__doc__ or '').strip().splitlines()[0]}"
+                )
+    return f"error {error_value.detail[1]} of pallet {error_value.detail[0]}"
 
 
-def _check_version(version: RpcJson, runtime: Runtime) -> None:
-    ours = runtime.version
-    theirs = (version["specName"], version["specVersion"], version["transactionVersion"])
-    if theirs != (ours.spec_name, ours.spec_version, ours.transaction_version):
+def _check_version(node_version: RpcJson, runtime: Runtime) -> None:
+    own_version = runtime.version
+    node_rules = (node_version["specName"], node_version["specVersion"], node_version["transactionVersion"])
+    if node_rules != (own_version.spec_name, own_version.spec_version, own_version.transaction_version):
         raise UnknownRulesError(
-            f"the node runs {theirs[0]} spec {theirs[1]}, transactions {theirs[2]}. This program knows "
-            f"{ours.spec_name} spec {ours.spec_version}, transactions {ours.transaction_version}. "
+            f"the node runs {node_rules[0]} spec {node_rules[1]}, transactions {node_rules[2]}. This program knows "
+            f"{own_version.spec_name} spec {own_version.spec_version}, transactions {own_version.transaction_version}. "
             "Install the release that matches the network"
         )

@@ -9,7 +9,7 @@ _PYTHON_BYTES = re.compile(r"""\bb(['"])(.*?)\1""")
 
 def harmless(text: str) -> str:
     """Return a text without what a terminal would take for a command; line breaks stay."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+    return "".join(character if character.isprintable() or character == "\n" else " " for character in text)
 
 
 def unquoted(text: str) -> str:
@@ -57,8 +57,8 @@ def code_of_class(error: type[BaseException]) -> str:
 
 def code_of(error: BaseException) -> str:
     """Return the code of any error: its own, or that of its class."""
-    code = getattr(error, "code", None)
-    return code if isinstance(code, str) else code_of_class(type(error))
+    own_code = getattr(error, "code", None)
+    return own_code if isinstance(own_code, str) else code_of_class(type(error))
 
 
 class WalletError(CodedError):

@@ -69,98 +69,107 @@ class KeyFile:
     @property
     def name(self) -> str:
         """The owner's name for it, or an empty text."""
-        name = self.meta.get("name")
-        return name if isinstance(name, str) else ""
+        stored_name = self.meta.get("name")
+        return stored_name if isinstance(stored_name, str) else ""
 
 
 def lock(
-    keypair: Keypair, password: str, meta: Mapping[str, Any], *, entropy: bytes, cost: ScryptCost = DEFAULT_COST
+    keypair: Keypair,
+    password: str,
+    metadata: Mapping[str, Any],
+    *,
+    entropy: bytes,
+    scrypt_cost: ScryptCost = DEFAULT_COST,
 ) -> KeyFile:
     """Seal a key with a password; `entropy` is 56 fresh random bytes, for salt and nonce."""
-    salt, nonce = entropy[:_SALT_BYTES], entropy[_SALT_BYTES:]
-    secret = secret_key_to_expanded(keypair.scheme, keypair.secret_key)
-    plain = _PKCS8_HEADER + secret + _PKCS8_DIVIDER + keypair.public_key
-    box = SecretBox(_stretch(password, salt, cost)).encrypt(plain, nonce)
-    return KeyFile(keypair.public_key, keypair.scheme, salt + _COST_LAYOUT.pack(*cost) + bytes(box), dict(meta))
+    salt, box_nonce = entropy[:_SALT_BYTES], entropy[_SALT_BYTES:]
+    expanded_secret = secret_key_to_expanded(keypair.scheme, keypair.secret_key)
+    plain_bytes = _PKCS8_HEADER + expanded_secret + _PKCS8_DIVIDER + keypair.public_key
+    sealed_key = SecretBox(_stretch(password, salt, scrypt_cost)).encrypt(plain_bytes, box_nonce)
+    return KeyFile(
+        keypair.public_key, keypair.scheme, salt + _COST_LAYOUT.pack(*scrypt_cost) + bytes(sealed_key), dict(metadata)
+    )
 
 
-def unlock(file: KeyFile, password: str, *others: str) -> Keypair:
+def unlock(key_file: KeyFile, password: str, *other_passwords: str) -> Keypair:
     """Return the key inside, unlocked with the first password that fits.
 
     Raise CannotUnlockError, with one message for a wrong password and for damage.
     """
-    if not others:
-        return _unlock(file, password)
+    if not other_passwords:
+        return _unlock(key_file, password)
     with suppress(CannotUnlockError):
-        return _unlock(file, password)
-    return unlock(file, *others)
+        return _unlock(key_file, password)
+    return unlock(key_file, *other_passwords)
 
 
-def _unlock(file: KeyFile, password: str) -> Keypair:
-    start = _SALT_BYTES + _COST_LAYOUT.size
+def _unlock(key_file: KeyFile, password: str) -> Keypair:
+    sealed_start = _SALT_BYTES + _COST_LAYOUT.size
     # The exact length first: the offsets below rely on it.
-    if len(file.sealed) != start + SecretBox.NONCE_SIZE + SecretBox.MACBYTES + _PLAIN_BYTES:
+    if len(key_file.sealed) != sealed_start + SecretBox.NONCE_SIZE + SecretBox.MACBYTES + _PLAIN_BYTES:
         raise CannotUnlockError(_CANNOT_UNLOCK)
-    cost = ScryptCost(*_COST_LAYOUT.unpack_from(file.sealed, _SALT_BYTES))
-    if cost not in ALLOWED_COSTS:
+    scrypt_cost = ScryptCost(*_COST_LAYOUT.unpack_from(key_file.sealed, _SALT_BYTES))
+    if scrypt_cost not in ALLOWED_COSTS:
         raise CannotUnlockError(_CANNOT_UNLOCK)
     try:
-        plain = SecretBox(_stretch(password, file.sealed[:_SALT_BYTES], cost)).decrypt(file.sealed[start:])
+        plain_bytes = SecretBox(_stretch(password, key_file.sealed[:_SALT_BYTES], scrypt_cost)).decrypt(
+            key_file.sealed[sealed_start:]
+        )
     except CryptoError:
         raise CannotUnlockError(_CANNOT_UNLOCK) from None
-    return _parse_plain(file, plain)
+    return _parse_plain(key_file, plain_bytes)
 
 
-def dump(file: KeyFile) -> bytes:
+def dump(key_file: KeyFile) -> bytes:
     """Return the JSON text of a key file."""
-    fields = {
-        "encoded": base64.b64encode(file.sealed).decode(),
+    json_fields = {
+        "encoded": base64.b64encode(key_file.sealed).decode(),
         "encoding": {
-            "content": ["pkcs8", SCHEME_NAMES[file.scheme]],
+            "content": ["pkcs8", SCHEME_NAMES[key_file.scheme]],
             "type": ["scrypt", "xsalsa20-poly1305"],
             "version": VERSION,
         },
-        "address": ss58.encode(file.account),
-        "meta": dict(file.meta),
+        "address": ss58.encode(key_file.account),
+        "meta": dict(key_file.meta),
     }
-    return json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(json_fields, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-def load(data: bytes) -> KeyFile:
+def load(file_bytes: bytes) -> KeyFile:
     """Read a key file's JSON text, ours or polkadot.js', without its password. Raise KeyFileError for other text."""
-    if len(data) > MAX_FILE_BYTES:
+    if len(file_bytes) > MAX_FILE_BYTES:
         raise KeyFileError(f"a key file has at most {MAX_FILE_BYTES:,} bytes", code="not_a_key_file")
     try:
-        fields = json.loads(data)
-        other = _other_kind(fields)
-        if other is not None:
-            raise KeyFileError(other, code="other_key_file")
-        sealed = base64.b64decode(fields["encoded"], validate=True)
+        json_fields = json.loads(file_bytes)
+        unsupported_kind = _other_kind(json_fields)
+        if unsupported_kind is not None:
+            raise KeyFileError(unsupported_kind, code="other_key_file")
+        sealed = base64.b64decode(json_fields["encoded"], validate=True)
         # Any prefix: a browser wallet may write the address in the form of another network.
-        account = ss58.decode(fields["address"], prefix=None)
-        meta = fields.get("meta", {})
-        scheme = _scheme(fields["encoding"])
+        account = ss58.decode(json_fields["address"], prefix=None)
+        metadata = json_fields.get("meta", {})
+        scheme = _scheme(json_fields["encoding"])
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError, binascii.Error):
         raise KeyFileError(
             "this is not a key file in polkadot.js' JSON format, version 3", code="not_a_key_file"
         ) from None
-    if not isinstance(meta, dict):
+    if not isinstance(metadata, dict):
         raise KeyFileError("`meta` of the key file is not a JSON object", code="not_a_key_file")
-    return KeyFile(account, scheme, sealed, cast("dict[str, Any]", meta))
+    return KeyFile(account, scheme, sealed, cast("dict[str, Any]", metadata))
 
 
-def _other_kind(fields: dict[str, Any]) -> str | None:
+def _other_kind(json_fields: dict[str, Any]) -> str | None:
     """Return the kind of an unsupported polkadot.js key file, and the remedy; None for a supported one."""
-    encoding = fields["encoding"]
+    encoding = json_fields["encoding"]
     content, wrapping = encoding["content"], encoding["type"]
     if "batch-pkcs8" in content:
         return "this is polkadot.js' export of several accounts. Export each account by itself, and import those files"
     if "none" in wrapping:
         return "the key in this file is not encrypted. Set a password in polkadot.js, and export it again"
-    scheme = next((name for name in ("ecdsa", "ethereum") if name in content), None)
-    if scheme is not None:
-        known = " or ".join(SCHEME_NAMES.values())
-        return f"this is an {scheme} key, and accounts here are {known}. Make a key with `new`"
+    other_scheme = next((scheme_name for scheme_name in ("ecdsa", "ethereum") if scheme_name in content), None)
+    if other_scheme is not None:
+        scheme_names = " or ".join(SCHEME_NAMES.values())
+        return f"this is an {other_scheme} key, and accounts here are {scheme_names}. Make a key with `new`"
     if encoding["version"] in OLDER_VERSIONS:
         return (
             f"this file has version {encoding['version']}, and must have version {VERSION}. Import it into "
@@ -171,30 +180,32 @@ def _other_kind(fields: dict[str, Any]) -> str | None:
 
 def _scheme(encoding: dict[str, Any]) -> Scheme:
     """Return the scheme of an encrypted pkcs8 file. Raise ValueError or KeyError for every other kind of file."""
-    kind, name = encoding["content"]
-    if kind != "pkcs8" or encoding["type"] != ["scrypt", "xsalsa20-poly1305"] or encoding["version"] != VERSION:
+    content_kind, scheme_name = encoding["content"]
+    if content_kind != "pkcs8" or encoding["type"] != ["scrypt", "xsalsa20-poly1305"] or encoding["version"] != VERSION:
         raise ValueError("another format")
-    return {known: scheme for scheme, known in SCHEME_NAMES.items()}[name]
+    return {known_scheme_name: scheme for scheme, known_scheme_name in SCHEME_NAMES.items()}[scheme_name]
 
 
-def _stretch(password: str, salt: bytes, cost: ScryptCost) -> bytes:
+def _stretch(password: str, salt: bytes, scrypt_cost: ScryptCost) -> bytes:
     """Return the key of a password; bytes from a terminal that are no UTF-8 count unchanged."""
-    secret = password.encode(errors="surrogateescape")
-    n, p, r = cost
-    return hashlib.scrypt(secret, salt=salt, n=n, r=r, p=p, maxmem=_SCRYPT_MEMORY_BYTES, dklen=SecretBox.KEY_SIZE)
+    password_bytes = password.encode(errors="surrogateescape")
+    n, p, r = scrypt_cost
+    return hashlib.scrypt(
+        password_bytes, salt=salt, n=n, r=r, p=p, maxmem=_SCRYPT_MEMORY_BYTES, dklen=SecretBox.KEY_SIZE
+    )
 
 
-def _parse_plain(file: KeyFile, plain: bytes) -> Keypair:
+def _parse_plain(key_file: KeyFile, plain_bytes: bytes) -> Keypair:
     """Return the key in unlocked bytes. Raise CannotUnlockError if it is not the address's key."""
     secret_end = len(_PKCS8_HEADER) + _SECRET_BYTES
-    secret, rest = plain[len(_PKCS8_HEADER) : secret_end], plain[secret_end:]
-    if not plain.startswith(_PKCS8_HEADER) or rest != _PKCS8_DIVIDER + file.account:
+    expanded_secret, remaining_bytes = plain_bytes[len(_PKCS8_HEADER) : secret_end], plain_bytes[secret_end:]
+    if not plain_bytes.startswith(_PKCS8_HEADER) or remaining_bytes != _PKCS8_DIVIDER + key_file.account:
         raise CannotUnlockError(_CANNOT_UNLOCK)
     try:
-        public_key, secret_key = secret_key_from_expanded(file.scheme, secret)
+        public_key, secret_key = secret_key_from_expanded(key_file.scheme, expanded_secret)
     except ValueError:
         raise CannotUnlockError(_CANNOT_UNLOCK) from None
     # The secret key may differ from the public key beside it: only this check ties the file to its account.
-    if public_key != file.account:
+    if public_key != key_file.account:
         raise CannotUnlockError(_CANNOT_UNLOCK)
-    return Keypair(file.scheme, public_key, secret_key)
+    return Keypair(key_file.scheme, public_key, secret_key)

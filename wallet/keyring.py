@@ -30,10 +30,10 @@ class Keyring:
 
     def names(self) -> list[str]:
         """Return the names of all keys, sorted."""
-        found = sorted(path.stem for path in self.folder.glob("*.json") if _NAME.fullmatch(path.stem))
-        if len(found) > MAX_ACCOUNTS:
+        key_names = sorted(key_path.stem for key_path in self.folder.glob("*.json") if _NAME.fullmatch(key_path.stem))
+        if len(key_names) > MAX_ACCOUNTS:
             raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys", code="too_many_keys")
-        return found
+        return key_names
 
     def require_free(self, name: str) -> None:
         """Raise KeyringError if a name is taken or invalid, before the user is asked for a password."""
@@ -53,10 +53,12 @@ class Keyring:
 
         `before_stored` runs last, just before the key is stored: if it raises, the key is not stored.
         """
-        meta = {"name": name, "whenCreated": time.time_ns() // 1_000_000}
-        file = keyfile.lock(keypair, password, meta, entropy=secrets.token_bytes(_ENTROPY_BYTES), cost=cost)
-        self._store(name, file, before_stored)
-        return file
+        metadata = {"name": name, "whenCreated": time.time_ns() // 1_000_000}
+        key_file = keyfile.lock(
+            keypair, password, metadata, entropy=secrets.token_bytes(_ENTROPY_BYTES), scrypt_cost=cost
+        )
+        self._store(name, key_file, before_stored)
+        return key_file
 
     def import_file(
         self, name: str, source: Path, *passwords: str, before_stored: Callable[[KeyFile], None] = lambda _: None
@@ -67,20 +69,20 @@ class Keyring:
         Raise CannotUnlockError if that fails.
         """
         try:
-            with source.open("rb") as stream:
-                data = read_limited(source, stream.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
+            with source.open("rb") as source_file:
+                file_bytes = read_limited(source, source_file.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
         except OSError as error:
             raise KeyFileError(f"{source} cannot be read: {error.strerror}", code="file_unusable") from None
-        file = keyfile.load(data)
-        keyfile.unlock(file, *passwords)
-        self._store(name, file, lambda: before_stored(file))
-        return file
+        key_file = keyfile.load(file_bytes)
+        keyfile.unlock(key_file, *passwords)
+        self._store(name, key_file, lambda: before_stored(key_file))
+        return key_file
 
     def get(self, name: str) -> KeyFile:
         """Return the locked key of a name, which shows account and scheme."""
-        path = self._path(name)
+        key_path = self._path(name)
         try:
-            return keyfile.load(read_private(path, MAX_FILE_BYTES))
+            return keyfile.load(read_private(key_path, MAX_FILE_BYTES))
         except FileNotFoundError:
             raise self._missing(name) from None
 
@@ -97,19 +99,19 @@ class Keyring:
 
     def _missing(self, name: str) -> KeyringError:
         """Return the error for a name without a key, with the name that was meant, or all names."""
-        known = self.names()
-        near = get_close_matches(name, known, n=1, cutoff=NEAR)
-        if near:
+        key_names = self.names()
+        similar_names = get_close_matches(name, key_names, n=1, cutoff=NEAR)
+        if similar_names:
             return KeyringError(
-                f"there is no key {name!r} in {self.folder}. Did you mean {near[0]}?", code="unknown_key"
+                f"there is no key {name!r} in {self.folder}. Did you mean {similar_names[0]}?", code="unknown_key"
             )
-        shown = ", ".join(known[:NAMES_SHOWN]) + (", …" if len(known) > NAMES_SHOWN else "")
-        next_step = f"There are: {shown}" if known else "Make one with `new`, or store one with `import`"
+        shown_names = ", ".join(key_names[:NAMES_SHOWN]) + (", …" if len(key_names) > NAMES_SHOWN else "")
+        next_step = f"There are: {shown_names}" if key_names else "Make one with `new`, or store one with `import`"
         return KeyringError(f"there is no key {name!r} in {self.folder}. {next_step}", code="unknown_key")
 
-    def _store(self, name: str, file: KeyFile, before_stored: Callable[[], None]) -> None:
+    def _store(self, name: str, key_file: KeyFile, before_stored: Callable[[], None]) -> None:
         try:
-            write_new(self._path(name), keyfile.dump(file), before_stored)
+            write_new(self._path(name), keyfile.dump(key_file), before_stored)
         except FileExistsError:
             raise self._taken(name) from None
 
@@ -119,8 +121,8 @@ class Keyring:
 
     def _path(self, name: str) -> Path:
         if _NAME.fullmatch(name) is None:
-            meant = f". Did you mean {name.lower()}?" if name.lower() in self.names() else ""
+            suggestion = f". Did you mean {name.lower()}?" if name.lower() in self.names() else ""
             raise KeyringError(
-                f"{name!r} is not a key name. Use 1 to 32 of a-z, 0-9, _ and -{meant}", code="invalid_name"
+                f"{name!r} is not a key name. Use 1 to 32 of a-z, 0-9, _ and -{suggestion}", code="invalid_name"
             )
         return self.folder / f"{name}.json"

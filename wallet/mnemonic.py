@@ -19,11 +19,11 @@ _SECRET_BYTES = 32
 _ENGLISH = Mnemonic("english")
 
 
-def generate(words: int = 12) -> str:
+def generate(word_count: int = 12) -> str:
     """Return a new phrase from the randomness of the operating system: 128 bits in 12 words, 256 in 24."""
-    if words not in WORD_COUNTS:
-        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {words}", code="phrase_length")
-    return _ENGLISH.to_mnemonic(secrets.token_bytes(words // 3 * 4))
+    if word_count not in WORD_COUNTS:
+        raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {word_count}", code="phrase_length")
+    return _ENGLISH.to_mnemonic(secrets.token_bytes(word_count // 3 * 4))
 
 
 def entropy_of(phrase: str) -> bytes:
@@ -33,16 +33,17 @@ def entropy_of(phrase: str) -> bytes:
     """
     if len(phrase) > MAX_PHRASE_CHARACTERS:
         raise PhraseError("the phrase is too long. It has at most 24 words", code="phrase_length")
-    words = phrase.lower().split()
-    if len(words) not in WORD_COUNTS:
+    phrase_words = phrase.lower().split()
+    if len(phrase_words) not in WORD_COUNTS:
         raise PhraseError(
-            f"a phrase has 12, 15, 18, 21 or 24 words in one line, and this line has {len(words)}", code="phrase_length"
+            f"a phrase has 12, 15, 18, 21 or 24 words in one line, and this line has {len(phrase_words)}",
+            code="phrase_length",
         )
-    for position, word in enumerate(words, start=1):
-        if word not in _ENGLISH.wordlist:
+    for position, phrase_word in enumerate(phrase_words, start=1):
+        if phrase_word not in _ENGLISH.wordlist:
             raise PhraseError(f"word {position} of the phrase is not in the English BIP-39 list", code="phrase_word")
     try:
-        return bytes(_ENGLISH.to_entropy(words))
+        return bytes(_ENGLISH.to_entropy(phrase_words))
     except ValueError:
         raise PhraseError(
             "the checksum of the phrase is wrong: a word is mistyped or in the wrong place", code="phrase_checksum"
@@ -51,5 +52,5 @@ def entropy_of(phrase: str) -> bytes:
 
 def mini_secret(phrase: str, password: str = "") -> bytes:
     """Return the 32-byte secret of a phrase, a different one for each password; both schemes start from it."""
-    salt = b"mnemonic" + password.encode(errors="surrogateescape")
-    return hashlib.pbkdf2_hmac("sha512", entropy_of(phrase), salt, _ROUNDS)[:_SECRET_BYTES]
+    pbkdf_salt = b"mnemonic" + password.encode(errors="surrogateescape")
+    return hashlib.pbkdf2_hmac("sha512", entropy_of(phrase), pbkdf_salt, _ROUNDS)[:_SECRET_BYTES]

@@ -25,38 +25,38 @@ def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[s
     Raise WalletError, with the path, if the file holds no password.
     """
     try:
-        raw = _read(path, limit_bytes)
+        file_bytes = _read(path, limit_bytes)
     except FileNotFoundError:
         raise WalletError(f"the password file {path} does not exist", code="password_file_missing") from None
     except OSError as error:
         raise WalletError(f"the password file {path} cannot be read: {error.strerror}", code="file_unusable") from None
     try:
-        text = raw.decode()
+        passwords_text = file_bytes.decode()
     except UnicodeDecodeError:
         raise WalletError(f"the password in {path} is not UTF-8", code="password_file_unusable") from None
-    return tuple(dict.fromkeys((text.removeprefix(_MARK).rstrip("\r\n"), text.rstrip("\n"))))
+    return tuple(dict.fromkeys((passwords_text.removeprefix(_MARK).rstrip("\r\n"), passwords_text.rstrip("\n"))))
 
 
 def _read(path: Path, limit_bytes: int) -> bytes:
     """Return the bytes of one opened file; all checks use its descriptor, so a swapped path cannot deceive them."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not _is_secret(path, found):
-            check_private(path, found, may_be_pipe=True)
-        is_pipe = stat.S_ISFIFO(found.st_mode)
+    with os.fdopen(descriptor, "rb") as password_file:
+        file_status = os.fstat(descriptor)
+        if not _is_secret(path, file_status):
+            check_private(path, file_status, may_be_pipe=True)
+        is_pipe = stat.S_ISFIFO(file_status.st_mode)
         if is_pipe:
             # A named pipe may have no writer yet. No other kind of file may make the program wait.
             select.select([descriptor], [], [])
             os.set_blocking(descriptor, True)
-        raw = read_limited(path, file.read(limit_bytes + 1), limit_bytes)
-    if is_pipe and not raw:
+        file_bytes = read_limited(path, password_file.read(limit_bytes + 1), limit_bytes)
+    if is_pipe and not file_bytes:
         raise KeyFileError(f"the pipe {path} ended without a password", code="password_file_unusable")
-    return raw
+    return file_bytes
 
 
-def _is_secret(path: Path, found: os.stat_result) -> bool:
+def _is_secret(path: Path, file_status: os.stat_result) -> bool:
     """Return whether an open file is in a folder for secrets of containers or services, which protect it."""
-    place = path.resolve()
-    is_there = any(place.is_relative_to(folder) for folder in SECRET_FOLDERS)
-    return is_there and os.path.samestat(place.stat(), found)
+    resolved_path = path.resolve()
+    is_there = any(resolved_path.is_relative_to(secret_folder) for secret_folder in SECRET_FOLDERS)
+    return is_there and os.path.samestat(resolved_path.stat(), file_status)

@@ -15,27 +15,27 @@ OWNER_ONLY = 0o600
 FOLDER_OWNER_ONLY = 0o700
 
 
-def write_new(path: Path, data: bytes, before_named: Callable[[], None] = lambda: None) -> None:
+def write_new(path: Path, file_bytes: bytes, before_named: Callable[[], None] = lambda: None) -> None:
     """Create the file `path` with mode 0600. Raise FileExistsError, and change nothing, if it exists.
 
     The bytes are on disk when this returns. No other user ever sees them, and no reader sees a part of them.
     `before_named` runs after they are written and before the file appears. If it raises, nothing is left. Raise
     KeyFileError if the file cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft_path = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with _told_as_key_file_error(path):
         make_folder(path.parent)
         # O_EXCL and O_NOFOLLOW: a file or link that another user prepared must not receive the bytes.
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
+        descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNER_ONLY)
     try:
-        with _told_as_key_file_error(path), os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
+        with _told_as_key_file_error(path), os.fdopen(descriptor, "wb") as open_file:
+            open_file.write(file_bytes)
+            open_file.flush()
             os.fsync(descriptor)
         before_named()
-        path.hardlink_to(draft)  # unlike a rename, this refuses to replace
+        path.hardlink_to(draft_path)  # unlike a rename, this refuses to replace
     finally:
-        draft.unlink()
+        draft_path.unlink()
     sync_folder(path.parent)
 
 
@@ -47,16 +47,16 @@ def _told_as_key_file_error(path: Path) -> Iterator[None]:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}", code="file_unusable") from error
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace(path: Path, file_bytes: bytes) -> None:
     """Replace the file at `path`, mode 0600; a crash leaves the old file or the new one."""
     make_folder(path.parent)
-    draft = path.with_name(f".{path.name}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, OWNER_ONLY)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
+    draft_path = path.with_name(f".{path.name}.new")
+    descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as open_file:
+        open_file.write(file_bytes)
+        open_file.flush()
         os.fsync(descriptor)
-    draft.replace(path)
+    draft_path.replace(path)
     sync_folder(path.parent)
 
 
@@ -75,28 +75,28 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     try:
         # The open file is checked, not its path, which could change between check and read.
         check_private(path, os.fstat(descriptor))
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return read_limited(path, file.read(limit_bytes + 1), limit_bytes)
+        with os.fdopen(descriptor, "rb", closefd=False) as open_file:
+            return read_limited(path, open_file.read(limit_bytes + 1), limit_bytes)
     finally:
         os.close(descriptor)
 
 
-def read_limited(path: Path, data: bytes, limit_bytes: int) -> bytes:
-    """Return `data`. Raise KeyFileError if it is too long for a file of its kind."""
-    if len(data) > limit_bytes:
+def read_limited(path: Path, file_bytes: bytes, limit_bytes: int) -> bytes:
+    """Return the bytes. Raise KeyFileError if it is too long for a file of its kind."""
+    if len(file_bytes) > limit_bytes:
         raise KeyFileError(
             f"{path} has more than {limit_bytes:,} bytes, so it is another kind of file", code="file_too_large"
         )
-    return data
+    return file_bytes
 
 
-def check_private(path: Path, found: os.stat_result, *, may_be_pipe: bool = False) -> None:
+def check_private(path: Path, file_status: os.stat_result, *, may_be_pipe: bool = False) -> None:
     """Raise KeyFileError unless an open file is a regular file of this user that no other user can read."""
-    if not (stat.S_ISREG(found.st_mode) or (may_be_pipe and stat.S_ISFIFO(found.st_mode))):
+    if not (stat.S_ISREG(file_status.st_mode) or (may_be_pipe and stat.S_ISFIFO(file_status.st_mode))):
         raise KeyFileError(f"{path} is not a plain file", code="not_a_plain_file")
-    if found.st_uid != os.geteuid():
+    if file_status.st_uid != os.geteuid():
         raise KeyFileError(f"{path} belongs to another user", code="file_of_another_user")
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if stat.S_IMODE(file_status.st_mode) & 0o077:
         raise KeyFileError(f"other users can read {path}. Run chmod 600 {path}", code="file_not_private")
 
 
@@ -135,14 +135,14 @@ def forbid_core_dumps() -> None:
 
 def close_folder(folder: Path) -> bool:
     """Close a folder to other users; False for another user's folder, or a shared one such as /tmp."""
-    found = folder.stat()
-    if not stat.S_IMODE(found.st_mode) & 0o077:
+    folder_status = folder.stat()
+    if not stat.S_IMODE(folder_status.st_mode) & 0o077:
         return True
     # A sticky folder is shared by all users, as /tmp is.
-    is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX
-    if is_ours:
+    is_own_folder = folder_status.st_uid == os.geteuid() and not folder_status.st_mode & stat.S_ISVTX
+    if is_own_folder:
         folder.chmod(FOLDER_OWNER_ONLY)
-    return is_ours
+    return is_own_folder
 
 
 def sync_folder(folder: Path) -> None:

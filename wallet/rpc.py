@@ -42,8 +42,8 @@ class NodeRefusesError(NodeUnreachableError):
 
     def __init__(self, url: str, status: int) -> None:
         """`status` is the HTTP status."""
-        reason = "has too many connections" if status in TOO_MANY else f"refuses the connection (HTTP {status})"
-        super().__init__(f"the node at {url} {reason}; try again in a moment, or give another --url")
+        refusal_reason = "has too many connections" if status in TOO_MANY else f"refuses the connection (HTTP {status})"
+        super().__init__(f"the node at {url} {refusal_reason}; try again in a moment, or give another --url")
         self.status = status
 
 
@@ -65,12 +65,12 @@ class RpcError(Exception):
 class RpcConnection:
     """One WebSocket; use `async with await RpcConnection.open(url)`."""
 
-    def __init__(self, url: str, socket: ClientConnection, patience: float | None = None) -> None:
+    def __init__(self, url: str, websocket: ClientConnection, patience: float | None = None) -> None:
         """Use `open`."""
         self.url = url
         self.patience = patience
         """Seconds that a call may take; CALL_SECONDS if it is None."""
-        self._socket = socket
+        self._socket = websocket
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[RpcJson]] = {}
         self._queues: dict[str, asyncio.Queue[RpcJson]] = {}
@@ -87,7 +87,7 @@ class RpcConnection:
         """
         url = socket_url(url)
         try:
-            socket = await websockets.connect(
+            websocket = await websockets.connect(
                 url,
                 # A dishonest node must not fill this program's memory with one message.
                 max_size=MAX_MESSAGE_BYTES,
@@ -98,9 +98,9 @@ class RpcConnection:
         except websockets.InvalidStatus as error:
             raise NodeRefusesError(url, error.response.status_code) from error
         except (OSError, websockets.WebSocketException, ValueError) as error:
-            text = f"no node answers at {url} ({error}). Start one, or give another --url"
-            raise NodeUnreachableError(text) from error
-        return cls(url, socket, patience)
+            problem_text = f"no node answers at {url} ({error}). Start one, or give another --url"
+            raise NodeUnreachableError(problem_text) from error
+        return cls(url, websocket, patience)
 
     async def __aenter__(self) -> Self:
         """Return the open connection."""
@@ -117,92 +117,98 @@ class RpcConnection:
         """False after the connection ended; a new one is needed then."""
         return not self._reader.done()
 
-    async def ask(self, read: Callable[[RpcJson], T], method: str, *params: RpcJson) -> T:
+    async def ask(self, read_answer: Callable[[RpcJson], T], method: str, *params: RpcJson) -> T:
         """Return the result of `method`, decoded by `read`. Raise OddAnswerError if `read` fails."""
         answer = await self.call(method, *params)
         with self.understanding(method):
-            return read(answer)
+            return read_answer(answer)
 
     @contextlib.contextmanager
-    def understanding(self, what: str) -> Iterator[None]:
+    def understanding(self, method_name: str) -> Iterator[None]:
         """Turn any decoding error inside into `OddAnswerError`: the other side chose every byte of the answer."""
         try:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             raise OddAnswerError(
-                f"the answer of {self.url} to {what} makes no sense: {in_words(error)}. Ask another node"
+                f"the answer of {self.url} to {method_name} makes no sense: {in_words(error)}. Ask another node"
             ) from error
 
     async def call(self, method: str, *params: RpcJson) -> RpcJson:
         """Return the undecoded result of `method`."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
-        number, patience = next(self._ids), self.patience or CALL_SECONDS
-        future: asyncio.Future[RpcJson] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved, also without a waiter
-        self._waiting[number] = future
+        request_id, patience = next(self._ids), self.patience or CALL_SECONDS
+        answer_future: asyncio.Future[RpcJson] = asyncio.get_running_loop().create_future()
+        answer_future.add_done_callback(
+            lambda answer_done: answer_done.cancelled() or answer_done.exception()
+        )  # retrieved, also without a waiter
+        self._waiting[request_id] = answer_future
         try:
-            await self._socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+            await self._socket.send(
+                json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+            )
             async with asyncio.timeout(patience):  # wait_for of Python 3.11 may swallow a cancellation
-                return await future
+                return await answer_future
         except websockets.ConnectionClosed as error:
             raise NodeUnreachableError(f"the connection to {self.url} broke") from error
         except TimeoutError as error:
             raise NodeUnreachableError(f"{self.url} did not answer {method} within {patience:.0f} s") from error
         finally:
-            self._waiting.pop(number, None)
+            self._waiting.pop(request_id, None)
 
     async def subscribe(self, method: str, *params: RpcJson, unsubscribe: str) -> AsyncIterator[RpcJson]:
         """Start a subscription, and return its items until closed (`aclose` also ends it at the node)."""
         self._subscribing += 1
         try:
-            key = str(await self.call(method, *params))
-            queue: asyncio.Queue[RpcJson] = asyncio.Queue()
-            for item in self._early.pop(key, []):
-                queue.put_nowait(item)
-            self._queues[key] = queue
+            subscription_key = str(await self.call(method, *params))
+            item_queue: asyncio.Queue[RpcJson] = asyncio.Queue()
+            for early_item in self._early.pop(subscription_key, []):
+                item_queue.put_nowait(early_item)
+            self._queues[subscription_key] = item_queue
         finally:
             self._subscribing -= 1
             if not self._subscribing:
                 self._early.clear()
-        return self._items(key, queue, unsubscribe)
+        return self._items(subscription_key, item_queue, unsubscribe)
 
     async def close(self) -> None:
         """End the connection; waiting callers get `NodeUnreachableError`."""
         await self._socket.close()
         await asyncio.gather(self._reader, return_exceptions=True)
 
-    async def _items(self, key: str, queue: asyncio.Queue[RpcJson], unsubscribe: str) -> AsyncIterator[RpcJson]:
+    async def _items(
+        self, subscription_key: str, item_queue: asyncio.Queue[RpcJson], unsubscribe: str
+    ) -> AsyncIterator[RpcJson]:
         try:
             while True:
-                item = await queue.get()
+                item = await item_queue.get()
                 if isinstance(item, NodeUnreachableError):
                     raise item
                 yield item
         finally:
-            self._queues.pop(key, None)
+            self._queues.pop(subscription_key, None)
             if self.is_open:
                 # A short wait only: a node that fell silent would otherwise cost a second full wait.
                 with contextlib.suppress(NodeUnreachableError, RpcError, TimeoutError):
                     async with asyncio.timeout(GOODBYE_SECONDS):
-                        await self.call(unsubscribe, key)
+                        await self.call(unsubscribe, subscription_key)
 
     async def _read(self) -> None:
-        reason = f"the connection to {self.url} broke"
+        closing_reason = f"the connection to {self.url} broke"
         try:
-            async for text in self._socket:
-                self._take(json.loads(text))
+            async for message_text in self._socket:
+                self._take(json.loads(message_text))
         except websockets.ConnectionClosed:
             pass
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            reason = f"{self.url} does not speak JSON-RPC 2.0"
+            closing_reason = f"{self.url} does not speak JSON-RPC 2.0"
         finally:
-            error = NodeUnreachableError(reason)
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(error)
-            for queue in self._queues.values():
-                queue.put_nowait(error)
+            error = NodeUnreachableError(closing_reason)
+            for answer_future in self._waiting.values():
+                if not answer_future.done():
+                    answer_future.set_exception(error)
+            for item_queue in self._queues.values():
+                item_queue.put_nowait(error)
 
     def _take(self, message: RpcJson) -> None:
         """Pass one message to its call or subscription."""
@@ -210,26 +216,26 @@ class RpcConnection:
             params = message["params"]
             self._take_item(str(params["subscription"]), params["result"])
             return
-        future = self._waiting.get(message.get("id"))
-        if future is None or future.done():
+        answer_future = self._waiting.get(message.get("id"))
+        if answer_future is None or answer_future.done():
             return
         error = message.get("error")
         if error is None:
-            future.set_result(message.get("result"))
+            answer_future.set_result(message.get("result"))
         else:
-            future.set_exception(RpcError(error.get("code", 0), error.get("message", ""), error.get("data")))
+            answer_future.set_exception(RpcError(error.get("code", 0), error.get("message", ""), error.get("data")))
 
-    def _take_item(self, key: str, item: RpcJson) -> None:
-        queue = self._queues.get(key)
-        if queue is None:
+    def _take_item(self, subscription_key: str, item: RpcJson) -> None:
+        item_queue = self._queues.get(subscription_key)
+        if item_queue is None:
             if not self._subscribing:
                 return
             # An item may overtake the answer that names its subscription.
-            early = self._early.setdefault(key, [])
-            if len(early) < SUBSCRIPTION_ITEMS:
-                early.append(item)
-        elif queue.qsize() < SUBSCRIPTION_ITEMS:
-            queue.put_nowait(item)
+            early_items = self._early.setdefault(subscription_key, [])
+            if len(early_items) < SUBSCRIPTION_ITEMS:
+                early_items.append(item)
+        elif item_queue.qsize() < SUBSCRIPTION_ITEMS:
+            item_queue.put_nowait(item)
         else:
             # A reader that does not keep up ends with an error: the queue must not grow for ever.
-            queue.put_nowait(NodeUnreachableError(f"a subscription fell {SUBSCRIPTION_ITEMS} items behind"))
+            item_queue.put_nowait(NodeUnreachableError(f"a subscription fell {SUBSCRIPTION_ITEMS} items behind"))

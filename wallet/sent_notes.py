@@ -32,14 +32,14 @@ class SentNotes:
     @contextlib.contextmanager
     def noted(self, prepared: Prepared) -> Iterator[None]:
         """Write a note, and hold it inside the block; it stays until `forget`."""
-        path = self.path_of(prepared)
-        with contextlib.ExitStack() as holding:
+        note_path = self.path_of(prepared)
+        with contextlib.ExitStack() as held_locks:
             with self._alone():
                 # The note exists already if this call finishes an earlier try.
                 with contextlib.suppress(FileExistsError):
-                    write_new(path, _dump(prepared))
-                is_ours = holding.enter_context(_held(path))
-            if not is_ours:
+                    write_new(note_path, _dump(prepared))
+                is_taken = held_locks.enter_context(_held(note_path))
+            if not is_taken:
                 raise WalletError(
                     f"another program is sending the extrinsic 0x{prepared.hash.hex()}", code="sent_elsewhere"
                 )
@@ -50,14 +50,14 @@ class SentNotes:
 
         Raise WalletError if a note is damaged.
         """
-        found = []
+        own_extrinsics = []
         with self._alone():
-            for path in sorted(self.folder.glob("*.json"))[:NOTES_MAX]:
+            for note_path in sorted(self.folder.glob("*.json"))[:NOTES_MAX]:
                 # Another process may have deleted the note since the listing.
-                with contextlib.suppress(FileNotFoundError), _held(path) as is_ours:
-                    if is_ours and (prepared := _load(path)).signer == account:
-                        found.append(prepared)
-        return sorted(found, key=lambda prepared: prepared.nonce)
+                with contextlib.suppress(FileNotFoundError), _held(note_path) as is_taken:
+                    if is_taken and (prepared := _load(note_path)).signer == account:
+                        own_extrinsics.append(prepared)
+        return sorted(own_extrinsics, key=lambda prepared: prepared.nonce)
 
     def forget(self, prepared: Prepared) -> None:
         """Delete a note, whose extrinsic's fate is certain."""
@@ -83,9 +83,9 @@ class SentNotes:
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Iterator[bool]:
+def _held(note_path: Path) -> Iterator[bool]:
     """Yield whether this process could take the note; it holds it until the block ends."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = os.open(note_path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         try:
             # The system releases the lock when its process ends, so a crash leaves no note locked.
@@ -99,7 +99,7 @@ def _held(path: Path) -> Iterator[bool]:
 
 
 def _dump(prepared: Prepared) -> bytes:
-    fields = {
+    note_fields = {
         "extrinsic": prepared.extrinsic.hex(),
         "call": prepared.call.hex(),
         "signer": prepared.signer.hex(),
@@ -108,18 +108,23 @@ def _dump(prepared: Prepared) -> bytes:
         "dies": prepared.dies,
         "birth": prepared.birth.hex(),
     }
-    return json.dumps(fields, indent=2).encode() + b"\n"
+    return json.dumps(note_fields, indent=2).encode() + b"\n"
 
 
-def _load(path: Path) -> Prepared:
+def _load(note_path: Path) -> Prepared:
     try:
-        fields = json.loads(read_private(path, NOTE_BYTES_MAX))
-        parts = [bytes.fromhex(fields[name]) for name in ("extrinsic", "call", "signer", "birth")]
-        nonce, born, dies = (int(fields[name]) for name in ("nonce", "born", "dies"))
-        return Prepared(parts[0], parts[1], parts[2], nonce, born, dies, parts[3])
+        note_fields = json.loads(read_private(note_path, NOTE_BYTES_MAX))
+        byte_fields = [
+            bytes.fromhex(note_fields[field_name]) for field_name in ("extrinsic", "call", "signer", "birth")
+        ]
+        nonce, birth_height, death_height = (int(note_fields[field_name]) for field_name in ("nonce", "born", "dies"))
+        return Prepared(
+            byte_fields[0], byte_fields[1], byte_fields[2], nonce, birth_height, death_height, byte_fields[3]
+        )
     except (KeyFileError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise WalletError(
-            f"{path} records an extrinsic that may have been sent, and cannot be read ({error}). Find that extrinsic "
+            f"{note_path} records an extrinsic that may have been sent, and cannot be read ({error}). Find that "
+            "extrinsic "
             "before you remove the file",
             code="note_damaged",
         ) from None

@@ -44,63 +44,68 @@ class Suri:
     password: str | None = field(repr=False)
 
 
-def keypair_from_suri(text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
+def keypair_from_suri(secret_text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
     """Return the key of a secret. Raise SuriError or PhraseError, whose messages contain no part of the secret."""
-    suri = parse(text)
-    keypair = Keypair.from_seed(scheme, _seed(suri))
-    for junction in suri.junctions:
+    parsed_suri = parse(secret_text)
+    keypair = Keypair.from_seed(scheme, _seed(parsed_suri))
+    for junction in parsed_suri.junctions:
         keypair = _child(keypair, junction)
     return keypair
 
 
-def parse(text: str) -> Suri:
+def parse(secret_text: str) -> Suri:
     """Split a secret into its parts, without checking the phrase."""
-    if len(text) > MAX_CHARACTERS:
+    if len(secret_text) > MAX_CHARACTERS:
         raise SuriError(f"the secret has more than {MAX_CHARACTERS} characters", code="secret_too_long")
-    match = _FORM.fullmatch(text)
-    if match is None or not match["path"].isprintable():
+    suri_match = _FORM.fullmatch(secret_text)
+    if suri_match is None or not suri_match["path"].isprintable():
         raise SuriError("the secret does not have the form phrase//hard/soft///password", code="secret_form")
-    junctions = tuple(_junction(len(slashes) == 2, name) for slashes, name in _JUNCTION.findall(match["path"]))
+    junctions = tuple(
+        _junction(len(slashes) == 2, step_name) for slashes, step_name in _JUNCTION.findall(suri_match["path"])
+    )
     if len(junctions) > MAX_JUNCTIONS:
         raise SuriError(f"the secret's path has more than {MAX_JUNCTIONS} steps", code="secret_too_long")
-    return Suri(match["root"].strip() or DEV_PHRASE, junctions, match["password"])
+    return Suri(suri_match["root"].strip() or DEV_PHRASE, junctions, suri_match["password"])
 
 
-def _junction(hard: bool, name: str) -> Junction:
+def _junction(is_hard: bool, step_name: str) -> Junction:
     """Return a step: a number is u64, other text is SCALE; zero-padded to 32 bytes, or hashed if it is longer.
 
     Raise SuriError for a step of which public tools derive different keys.
     """
-    if name.startswith("0x"):
+    if step_name.startswith("0x"):
         raise SuriError("a path step begins with 0x, which tools read in different ways", code="ambiguous_path")
-    if name.isascii() and name.lstrip("+").isdigit():
-        if name.startswith("+") or int(name) > _MAX_U64:
+    if step_name.isascii() and step_name.lstrip("+").isdigit():
+        if step_name.startswith("+") or int(step_name) > _MAX_U64:
             raise SuriError(
                 "a path step is a number with a plus sign, or 2^64 or more, which tools read in different ways",
                 code="ambiguous_path",
             )
-        code = int(name).to_bytes(8, "little")
+        chain_code = int(step_name).to_bytes(8, "little")
     else:
-        raw = name.encode()
-        code = _compact_length(len(raw)) + raw
-    return Junction(blake2_256(code) if len(code) > _CHAIN_CODE_BYTES else code.ljust(_CHAIN_CODE_BYTES, b"\0"), hard)
+        name_bytes = step_name.encode()
+        chain_code = _compact_length(len(name_bytes)) + name_bytes
+    return Junction(
+        blake2_256(chain_code) if len(chain_code) > _CHAIN_CODE_BYTES else chain_code.ljust(_CHAIN_CODE_BYTES, b"\0"),
+        is_hard,
+    )
 
 
-def _compact_length(length: int) -> bytes:
+def _compact_length(byte_count: int) -> bytes:
     """Return the SCALE compact form of a length below 2^14, a bound that MAX_CHARACTERS keeps."""
-    return bytes([length << 2]) if length < 64 else (length << 2 | 1).to_bytes(2, "little")
+    return bytes([byte_count << 2]) if byte_count < 64 else (byte_count << 2 | 1).to_bytes(2, "little")
 
 
-def _seed(suri: Suri) -> bytes:
-    if suri.root == DEV_PHRASE and not suri.password:
+def _seed(parsed_suri: Suri) -> bytes:
+    if parsed_suri.root == DEV_PHRASE and not parsed_suri.password:
         return _development_seed()
-    if not suri.root.startswith("0x"):
-        return mnemonic.mini_secret(suri.root, suri.password or "")
-    if _SEED.fullmatch(suri.root) is None:
+    if not parsed_suri.root.startswith("0x"):
+        return mnemonic.mini_secret(parsed_suri.root, parsed_suri.password or "")
+    if _SEED.fullmatch(parsed_suri.root) is None:
         raise SuriError("a seed is 0x and 64 hex digits", code="seed_form")
-    if suri.password is not None:
+    if parsed_suri.password is not None:
         raise SuriError("a 0x seed takes no password", code="seed_with_password")
-    return bytes.fromhex(suri.root[2:])
+    return bytes.fromhex(parsed_suri.root[2:])
 
 
 @cache
@@ -109,13 +114,13 @@ def _development_seed() -> bytes:
     return mnemonic.mini_secret(DEV_PHRASE)
 
 
-def _child(parent: Keypair, junction: Junction) -> Keypair:
-    if parent.scheme is Scheme.SR25519:
+def _child(parent_keypair: Keypair, junction: Junction) -> Keypair:
+    if parent_keypair.scheme is Scheme.SR25519:
         public_key, secret_key = derive_sr25519(
-            parent.public_key, parent.secret_key, junction.chain_code, hard=junction.hard
+            parent_keypair.public_key, parent_keypair.secret_key, junction.chain_code, hard=junction.hard
         )
         return Keypair(Scheme.SR25519, public_key, secret_key)
     if not junction.hard:
         raise SuriError("an ed25519 path has hard steps only. Write // before each step", code="soft_step")
-    seed = parent.secret_key[:32]
-    return Keypair.from_seed(Scheme.ED25519, blake2_256(_ED25519_HARD + seed + junction.chain_code))
+    mini_secret = parent_keypair.secret_key[:32]
+    return Keypair.from_seed(Scheme.ED25519, blake2_256(_ED25519_HARD + mini_secret + junction.chain_code))

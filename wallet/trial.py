@@ -65,9 +65,9 @@ class Trial:
 class _MissingValueError(Exception):
     """A value is read that was not fetched yet."""
 
-    def __init__(self, key: bytes) -> None:
-        super().__init__(key.hex())
-        self.key = key
+    def __init__(self, storage_key: bytes) -> None:
+        super().__init__(storage_key.hex())
+        self.key = storage_key
 
 
 class _MissingKeysError(_MissingValueError):
@@ -100,9 +100,9 @@ class _Fetched:
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending."""
-        listed = self.prefixes.get(prefix, _NOT_LISTED)
-        yield from (key for key in listed.keys if key > start)
-        if not listed.is_whole:
+        listed_keys = self.prefixes.get(prefix, _NOT_LISTED)
+        yield from (listed_key for listed_key in listed_keys.keys if listed_key > start)
+        if not listed_keys.is_whole:
             raise _MissingKeysError(prefix)
 
 
@@ -121,32 +121,32 @@ async def attempt(client: ChainClient, calls: Sequence[Call], signer: bytes, fee
 
 
 async def _attempted(client: ChainClient, calls: Sequence[Call], signer: bytes, fee: int, tip: int) -> Trial:
-    at = await client.tried_at()
-    return await over_state(client, at, lambda bound: _made(bound, calls, signer, fee, tip))
+    block_hash = await client.tried_at()
+    return await over_state(client, block_hash, lambda bound: _made(bound, calls, signer, fee, tip))
 
 
-async def over_state(client: ChainClient, at: bytes, work: Callable[[Bound], Found]) -> Found:
-    """Return the result of `work`, with this program's rules over the state of a block.
+async def over_state(client: ChainClient, block_hash: bytes, run_calls: Callable[[Bound], Found]) -> Found:
+    """Return the result of `run_calls`, with this program's rules over the state of a block.
 
     Raise TrialError if it reads too many values.
     """
     # The state of block 0 does not hold its own hash: the next block stores it before anything is executed.
-    state = _Fetched({client.runtime.item(System.block_hash).key(0): client.genesis_hash})
-    numbers = tuple(item.prefix for item in client.runtime.parameters.items.values())
-    while len(state.values) <= READS_MAX:
+    fetched_state = _Fetched({client.runtime.item(System.block_hash).key(0): client.genesis_hash})
+    parameter_prefixes = tuple(parameter_item.prefix for parameter_item in client.runtime.parameters.items.values())
+    while len(fetched_state.values) <= READS_MAX:
         try:
-            return work(client.runtime.at(state))
+            return run_calls(client.runtime.at(fetched_state))
         except _MissingKeysError as missing:
-            known = len(state.prefixes.get(missing.key, _NOT_LISTED).keys)
-            if known > READS_MAX:
+            fetched_count = len(fetched_state.prefixes.get(missing.key, _NOT_LISTED).keys)
+            if fetched_count > READS_MAX:
                 break
-            most = max(2 * known, LISTED_FIRST)
-            found = await client.raw_keys(missing.key, at=at, most=most)
-            state.prefixes[missing.key] = _Listed(found, is_whole=len(found) <= most)
+            page_limit = max(2 * fetched_count, LISTED_FIRST)
+            fetched_keys = await client.raw_keys(missing.key, at=block_hash, most=page_limit)
+            fetched_state.prefixes[missing.key] = _Listed(fetched_keys, is_whole=len(fetched_keys) <= page_limit)
         except _MissingValueError as missing:
             # a reader of one parameter reads many: fetched one by one, they were half of a trial's requests
-            keys = numbers if missing.key in numbers else (missing.key,)
-            state.values.update(await client.raw(keys, at=at))
+            missing_keys = parameter_prefixes if missing.key in parameter_prefixes else (missing.key,)
+            fetched_state.values.update(await client.raw(missing_keys, at=block_hash))
     raise TrialError(f"the calls read more than {READS_MAX:,} values of the state", code="trial_too_large")
 
 
@@ -154,56 +154,61 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
     balances = bound[Balances]
     spendable = balances.spendable_balance(signer)
     if spendable < fee + tip:
-        fee_text, has = format_amount(fee + tip), format_amount(spendable)
+        fee_text, spendable_text = format_amount(fee + tip), format_amount(spendable)
         return Trial(
-            refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {has} {SYMBOL}", code="fee_unaffordable"
+            refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {spendable_text} {SYMBOL}",
+            code="fee_unaffordable",
         )
     balances.begin_transaction(signer, fee + tip)
     # After the fee was taken: the trial's amount excludes it.
-    before, returned = balances.free_balance(signer), 0
+    balance_before, returned = balances.free_balance(signer), 0
     for call in calls:
         try:
             with bound.overlay.transaction():
                 returned = _returned(bound, call, bound.dispatch(call, Signed(signer)), fee)
         except DispatchError as error:
-            said = sentence_of(bound, call, signer, error)
-            code, reason = _described(bound.runtime, error, said)
-            refusal = f"{call.name}: {code}: {reason}"
+            explanation = sentence_of(bound, call, signer, error)
+            error_name, error_reason = _described(bound.runtime, error, explanation)
+            refusal = f"{call.name}: {error_name}: {error_reason}"
             if isinstance(error, MONEY_ERRORS):
-                left = format_amount(balances.spendable_balance(signer))
-                refusal += f" (after the fee the account can spend {left} {SYMBOL})"
-            return Trial(refusal=refusal, code=code)
-    return Trial(before - balances.free_balance(signer), held=_held_changes(bound), returned=returned)
+                remaining_text = format_amount(balances.spendable_balance(signer))
+                refusal += f" (after the fee the account can spend {remaining_text} {SYMBOL})"
+            return Trial(refusal=refusal, code=error_name)
+    return Trial(balance_before - balances.free_balance(signer), held=_held_changes(bound), returned=returned)
 
 
-def _returned(bound: Bound, call: Call, done: PostDispatch, fee: int) -> int:
+def _returned(bound: Bound, call: Call, post_dispatch: PostDispatch, fee: int) -> int:
     """Return the grains of a call's fee that the chain pays back after it."""
-    if not (fee and done.pays_fee):
+    if not (fee and post_dispatch.pays_fee):
         return fee
-    if done.actual_weight is None or not done.actual_weight.fits(call.weight):
+    if post_dispatch.actual_weight is None or not post_dispatch.actual_weight.fits(call.weight):
         return 0
-    payment = bound[TransactionPayment]
-    return payment.total_fee(0, call.weight) - payment.total_fee(0, done.actual_weight)
+    fee_pallet = bound[TransactionPayment]
+    return fee_pallet.total_fee(0, call.weight) - fee_pallet.total_fee(0, post_dispatch.actual_weight)
 
 
 def _held_changes(bound: Bound) -> tuple[HeldChange, ...]:
     """Return the change in holds of every account that the calls touched."""
     # The overlay knows each written entry and its value before, so no other account is read.
-    holds, found = bound[Balances].holds, []
-    for key, now in list(bound.overlay.changed_values(holds.prefix)):
-        sums: dict[HoldReason, int] = {}
-        for entry in now or ():
-            sums[entry.id] = entry.amount
-        for entry in bound.overlay.before(key, holds.decode) or ():
-            sums[entry.id] = sums.get(entry.id, 0) - entry.amount
-        account = key[-ACCOUNT_BYTES:]
-        found += [HeldChange(account, reason, grains) for reason, grains in sums.items() if grains]
-    return tuple(sorted(found, key=lambda change: (change.account, change.reason.tag)))
+    holds, hold_changes = bound[Balances].holds, []
+    for storage_key, entries_after in list(bound.overlay.changed_values(holds.prefix)):
+        change_by_reason: dict[HoldReason, int] = {}
+        for hold_entry in entries_after or ():
+            change_by_reason[hold_entry.id] = hold_entry.amount
+        for hold_entry in bound.overlay.before(storage_key, holds.decode) or ():
+            change_by_reason[hold_entry.id] = change_by_reason.get(hold_entry.id, 0) - hold_entry.amount
+        account = storage_key[-ACCOUNT_BYTES:]
+        hold_changes += [
+            HeldChange(account, hold_reason, change_grains)
+            for hold_reason, change_grains in change_by_reason.items()
+            if change_grains
+        ]
+    return tuple(sorted(hold_changes, key=lambda hold_change: (hold_change.account, hold_change.reason.tag)))
 
 
-def _described(runtime: Runtime, error: DispatchError, said: str | None) -> tuple[str, str]:
+def _described(runtime: Runtime, error: DispatchError, explanation: str | None) -> tuple[str, str]:
     """Return an error's name on the chain, and its reason."""
-    kind = type(error)
-    reason = said or next(iter((kind.__doc__ or "").strip().splitlines()), "")
-    owner = next((pallet.__name__ + "." for pallet in runtime.pallets if kind in pallet.errors), "")
-    return f"{owner}{kind.__name__}", reason
+    error_class = type(error)
+    error_reason = explanation or next(iter((error_class.__doc__ or "").strip().splitlines()), "")
+    pallet_prefix = next((pallet.__name__ + "." for pallet in runtime.pallets if error_class in pallet.errors), "")
+    return f"{pallet_prefix}{error_class.__name__}", error_reason

@@ -12,17 +12,17 @@ WEB_SOCKETS = {"http": "ws", "https": "wss"}
 
 def socket_url(address: str) -> str:
     """Return the WebSocket address of a node from an HTTP or WebSocket address, or from one without a scheme."""
-    scheme, is_parted, rest = address.partition("://")
-    return f"{WEB_SOCKETS.get(scheme.lower(), scheme)}://{rest}" if is_parted else f"ws://{address}"
+    url_scheme, is_parted, address_rest = address.partition("://")
+    return f"{WEB_SOCKETS.get(url_scheme.lower(), url_scheme)}://{address_rest}" if is_parted else f"ws://{address}"
 
 
-def hash_typed(text: str) -> bytes | None:
+def hash_typed(hash_text: str) -> bytes | None:
     """Return the 32 bytes of 64 hexadecimal digits, with or without 0x; None for any other text."""
     try:
-        found = bytes.fromhex(text.removeprefix("0x"))
+        hash_bytes = bytes.fromhex(hash_text.removeprefix("0x"))
     except ValueError:
         return None
-    return found if len(found) == HASH_BYTES else None
+    return hash_bytes if len(hash_bytes) == HASH_BYTES else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ CHEAP = ScryptCost(1 << 15, 1, 8)  # the least work on the list
 ENTROPY = bytes(range(56))
 META = {"name": "alice", "whenCreated": 1_700_000_000_000}
 ALICE = keypair_from_suri("//Alice")
-FILE = keyfile.lock(ALICE, "password", META, entropy=ENTROPY, cost=CHEAP)
+FILE = keyfile.lock(ALICE, "password", META, entropy=ENTROPY, scrypt_cost=CHEAP)
 
 
 @pytest.mark.parametrize("fields", VECTORS["files"], ids=lambda fields: fields["encoding"]["content"][1])
@@ -41,7 +41,7 @@ def test_files_of_polkadot_js_open(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_round_trip(scheme: Scheme) -> None:
     keypair = keypair_from_suri("//Bob//x", scheme)
-    locked = keyfile.lock(keypair, "päss ☂", META, entropy=ENTROPY, cost=CHEAP)
+    locked = keyfile.lock(keypair, "päss ☂", META, entropy=ENTROPY, scrypt_cost=CHEAP)
     file = keyfile.load(keyfile.dump(locked))
     unlocked = keyfile.unlock(file, "päss ☂")
     assert unlocked == keypair
@@ -52,7 +52,7 @@ def test_round_trip(scheme: Scheme) -> None:
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_our_files_open_in_substrate_interface(scheme: Scheme) -> None:
     keypair = keypair_from_suri("//Bob//x", scheme)
-    text = keyfile.dump(keyfile.lock(keypair, "password", META, entropy=ENTROPY, cost=CHEAP)).decode()
+    text = keyfile.dump(keyfile.lock(keypair, "password", META, entropy=ENTROPY, scrypt_cost=CHEAP)).decode()
     theirs = PublicKeypair.create_from_encrypted_json(text, "password", ss58_format=42)
     assert theirs.public_key == keypair.public_key
     assert signatures.verify(scheme, keypair.public_key, b"m", theirs.sign(b"m"))

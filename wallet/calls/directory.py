@@ -26,25 +26,26 @@ def full_name(method: Method) -> str:
     return f"{method.pallet.__name__}.{method.name}"
 
 
-def require_pallets(call: Call, pallets: Sequence[type[Pallet]], chain: str) -> None:
+def require_pallets(call: Call, pallets: Sequence[type[Pallet]], chain_name: str) -> None:
     """Raise CallInputError unless the chain has the pallets of a call, and of the calls inside it.
 
     A live chain has no Sudo pallet, so nobody can call as Root.
     """
-    for each in _calls_in(call):
-        pallet = each.method.pallet
+    for contained_call in _calls_in(call):
+        pallet = contained_call.method.pallet
         if pallet not in pallets:
             raise CallInputError(
-                f"the chain {chain} has no pallet {pallet.__name__}, so it has no {each.name}", code="pallet_missing"
+                f"the chain {chain_name} has no pallet {pallet.__name__}, so it has no {contained_call.name}",
+                code="pallet_missing",
             )
 
 
 def _calls_in(call: Call) -> Iterator[Call]:
     yield call
     for argument in call.arguments:
-        for inner in argument if isinstance(argument, list | tuple) else (argument,):
-            if isinstance(inner, Call):
-                yield from _calls_in(inner)
+        for nested_value in argument if isinstance(argument, list | tuple) else (argument,):
+            if isinstance(nested_value, Call):
+                yield from _calls_in(nested_value)
 
 
 class Directory:
@@ -58,55 +59,62 @@ class Directory:
         """Yield every call, or every call of one pallet. Raise CallInputError if there is no such pallet."""
         if pallet and pallet not in self._pallets:
             raise CallInputError(_unknown("pallet", pallet, list(self._pallets)), code="unknown_pallet")
-        for name, declared in self._pallets.items():
-            if pallet in ("", name):
+        for pallet_name, declared in self._pallets.items():
+            if pallet in ("", pallet_name):
                 yield from declared.methods
 
     def find(self, name: str) -> Method:
         """Return the call `Pallet.call`. Raise CallInputError with similar names, and all names, if there is none."""
-        pallet, dot, call = name.partition(".")
-        if not dot:
+        pallet_name, separator, call_name = name.partition(".")
+        if not separator:
             raise CallInputError(
                 f"{name!r} is not a call. Write Pallet.call, such as Balances.transfer_keep_alive", code="unknown_call"
             )
-        methods = {method.name: method for method in self.methods(pallet)}
-        if call not in methods:
-            raise CallInputError(_unknown(f"call of {pallet}", call, list(methods)), code="unknown_call")
-        return methods[call]
+        methods_by_name = {method.name: method for method in self.methods(pallet_name)}
+        if call_name not in methods_by_name:
+            raise CallInputError(
+                _unknown(f"call of {pallet_name}", call_name, list(methods_by_name)), code="unknown_call"
+            )
+        return methods_by_name[call_name]
 
     def build(self, method: Method, words: Sequence[str]) -> Call:
         """Return the call with words of a command line as arguments, each `value` or `name=value`."""
-        given = _assigned(full_name(method), arguments_of(method), words)
-        nested = self._nested_at(2)
-        values = []
+        words_by_argument = _assigned(full_name(method), arguments_of(method), words)
+        read_nested_call = self._nested_at(2)
+        argument_values = []
         for argument in arguments_of(method):
-            place = ArgumentPlace(argument.name, self._account, nested)
-            values.append(read_word(argument.form, given[argument.name], place))
-        return Call(method, tuple(values))
+            argument_place = ArgumentPlace(argument.name, self._account, read_nested_call)
+            argument_values.append(read_word(argument.form, words_by_argument[argument.name], argument_place))
+        return Call(method, tuple(argument_values))
 
     def _nested_at(self, depth: int) -> Callable[[str, Any, ArgumentPlace], Call]:
         """Return a reader of calls that are nested `depth` deep, the outermost call counted."""
 
-        def nested(name: str, given: Any, place: ArgumentPlace) -> Call:
+        def nested(call_name: str, json_value: Any, argument_place: ArgumentPlace) -> Call:
             # The chain decodes no deeper calls.
             if depth > CALL_DEPTH_MAX:
                 raise CallInputError(
-                    f"argument {place.where} (call): calls hold calls at most {CALL_DEPTH_MAX} deep", code="too_deep"
+                    f"argument {argument_place.where} (call): calls hold calls at most {CALL_DEPTH_MAX} deep",
+                    code="too_deep",
                 )
-            method = self.find(name)
+            method = self.find(call_name)
             arguments = arguments_of(method)
-            names = [argument.name for argument in arguments]
-            if isinstance(given, list) and len(given) == len(names):
-                given = dict(zip(names, given, strict=True))
+            argument_names = [argument.name for argument in arguments]
+            if isinstance(json_value, list) and len(json_value) == len(argument_names):
+                json_value = dict(zip(argument_names, json_value, strict=True))
             # A call that gets signed has no default arguments.
-            if not isinstance(given, dict) or set(given) != set(names):
-                wanted = _listed(arguments)
+            if not isinstance(json_value, dict) or set(json_value) != set(argument_names):
+                expected_arguments = _listed(arguments)
                 raise CallInputError(
-                    f"argument {place.where} (call): name all its arguments: {wanted}", code="wrong_arguments"
+                    f"argument {argument_place.where} (call): name all its arguments: {expected_arguments}",
+                    code="wrong_arguments",
                 )
-            inner = replace(place, call=self._nested_at(depth + 1))
-            values = [each.form.read(given[each.name], inner.inside(f".{each.name}")) for each in arguments]
-            return Call(method, tuple(values))
+            inner_place = replace(argument_place, call=self._nested_at(depth + 1))
+            argument_values = [
+                inner_argument.form.read(json_value[inner_argument.name], inner_place.inside(f".{inner_argument.name}"))
+                for inner_argument in arguments
+            ]
+            return Call(method, tuple(argument_values))
 
         return nested
 
@@ -115,45 +123,55 @@ def _listed(arguments: Sequence[Argument]) -> str:
     return ", ".join(f"{argument.name}: {argument.form.type_name}" for argument in arguments) or "none"
 
 
-def _assigned(call: str, arguments: Sequence[Argument], words: Sequence[str]) -> dict[str, str]:
+def _assigned(call_name: str, arguments: Sequence[Argument], typed_words: Sequence[str]) -> dict[str, str]:
     """Return the words by the name of their argument."""
-    names = [each.name for each in arguments]
-    wanted = _listed(arguments)
-    given: dict[str, str] = {}
+    argument_names = [argument.name for argument in arguments]
+    expected_arguments = _listed(arguments)
+    words_by_name: dict[str, str] = {}
     in_order = []
-    for word in words:
-        name, sign, value = word.partition("=")
-        if not sign or name not in names:
+    for typed_word in typed_words:
+        argument_name, equals_sign, argument_word = typed_word.partition("=")
+        if not equals_sign or argument_name not in argument_names:
             # A value may contain `=` itself, so only a name that is similar to an argument's is an error.
-            near = get_close_matches(name, names, n=1, cutoff=NEAR) if sign else []
-            if near:
+            similar_names = get_close_matches(argument_name, argument_names, n=1, cutoff=NEAR) if equals_sign else []
+            if similar_names:
                 raise CallInputError(
-                    f"{call} has no argument {name!r}. Did you mean {near[0]}? Its arguments are {wanted}",
+                    f"{call_name} has no argument {argument_name!r}. Did you mean {similar_names[0]}? Its arguments "
+                    f"are {expected_arguments}",
                     code="unknown_argument",
                 )
-            in_order.append(word)
-        elif name in given:
-            raise CallInputError(f"argument {name} of {call} is given twice", code="argument_given_twice")
+            in_order.append(typed_word)
+        elif argument_name in words_by_name:
+            raise CallInputError(f"argument {argument_name} of {call_name} is given twice", code="argument_given_twice")
         else:
-            given[name] = value
-    free = [name for name in names if name not in given]
-    if len(in_order) > len(free):
+            words_by_name[argument_name] = argument_word
+    unassigned_names = [argument_name for argument_name in argument_names if argument_name not in words_by_name]
+    if len(in_order) > len(unassigned_names):
         raise CallInputError(
-            f"{in_order[len(free)]!r} is one argument too many for {call}. Its arguments are {wanted}",
+            f"{in_order[len(unassigned_names)]!r} is one argument too many for {call_name}. Its arguments are "
+            f"{expected_arguments}",
             code="wrong_arguments",
         )
-    given.update(zip(free, in_order, strict=False))
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise CallInputError(f"{call} lacks {', '.join(missing)}. Its arguments are {wanted}", code="wrong_arguments")
-    return given
+    words_by_name.update(zip(unassigned_names, in_order, strict=False))
+    missing_names = [argument_name for argument_name in argument_names if argument_name not in words_by_name]
+    if missing_names:
+        raise CallInputError(
+            f"{call_name} lacks {', '.join(missing_names)}. Its arguments are {expected_arguments}",
+            code="wrong_arguments",
+        )
+    return words_by_name
 
 
-def _unknown(kind: str, name: str, names: list[str]) -> str:
-    plain = {_plain(known): known for known in names}
-    near = [plain[match] for match in get_close_matches(_plain(name), plain, n=3, cutoff=NEAR)]
-    told = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}"
-    return f"there is no {kind} {name!r}. {told}"
+def _unknown(noun_phrase: str, name: str, known_names: list[str]) -> str:
+    names_by_plain_form = {_plain(known_name): known_name for known_name in known_names}
+    similar_names = [
+        names_by_plain_form[plain_match]
+        for plain_match in get_close_matches(_plain(name), names_by_plain_form, n=3, cutoff=NEAR)
+    ]
+    advice_text = (
+        f"Did you mean {' or '.join(similar_names)}?" if similar_names else f"There are: {', '.join(known_names)}"
+    )
+    return f"there is no {noun_phrase} {name!r}. {advice_text}"
 
 
 def _plain(name: str) -> str:

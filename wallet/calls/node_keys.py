@@ -37,46 +37,50 @@ class NodeKeys:
         )
 
 
-def read_node_keys(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
+def read_node_keys(keys_text: str, owner: bytes, client: ChainClient) -> NodeKeys:
     """Return the keys in a file, or a development chain's public keys of `//Name`.
 
     Raise WalletError if there are none, or if they prove nothing for `owner` on this chain.
     """
-    if text.startswith("//"):
-        return _well_known(text, owner, client)
-    found = _parsed(Path(text))
-    if not verify_keys(client.genesis_hash, owner, found.keys, found.proof):
+    if keys_text.startswith("//"):
+        return _well_known(keys_text, owner, client)
+    node_keys = _parsed(Path(keys_text))
+    if not verify_keys(client.genesis_hash, owner, node_keys.keys, node_keys.proof):
         raise WalletError(
-            f"the proof in {text} is for another account or another chain. Run `ogpu-node key prove --owner "
+            f"the proof in {keys_text} is for another account or another chain. Run `ogpu-node key prove --owner "
             f"{ss58.encode(owner)}` on the node's machine, with the node's --chain, and give its output",
             code="proof_of_another_key",
         )
-    return found
+    return node_keys
 
 
-def _well_known(text: str, owner: bytes, client: ChainClient) -> NodeKeys:
+def _well_known(keys_text: str, owner: bytes, client: ChainClient) -> NodeKeys:
     # Only a development chain has Sudo. On a live chain anybody could sign with these public keys.
     if Sudo not in client.runtime.pallets:
         raise WalletError(
-            f"{text} is a development key, which everybody has, and this is no development chain",
+            f"{keys_text} is a development key, which everybody has, and this is no development chain",
             code="development_key",
         )
-    name = text.removeprefix("//")
-    return NodeKeys(dev_accounts.node_keys(name), dev_accounts.keys_proof(name, client.genesis_hash, owner))
+    account_name = keys_text.removeprefix("//")
+    return NodeKeys(
+        dev_accounts.node_keys(account_name), dev_accounts.keys_proof(account_name, client.genesis_hash, owner)
+    )
 
 
-def _parsed(path: Path) -> NodeKeys:
+def _parsed(keys_path: Path) -> NodeKeys:
     try:
-        with path.open("rb") as file:
+        with keys_path.open("rb") as keys_file:
             # A wrong path may name a file of any size.
-            fields = json.loads(file.read(FILE_BYTES_MAX))
-        keys, proof = (bytes.fromhex(fields[name].removeprefix("0x")) for name in ("keys", "proof"))
-        return NodeKeys(_KEYS.decode(keys), _PROOF.decode(proof))
+            json_fields = json.loads(keys_file.read(FILE_BYTES_MAX))
+        keys_bytes, proof_bytes = (
+            bytes.fromhex(json_fields[field_name].removeprefix("0x")) for field_name in ("keys", "proof")
+        )
+        return NodeKeys(_KEYS.decode(keys_bytes), _PROOF.decode(proof_bytes))
     except OSError as error:
         raise WalletError(
-            f"{path} cannot be read ({error.strerror}). Give a file with the output of `ogpu-node key prove`, or "
+            f"{keys_path} cannot be read ({error.strerror}). Give a file with the output of `ogpu-node key prove`, or "
             "//Name on a development chain",
             code="file_unusable",
         ) from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError):
-        raise WalletError(f"{path} is not the output of `ogpu-node key prove`", code="not_node_keys") from None
+        raise WalletError(f"{keys_path} is not the output of `ogpu-node key prove`", code="not_node_keys") from None

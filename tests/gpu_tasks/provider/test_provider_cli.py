@@ -31,7 +31,7 @@ NOWHERE = ["--url", "ws://127.0.0.1:1", "--provider-key", "//Alice//provider"]
 
 def key_file(path: Path, scheme: Scheme) -> Keypair:
     key = Keypair.from_seed(scheme, b"k" * 32)
-    path.write_bytes(keyfile.dump(keyfile.lock(key, "secret", {}, entropy=os.urandom(56), cost=CHEAP)))
+    path.write_bytes(keyfile.dump(keyfile.lock(key, "secret", {}, entropy=os.urandom(56), scrypt_cost=CHEAP)))
     path.chmod(0o600)
     return key
 
