@@ -91,7 +91,7 @@ def rows_of(
                     price=offer.ask,
                     bond=device.bond,
                     free_bond=max(0, device.bond - device.secured),
-                    state=state_of(device, has_proven=not rates.why_not(status.id, device.kind)),
+                    state=state_of(device, has_proven=rates.has_proven(status.id, device.kind)),
                     since=offer.since,
                     proven=rates.proven.get(status.id, 0) if rates.in_force else None,
                 )

@@ -139,7 +139,7 @@ async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]
             is_paused=status.device.is_paused,
             is_busy=status.device.assignment is not None,
             spendable=spendable[status.device.owner],
-            has_proven=not rates.why_not(status.id, status.device.kind),
+            has_proven=rates.has_proven(status.id, status.device.kind),
         )
         for status in statuses
     ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpu_tasks.market.capacity.proofs import CapacityProof, stands
 from gpu_tasks.market.capacity.roll_call import RollCall, is_over
-from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.market.devices.records import DeviceClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +17,9 @@ class ProvenRates:
     """The least throughput of each class."""
     proven: Mapping[bytes, int]
 
-    def why_not(self, device: bytes, kind: DeviceClass) -> str:
-        """Return the reason why the chain gives a device no work, or "" if it may get work."""
-        has, needs, name = self.proven.get(device, 0), self.rates_min[kind], tuple(CLASS_NAMES)[kind]
-        if not self.in_force or has >= needs:
-            return ""
-        return f"it has proven {has:,} of the {needs:,} thousand million operations a slot of class {name}"
+    def has_proven(self, device: bytes, kind: DeviceClass) -> bool:
+        """Return True if a device has proven its class's minimum, or need not."""
+        return not self.in_force or self.proven.get(device, 0) >= self.rates_min[kind]
 
 
 NOT_ASKED = ProvenRates(in_force=False, rates_min=(0, 0, 0), proven={})

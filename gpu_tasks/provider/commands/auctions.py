@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from cli.session import explained, note
+from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.training.orders import runs_program
@@ -106,7 +107,7 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
 
 def unproven_text(own: Sequence[DeviceStatus], rates: ProvenRates) -> str:
     """Return why the chain takes no bid with any of these devices; empty if it takes one."""
-    reasons = {status.id: rates.why_not(status.id, status.device.kind) for status in own}
+    reasons = {status.id: why_no_work(rates, status.id, status.device.kind) for status in own}
     if not reasons or not all(reasons.values()):
         return ""
     return "; ".join(f"device 0x{device.hex()[:8]}..: {reason}" for device, reason in reasons.items())

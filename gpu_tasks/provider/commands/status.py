@@ -9,6 +9,7 @@ from typing import Any
 from cli.session import explained, note
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts_api import SeatStatus
@@ -155,7 +156,7 @@ def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates
         "behind": len(status.device.behind),
         "queue": status.device.queue,
         "proven": rates.proven.get(status.id, 0),
-        "why_no_work": rates.why_not(status.id, status.device.kind) or None,
+        "why_no_work": why_no_work(rates, status.id, status.device.kind) or None,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of
+from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import RollCallView
@@ -77,7 +78,7 @@ def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Dia
     """Return a diagnosis for each device that gets no work, or soon none, because it proved too little."""
     found = []
     for status in devices:
-        check, why = f"0x{status.id.hex()[:8]}.. at roll calls", view.rates.why_not(status.id, status.device.kind)
+        check, why = f"0x{status.id.hex()[:8]}.. at roll calls", why_no_work(view.rates, status.id, status.device.kind)
         # A chain without roll calls needs no enrolment.
         if status.id not in view.enrolled and (view.planned or view.called is not None):
             says = why or "it is not enrolled: it gets no work once the roll call is over"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, CapacityProof, Enrolment, ShownRow, drawn_rows
@@ -200,7 +201,7 @@ class RollCallDuty(Duty):
 
     def why_not(self, device: bytes, kind: DeviceClass) -> str:
         """Return the reason that the chain gives a device no work, by the last view; empty if it does."""
-        return "" if self.view is None else self.view.rates.why_not(device, kind)
+        return "" if self.view is None else why_no_work(self.view.rates, device, kind)
 
     async def close(self) -> None:
         """End all processes."""
