@@ -126,7 +126,7 @@ def refilled(current: Round, height: int) -> Round:
 
     Members of the earlier draw may commit in every block of this time, including the block of the draw.
     """
-    assert not current.first_commit, "once somebody has committed, nobody is drawn any more"
+    assert not current.first_commit, "a race with a commit is not refilled"
     # The first commit starts the close clock, which a restarted commit window would undo.
     return replace(current, refilled_at=height, commits_from=0)
 

@@ -89,13 +89,13 @@ class Attestations(Pallet, index=11):
         Raise InvalidBlock if one is not admissible, or if they exceed the limits of number, bytes or weight.
         """
         if not 0 < len(attestations) <= ATTESTATIONS_PER_BLOCK_MAX:
-            raise InvalidBlock("no attestations, or too many")
+            raise InvalidBlock("number of attestations out of bounds")
         if sum(size(signed) for signed in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
-            raise InvalidBlock("attestations take too many bytes")
+            raise InvalidBlock("attestations above the limit of bytes")
         # Strict order excludes duplicates, and leaves an author no choice of order.
         keys = [order_key(signed) for signed in attestations]
         if any(low >= high for low, high in pairwise(keys)):
-            raise InvalidBlock("attestations are out of order, or one is there twice")
+            raise InvalidBlock("attestations out of order, or a duplicate")
         spent, room = WEIGHTS["Attestations.attach"], self.room()
         for signed in attestations:
             problem = self.problem(signed)  # Checked in turn: an earlier one may have settled the unit.
@@ -104,7 +104,7 @@ class Attestations(Pallet, index=11):
             spent += self.weight_of(signed)
             # Importers weigh the same, so an author cannot overfill its block.
             if not spent.fits(room):
-                raise InvalidBlock("attestations weigh more than the block has room for")
+                raise InvalidBlock("attestations heavier than the room in the block")
             self._put_in(signed)
         return PostDispatch(actual_weight=spent)
 

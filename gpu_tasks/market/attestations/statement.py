@@ -94,5 +94,5 @@ def usage_problem(statement: Attestation, *, drawn_at: int, height: int) -> str:
     `drawn_at` is the block of the draw, `height` the block that takes the attestation.
     """
     if not drawn_at <= statement.started_at <= statement.finished_at <= height:
-        return "began before the draw, ended before it began, or in the future"
+        return "times out of order, before the draw, or in the future"
     return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

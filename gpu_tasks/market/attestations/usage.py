@@ -44,4 +44,4 @@ def impossible_usage(usage: Usage, blocks: int) -> str:
         ("memory", usage.memory_peak_bytes, MEMORY_BYTES_MAX),
         ("work", usage.work_units, metered_ms * WORK_PER_MS_MAX),
     )
-    return next((f"more {what} than is possible" for what, used, most in bounds if used > most), "")
+    return next((f"impossible {what}" for what, used, most in bounds if used > most), "")

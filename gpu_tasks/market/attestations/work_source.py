@@ -57,7 +57,7 @@ class WorkSource(Protocol):
 def source_of(signed: AnyAttestation, pallets: Iterable[Pallet]) -> WorkSource:
     """Return the market of an attestation, among the pallets of an execution."""
     found = next((pallet for pallet in pallets if type(signed) in pallet.variants), None)
-    assert isinstance(found, WorkSource), "a pallet that lists an attestation can say what it means"
+    assert isinstance(found, WorkSource), "a pallet that lists an attestation kind is a work source"
     return found
 
 

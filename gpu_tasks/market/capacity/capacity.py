@@ -85,7 +85,7 @@ from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
-RATE_REASON = "Least throughput of a device of this class: what one that takes work claims."
+RATE_REASON = "Least proven throughput of a working device of this class."
 RATE_GREATEST = 10**12
 RETURN_WEIGHT = WEIGHTS["Capacity.on_initialize return"]
 """The weight of a device that may work again, with the report to the market."""
@@ -104,16 +104,17 @@ class Capacity(Pallet, index=16):
     devices: Devices
 
     roll_calls_enabled: Parameter[U32] = Parameter(
-        0, unit="1: held, 0: not", least=0, greatest=1,
-        doc="Whether roll calls are held, and who has proven too little is given no work: small networks need none.",
+        0, unit="1: on, 0: off", least=0, greatest=1,
+        doc="Roll calls, and no work for a device that proved too little. Small networks need none.",
     )  # fmt: skip
     period: Parameter[U32] = Parameter(
         1_200, unit="blocks", least=times.CALL_BLOCKS + 20, greatest=100_000,
-        doc="One roll call each, at a block that nobody knows before: rarer costs less, but old proofs stand longer.",
+        doc="Period with one roll call at an unpredictable block. A longer one costs less, but old proofs count "
+            "for longer.",
     )  # fmt: skip
     bond: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 1_000, greatest=100 * GRAINS_PER_OGPU,
-        doc="Held of each device that is enrolled, lost by who is silent or wrong: the most that a roll call takes.",
+        doc="Bond of an enrolled device, lost for silence or wrong rows. It is the most that a roll call takes.",
     )  # fmt: skip
     cpu_rate_min: Parameter[U64] = Parameter(
         10, unit="1e9 operations a slot", least=1, greatest=RATE_GREATEST, doc=RATE_REASON
@@ -127,22 +128,22 @@ class Capacity(Pallet, index=16):
 
     enrolments: StorageMap[DeviceId, Enrolment | None] = StorageMap(doc="Devices that answer roll calls.")
     proofs: StorageDoubleMap[DeviceId, U32, CapacityProof | None] = StorageDoubleMap(
-        doc="What a device showed, by the number of the roll call; of its newest two."
+        doc="Proofs of a device, by the number of the roll call. The newest two are kept."
     )
     opened_rows: StorageMap[DeviceId, ShownDigests] = StorageMap(
-        default=(), doc="The hashes of the rows that a device showed last, in the order drawn: inspectors compare them."
+        default=(), doc="Hashes of the rows that a device showed last, in the order drawn. Inspectors compare them."
     )
     current: StorageValue[RollCall | None] = StorageValue(doc="The newest roll call.")
     next_roll_call: StorageValue[BlockNumber] = StorageValue(
         default=0, doc="The block of the next roll call; 0 if none is known."
     )
     is_enforced: StorageValue[bool] = StorageValue(
-        default=False, doc="Whether who has proven too little gets no work: since the first roll call is over."
+        default=False, doc="True once the first roll call is over: devices that proved too little get no work."
     )
     previous_slot: StorageValue[U64] = StorageValue(default=0, doc="The slot of the block before the planned one.")
 
     returning: ScheduleItem[DeviceId] = ScheduleItem(
-        doc="Devices that may work again, by the block that tells the market."
+        doc="Devices that may work again, by the block that reports them to the market."
     )
 
     events = (

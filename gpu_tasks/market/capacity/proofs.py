@@ -9,7 +9,9 @@ from runtime.encoding.codec import U16, U32, U64, Bounded, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import Hold, HoldReason
 
-ROLL_CALL_BOND = HoldReason("RollCallBond", "What a device loses that is silent or wrong; the case is the device.")
+ROLL_CALL_BOND = HoldReason(
+    "RollCallBond", "The bond that a device loses for silence or wrong rows at a roll call; the case is the device."
+)
 
 # One row of the largest work takes an inspector without a GPU 2 s, sixteen take 14 s (ADR 20).
 SIZE_MIN, SIZE_MAX = 256, 2_048

@@ -44,7 +44,7 @@ def next_at(first: int, every: int, beacon: bytes) -> int:
     """
     # The roll call must end within its period, so that periods never overlap.
     room = every - CALL_BLOCKS
-    assert room > 0, "a period holds its roll call"
+    assert room > 0, "a roll call fits in its period"
     return first + 1 + int.from_bytes(beacon, "little") % room
 
 

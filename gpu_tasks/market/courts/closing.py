@@ -123,7 +123,7 @@ def _reckoned(
 
 def skip(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """End a case that the beacon picked for no audit."""
-    assert not case.benches, "nobody was drawn for it"
+    assert not case.benches, "a case without an audit has no judges"
     del courts.prices[case_id]
     del courts.cases[case_id]
     courts.handler(case.handler).carry_out(case_id, CaseRuling(CaseOutcome.NOT_AUDITED, None))

@@ -144,7 +144,7 @@ class Courts(CourtsStorage, index=14):
 
     def _on_agenda(self, case_id: bytes) -> CourtCase:
         found = self.cases[case_id]
-        assert found is not None, "a case that is over is on no agenda"
+        assert found is not None, "every case on an agenda has a record"
         return found
 
     def _new(

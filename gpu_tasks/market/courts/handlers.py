@@ -51,5 +51,5 @@ class CaseHandler(Protocol):
 def handler_at(index: int, pallets: Iterable[Pallet]) -> CaseHandler:
     """Return the handler with this index among the pallets of an execution."""
     found = next((pallet for pallet in pallets if pallet.index == index), None)
-    assert isinstance(found, CaseHandler), "cases are opened by pallets that can carry out what comes of them"
+    assert isinstance(found, CaseHandler), "a pallet that opens cases is a case handler"
     return found

@@ -381,7 +381,7 @@ def _call_court(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
 
 def _go_on(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """Store a case whose bench continues, and schedule its next change that needs no call."""
-    assert case.round is not None, "a bench that sits has a round"
+    assert case.round is not None, "judges in session have a round"
     courts.cases[case_id] = case
     deadline, awaited = rounds.next_change(case.round, courts.windows(case))
     if deadline is not None:

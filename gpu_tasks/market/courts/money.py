@@ -19,21 +19,21 @@ class Purse(Enum):
     """The accounts that a case can charge, with the charged holds."""
 
     BOND = "the appellant, its bond"
-    CONVICTED = "a judge whom the court found wrong"
-    LIED = "who computed wrongly, or never opened another answer than the right one"
-    MISSED = "who opened too late, or not at all"
-    DECLINED = "who declined a good input"
+    CONVICTED = "a judge with a refuted opinion"
+    LIED = "a party with a wrong answer, or with a commitment never opened to the right one"
+    MISSED = "a party that opened the right answer too late, or gave none"
+    DECLINED = "a party that declined a good input"
     SILENT = "a judge that did not commit, or did not open"
     CUSTOMER_BOND = "the customer, its bond"
     CUSTOMER_PRICE = "the customer, its price"
-    CUSTOMER_SPARE = "the customer, what it set aside for who looks at a result that turns out right"
+    CUSTOMER_SPARE = "the customer, its prepayment for the judges of a right result"
     POT = "the audit pot"
 
 
 class Payee(Enum):
     """The recipients of a case's payments."""
 
-    JUDGES = "each judge with the opinion that the case ends with"
+    JUDGES = "each judge with the final opinion of the case"
     APPELLANT = "the appellant"
     CUSTOMER = "the customer"
 
@@ -44,12 +44,12 @@ class Sum(Enum):
     FEE = "`judge_fee`"
     PRICE = "price"
     TWICE_PRICE = "twice the price"
-    ALL = "all it holds for the case"
+    ALL = "all its holds for the case"
     LIE = (
-        "its collateral (where no court of three exists, or all who were left sat in it, and judges with a third of the"
-        " stake or less say so, at most price + fees + 25 % of price)"
+        "its collateral; at most price + fees + 25 % of price if the judges with this opinion have at most a third of"
+        " the stake, and no court of three exists beside one of all remaining validators"
     )
-    MISS = "25 % of price + its share of the fees of the judges, five at most, of its collateral"
+    MISS = "25 % of price + its share of the fees of at most five judges, out of its collateral"
     FEES = "the fees of the judges"
 
 
@@ -126,16 +126,16 @@ _PRICE_BACK = Due(Payee.CUSTOMER, Sum.PRICE, (Purse.LIED,))
 
 TABLE: dict[CaseOutcome, OutcomeRow] = {
     CaseOutcome.DECIDED: OutcomeRow(
-        "A dispute: the committee decided, nobody appealed", (*_PARTIES, _SILENT, _POT), (_FEES, _PRICE_BACK)
+        "A dispute: the committee decided, and no appeal followed", (*_PARTIES, _SILENT, _POT), (_FEES, _PRICE_BACK)
     ),
     CaseOutcome.COURT_DECIDED: OutcomeRow(
-        "The committee did not decide, the court did",
+        "The committee did not decide, and the court did",
         (_CONVICTED, *_PARTIES, _SILENT, _SPARE, _POT),
         (_FAULT_THEN_SPARE, _PRICE_BACK),
     ),
-    CaseOutcome.UNDECIDED: OutcomeRow("A dispute that nobody decided: everything is refunded", (_SILENT,), ()),
+    CaseOutcome.UNDECIDED: OutcomeRow("A dispute without a decision: everything is refunded", (_SILENT,), ()),
     CaseOutcome.UNHEARD: OutcomeRow(
-        "Nobody decided, and fewer than half of the judges said anything: there was nothing to look at",
+        "No decision, and fewer than half of the judges answered: the input was not available",
         (Charge(Purse.CUSTOMER_BOND, Sum.ALL),),
         (),
     ),
@@ -143,9 +143,9 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
         "An audit found the result right", (*_PARTIES, _SILENT, _SPARE, _POT), (_FAULT_THEN_SPARE, _PRICE_BACK)
     ),
     CaseOutcome.AUDIT_WRONG: OutcomeRow(
-        "An audit found the result wrong, nobody appealed", (*_PARTIES, _SILENT, _POT), (_FEES, _PRICE_BACK)
+        "An audit found the result wrong, and no appeal followed", (*_PARTIES, _SILENT, _POT), (_FEES, _PRICE_BACK)
     ),
-    CaseOutcome.AUDIT_UNDECIDED: OutcomeRow("An audit that nobody decided: the settlement stays", (_SILENT,), ()),
+    CaseOutcome.AUDIT_UNDECIDED: OutcomeRow("An audit without a decision: the settlement stays", (_SILENT,), ()),
     CaseOutcome.APPEAL_LOST: OutcomeRow(
         "An appeal was lost",
         (Charge(Purse.BOND, Sum.ALL), _CONVICTED, *_PARTIES, _SILENT, _SPARE, _POT),
@@ -162,7 +162,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
         (_FAULT_THEN_BOND, _PRICE_BACK),
     ),
     CaseOutcome.INPUT_BAD: OutcomeRow(
-        "The input was found bad: a decline is upheld",
+        "The input is bad: a decline is upheld",
         (
             Charge(Purse.CUSTOMER_BOND, Sum.ALL),
             Charge(Purse.CUSTOMER_PRICE, Sum.FEES, Remainder.STAYS),
@@ -187,7 +187,7 @@ TABLE: dict[CaseOutcome, OutcomeRow] = {
             ),
         ),
     ),
-    CaseOutcome.NOT_AUDITED: OutcomeRow("The beacon asked for no audit", (), ()),
+    CaseOutcome.NOT_AUDITED: OutcomeRow("The beacon ordered no audit", (), ()),
 }
 """Accounts that a row does not name pay nothing. Seats and bonds that it does not name return. The bond of a won appeal
 is charged if the first verdict was "the input is bad": no fault shows then, and the court must be paid."""
@@ -291,7 +291,7 @@ def _serve(
     payee: bytes, amount: int | None, sources: Iterable[Purse], left: dict[Purse, list[tuple[bytes, int]]]
 ) -> list[Flow]:
     """Pay one payee from the sources in order, as far as they last."""
-    assert amount is not None, "what is due has a size"
+    assert amount is not None, "a due has an amount"
     flows = []
     for purse in sources:
         holders = left.get(purse, [])

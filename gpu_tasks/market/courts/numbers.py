@@ -30,35 +30,35 @@ class CourtNumbers(Pallet):
 
     judge_fee_ppm: Parameter[U32] = Parameter(
         500_000, unit="ppm", least=500_000, greatest=1_000_000,
-        doc="Of the price, to a judge; at least half, so that a seat covers twice the price.",
+        doc="Fee of a judge, as a part of the price. At least half, so that a seat covers twice the price.",
     )  # fmt: skip
     judge_fee_min: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU // 1_000, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
-        doc="The least that a judge is paid: to look at a cheap case must be worth the electricity.",
+        doc="The least fee of a judge. A cheap case must pay for its electricity.",
     )  # fmt: skip
     audit_rate_ppm: Parameter[U32] = Parameter(
         50_000, unit="ppm", least=1_000, greatest=1_000_000,
-        doc="The chance of an audit, a fourth by each of four beacons: a collateral is the price over what they find.",
+        doc="Chance of an audit, a fourth by each of four beacons. The collateral follows from it.",
     )  # fmt: skip
     court_seats: Parameter[U8] = Parameter(
         33, unit="judges", least=3, greatest=33,
-        doc="Judges of a court where more are eligible: to buy a third of them must cost a third of the stake.",
+        doc="Judges of a court, where more are eligible. Buying a third of them must cost a third of the stake.",
     )  # fmt: skip
     commit_blocks: Parameter[BlockNumber] = Parameter(
         20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="For a judge to fetch the input, compute and commit; 1.5 times the run, if that is longer.",
+        doc="Window for a judge to fetch the input, compute and commit, or 1.5 times the run if that is longer.",
     )  # fmt: skip
     open_blocks: Parameter[BlockNumber] = Parameter(
         12, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="For a judge to open its opinion, once the close is final.",
+        doc="Window for a judge to open its opinion, from the block that makes the close final.",
     )  # fmt: skip
     appeal_blocks: Parameter[BlockNumber] = Parameter(
         20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="For whoever was wronged to see a verdict, and to appeal.",
+        doc="Window to read a verdict and appeal.",
     )  # fmt: skip
     conviction_blocks: Parameter[BlockNumber] = Parameter(
         360, unit="blocks", least=1, greatest=10_000_000,
-        doc="Blocks for which a lie counts: the third within them goes before the court by itself.",
+        doc="Blocks for which a lie counts. The third within them brings the case before the court without an appeal.",
     )  # fmt: skip
 
     def rules(self, rate_ppm: int) -> CaseRules:

@@ -51,19 +51,19 @@ class CourtsStorage(CourtNumbers):
     devices: Devices
 
     cases: StorageMap[Hash, CourtCase | None] = StorageMap(doc="Open cases.")
-    seats: StorageDoubleMap[AccountId, Hash, JudgeSeat | None] = StorageDoubleMap(
-        doc="Who judges which case, by stash: what a validator has to do now."
-    )
+    seats: StorageDoubleMap[AccountId, Hash, JudgeSeat | None] = StorageDoubleMap(doc="The cases of a judge, by stash.")
     convictions: StorageMap[AccountId, Convictions] = StorageMap(
-        default=(), doc="The blocks in which an account was last found to have lied."
+        default=(), doc="The blocks of an account's convicted lies."
     )
-    agenda: ScheduleItem[Hash] = ScheduleItem("height", doc="Cases to look at in a block.")
-    final_agenda: ScheduleItem[Hash] = ScheduleItem("final", doc="Cases to look at once a height is final.")
+    agenda: ScheduleItem[Hash] = ScheduleItem("height", doc="Cases to process at a block.")
+    final_agenda: ScheduleItem[Hash] = ScheduleItem("final", doc="Cases to process once a height is final.")
 
     due: StorageMap[DueCase, bool] = StorageMap(
-        default=False, hasher=Hasher.IDENTITY, doc="Cases that are due and were not looked at yet, the dearest first."
+        default=False, hasher=Hasher.IDENTITY, doc="Due cases without a look so far, the most valuable first."
     )
-    prices: StorageMap[Hash, Balance] = StorageMap(default=0, doc="What open cases are about: who is due goes by it.")
+    prices: StorageMap[Hash, Balance] = StorageMap(
+        default=0, doc="The prices of open cases, which set the order of due cases."
+    )
 
     @cached_property
     def tally(self) -> SeatTally:

@@ -39,10 +39,11 @@ class DeviceWork(Pallet):
 
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
     woken_devices: ScheduleItem[DeviceId] = ScheduleItem(
-        doc="Slots that were freed or changed, by the block that tells the market: sleepers may be drawn then."
+        doc="Devices with a freed or changed slot, by the block that reports them to the market. Sleeping units "
+        "may then be drawn."
     )
     requeued_units: StorageMap[DeviceId, RecalledUnits] = StorageMap(
-        default=(), doc="Units that waited behind one that their device failed: the market gives them to others."
+        default=(), doc="Units that waited behind a failed unit of their device. The market reassigns them."
     )
 
     def stir(self, device: bytes) -> None:
@@ -150,16 +151,16 @@ class DeviceWork(Pallet):
         if not before.behind:
             return False
         # A device with units to recall can neither resume nor take units, so it has no unit behind its current one.
-        assert device not in self.requeued_units, "units are recalled before a device takes others"
+        assert device not in self.requeued_units, "recalled units are reassigned before their device takes others"
         self.devices[device] = replace(before, behind=())
         self.requeued_units[device] = before.behind
         return True
 
     def _registered(self, device: bytes) -> Device:
         found = self.devices[device]
-        assert found is not None, "a device that secures a unit or offers a service cannot leave"
+        assert found is not None, "a device that secures a unit or offers a service is registered"
         return found
 
     def _check_bond(self, device: bytes, record: Device) -> None:
         held = self.lock.locked(record.owner, Hold(FREE_BOND, device))
-        assert held == record.bond - record.secured, "a device's bond is held, what secures units apart"
+        assert held == record.bond - record.secured, "a device's unsecured bond is held"

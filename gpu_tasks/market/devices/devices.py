@@ -74,7 +74,7 @@ from runtime.frame.schedule import WeightMeter
 from runtime.pallets.staking.stakers import PublicKey
 from runtime.pallets.staking.trust_stake import TrustStake
 
-BOND_REASON = "Least bond of a device of this class: who takes work must have something to lose."
+BOND_REASON = "Least bond of a working device of this class. A provider needs something to lose."
 BOND_LEAST, BOND_GREATEST = GRAINS_PER_OGPU // 100, 100_000 * GRAINS_PER_OGPU
 
 Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
@@ -192,15 +192,17 @@ class Devices(DeviceWork, index=9):
     )
     provider_deposit: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
-        doc="Held for a provider's record while there is one: every node keeps it, also when its owner has left.",
+        doc="Deposit for a provider's record, until the record is dropped. Every node keeps the record.",
     )  # fmt: skip
 
-    providers: StorageMap[AccountId, Provider | None] = StorageMap(doc="How to reach a provider, by stash.")
-    expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(
-        default=0, doc="The block up to which a stash that was expelled may not be a provider again."
+    providers: StorageMap[AccountId, Provider | None] = StorageMap(
+        doc="Seal key and store address of a provider, by stash."
     )
-    device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device that has this hardware.")
-    device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Devices of a provider.")
+    expelled_until: StorageMap[AccountId, BlockNumber] = StorageMap(
+        default=0, doc="The block until which an expelled stash may not register as a provider."
+    )
+    device_of_uuid: StorageMap[Hash, DeviceId | None] = StorageMap(doc="The device with this hardware.")
+    device_count: StorageMap[AccountId, U32] = StorageMap(default=0, doc="The number of a provider's devices.")
     devices_of: StorageDoubleMap[AccountId, DeviceId, bool] = StorageDoubleMap(
         default=False, doc="The devices of a provider."
     )
@@ -326,7 +328,7 @@ class Devices(DeviceWork, index=9):
         for given in config.get("providers", []):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
             if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
-                raise ValueError(f"genesis provider {given['stash']}: no candidate, or no web address")
+                raise ValueError(f"genesis provider {given['stash']}: not a candidate, or no web address")
             self._set_provider(stash, account_from_text(given["seal_key"]), endpoint, deposit=0)
         for given in config.get("devices", []):
             kind = CLASS_NAMES[str(given["kind"])]
@@ -334,7 +336,7 @@ class Devices(DeviceWork, index=9):
             device = self._add_device(owner, kind, uuid_hash, int(given["bond"]))
             queue = int(given.get("queue", 0))
             if not 0 <= queue <= QUEUE_MAX:
-                raise ValueError(f"genesis device of {given['owner']}: a queue is 0 to {QUEUE_MAX}")
+                raise ValueError(f"genesis device of {given['owner']}: queue length outside 0 to {QUEUE_MAX}")
             self.devices[device] = replace(self._registered(device), queue=queue)
 
     # ------------------------------------------------------------------------------------------------ for the markets
@@ -377,7 +379,7 @@ class Devices(DeviceWork, index=9):
     def count_offer(self, device: bytes, change: int) -> None:
         """Add `change` (1 or -1) to the number of services that a device offers."""
         before = self._registered(device)
-        assert before.offers + change >= 0, "no more offers are withdrawn than were made"
+        assert before.offers + change >= 0, "a device has no more withdrawals than offers"
         self.devices[device] = replace(before, offers=before.offers + change)
 
     def welcome(self, budget: WeightMeter, each: Weight) -> None:

@@ -28,7 +28,7 @@ def has_place(device: Device) -> bool:
 
 def with_unit(device: Device, unit: UnitId) -> Device:
     """Return the device with one more unit, behind all others."""
-    assert has_place(device), "a device takes as many units as its owner said"
+    assert has_place(device), "a device has no more units than its queue allows"
     if device.assignment is None:
         return replace(device, assignment=unit)
     return replace(device, behind=(*device.behind, unit))

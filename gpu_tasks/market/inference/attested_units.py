@@ -25,6 +25,8 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.measured import times
 
 _NO_RACE = "no such race"
+NOT_RACER = "not the racer's key or device"
+"""The problem of a statement by another key or device than the racer's."""
 
 
 def problem(market: InferenceStorage, signed: SignedAttestation) -> str:
@@ -37,7 +39,7 @@ def problem(market: InferenceStorage, signed: SignedAttestation) -> str:
     owner = market.devices.stake.stash_of(statement.provider_key)
     # Two comparisons first: hashing the commitment and verifying the signature cost far more.
     if (owner, statement.device) != (racer.owner, racer.device):
-        return "not the racer's key or device"
+        return NOT_RACER
     try:
         race.ensure_may_reveal(market, unit, racer)
     except DispatchError as error:
@@ -54,7 +56,7 @@ def lasting_problem(market: InferenceStorage, signed: SignedAttestation) -> str:
     statement = signed.statement
     owner = market.devices.stake.stash_of(statement.provider_key)
     if owner is None:
-        return "the key is no provider's"
+        return "no provider's key"
     unit = _raced(market, statement)
     if unit is None:
         return _NO_RACE
@@ -100,20 +102,20 @@ def _raced(market: InferenceStorage, statement: Attestation) -> Unit | None:
 
 def _known(market: InferenceStorage, signed: SignedAttestation) -> Unit:
     unit = market.units[signed.statement.unit]
-    assert unit is not None, "an admissible attestation is of a unit"
+    assert unit is not None, "an admissible attestation has a unit"
     return unit
 
 
 def _contents_problem(market: InferenceStorage, statement: Attestation, unit: Unit) -> str:
     service = market.service(unit.service).terms
     if (statement.workload, statement.model) != (service.workload, service.model):
-        return "another workload or model than the service's"
+        return "workload or model differs from the service's"
     if statement.version != VERSION or statement.input_root != unit.terms.input_root:
-        return "another version or input"
+        return "version or input differs from the unit's"
     if statement.proof_kind is not ProofKind.EXACT_HASH or statement.proof_inline:
-        return "this kind of proof is not permitted here"
+        return "kind of proof not permitted"
     if statement.proof_hash != statement.output_root:
-        return "the proof of an exact workload is its output root"
+        return "proof of an exact workload differs from the output root"
     drawn_at = unit.round.drawn_at if unit.round else 0
     height = market.height
     return _totals_problem(statement, unit) or usage_problem(statement, drawn_at=drawn_at, height=height)
@@ -128,7 +130,7 @@ def _opening_problem(market: InferenceStorage, statement: Attestation, racer: Ra
         statement.output_root,
         statement.salt,
     )
-    return "" if opened == racer.commitment else "does not open the commitment"
+    return "" if opened == racer.commitment else "wrong opening of the commitment"
 
 
 def _signature_problem(market: InferenceStorage, signed: SignedAttestation) -> str:
@@ -140,8 +142,8 @@ def _totals_problem(statement: Attestation, unit: Unit) -> str:
     """Return the reason why these cannot be the totals of the unit's result, or "" if they can."""
     totals, terms = statement.totals, unit.terms
     if totals.requests != terms.requests:
-        return "another number of requests than the unit has"
+        return "number of requests differs from the unit's"
     if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
-        return "more tokens than the unit allows"
+        return "tokens above the unit's limits"
     # The payment goes by these totals, so the root must commit to them.
-    return "" if batch_root(totals) == statement.output_root else "the root does not commit to these totals"
+    return "" if batch_root(totals) == statement.output_root else "root does not commit to these totals"

@@ -67,7 +67,7 @@ def count_units(market: InferenceStorage, number: int, change: int) -> None:
     """Add `change` to the open units of a service. A closed service is dropped with its last unit."""
     service = market.service(number)
     left = service.open_units + change
-    assert left >= 0, "no more units end than were posted"
+    assert left >= 0, "a service has no more ended units than posted ones"
     market.open_unit_count.set(market.open_unit_count.get() + change)
     if service.is_open or left:
         market.services[number] = replace(service, open_units=left)
@@ -133,7 +133,7 @@ def end_offers(market: InferenceStorage, budget: WeightMeter) -> None:
 
 def _owner(market: InferenceStorage, device: bytes) -> bytes:
     found = market.devices.devices[device]
-    assert found is not None, "a device that offers a service cannot leave"
+    assert found is not None, "a device that offers a service is registered"
     return found.owner
 
 

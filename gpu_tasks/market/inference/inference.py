@@ -109,7 +109,7 @@ class InferenceMarket(InferenceStorage, index=10):
 
     storage_version = 3
     variants = (SignedAttestation,)
-    open_work = OpenWork(InferenceStorage.open_unit_count, "ogpu_open_units", "Inference units in work")
+    open_work = OpenWork(InferenceStorage.open_unit_count, "ogpu_open_units", "Inference units in progress")
 
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
@@ -270,7 +270,7 @@ class InferenceMarket(InferenceStorage, index=10):
 
     def _step(self, unit_id: bytes) -> None:
         record = self.units[unit_id]
-        assert record is not None, "a unit that is gone is on no agenda"
+        assert record is not None, "every unit on an agenda has a record"
         unit = OpenUnit(unit_id, record)
         # A unit in judgement is not stepped here: the courts have its deadlines.
         if record.state is UnitState.QUEUED:
@@ -297,7 +297,7 @@ class InferenceMarket(InferenceStorage, index=10):
         for given in config.get("offers", []):
             service, device = int(given["service"]), account_from_text(given["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
-                raise ValueError(f"genesis offer of {given['device']}: no such device or service")
+                raise ValueError(f"genesis offer of {given['device']}: unknown device or service")
             catalogue.place_offer(self, device, service, int(given["ask"]))
 
     def _raced(self, unit: bytes, attempt: int) -> OpenUnit:

@@ -233,7 +233,7 @@ def _enforce(market: InferenceStorage, unit: OpenUnit, output_root: bytes) -> No
 
 def _of_case(market: InferenceStorage, unit_id: bytes) -> OpenUnit:
     record = market.units[unit_id]
-    assert record is not None, "a unit is there until its case is over"
+    assert record is not None, "a unit's record outlives its case"
     return OpenUnit(unit_id, record)
 
 
@@ -261,7 +261,7 @@ def _sides(record: Unit) -> tuple[Side, ...]:
         return ()
     by_root: dict[bytes, tuple[bytes, ...]] = {}
     for claim in claims:
-        assert claim.root is not None, "who answered has said what"
+        assert claim.root is not None, "an answered claim has a root"
         by_root[claim.root] = (*by_root.get(claim.root, ()), claim.account)
     return tuple(Side(root, accounts) for root, accounts in by_root.items()) if len(by_root) > 1 else ()
 
@@ -272,7 +272,7 @@ def _root_of(racer: Racer) -> bytes | None:
 
 def _standing(record: Unit, party: bytes) -> Racer:
     """Return the racer whose collateral is liable for the party's claim."""
-    assert holds_collateral(record), "parties stand for what they said until the case is over"
+    assert holds_collateral(record), "collateral is held until the case is over"
     return next(racer for racer in _involved(record) if racer.owner == party)
 
 

@@ -29,7 +29,7 @@ def work_allowed(unit: Unit) -> int:
 
 def due(unit: Unit, winner: Racer) -> int:
     """Return the part of the unit's price that is due for the winner's tokens, in grains."""
-    assert winner.reveal is not None, "a winner has revealed"
+    assert winner.reveal is not None, "a winner has a reveal"
     done = work_of(unit.input_share, winner.reveal.input_tokens, winner.reveal.output_tokens)
     return due_of(unit.price, done, work_allowed(unit))
 
@@ -169,6 +169,6 @@ def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list
 
 def _with_change(unit: Unit, held: int, paid: list[Share]) -> tuple[Share, ...]:
     change = held - sum(share.amount for share in paid)
-    assert change >= 0, "an outcome costs no more than what was locked for it"
+    assert change >= 0, "an outcome costs no more than its lock"
     shares = (*paid, Share(unit.customer, change))
     return tuple(share for share in shares if share.amount)

@@ -30,67 +30,73 @@ class MarketNumbers(Pallet):
 
     witness_share: Parameter[U32] = Parameter(
         DEFAULT_RULES.witness_share, unit="ppm", least=0, greatest=ALL,
-        doc="Of the price, to an agreeing runner-up: to check another's result must pay.",
+        doc="Part of the price for an agreeing runner-up. To check another provider's result must pay.",
     )  # fmt: skip
     settlement_fee: Parameter[U32] = Parameter(
         DEFAULT_RULES.settlement_fee, unit="ppm", least=0, greatest=50_000,
-        doc="Of every payment, half burned and half the treasury's: to trade with oneself must cost.",
+        doc="Part of every payment: half burned, half to the treasury. Trade with oneself must cost.",
     )  # fmt: skip
     settlement_fee_max: Parameter[U32] = Parameter(
-        50_000, unit="ppm", is_frozen=True, doc="The greatest settlement fee that there can ever be."
+        50_000, unit="ppm", is_frozen=True, doc="Upper bound of the settlement fee, for ever."
     )
     fee_rebate: Parameter[U32] = Parameter(
         DEFAULT_RULES.fee_rebate, unit="ppm", least=0, greatest=990_000,
-        doc="Of the fee on the price, back to the winner; less than all, so that to buy from oneself never pays.",
+        doc="Part of the fee on the price that goes back to the winner. Below 100 %, so buying from oneself never "
+            "pays.",
     )  # fmt: skip
     customer_bond: Parameter[U32] = Parameter(
         CUSTOMER_BOND_PPM, unit="ppm", least=1, greatest=ALL,
-        doc="Of the highest price, held of the customer: a bad input must cost who posts it.",
+        doc="Part of the highest price, held as the customer's bond. A bad input must cost its customer.",
     )  # fmt: skip
     cancel_burn: Parameter[U32] = Parameter(
         DEFAULT_RULES.cancel_burn, unit="ppm", least=0, greatest=ALL,
-        doc="Of the customer's bond, burned when a unit is cancelled: its draws were work for all.",
+        doc="Part of the customer's bond, burned when a unit is cancelled. The unit's draws cost every node work.",
     )  # fmt: skip
     # A racer without any collateral could leave before the unit's end, and then no block could end the unit.
     idle_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL - 1,
-        doc="Of the collateral, burned of a racer that missed a whole commit window; less than all, which holds it.",
+        doc="Part of the collateral, burned when a racer misses its commit window. Below 100 %, so some collateral "
+            "remains.",
     )  # fmt: skip
     withheld_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.withheld_penalty, unit="ppm", least=0, greatest=ALL,
-        doc="Of the price, burned of a racer that did not open its commitment, where no case comes of it.",
+        doc="Part of the price, burned when a racer does not open its commitment and no case follows.",
     )  # fmt: skip
     race_close: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_close, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
-        doc="The others of a race have so long, and as long again as the first took: it must not wait for all.",
+        doc="Blocks that a race stays open after its first commit, beside the time the first took. Slow racers "
+            "must not delay it.",
     )  # fmt: skip
     race_reveal: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.race_reveal, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="To reveal in, once the close is final: long enough that no few authors can leave a reveal out.",
+        doc="Reveal window, from the block that makes the close final. Long enough that no few authors can keep a "
+            "reveal out.",
     )  # fmt: skip
     queue_blocks: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.queue_blocks, unit="blocks", least=QUEUE_BLOCKS_LEAST, greatest=100_000,
-        doc="Blocks after which an unmatched unit is refunded: no customer's money waits for ever.",
+        doc="Blocks after which an unmatched unit is refunded. A customer's money must not wait for ever.",
     )  # fmt: skip
     unit_keep: Parameter[BlockNumber] = Parameter(
         DEFAULT_RULES.keep_blocks, unit="blocks", least=1, greatest=1_000_000,
-        doc="Blocks that the record of an ended unit is kept, for who was away to read it.",
+        doc="Blocks that the record of an ended unit is kept, so that its customer can still read it after an "
+            "absence.",
     )  # fmt: skip
     duty_fee: Parameter[Balance] = Parameter(
         DUTY_FEE, unit="grains", least=1, greatest=10_000_000,
-        doc="What a post prepays for each duty call that it causes: those who do the duties pay nothing.",
+        doc="Prepaid by a post for each duty call that it causes. Providers and judges then pay nothing for their "
+            "duties.",
     )  # fmt: skip
     service_deposit: Parameter[Balance] = Parameter(
         10 * GRAINS_PER_OGPU, unit="grains", least=GRAINS_PER_OGPU, greatest=10_000 * GRAINS_PER_OGPU,
-        doc="Held for an open service: there are few, and each is looked at by many.",
+        doc="Deposit for an open service. Many programs read all services, so there must be few.",
     )  # fmt: skip
     unit_deposit: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
-        doc="Held for the record of a unit until that is dropped: who fills the queue must lock as much.",
+        doc="Deposit for a unit's record, until the record is dropped. Filling the queue must lock much money.",
     )  # fmt: skip
     offer_deposit: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU // 10, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
-        doc="Held for an offer while it stands: every draw of its service reads it.",
+        doc="Deposit for an open offer. Every draw of its service reads the offer.",
     )  # fmt: skip
 
     def rules(self) -> UnitRules:

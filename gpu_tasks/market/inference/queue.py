@@ -127,9 +127,9 @@ def _record(market: InferenceStorage, unit_id: bytes, record: Unit) -> None:
 
 def _drawable(market: InferenceStorage, unit_id: bytes) -> OpenUnit:
     record = market.units[unit_id]
-    assert record is not None, "a unit that is gone is on no agenda"
+    assert record is not None, "every unit on an agenda has a record"
     waits_for = UnitState.RACING if record.is_refilling else UnitState.QUEUED
-    assert record.state is waits_for, "who left the queue is neither drawn nor woken, but for a place of its race"
+    assert record.state is waits_for, "a drawn unit is queued, or refills its race"
     return OpenUnit(unit_id, record)
 
 

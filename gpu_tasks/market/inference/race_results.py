@@ -76,7 +76,7 @@ def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
     """Return winner and witness of a race whose reveals agree."""
     root = next(racer.reveal.output_root for racer in racers if racer.reveal)
     agreed = result(racers, root)
-    assert agreed is not None, "somebody revealed this root"
+    assert agreed is not None, "a root comes from a reveal"
     return agreed
 
 

@@ -85,8 +85,8 @@ def forget(market: InferenceStorage, unit_id: bytes) -> None:
     """Drop the record of an ended unit, and return its deposit."""
     record = market.units[unit_id]
     assert record is not None, "a record is dropped once"
-    assert not is_open(record), "no open unit is forgotten"
-    assert not record.is_watched, "no unit is forgotten for which somebody stands"
+    assert not is_open(record), "only an ended unit is dropped"
+    assert not record.is_watched, "a watched unit is not dropped"
     market.lock.unlock(record.customer, Hold(UNIT_DEPOSIT, unit_id), record.deposit)
     market.lock.end(Hold(UNIT_DEPOSIT, unit_id))
     del market.units[unit_id]
@@ -130,7 +130,7 @@ def held_money(market: InferenceStorage, unit: OpenUnit) -> int:
     record, held = unit.record, market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id))
     assert is_open(record), "a unit ends once"
     is_whole = held == record.escrow + record.bond
-    assert is_whole or record.state is UnitState.JUDGING, "only a case takes anything before a unit ends"
+    assert is_whole or record.state is UnitState.JUDGING, "a case alone takes money before a unit ends"
     return held
 
 
@@ -175,7 +175,7 @@ def _pay_out(market: InferenceStorage, unit: OpenUnit, shares: tuple[Share, ...]
     """Pay the unit's lock by these shares. The deposit stays with the record."""
     hold = Hold(UNIT_MONEY, unit.id)
     held = market.lock.locked(unit.record.customer, hold)
-    assert sum(share.amount for share in shares) == held, "the shares add up to what is held"
+    assert sum(share.amount for share in shares) == held, "the shares add up to the hold"
     market.lock.pay_out(unit.record.customer, hold, shares)
     market.lock.end(hold)
 
@@ -192,7 +192,7 @@ def _rebate(market: InferenceStorage, provider: bytes, record: Unit, price: int)
 
 def _settled(unit: OpenUnit, result: RaceResult, price: int, paid: int) -> UnitSettled:
     reveal = result.winner.reveal
-    assert reveal is not None, "a winner has revealed"
+    assert reveal is not None, "a winner has a reveal"
     return UnitSettled(
         unit=unit.id,
         output_root=result.output_root,

@@ -94,55 +94,62 @@ class InferenceStorage(MarketNumbers):
     capacity: Capacity
     leaf_disputes: LeafDisputes
 
-    sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
+    sealed_age_max: Constant[BlockNumber] = Constant(600, doc="Greatest age of `sealed_at` in blocks.")
 
     next_service: StorageValue[ServiceId] = StorageValue(default=0)
-    service_count: StorageValue[U32] = StorageValue(default=0, doc="Services that are open.")
-    services: StorageMap[ServiceId, Service | None] = StorageMap(hasher=Hasher.TWOX_64_CONCAT, doc="What is sold.")
+    service_count: StorageValue[U32] = StorageValue(default=0, doc="The number of open services.")
+    services: StorageMap[ServiceId, Service | None] = StorageMap(
+        hasher=Hasher.TWOX_64_CONCAT, doc="Services, until they are closed and their last unit has ended."
+    )
     offers: StorageDoubleMap[ServiceId, DeviceId, Offer | None] = StorageDoubleMap(
         hashers=(Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT),
-        doc="Which devices work for a service, from which price on.",
+        doc="The offers of devices for a service, each with its lowest price.",
     )
     offer_count: StorageMap[ServiceId, U32] = StorageMap(default=0, hasher=Hasher.TWOX_64_CONCAT)
     device_offers: StorageMap[DeviceId, OfferedServices] = StorageMap(
         default=(), doc="Services that a device works for."
     )
     closed_services: StorageMap[ServiceId, bool] = StorageMap(
-        default=False, hasher=Hasher.TWOX_64_CONCAT, doc="Services that are gone while offers for them are left."
+        default=False, hasher=Hasher.TWOX_64_CONCAT, doc="Dropped services that still have offers."
     )
     open_unit_count: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
 
-    agenda: ScheduleItem[UnitId] = ScheduleItem(doc="Units to look at in a block.")
-    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Units to look at once a height is final.")
+    agenda: ScheduleItem[UnitId] = ScheduleItem(doc="Units to process at a block.")
+    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Units to process once a height is final.")
     draws: ScheduleItem[AgedUnit] = ScheduleItem(
         "draw",
-        doc="Units to draw racers for once a height is final, those that were posted first before the others.",
+        doc="Units to draw racers for once a height is final, in the order of their posts.",
         hasher=Hasher.IDENTITY,
     )
     price_rises: ScheduleItem[UnitId] = ScheduleItem(doc="Sleeping units whose price meets an ask in a block.")
     expiring: ScheduleItem[UnitId] = ScheduleItem(doc="Ended units whose records are dropped in a block.")
 
-    post_counts: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
-    units: StorageMap[UnitId, Unit | None] = StorageMap(doc="Open units, and ended ones for a while.")
+    post_counts: StorageMap[AccountId, U32] = StorageMap(
+        default=0, doc="The number of units that a customer has posted, ever."
+    )
+    units: StorageMap[UnitId, Unit | None] = StorageMap(
+        doc="Open units, and ended ones until their records are dropped."
+    )
     duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
-        default=False, doc="The races that a provider was drawn for, by stash."
+        default=False, doc="The races of a provider, by stash."
     )
     waiting_units: StorageDoubleMap[ServiceId, AgedUnit, bool] = StorageDoubleMap(
         default=False,
         hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
-        doc="Units that wait for a slot of their service to change, by the block since which they do.",
+        doc="Sleeping units of a service, by the block since which they wait for a changed slot.",
     )
     waiting_unit_count: StorageMap[ServiceId, U32] = StorageMap(
-        default=0, hasher=Hasher.TWOX_64_CONCAT, doc="Sleeping units of a service."
+        default=0, hasher=Hasher.TWOX_64_CONCAT, doc="The number of sleeping units of a service."
     )
     services_to_retry: StorageValue[StirredServices] = StorageValue(
-        default=(), doc="Services whose sleeping units are being woken, in turn."
+        default=(), doc="Services with sleeping units to wake, in turn."
     )
     lowered_bond_min: StorageValue[Eased] = StorageValue(
-        default=NEVER_SEEN, doc="The least bond of a candidate as units sleep for it, and who is woken as it fell."
+        default=NEVER_SEEN,
+        doc="The least bond of a candidate at the last look, and the progress of waking units since it fell.",
     )
     admitted_draws: StorageValue[AdmittedDraws] = StorageValue(
-        default=AdmittedDraws(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
+        default=AdmittedDraws(0, Weight(0, 0)), doc="Upper bound of the draws of this block's posts."
     )
 
     @property

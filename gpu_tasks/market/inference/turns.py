@@ -41,7 +41,7 @@ def _begin(market: InferenceStorage, unit_id: bytes | None, device: bytes) -> No
     # The hook charges for these at its end: their number is unknown before the earlier units end.
     market.begun.count += 1
     record, height = market.units[unit_id], market.height
-    assert record is not None, "a unit that a device has is open"
+    assert record is not None, "a device's unit is open"
     racers = tuple(replace(racer, started_at=height) if racer.device == device else racer for racer in record.racers)
     market.units[unit_id] = replace(record, racers=racers)
     windows = market.windows_of(record)

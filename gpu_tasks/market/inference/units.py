@@ -24,10 +24,13 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 UNIT_MONEY = HoldReason(
-    "UnitMoney", "What a unit may cost its customer: price, witness or judges, premium and bond; the case is the unit."
+    "UnitMoney",
+    "The most that a unit may cost its customer: price, witness or judges, premium and bond; the case is the unit.",
 )
 UNIT_DEPOSIT = HoldReason(
-    "UnitDeposit", "For the record of a unit, which is the case, until that is dropped.", is_deposit=True
+    "UnitDeposit",
+    "The deposit for a unit's record, until the record is dropped; the case is the unit.",
+    is_deposit=True,
 )
 UNITS_OPEN_MAX = 4_096
 """The most open units. Each holds a deposit, so to shut others out costs this many times `unit_deposit`."""

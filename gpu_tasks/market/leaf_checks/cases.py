@@ -89,7 +89,7 @@ def carry_out(room: LeafStorage, case: bytes, ruling: CaseRuling) -> None:
         else:
             _open_up(room, unit, check)
         return
-    assert check.doubt is not None, "a leaf is judged because somebody doubted it"
+    assert check.doubt is not None, "a judged leaf was doubted"
     faults = tuple((each.account, PartyFault.LIED) for each in check.terms.answerers if each.account in wrong)
     is_auditors = check.doubt.doubter == check.auditor
     stands = check.auditor is not None and check.auditor not in wrong
@@ -109,7 +109,7 @@ def conclude(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
 
 def _follow(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """Release a refuted auditor with its remaining hold. The hook draws the next one."""
-    assert check.auditor is not None, "its word was judged"
+    assert check.auditor is not None, "a judged auditor is named"
     ending.release_auditor(room, unit, check.auditor)
     to_draw = replace(check, stage=LeafStage.CHECKING, auditor=None, proof=None, doubt=None, deadline=room.height)
     room.put(unit, to_draw)

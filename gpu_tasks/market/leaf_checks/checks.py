@@ -14,9 +14,11 @@ from runtime.encoding.codec import U8, U32, U64, Bounded, named, struct
 from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
-LEAF_SEAT = HoldReason("LeafSeat", "What the auditor of a batch stands for; the case is the batch.")
-LEAF_FEE = HoldReason("LeafFee", "What a customer set aside for the auditor of its batch, which is the case.")
-LEAF_BOND = HoldReason("LeafBond", "What a customer stands for that calls a leaf of its batch wrong; the case is it.")
+LEAF_SEAT = HoldReason("LeafSeat", "The bond of a batch's auditor; the case is the batch.")
+LEAF_FEE = HoldReason("LeafFee", "The customer's prepayment for the auditor of its batch; the case is the batch.")
+LEAF_BOND = HoldReason(
+    "LeafBond", "The customer's bond for its dispute of a leaf of its batch; the case is the dispute."
+)
 ANSWERERS_MAX = 8
 AUDITORS_MAX = 3
 """The most auditors, one after another. If all of them are silent, the batch counts as passed."""

@@ -130,7 +130,7 @@ class LeafChecks(LeafStorage, index=18):
 
     def _step(self, unit: bytes, budget: WeightMeter) -> None:
         check = self.checks[unit]
-        assert check is not None, "a check that is over is on no agenda"
+        assert check is not None, "every check on an agenda has a record"
         if check.stage is LeafStage.OPEN or (check.stage is LeafStage.SHOWING and not check.shown):
             # Charged by the number of released accounts: charged as the worst end, only three checks a block ended, and
             # a busy market's checks waited for ever.

@@ -55,7 +55,7 @@ def step(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
     if check.stage is LeafStage.SHOWING and check.shown:
         _ask(room, unit, check)
         return 0
-    assert room.height > check.deadline, "a check is looked at when its window is over"
+    assert room.height > check.deadline, "a check is processed when its window is over"
     if check.stage is LeafStage.SHOWING:
         if not room.awaits_finality(unit):
             ending.withhold(room, unit, check)
@@ -83,7 +83,7 @@ def show(
     is_open = room.height <= check.deadline or room.awaits_finality(unit)
     ensure(check.stage is LeafStage.SHOWING and not check.shown and is_open, CheckWindowClosed)
     ensure(batch_root(totals) == terms.output_root and totals.requests == terms.requests, WrongLeaves)
-    assert check.seed is not None, "it is known which leaves are shown"
+    assert check.seed is not None, "the shown leaves are drawn"
     floor = weight_floor(terms.allowed, terms.requests)
     points = drawn_points(check.seed, unit, totals, floor, input_share=terms.input_share)
     ensure(len(paths) == len(points), WrongLeaves)
@@ -111,7 +111,7 @@ def doubt(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, who: b
     _ensure_audits(room, check, who)
     shown = next((leaf for leaf in check.shown if leaf.index == index), None)
     ensure(shown is not None and shown.claim != found, NothingDoubted)
-    assert shown is not None, "looked at above"
+    assert shown is not None, "checked above"
     del room.duties[who, unit]
     cases.doubt(room, handler, unit, check, LeafDoubt(who, shown, found), seat_of(check.terms))
 

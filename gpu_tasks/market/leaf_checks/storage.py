@@ -39,19 +39,21 @@ class LeafNumbers(Pallet):
 
     check_from: Parameter[U32] = Parameter(
         16, unit="requests", least=0, greatest=REQUESTS_MAX,
-        doc="Batches of so many requests are checked by leaves; smaller ones, or where it is 0 all, audited as a unit.",
+        doc="Least requests of a batch that is checked by leaves; 0 for none. Other batches are audited as a unit.",
     )  # fmt: skip
     show_blocks: Parameter[BlockNumber] = Parameter(
         300, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
-        doc="To show drawn leaves in: who does not loses its collateral, so a machine must have time to come back.",
+        doc="Window to show drawn leaves. A silent provider loses its collateral, so a machine must have time to "
+            "come back.",
     )  # fmt: skip
     check_blocks: Parameter[BlockNumber] = Parameter(
         40, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
-        doc="For an auditor to fetch the input and compute; 1.5 times the run of the whole batch, if that is longer.",
+        doc="Window for an auditor to fetch the input and compute, or 1.5 times the run of the whole batch if that "
+            "is longer.",
     )  # fmt: skip
     dispute_blocks: Parameter[BlockNumber] = Parameter(
         20, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
-        doc="For a customer to dispute a leaf, once an auditor is through.",
+        doc="Window for a customer to dispute a leaf after the audit.",
     )  # fmt: skip
 
     def is_checked(self, requests: int) -> bool:
@@ -77,15 +79,15 @@ class LeafStorage(LeafNumbers):
     devices: Devices
     courts: Courts
 
-    checks: StorageMap[UnitId, LeafCheck | None] = StorageMap(doc="Batches whose leaves are looked at.")
-    unit_of_case: StorageMap[Hash, UnitId | None] = StorageMap(doc="The batch of a case that is before the courts.")
+    checks: StorageMap[UnitId, LeafCheck | None] = StorageMap(doc="Batches with a check of their leaves.")
+    unit_of_case: StorageMap[Hash, UnitId | None] = StorageMap(doc="The batch of a case in court.")
     duties: StorageDoubleMap[AccountId, UnitId, LeafDuty] = StorageDoubleMap(
         default=LeafDuty.NONE,
-        doc="The batches of which a stash shows leaves now, computes them, or stands for what it said.",
+        doc="The batches of a stash that shows leaves, computes them, or has collateral for its statement.",
     )
 
-    agenda: ScheduleItem[UnitId] = ScheduleItem("height", doc="Checks to look at in a block.")
-    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Checks to look at once a height is final.")
+    agenda: ScheduleItem[UnitId] = ScheduleItem("height", doc="Checks to process at a block.")
+    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Checks to process once a height is final.")
 
     @property
     def height(self) -> int:
@@ -104,7 +106,7 @@ class LeafStorage(LeafNumbers):
         """Return the batch and the check of a case that is before the courts."""
         unit = self.unit_of_case[case]
         check = self.checks[unit] if unit is not None else None
-        assert unit is not None and check is not None, "a check is there until its case is over"  # noqa: PT018
+        assert unit is not None and check is not None, "a check's record outlives its case"  # noqa: PT018
         return unit, check
 
     def awaits_finality(self, unit: bytes) -> bool:

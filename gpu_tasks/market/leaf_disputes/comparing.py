@@ -57,7 +57,7 @@ def show(
     """
     side = side_of(dispute, who)
     ensure(side is not None, NotASide)
-    assert side is not None, "looked at above"
+    assert side is not None, "checked above"
     is_open = room.height <= dispute.deadline or room.awaits_finality(unit)
     ensure(dispute.stage is not DisputeStage.JUDGED and is_open and not side.has_shown, NothingAsked)
     ensure(batch_root(totals) == side.root and totals.requests == dispute.requests, WrongNodes)
@@ -83,7 +83,7 @@ def begin_window(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> Non
 
 def step(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
     """End a window: silent sides are out, and the shown nodes are compared. Or act on a judged leaf."""
-    assert room.height > dispute.deadline, "a dispute is looked at when its window is over"
+    assert room.height > dispute.deadline, "a dispute is processed when its window is over"
     if dispute.found is not None:
         _go_on(room, unit, _without_wrong(room, unit, dispute, dispute.found))
         return

@@ -70,7 +70,7 @@ class LeafDisputes(DisputeStorage, index=19):
             comparing.begin_window(self, unit, self.open_dispute(unit))
         for unit in self.agenda.take(self.height, reached):
             dispute = self.open_dispute(unit)
-            assert dispute.stage is not DisputeStage.JUDGED or dispute.found, "what the courts judge is on no agenda"
+            assert dispute.stage is not DisputeStage.JUDGED or dispute.found, "a dispute in court is on no agenda"
             # Charged by answerers: charged as eight answerers, three cheap disputes would fill a block and delay
             # others.
             answered = sum(len(side.accounts) for side in dispute.sides)

@@ -28,7 +28,8 @@ class DisputeNumbers(Pallet):
 
     show_blocks: Parameter[BlockNumber] = Parameter(
         100, unit="blocks", least=4, greatest=DISPUTE_WINDOW_MAX,
-        doc="For each side to show nodes of its tree: who does not loses its collateral, and customer and rivals wait.",
+        doc="Window for each side to show nodes of its tree. A silent side loses its collateral, while the other "
+            "parties wait.",
     )  # fmt: skip
 
 
@@ -55,20 +56,20 @@ class DisputeStorage(DisputeNumbers):
     beacon: Beacon
     devices: Devices
 
-    disputes: StorageMap[UnitId, LeafDispute | None] = StorageMap(doc="Batches whose racers answered differently.")
+    disputes: StorageMap[UnitId, LeafDispute | None] = StorageMap(doc="Batches with differing answers of their racers.")
     subtrees: NodeLists = StorageDoubleMap(
-        default=(), doc="The nodes above 64 leaves each, as the side of a root has shown them."
+        default=(), doc="The nodes above 64 leaves each, as the side of a root showed them."
     )
     leaves: NodeLists = StorageDoubleMap(
-        default=(), doc="The leaves of the subtree that is asked for, as the side of a root has shown them."
+        default=(), doc="The leaves of the requested subtree, as the side of a root showed them."
     )
     duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
-        default=False, doc="The disputes in which a stash, or another of its side, shows nodes now."
+        default=False, doc="The disputes in which a stash, or another one of its side, shows nodes."
     )
 
-    agenda: ScheduleItem[UnitId] = ScheduleItem("height", doc="Disputes to look at in a block.")
+    agenda: ScheduleItem[UnitId] = ScheduleItem("height", doc="Disputes to process at a block.")
     final_agenda: ScheduleItem[UnitId] = ScheduleItem(
-        "final", doc="Disputes whose windows begin once a height is final."
+        "final", doc="Disputes with windows that begin once a height is final."
     )
 
     @property
@@ -80,7 +81,7 @@ class DisputeStorage(DisputeNumbers):
         """Return the pallet with the batch."""
         pallets = self.context.members.values()
         found = next((pallet for pallet in pallets if pallet.index == dispute.handler), None)
-        assert isinstance(found, DisputeHandler), "disputes are opened by pallets that can carry out what comes of them"
+        assert isinstance(found, DisputeHandler), "a pallet that opens disputes is a dispute handler"
         return found
 
     def awaits_finality(self, unit: bytes) -> bool:

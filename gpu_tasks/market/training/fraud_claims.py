@@ -105,7 +105,7 @@ def end_claims(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     # No proof can be opened after the window of acceptance, so later blocks do not age a claim.
     until = min(market.height, task.finished_at + task.windows.accept)
     for challenger, claim in list(market.claims.under(task_id)):
-        assert claim is not None, "what is listed is there"
+        assert claim is not None, "every listed claim has a record"
         if task.accepted is Acceptance.BY_SILENCE and is_overdue(task, claim, until):
             _burn_claim(market, task_id, task, challenger)
         else:

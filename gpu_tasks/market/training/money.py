@@ -35,7 +35,7 @@ class TaskPayee(Enum):
     """The recipients of money when a slot is settled."""
 
     CUSTOMER = "the customer"
-    PROVIDER = "who was awarded the slot, or bid for it"
+    PROVIDER = "the provider of the slot, or the bidder"
     STANDBY = "the runner-up"
     FEE = "the settlement fee: half burned, half the treasury's"
     POT = "the audit pot"
@@ -45,10 +45,10 @@ class TaskPayee(Enum):
 class TaskPurse(Enum):
     """The amounts locked for a slot."""
 
-    ESCROW = "the customer's: the greatest price, and what standby and audits may take beside it"
+    ESCROW = "the customer's escrow: the greatest price, with the most for standby and audits"
     CUSTOMER_BOND = "the customer's bond"
-    DISPUTE_BOND = "the customer's bond of its dispute, as far as its judges left it"
-    COLLATERAL = "the provider's collateral, as far as judges left it"
+    DISPUTE_BOND = "the customer's bond for its dispute, after the judges' fees"
+    COLLATERAL = "the provider's collateral, after the judges' fees"
     STANDBY_COLLATERAL = "the standby's collateral"
     BID_BOND = "the bond of a bid"
 
@@ -66,31 +66,31 @@ OWNERS = {
 class TaskSum(Enum):
     """The sums of the table's lines. `_amount` computes each."""
 
-    PRICE = "the price; of who took over, its own price x the share of the milestones that were left"
-    MILESTONES = "price x milestones that check / all milestones"
+    PRICE = "the price; for a takeover, the provider's own price x the remaining share of milestones"
+    MILESTONES = "price x counted milestones / all milestones"
     ELAPSED = (
-        "price x blocks since the start / blocks promised in the bid, at most the price; the share of the milestones"
-        " that all have stated, if that is more: their checkpoints are the customer's"
+        "price x blocks since the start / promised blocks, at most the price; or the share of the stated milestones if"
+        " that is more, because the customer keeps their checkpoints"
     )
     TIME = (
-        "price x blocks since the start / blocks bought, at most to the end of the interval that runs; less what the"
-        " intervals before were paid"
+        "price x blocks since the start / blocks bought, at most to the end of the running interval, less the "
+        "payments for earlier intervals"
     )
     STANDBY = "`standby_share` (2 %) of the price"
-    PREMIUM = "the audit rate x two judges' fees of the price, which is what an audit costs"
-    LATE = "`late_penalty_factor` (5) x v for each late block of its own: what it waited for its partners is theirs"
+    PREMIUM = "the audit rate x two judges' fees of the price: the expected cost of an audit"
+    LATE = "`late_penalty_factor` (5) x v for each late block; waits for partners do not count"
     NO_START = "half of `no_start_penalty` (10 % of the greatest price)"
     NO_START_REST = "the other half"
-    FAILURE = "`failure_penalty` (25 %) of the price that was not earned, at most L"
-    FAILURE_REST = "what of that penalty is beyond L"
+    FAILURE = "`failure_penalty` (25 %) of the unearned price, at most L"
+    FAILURE_REST = "the part of that penalty above L"
     COVER = "half of the collateral, at most the greatest price"
     FORFEIT = "half of `customer_bond` (5 %) of the price"
     FORFEIT_REST = "the other half of these 5 %"
     CANCEL = "`cancel_burn` (10 %) of it"
     HALF = "half of it"
-    AGREED_PAY = "the pay that both signed"
-    AGREED_BACK = "the return that both signed"
-    ALL = "all that is left of it"
+    AGREED_PAY = "the pay in the signed agreement"
+    AGREED_BACK = "the return in the signed agreement"
+    ALL = "the rest of it"
 
 
 @named("ogpu::TaskOutcome")
@@ -159,70 +159,72 @@ _NO_START = (TaskSum.NO_START, TaskSum.NO_START_REST)
 _FORFEIT = _split(TaskPurse.CUSTOMER_BOND, TaskSum.FORFEIT, TaskSum.FORFEIT_REST)
 
 TABLE: dict[TaskOutcome, TaskRow] = {
-    TaskOutcome.ON_TIME: TaskRow("The result was accepted, within the promised blocks", _DONE),
-    TaskOutcome.LATE: TaskRow("The result was accepted, and late", _DONE_LATE),
-    TaskOutcome.ACCEPTED_BY_SILENCE: TaskRow("The customer said nothing: the result is accepted", _DONE_LATE),
+    TaskOutcome.ON_TIME: TaskRow("The customer accepted the result, within the promised blocks", _DONE),
+    TaskOutcome.LATE: TaskRow("The customer accepted the result, which was late", _DONE_LATE),
+    TaskOutcome.ACCEPTED_BY_SILENCE: TaskRow("The customer was silent, so the result is accepted", _DONE_LATE),
     TaskOutcome.DISPUTED_FALSELY: TaskRow(
         "The customer disputed a right result",
         (*_DONE_LATE, *_split(TaskPurse.DISPUTE_BOND, TaskSum.HALF, TaskSum.ALL)),
     ),
-    TaskOutcome.UNDECIDED: TaskRow("The customer disputed a result, and nobody decided: nothing moves", ()),
+    TaskOutcome.UNDECIDED: TaskRow(
+        "The customer disputed a result, and the case ended without a decision: no money moves", ()
+    ),
     # Half for the customer, so that it gains less by a lie than the liar loses.
     TaskOutcome.LIED: TaskRow("A lie was proven", _penalty(TaskSum.COVER, TaskSum.ALL)),
     # The milestones that the customer has signed: no judge computes those of a dead provider.
     TaskOutcome.DIED: TaskRow(
-        "Who started did not end: the milestones that check are paid",
+        "The provider started and did not finish: counted milestones are paid",
         (_earned(TaskSum.MILESTONES), *_penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST)),
     ),
     TaskOutcome.PARTNER_DIED: TaskRow(
-        "Another one of the gang did not end: the milestones that check are paid", (_earned(TaskSum.MILESTONES),)
+        "A partner in the gang did not finish: counted milestones are paid", (_earned(TaskSum.MILESTONES),)
     ),
-    TaskOutcome.NOT_STARTED: TaskRow("Who was awarded the slot did not start", _penalty(*_NO_START)),
-    TaskOutcome.INPUT_MISSING: TaskRow("The input was not to be had", _FORFEIT),
-    TaskOutcome.NO_AWARD: TaskRow("No bid could win, or fewer than the gang needs: nothing moves", ()),
+    TaskOutcome.NOT_STARTED: TaskRow("The provider did not start its awarded slot", _penalty(*_NO_START)),
+    TaskOutcome.INPUT_MISSING: TaskRow("The input was not available", _FORFEIT),
+    TaskOutcome.NO_AWARD: TaskRow("No bid won, or fewer bids than the gang has slots: no money moves", ()),
     # Bids were work, and there is no price yet.
     TaskOutcome.CANCELLED_BEFORE_AWARD: TaskRow(
-        "The customer took the task back before the award",
+        "The customer cancelled the task before the award",
         (TaskLine(TaskPurse.CUSTOMER_BOND, TaskPayee.BURNED, TaskSum.CANCEL),),
     ),
     TaskOutcome.CANCELLED_BEFORE_START: TaskRow(
-        "The customer took the task back after the award, before it started", _FORFEIT
+        "The customer cancelled the task after the award and before the start", _FORFEIT
     ),
     TaskOutcome.CANCELLED_RUNNING: TaskRow(
         "The customer stopped the task", (_earned(TaskSum.ELAPSED), _LATE, *_FORFEIT)
     ),
     TaskOutcome.CLOSED: TaskRow(
-        "Both signed another end",
+        "Both parties signed a different end",
         (_earned(TaskSum.AGREED_PAY), TaskLine(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, TaskSum.AGREED_BACK)),
     ),
     TaskOutcome.STOOD_BY: TaskRow(
-        "The standby was ready until the first milestone, or the end before it, or took over",
+        "The standby was ready until the first milestone or an earlier end, or took over",
         (_earned(TaskSum.STANDBY, TaskPayee.STANDBY),),
     ),
     TaskOutcome.STANDBY_NOT_STARTED: TaskRow(
-        "The standby was asked while it was bound, and did not start",
+        "The bound standby was asked to take over, and did not start",
         _penalty(*_NO_START, TaskPurse.STANDBY_COLLATERAL),
     ),
     # All of the bond: a bidder with two sealed bids must not gain by opening only one.
     TaskOutcome.NOT_REVEALED: TaskRow(
-        "A bid was not revealed, or its collateral was not there",
+        "A bid was not revealed, or its collateral was missing",
         (TaskLine(TaskPurse.BID_BOND, TaskPayee.BURNED, TaskSum.ALL),),
     ),
     TaskOutcome.INTERVAL_PAID: TaskRow(
-        "Time: an interval was attested, and the work goes on", (_earned(TaskSum.TIME),)
+        "Time: an interval was attested, and the work continues", (_earned(TaskSum.TIME),)
     ),
-    TaskOutcome.TIME_OVER: TaskRow("Time: the program has ended, or the time is up", (_earned(TaskSum.TIME),)),
+    TaskOutcome.TIME_OVER: TaskRow("Time: the program has ended, or the bought time is over", (_earned(TaskSum.TIME),)),
     TaskOutcome.LEFT: TaskRow(
-        "Time: who worked left or fell silent; the intervals that were attested are paid",
+        "Time: the provider left or fell silent; attested intervals are paid",
         _penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST),
     ),
     TaskOutcome.TIME_STOPPED: TaskRow(
-        "Time: the customer left; the interval that runs is paid whole",
+        "Time: the customer left; the running interval is paid in full",
         (_earned(TaskSum.TIME), *_FORFEIT),
     ),
     # Less than for a lie: a coalition with a third of the bonds outvotes an honest one of three in 56 of 100 draws.
     TaskOutcome.OUTVOTED: TaskRow(
-        "Replicas: most found something else, and no jury has convicted anybody",
+        "Replicas: the majority found another result, and no jury convicted a provider",
         _penalty(TaskSum.FAILURE, TaskSum.FAILURE_REST),
     ),
 }
@@ -276,7 +278,9 @@ def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
     flows: list[TaskFlow] = []
     for line in TABLE[outcome].lines:
         wanted = _amount(line.amount, money, left[line.purse])
-        assert wanted <= left[line.purse] or line.purse is not TaskPurse.ESCROW, "the escrow covers what a row takes"
+        assert wanted <= left[line.purse] or line.purse is not TaskPurse.ESCROW, (
+            "the escrow covers the payments of a row"
+        )
         # A collateral may fall short, because judges are paid from it before. The escrow never does.
         gross = min(wanted, left[line.purse])
         left[line.purse] -= gross
@@ -293,8 +297,8 @@ def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
     for flow in settle(outcome, money):
         totals[OWNERS[flow.purse]] -= flow.amount
         totals[flow.payee] += flow.amount
-    assert sum(totals.values()) == sum(money.held.values()), "every grain is somebody's, or burned"
-    assert min(totals.values()) >= 0, "nobody pays more than it locked"
+    assert sum(totals.values()) == sum(money.held.values()), "every grain is paid or burned"
+    assert min(totals.values()) >= 0, "a payer pays no more than its lock"
     return totals
 
 

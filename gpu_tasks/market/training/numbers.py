@@ -63,115 +63,120 @@ class TrainingNumbers(Pallet):
 
     settlement_fee: Parameter[U32] = Parameter(
         DEFAULT_RULES.settlement_fee, unit="ppm", least=0, greatest=50_000,
-        doc="Of every payment for work, half burned and half the treasury's: to trade with oneself must cost.",
+        doc="Part of every payment for work: half burned, half to the treasury. Trade with oneself must cost.",
     )  # fmt: skip
     customer_bond: Parameter[U32] = Parameter(
         DEFAULT_RULES.customer_bond, unit="ppm", least=1, greatest=ALL,
-        doc="Held of the greatest price, lost of the price: a task whose input is missing must cost who submits it.",
+        doc="Customer's bond: held of the greatest price, lost of the price paid. A missing input must cost its "
+            "customer.",
     )  # fmt: skip
     bid_bond: Parameter[U32] = Parameter(
         DEFAULT_RULES.bid_bond, unit="ppm", least=10_000, greatest=ALL,
-        doc="Of the greatest price, locked by a bid, burned if it is not opened: two bids to choose from must not pay.",
+        doc="Part of the greatest price, locked by a bid and burned without a reveal. Two bids to choose from must "
+            "not pay.",
     )  # fmt: skip
     dispute_bond: Parameter[U32] = Parameter(
         DEFAULT_RULES.dispute_bond, unit="ppm", least=1, greatest=ALL,
-        doc="Of the price, locked by a customer who disputes, beside the judges' fees: a false dispute must cost.",
+        doc="Part of the price, locked by a customer's dispute beside the judges' fees. A false dispute must cost.",
     )  # fmt: skip
     standby_share: Parameter[U32] = Parameter(
         DEFAULT_RULES.standby_share, unit="ppm", least=0, greatest=200_000,
-        doc="Of the price, to the runner-up for being ready until the first milestone.",
+        doc="Part of the price for the standby, which is ready to take over until the first milestone.",
     )  # fmt: skip
     cancel_burn: Parameter[U32] = Parameter(
         DEFAULT_RULES.cancel_burn, unit="ppm", least=0, greatest=ALL,
-        doc="Of the customer's bond, burned when a task is cancelled before its award: bids were work.",
+        doc="Part of the customer's bond, burned when a task is cancelled before its award. Bids cost providers work.",
     )  # fmt: skip
     no_start_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.no_start_penalty, unit="ppm", least=0, greatest=ALL,
-        doc="Of the greatest price, from who was awarded a slot and does not start.",
+        doc="Part of the greatest price, lost by a provider that does not start its awarded slot.",
     )  # fmt: skip
     failure_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.failure_penalty, unit="ppm", least=0, greatest=ALL,
-        doc="Of the price that was not earned, from who started and does not end.",
+        doc="Part of the unearned price, lost by a provider that starts and does not finish.",
     )  # fmt: skip
     late_penalty_factor: Parameter[U32] = Parameter(
         DEFAULT_RULES.late_penalty_factor, unit="times", least=1, greatest=20,
-        doc="A late block costs so many times what it is worth to the customer: a promise must be kept mostly.",
+        doc="Penalty for a late block, as a multiple of its value to the customer. A broken promise must not pay.",
     )  # fmt: skip
     judge_fee_ppm: Parameter[U32] = Parameter(
         DEFAULT_RULES.judge_fee_ppm, unit="ppm", least=10_000, greatest=ALL,
-        doc="Of the price in an audit, else of the greatest price, to a judge who computes a task without a trace.",
+        doc="Fee of a judge without a trace: part of the price in an audit, else of the greatest price.",
     )  # fmt: skip
     trace_fee_ppm: Parameter[U32] = Parameter(
         100_000, unit="ppm", least=10_000, greatest=ALL,
-        doc="The same of a task with a trace, of which it computes a fifth.",
+        doc="Fee of a judge with a trace, as above. The judge computes a fifth of the task.",
     )  # fmt: skip
     input_fee_ppm: Parameter[U32] = Parameter(
         10_000, unit="ppm", least=1_000, greatest=ALL,
-        doc="The same of a task that is paid by time, where judges fetch an input at most.",
+        doc="Fee of a judge for a task paid by time, as above. The judge fetches at most an input.",
     )  # fmt: skip
     time_collateral: Parameter[U32] = Parameter(
         250_000, unit="ppm", least=100_000, greatest=ALL,
-        doc="Of the greatest price, the least collateral of a bid for time, with five judges' fees: a leaver pays it.",
+        doc="Part of the greatest price: with five judges' fees, the least collateral of a bid for time. A leaver "
+            "pays from it.",
     )  # fmt: skip
     interval_blocks_max: Parameter[BlockNumber] = Parameter(
         150, unit="blocks", least=1, greatest=WINDOW_BLOCKS_MAX,
-        doc="The longest interval that time is paid in, five minutes: it is what each side may lose of the other.",
+        doc="The longest pay interval of bought time, about five minutes. It bounds the loss of each side.",
     )  # fmt: skip
     judge_fee_min: Parameter[Balance] = Parameter(
         DEFAULT_RULES.judge_fee_min, unit="grains", least=1, greatest=GRAINS_PER_OGPU,
-        doc="The least that a judge of a task is paid.",
+        doc="The least fee of a judge of a task.",
     )  # fmt: skip
     audit_rate_ppm: Parameter[U32] = Parameter(
         DEFAULT_RULES.audit_rate_ppm, unit="ppm", least=1_000, greatest=ALL,
-        doc="The chance that a result without a trace is audited: the least collateral follows from it.",
+        doc="Chance of an audit of a result without a trace. The least collateral follows from it.",
     )  # fmt: skip
     trace_audit_ppm: Parameter[U32] = Parameter(
         250_000, unit="ppm", least=5_000, greatest=ALL,
-        doc="The same of a result with a trace: an audit finds a lie in one segment one time in five, so more of them.",
+        doc="Chance of an audit of a result with a trace. Higher, because an audit checks one segment of five.",
     )  # fmt: skip
     commit_blocks: Parameter[BlockNumber] = Parameter(
         12, unit="blocks", least=AUCTION_BLOCKS_LEAST, greatest=WINDOW_BLOCKS_MAX,
-        doc="To commit to bids: who has a third of the stake keeps one out of 12 blocks twice in a million times.",
+        doc="Window for bids. With a third of the stake, an attacker keeps a bid out of 12 blocks with a chance of "
+            "2 in a million.",
     )  # fmt: skip
     reveal_blocks: Parameter[BlockNumber] = Parameter(
         12, unit="blocks", least=AUCTION_BLOCKS_LEAST, greatest=WINDOW_BLOCKS_MAX,
-        doc="To open bids: a reveal that is kept out costs an honest bidder its bond.",
+        doc="Window to reveal bids. A reveal kept out of the blocks costs an honest bidder its bond.",
     )  # fmt: skip
     start_blocks: Parameter[BlockNumber] = Parameter(
         10, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
-        doc="To fetch the input and start, from the award.",
+        doc="Window from the award to the start, for fetching the input.",
     )  # fmt: skip
     grace_blocks: Parameter[BlockNumber] = Parameter(
         10, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
-        doc="For a milestone, beside twice its share of the promised blocks: a slow network must kill nobody.",
+        doc="Grace for a milestone, beside twice its share of the promised blocks. A slow network must not end a "
+            "task.",
     )  # fmt: skip
     ask_blocks: Parameter[BlockNumber] = Parameter(
         8, unit="blocks", least=2, greatest=WINDOW_BLOCKS_MAX,
-        doc="For a runner-up that is bound no more to take over, before the rest is auctioned.",
+        doc="Window for a released standby to accept the rest of the work. After it, the rest is auctioned.",
     )  # fmt: skip
     dispute_blocks: Parameter[BlockNumber] = Parameter(
         20, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="To look at a result and dispute it.",
+        doc="Window to examine a result and dispute it.",
     )  # fmt: skip
     accept_blocks: Parameter[BlockNumber] = Parameter(
         30, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="After so long a silent customer has accepted: no provider waits for anybody.",
+        doc="Blocks after which a silent customer has accepted. A provider must not wait for ever.",
     )  # fmt: skip
     show_blocks: Parameter[BlockNumber] = Parameter(
         12, unit="blocks", least=4, greatest=WINDOW_BLOCKS_MAX,
-        doc="To show the states that were drawn: who does not, counts as having lied.",
+        doc="Window to show the drawn states. A provider that misses it counts as a liar.",
     )  # fmt: skip
     task_keep: Parameter[BlockNumber] = Parameter(
         7_200, unit="blocks", least=1, greatest=1_000_000,
-        doc="Blocks that the record of an ended task is kept, for who wants to reckon its award again.",
+        doc="Blocks that the record of an ended task is kept, so that any reader can compute its award again.",
     )  # fmt: skip
     step_fee: Parameter[Balance] = Parameter(
         30_000, unit="grains", least=1, greatest=10_000_000,
-        doc="What a task prepays for each time that a block may have to look at it.",
+        doc="Prepaid by a task for each time that a block may process it.",
     )  # fmt: skip
     task_deposit: Parameter[Balance] = Parameter(
         GRAINS_PER_OGPU, unit="grains", least=GRAINS_PER_OGPU // 100, greatest=100 * GRAINS_PER_OGPU,
-        doc="Held for the record of a task until that is dropped: few are open at once, and each is large.",
+        doc="Deposit for a task's record, until the record is dropped. Records are large, so few may be open.",
     )  # fmt: skip
 
     def rules(self, order: TaskOrder) -> TaskRules:

@@ -128,7 +128,7 @@ def patrons_after(patrons: Patrons, customer: bytes, paid: int) -> Patrons:
 
 def decayed(value: int, eras: int) -> int:
     """Return a value after some eras. Each subtracts a sixteenth, rounded down, so the last 15 grains stay."""
-    assert eras >= 0, "a record is never looked at before its era"
+    assert eras >= 0, "eras only grow"
     for _ in range(eras):
         fading = value >> DECAY_SHIFT
         # Some 700 eras reduce any amount to 15 grains, so the loop is bounded for any gap of eras.

@@ -112,8 +112,8 @@ class _Entry:
 
 def select(terms: TaskTerms, bids: Sequence[Bid], seed: bytes) -> Selection:
     """Award a task. `seed` comes from a beacon that was unknown when the last bid was committed."""
-    assert len(bids) <= BIDS_MAX, "a task takes no more bids"
-    assert len({(bid.provider, bid.device) for bid in bids}) == len(bids), "a device is bid once"
+    assert len(bids) <= BIDS_MAX, "the number of bids is bounded"
+    assert len({(bid.provider, bid.device) for bid in bids}) == len(bids), "each device has one bid"
     ordered, refused = _ordered(terms, bids, seed)
     fields = _fields(terms, ordered)
     able = [field for field in fields if len(field) >= terms.slots]
@@ -191,7 +191,7 @@ def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
     if clearing is None:
         return terms.price_max
     pay = min(terms.price_max, clearing - entry.score.time - entry.score.risk)
-    assert pay >= entry.bid.price, "who wins has no higher score than the one it is paid by"
+    assert pay >= entry.bid.price, "a winner's score is at most the clearing score"
     return pay
 
 

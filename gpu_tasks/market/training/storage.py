@@ -38,40 +38,42 @@ class TrainingStorage(TrainingNumbers):
     capacity: Capacity
     courts: Courts
 
-    tasks: StorageMap[TaskId, Task | None] = StorageMap(doc="Open tasks, and ended ones for a while.")
+    tasks: StorageMap[TaskId, Task | None] = StorageMap(
+        doc="Open tasks, and ended ones until their records are dropped."
+    )
     submission_counts: StorageMap[AccountId, U32] = StorageMap(
-        default=0, doc="Tasks that a customer has submitted, ever."
+        default=0, doc="The number of tasks that a customer has submitted, ever."
     )
-    open_task_count: StorageValue[U32] = StorageValue(default=0, doc="Tasks that hold money.")
+    open_task_count: StorageValue[U32] = StorageValue(default=0, doc="The number of tasks that hold money.")
     open_auctions: StorageMap[TaskId, bool] = StorageMap(
-        default=False, doc="Tasks that take bids or have them opened: what a provider looks for work in."
+        default=False, doc="Tasks in the commit or reveal window of an auction. Providers look for work here."
     )
-    awards: StorageMap[AuctionId, Award | None] = StorageMap(doc="By which terms and seed an auction was decided.")
+    awards: StorageMap[AuctionId, Award | None] = StorageMap(doc="The terms and the seed of a decided auction.")
     bids: StorageDoubleMap[AuctionId, DeviceId, TaskBid | None] = StorageDoubleMap(
-        doc="The bids of an auction, until its task is dropped: with its award, the selection can be made again."
+        doc="The bids of an auction, until its task is dropped. With the award, any reader can repeat the selection."
     )
     held_bids: StorageDoubleMap[AuctionId, DeviceId, bool] = StorageDoubleMap(
-        default=False, doc="Bids that still hold their device and money, and have no slot."
+        default=False, doc="Bids without a slot that still hold a device and money."
     )
-    clearing: ScheduleItem[TaskId] = ScheduleItem(doc="Tasks whose bids give back what they hold, a few in a block.")
+    clearing: ScheduleItem[TaskId] = ScheduleItem(
+        doc="Tasks with bids to clear: each block returns the holds of a few."
+    )
     duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
-        default=False, doc="The tasks of which a provider has a slot, or stands by, by stash."
+        default=False, doc="The tasks of a provider with a slot or as standby, by stash."
     )
     claims: StorageDoubleMap[TaskId, AccountId, FraudClaim | None] = StorageDoubleMap(
-        doc="Fraud proofs that were committed to and not opened, by who made them."
+        doc="Unopened commitments to fraud proofs, by claimant."
     )
-    task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case that is before the courts.")
+    task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case in court.")
     provider_records: StorageMap[AccountId, TrackRecord] = StorageMap(
-        default=TrackRecord(), doc="What a provider has settled and failed."
+        default=TrackRecord(), doc="The settled and failed work of a provider."
     )
     value_by_customer: StorageMap[AccountId, Patrons] = StorageMap(
-        default=Patrons(), doc="From whom a provider's settled value comes."
+        default=Patrons(), doc="The customers behind a provider's settled value."
     )
 
-    agenda: ScheduleItem[TaskId] = ScheduleItem(
-        "height", doc="Tasks whose deadline is over in a block, or whose record is dropped."
-    )
-    final_agenda: ScheduleItem[TaskId] = ScheduleItem("final", doc="Tasks to look at once a height is final.")
+    agenda: ScheduleItem[TaskId] = ScheduleItem("height", doc="Tasks with a deadline at a block, or a record to drop.")
+    final_agenda: ScheduleItem[TaskId] = ScheduleItem("final", doc="Tasks to process once a height is final.")
 
     @property
     def height(self) -> int:

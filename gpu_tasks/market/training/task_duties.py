@@ -83,7 +83,7 @@ def slot_duty(task_id: bytes, task: Task, place: int, height: int) -> TaskDuty:
 def standby_duty(task_id: bytes, task: Task, height: int) -> TaskDuty:
     """Return the next call of the standby."""
     standby = task.standby
-    assert standby is not None, "somebody stands by"
+    assert standby is not None, "a standby's duty has a standby"
     deed, number = _of_standby(task)
     return _duty(task_id, task, TaskRole.STANDBY, standby.device, deed, height, number=number)
 

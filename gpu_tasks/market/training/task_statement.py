@@ -92,5 +92,5 @@ def step_of(stated: Stated) -> int:
 def heights_problem(statement: TaskAttestation, *, slot_started_at: int, height: int) -> str:
     """Return the reason why no provider can have stated heights or usage, or "" if they are possible."""
     if not slot_started_at <= statement.started_at <= statement.finished_at <= height:
-        return "began before the slot started, ended before it began, or in the future"
+        return "times out of order, before the slot's start, or in the future"
     return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

@@ -27,15 +27,19 @@ CLAIMS_MAX = 4
 room."""
 TASKS_OPEN_MAX = 4_000
 
-TASK_ESCROW = HoldReason("TaskEscrow", "What a slot of a task may cost its customer; the case is the slot.")
+TASK_ESCROW = HoldReason("TaskEscrow", "The most that a slot of a task may cost its customer; the case is the slot.")
 TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task; the case is the slot.")
 TASK_DEPOSIT = HoldReason(
-    "TaskDeposit", "For the record of a task, which is the case, until that is dropped.", is_deposit=True
+    "TaskDeposit",
+    "The deposit for a task's record, until the record is dropped; the case is the task.",
+    is_deposit=True,
 )
-TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond of its dispute about a slot, which is the case.")
-BID_BOND = HoldReason("BidBond", "What a bid locks until it is revealed; the case is the bid.")
-TASK_CHALLENGE = HoldReason("TaskChallenge", "What a fraud proof costs if it proves nothing; the case is the task.")
-TASK_COLLATERAL = HoldReason("TaskCollateral", "What a bid stands for once it is revealed; the case is the bid.")
+TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond for its dispute about a slot; the case is the slot.")
+BID_BOND = HoldReason("BidBond", "The bond of a bid until its reveal; the case is the bid.")
+TASK_CHALLENGE = HoldReason(
+    "TaskChallenge", "The bond of a fraud proof, lost if the proof fails; the case is the task."
+)
+TASK_COLLATERAL = HoldReason("TaskCollateral", "The collateral of a bid after its reveal; the case is the bid.")
 
 
 @named("ogpu::TaskState")

@@ -92,9 +92,9 @@ class TrainingMarket(TrainingStorage, index=15):
     """Tasks, bids, milestones and results."""
 
     variants = (SignedTaskAttestation,)
-    open_work = OpenWork(TrainingStorage.open_task_count, "ogpu_open_tasks", "Tasks that hold money of their customers")
+    open_work = OpenWork(TrainingStorage.open_task_count, "ogpu_open_tasks", "Open tasks with locked money")
 
-    sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
+    sealed_age_max: Constant[BlockNumber] = Constant(600, doc="Greatest age of `sealed_at` in blocks.")
 
     events = (
         ev.TaskSubmitted, ev.BidCommitted, ev.BidsClosed, ev.BidRevealed, ev.TaskAwarded, ev.StandbyNamed,
@@ -363,11 +363,11 @@ class TrainingMarket(TrainingStorage, index=15):
         if task.state in (TaskState.SUBMITTED, TaskState.JUDGED):
             judging.take_chance(self, task_id, task)
         else:
-            assert task.state is TaskState.SHOWING, "no other state waits for finality"
+            assert task.state is TaskState.SHOWING, "only these states wait for finality"
             judging.draw_segments(self, task_id, task)
         return step_weight(task.terms.slots)
 
     def _on_agenda(self, task_id: bytes) -> Task:
         task = self.tasks[task_id]
-        assert task is not None, "a task that is gone is on no agenda"
+        assert task is not None, "every task on an agenda has a record"
         return task

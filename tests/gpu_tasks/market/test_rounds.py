@@ -86,7 +86,7 @@ def test_a_lease_begins_anew_where_a_place_is_filled_and_commits_count_meanwhile
 
 
 def test_no_place_is_filled_once_somebody_has_committed() -> None:
-    with pytest.raises(AssertionError, match="nobody is drawn any more"):
+    with pytest.raises(AssertionError, match="is not refilled"):
         refilled(Round(5, commits_from=7, first_commit=9), 20)
 
 

@@ -109,7 +109,7 @@ def test_d9_another_key_of_the_racer_takes_no_place(stage: Stage, kind: str) -> 
     racer = stage.racers[0]
     statement = stage.attested(racer, provider_key=racer.public(kind)).statement
     other = SignedAttestation(statement, racer.sign(kind, signing_payload(GENESIS_HASH, statement)))
-    with pytest.raises(PoolRefusalError, match="no provider's"):
+    with pytest.raises(PoolRefusalError, match="no provider's key"):
         stage.pool.submit(ENCODE(other))
     stage.pool.submit(ENCODE(stage.attested(racer)))
 
@@ -122,9 +122,7 @@ def test_what_can_never_be_attached_is_refused(stage: Stage) -> None:
         "not the racer's key": ENCODE(stage.attested(stage.racers[0], replica=1)),
         "bad signature": ENCODE(replace(good, signature=bytes(64))),
         "no such race": ENCODE(replace(good, statement=replace(good.statement, unit=b"x" * 32))),
-        "the key is no provider's": ENCODE(
-            replace(good, statement=replace(good.statement, provider_key=outsider.stash))
-        ),
+        "no provider's key": ENCODE(replace(good, statement=replace(good.statement, provider_key=outsider.stash))),
     }
     for reason, raw in cases.items():
         with pytest.raises(PoolRefusalError, match=reason):

@@ -11,6 +11,7 @@ import node.pool.attestation_pool
 from consensus.parameters import Parameters
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import encode_attestation
+from gpu_tasks.market.training.life.attested_steps import NO_SLOT, NOT_SLOT_OWNER
 from gpu_tasks.market.training.task_statement import SignedTaskAttestation
 from gpu_tasks.market.training.tasks import TaskState
 from node.p2p.frames import FrameKind
@@ -119,8 +120,8 @@ def test_what_can_never_be_attached_is_refused_and_takes_no_place(stage: Stage) 
         "Attestation has invalid format": encode_attestation(good)[:-1],
         "bad signature": encode_attestation(replace(good, signature=bytes(64))),
         "another version": encode_attestation(at_milestone(stage.tasks, 1, version=0)),
-        "not the slot's key or device": encode_attestation(at_milestone(stage.tasks, 1, device=other.device)),
-        "no such slot": encode_attestation(at_milestone(stage.tasks, 1, auction=2)),
+        NOT_SLOT_OWNER: encode_attestation(at_milestone(stage.tasks, 1, device=other.device)),
+        NO_SLOT: encode_attestation(at_milestone(stage.tasks, 1, auction=2)),
         "no such milestone": encode_attestation(at_milestone(stage.tasks, 4)),
         "stated already": encode_attestation(at_milestone(stage.tasks, 0)),
     }

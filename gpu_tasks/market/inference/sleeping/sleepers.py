@@ -61,7 +61,7 @@ def lay_down(market: InferenceStorage, service: int, since: int, unit: bytes) ->
 def rouse(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
     """Remove a unit."""
     key = aged(since, unit)
-    assert (service, key) in market.waiting_units, "who is woken has slept"
+    assert (service, key) in market.waiting_units, "a woken unit was asleep"
     del market.waiting_units[service, key]
     left = market.waiting_unit_count[service] - 1
     if left:

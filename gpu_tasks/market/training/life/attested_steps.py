@@ -29,8 +29,10 @@ from runtime.frame.errors import DispatchError
 
 AHEAD_MAX = 2
 """The most milestones ahead of the slot's last one that a node keeps: the next one, and the one after it."""
-_NO_SLOT = "no such slot"
-_NOT_ITS_OWN = "not the slot's key or device"
+NO_SLOT = "no such slot"
+"""The problem of a statement about no slot of an open auction."""
+NOT_SLOT_OWNER = "not the slot's key or device"
+"""The problem of a statement by another key or device than the slot's."""
 
 
 def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
@@ -42,9 +44,9 @@ def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     task = market.tasks[statement.task]
     slot = _slot_of(task, statement)
     if task is None or slot is None:
-        return _NO_SLOT
+        return NO_SLOT
     if slot.device != statement.device:
-        return _NOT_ITS_OWN
+        return NOT_SLOT_OWNER
     try:
         if isinstance(statement.stated, StatedMilestone):
             running.ensure_may_report(market, task, slot, statement.stated.milestone)
@@ -64,9 +66,9 @@ def record_problem(task: Task | None, statement: TaskAttestation) -> str:
     """Return the reason that the task's record alone gives, for any signer, or "" if there is none."""
     slot = _slot_of(task, statement)
     if task is None or slot is None or task.state not in (TaskState.STARTING, TaskState.RUNNING):
-        return _NO_SLOT
+        return NO_SLOT
     if slot.device != statement.device:
-        return _NOT_ITS_OWN
+        return NOT_SLOT_OWNER
     step, stated, last = step_of(statement.stated), task.behind + slot.reported, task.behind + task.milestones
     if slot.result is not None or step <= stated:
         return "stated already"
@@ -98,7 +100,7 @@ def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> 
     owner = market.stake.stash_of(statement.provider_key)
     device = market.devices.devices[statement.device]
     if owner is None or device is None or (device.owner, device.assignment) != (owner, statement.task):
-        return _NOT_ITS_OWN
+        return NOT_SLOT_OWNER
     payload = task_signing_payload(market.system.block_hash[0], statement)
     return "" if verify_ed25519(statement.provider_key, payload, signed.signature) else BAD_SIGNATURE
 

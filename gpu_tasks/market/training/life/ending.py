@@ -65,7 +65,7 @@ def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: 
 
 def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
     """End a task with settled slots: return the customer's remaining holds, and keep the record for a while."""
-    assert task.standby is None or not task.standby.is_bound, "who stands by is released before the end"
+    assert task.standby is None or not task.standby.is_bound, "a standby is released before the end"
     for place in range(places_held(task)):
         for hold in customer_holds(task_id, place).values():
             market.lock.unlock(task.customer, hold, market.lock.locked(task.customer, hold))
@@ -136,7 +136,7 @@ def next_leg(task: Task) -> Task:
 def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
     """Release some bids of finished auctions, and return their number."""
     task = market.tasks[task_id]
-    assert task is not None, "a task is there until its bids are cleared"
+    assert task is not None, "a task's record outlives its bids"
     cleared = 0
     for number in _numbers(task, is_open=has_bidding(task) or has_volunteers(task)):
         auction = auction_id(task_id, number)
@@ -199,7 +199,7 @@ def _first_held(market: TrainingStorage, auction: bytes, most: int) -> list[byte
 def clear_bid(market: TrainingStorage, task_id: bytes, auction: bytes, device: bytes) -> None:
     """Release a bid without a slot: return its collateral, or burn a bond that was not opened in time."""
     bid = market.bids[auction, device]
-    assert bid is not None, "a bid that holds something is there"
+    assert bid is not None, "a bid with a hold has a record"
     case = bid_case(auction, device)
     burned = 0
     if bid.opened is not None:

@@ -19,7 +19,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of,
 def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the time to start: late providers lose a part of their collateral, and the runner-up may take one place."""
     late = [place for place, slot in enumerate(task.slots) if not slot.started_at]
-    assert late, "when all have started it runs"
+    assert late, "a task with all slots started is running"
     for place in late:
         was_standby = task.slots[place].was_standby
         outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
@@ -65,7 +65,7 @@ def hand_over(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Give the place of a failed provider to the bound runner-up, with a full window to start."""
     gone, standby = task.slots[place], task.standby
-    assert standby is not None, "somebody stands by"
+    assert standby is not None, "a replaced slot has a standby"
     ending.set_free(market, task_id, task, gone.provider, gone.device)
     # The provider may have another slot of the gang, and keeps its duty then.
     if all(slot.provider != gone.provider for other, slot in enumerate(task.slots) if other != place):

@@ -203,7 +203,7 @@ def charge_party(market: TrainingStorage, case: bytes, party: bytes, shares: Seq
     """Pay the shares out of the collateral of the case's slot."""
     task_id, task, place = _of_case(market, case)
     slot = task.slots[place]
-    assert slot.provider == party, "a slot's case names its provider alone"
+    assert slot.provider == party, "a slot's case has one party, its provider"
     market.lock.pay_out(party, purses.slot_hold(task_id, task, slot), shares)
 
 
@@ -339,7 +339,7 @@ def _open_cases(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     for place in judged:
         case, slot = slot_case(task_id, place), task.slots[place]
         promised = PromisedNumbers(fee_of_case(task, slot), task.rules.audit_rate_ppm)
-        assert slot.result is not None, "who is judged has stated a result"
+        assert slot.result is not None, "a judged slot has a result"
         market.task_of_case[case] = task_id
         terms = _terms(market, task_id, task, place, promised.fee)
         market.courts.confirm(market.index, case, terms, promised, slot.result.root)
@@ -375,15 +375,15 @@ def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee:
 
 
 def _why(task: Task) -> JudgedFor:
-    assert task.judged_for is not None, "somebody has asked for it"
+    assert task.judged_for is not None, "a case has a cause"
     return task.judged_for
 
 
 def _of_case(market: TrainingStorage, case: bytes) -> tuple[bytes, Task, int]:
     """Return the task and the place of a slot that is before the courts."""
     task_id = market.task_of_case[case]
-    assert task_id is not None, "a case that is open has a task"
+    assert task_id is not None, "an open case has a task"
     task = market.tasks[task_id]
-    assert task is not None, "a task is there until its cases are over"
+    assert task is not None, "a task's record outlives its cases"
     place = next(place for place in range(len(task.slots)) if slot_case(task_id, place) == case)
     return task_id, task, place

@@ -161,7 +161,7 @@ def draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     until = market.height + task.windows.start
     for device in chosen:
         bid = offered[device].opened
-        assert bid is not None, "who offers itself has nothing sealed"
+        assert bid is not None, "a replica's bid is open"
         slot = Slot(bid.provider, device, bid.price, bid.blocks, bid.collateral, draw=task.draws)
         market.duties[slot.provider, task_id] = True
         del market.held_bids[auction, device]

@@ -11,6 +11,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy, NotOwner
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.attested_units import NOT_RACER
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.units import Refund, UnitState, unit_id_of
@@ -163,7 +164,7 @@ def test_d9_an_attestation_names_the_provider_key_and_no_other_key_of_its_racer(
     racer, unit = racers[0], chain.unit(unit_id)
     statement = attestation(racer, unit_id, unit, RIGHT, provider_key=racer.public(kind)).statement
     other = SignedAttestation(statement, racer.sign(kind, signing_payload(GENESIS_HASH, statement)))
-    assert chain.now()[Attestations].problem(other) == "not the racer's key or device"
+    assert chain.now()[Attestations].problem(other) == NOT_RACER
     chain.block(refused(racer.provider, Attestations.reveal(attestation=other), NotAdmissible))
     with pytest.raises(InvalidBlock):
         attach(other)(chain.now())
