@@ -18,7 +18,7 @@ def unquoted(text: str) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Why an answer could not be read, as people say it and not as Python does."""
+    """Return the reason for an unreadable answer, in words for people instead of Python's."""
     match error:
         case LookupError():
             return "a part of it is missing"
@@ -90,4 +90,4 @@ class KeyringError(WalletError):
 
 
 class CallInputError(WalletError):
-    """A call, or an argument of one, cannot be made of what was typed."""
+    """The typed text does not make a call, or an argument of one."""

@@ -215,7 +215,7 @@ class VerifiedClient(ChainClient):
         )
 
     async def tried_at(self) -> bytes:
-        """Return the block for dry runs: the newest final one, whose state the node has to prove."""
+        """Return the block for dry runs: the newest final one, because the node has to prove its state."""
         return await (super().tried_at() if self._proved is None else self.finalized())
 
     async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:

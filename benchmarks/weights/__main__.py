@@ -49,9 +49,11 @@ RUNS_WRITTEN = 3
 def main() -> int:
     """Measure, compare, write the report and print a summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="the tables of weights, from what is measured")
+    parser.add_argument("--write", action="store_true", help="write the measured weights to the tables")
     parser.add_argument("--missing", action="store_true", help="with --write: only rows that no table has yet")
-    parser.add_argument("--accounts", type=int, default=ACCOUNTS, help="fewer, to try it; tables want all of them")
+    parser.add_argument(
+        "--accounts", type=int, default=ACCOUNTS, help="accounts in the state; the tables need the default"
+    )
     chosen = parser.parse_args()
     started = time.monotonic()
     runs = [in_a_world(chosen.accounts) for _ in range(RUNS_WRITTEN if chosen.write else 1)]

@@ -1,12 +1,16 @@
 """`python -m devnet.demo`: a network that mines real inference, sells a training task, elects, and catches a cheat.
 
-Exit status 1 if a bar fails.
+Exit status 1 if a requirement fails. The requirements:
 
-The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
-payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
-nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu task verify`; a
-program in a container, where there is an engine, left what it should; a batch of requests is answered whole, in one
-unit; the fifth candidate is elected and proposes a block; every node has the same blocks.
+* Every unit is settled and paid exactly once. Its completion opens and matches its hash, and a block has its payee's
+  attestation.
+* The customer lost exactly the amounts that the units state.
+* The cheat is slashed and never paid, and no other validator is slashed.
+* The training task is done, paid by the money table, and confirmed by `ogpu task verify`.
+* A program in a container leaves the expected outputs, if the machine has an engine.
+* A batch of requests is answered whole, in one unit.
+* The fifth candidate is elected and proposes a block.
+* Every node has the same blocks.
 """
 
 from __future__ import annotations
@@ -165,7 +169,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--prompts", type=Path, default=purchase.DEFAULT_PROMPTS, help="a text file, one prompt a line")
     parser.add_argument("--units", type=int, default=UNITS, help="how many units; prompts are repeated when fewer")
     parser.add_argument("--stay", action="store_true", help="leave the network running")
-    parser.add_argument("--any-ports", action="store_true", help="whatever ports are free, not the well-known ones")
+    parser.add_argument("--any-ports", action="store_true", help="use free ports instead of the well-known ones")
     parser.add_argument("--folder", type=Path, default=chosen_folder(None), help="of the network; emptied first")
     return parser.parse_args(arguments)
 

@@ -156,7 +156,7 @@ class DemoProgram:
         return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
 
     def _paid(self, sale: TaskSale) -> int:
-        """What its provider had of it, by `ogpu task show`."""
+        """Return the provider's payment for the task, by `ogpu task show`."""
         rows = json.loads(task_sale.ask(self._stage, sale, "task show"))["payments"]
         return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 

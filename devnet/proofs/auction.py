@@ -1,9 +1,15 @@
 """`python -m devnet.proofs.auction`: tasks at auction on a live devnet of five, from a task file to a paid result.
 
-The bars, in each sale: three bids were sealed and opened; each slot ended as the sale says, whoever was killed on the
-way; root and last state are those of the undisturbed run; everything that was paid is what the money table says, and
-every account has to the grain what that and the fees of its transactions leave it; `ogpu task verify` finds nothing
-that is not by the rules. At last `ogpu task plan` must refuse a task that nobody can serve, and say why.
+The requirements of each sale:
+
+* Three bids were sealed and opened.
+* Each slot ended as the sale states, also if a party was killed during it.
+* The root and the last state are those of the undisturbed run.
+* Every payment follows the money table. Every account's balance follows from it and from the account's fees, to the
+  grain.
+* `ogpu task verify` finds no violation.
+
+At last `ogpu task plan` must refuse a task that no device can serve, and state the reason.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def failures_of(found: KilledBatch) -> list[str]:
 
 
 def answered_once(shown: str) -> int:
-    """How many requests have one answer, and one only, in what `ogpu unit result --json` prints."""
+    """Return the number of requests with exactly one answer in the output of `ogpu unit result --json`."""
     places = Counter(row["index"] for row in json.loads(shown)["answers"] if row["output"] is not None)
     return sum(count == 1 for count in places.values())
 

@@ -1,12 +1,15 @@
 """`python -m devnet.proofs.files --lines 2000`: a file of requests whose customer is killed with -9 while it posts.
 
 A devnet of four validators with a provider each. `ogpu unit post FILE --out RESULTS` is started, killed at a random
-moment, and started again: before anything was posted, several times while units are on their way, and while answers
-come. The last run is left alone.
+moment, and started again: before the first post, several times while units are in progress, and while answers arrive.
+The last run is not killed. The requirements:
 
-Bars: the customer has posted as many units as the file was split into, and the run knows each of them; each is settled;
-every line stands once in the results, none in the errors; what the customer lost is what its units were paid, what
-their duty calls cost, and fees of no more than posting each unit once. Writes `out/files.json`.
+* The customer has posted exactly one unit for each part of the file, and the run knows each of them.
+* Each unit is settled.
+* Every line is once in the results, and none is in the errors.
+* The customer lost the payments of its units, the cost of their duty calls, and the fees of posting each unit once.
+
+Writes `out/files.json`.
 """
 
 from __future__ import annotations

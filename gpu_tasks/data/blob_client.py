@@ -2,7 +2,7 @@
 
 Invariant: bytes count only if they hash to the requested address, so any store may serve them. The client reads no
 answer longer than a blob. It tries several stores side by side and requires progress of each. A search ends within a
-fixed time, whatever the stores do. Connections go only to addresses that `endpoint` allows, and redirects are not
+fixed time, even if all stores stall. Connections go only to addresses that `endpoint` allows, and redirects are not
 followed.
 """
 

@@ -81,9 +81,9 @@ class RateLimits:
     messages_per_second: float = 20_000
     burst_messages: float = 100_000
     consensus_per_second: float = 400
-    """The rate of consensus and control messages. A healthy peer in a full mesh sends about 30 in a slot of a second:
-    10 queries and as many answers, two votes, a proposal, two certificates, a block, a status, and a few pings. In a
-    sparse mesh it also relays two ballots of each of 128 members, which makes about 300."""
+    """The rate of consensus and control messages. A healthy peer in a full mesh sends about 30 in a slot of a second.
+    These are 10 queries and 10 answers, two votes, a proposal, two certificates, a block, a status, and a few pings. In
+    a sparse mesh it also relays two ballots of each of 128 members, which makes about 300."""
     consensus_burst: float = 1_600
     """Four seconds' worth: the backlog of a peer that was slow."""
 

@@ -1,4 +1,4 @@
-"""How a command makes a call: the recipient is shown and asked for (A10), what must fail is not sent (A11)."""
+"""Calls of commands: the recipient is shown and confirmed (A10), and a call that must fail is not sent (A11)."""
 
 import json
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_a11_what_must_fail_is_said_and_not_sent(tmp_path: Path) -> None:
 
 
 def test_a11_the_last_grain_can_be_sent(tmp_path: Path) -> None:
-    """The trial takes the fee first, as the chain does: what is left then may all go."""
+    """The trial deducts the fee first, as the chain does. The rest can then all be sent."""
     with chain(tmp_path) as url:
         answer(wallet(tmp_path, url, "send", "//Nobody", "1", "--key", "//Alice", "--yes"))
         fee = int(

@@ -1,4 +1,4 @@
-"""What tables show: names on the chain are anybody's, and a terminal obeys what it is shown."""
+"""Tables on a terminal: any account can choose a name on the chain, and a terminal obeys control characters."""
 
 import json
 import re

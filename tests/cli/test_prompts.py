@@ -1,4 +1,4 @@
-"""Questions: what is answered counts, and where nobody can answer a sentence says what to do instead."""
+"""Questions at a terminal: an answer counts. Without a terminal, the error says how to continue."""
 
 import pytest
 from click import Abort

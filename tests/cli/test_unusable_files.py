@@ -39,7 +39,7 @@ STAKER = "//Alice"
 
 
 def ended(module: str, *words: str, output: Path | int = subprocess.PIPE, **more: object) -> tuple[int, str]:
-    """The exit code, and what was said on standard error."""
+    """Run a module, and return its exit code and its text on standard error."""
     command = [sys.executable, "-m", module, *words]
     descriptor = os.open(output, os.O_WRONLY) if isinstance(output, Path) else output
     try:

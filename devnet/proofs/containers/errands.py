@@ -160,7 +160,7 @@ def run_array(place: Place) -> Iterator[str]:
 
 
 def requeue_job(place: Place) -> Iterator[str]:
-    """`ogpu task submit --requeue`: what its time limit cut off is another task, once and no more."""
+    """`ogpu task submit --requeue`: a job that its time limit cut off becomes one further task, and no third one."""
     path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
     options = ("--postings", str(place.folder / "postings"), "--yes")
     code, said = place.typed("task submit", str(path), "--watch", "--requeue", "1", *options)

@@ -141,7 +141,7 @@ class Foreign:
     draft: ProgramDraft
     carrying: Carrying
     hints: tuple[str, ...] = ()
-    """What to say to `ogpu task submit` beside the file."""
+    """Options of `ogpu task submit`, with their values, for content that the task file cannot express."""
 
 
 def refuse_other(data: bytes, *own: OtherFile) -> None:

@@ -85,7 +85,7 @@ class TileRendering(StepwiseWorkload):
     model_id = MODEL_ID
 
     def __init__(self, use: TileBackend) -> None:
-        """Take a backend, whose conformance the caller checks."""
+        """Take a backend. The caller checks its conformance."""
         self._use = use
 
     def begin(self, request: bytes) -> TileRun:

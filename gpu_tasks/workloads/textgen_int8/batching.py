@@ -2,7 +2,7 @@
 
 A completed text leaves its lane to the next request, so texts that end early do not leave the device idle.
 
-Invariant: a request's result is that of `decoding.generate` for it alone, whatever the other lanes contain.
+Invariant: a request's result is that of `decoding.generate` for it alone, for any content of the other lanes.
 (`transformer`: a position depends only on its own prefix.) The cache never has more texts than lanes. No pass reads
 more than `READ_PER_LANE` positions for each lane, for any number and length of requests. That bounds a pass's memory,
 and a pass that exceeds a CPU's caches is slower.

@@ -31,7 +31,7 @@ class IntegerTraining(StepwiseWorkload):
     model_id = MODEL_ID
 
     def __init__(self, use: ExactArithmetic) -> None:
-        """Take a backend, whose conformance the caller checks."""
+        """Take a backend. The caller checks its conformance."""
         self._use = use
 
     def begin(self, request: bytes) -> TrainingRun:

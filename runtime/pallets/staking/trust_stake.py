@@ -6,7 +6,7 @@ The storage is in `seats` and `stake_ledger`, delegations in `holdings`, the sta
 Invariants:
 
 * Unlocking outlasts evidence (by two eras). Stake that left a validator answers for the validator's offences until then
-  and in the next era, whose set may be elected already. Neither leaving nor moving is an escape.
+  and in the next era, because its set may be elected already. Neither leaving nor moving is an escape.
 * While a slash of a validator is unapplied, no stake leaves it.
 * Stake behind a seat whose owner must stay also stays, until evidence about the seat is too old.
 """

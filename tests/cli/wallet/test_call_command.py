@@ -73,7 +73,7 @@ def test_calls_without_a_command_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_a_call_locks_by_the_rules_of_the_chain_is_shown_and_asked_for(tmp_path: Path) -> None:
-    """An order of a task says nothing of what is held for it: the dry run does, as programs and as people read it."""
+    """A task's order does not state its holds. The dry run shows them, in JSON and as text."""
     fields = asdict(an_order()).items()
     order = {name: "0x" + value.hex() if isinstance(value, bytes) else value for name, value in fields}
     order["checked_by"] = CheckedBy.EXECUTED.name

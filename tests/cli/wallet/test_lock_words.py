@@ -1,4 +1,4 @@
-"""The wallet's words for locked money: of every reason that the chain has, true to what the chain says of it."""
+"""The wallet's texts for locked money: one for each hold reason, in agreement with the chain's declarations."""
 
 from dataclasses import replace
 

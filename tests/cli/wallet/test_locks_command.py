@@ -1,4 +1,4 @@
-"""`ogpu-wallet locks` against a real RPC server: what is locked, until when, what could take it."""
+"""`ogpu-wallet locks` against a real RPC server: locked amounts, their ends and their risks."""
 
 import re
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`ogpu-wallet parameters` and `set-parameter` against a real RPC server: what is shown, set, and refused before."""
+"""`ogpu-wallet parameters` and `set-parameter` against a real RPC server: values, changes and early refusals."""
 
 from pathlib import Path
 

@@ -39,7 +39,7 @@ AGAIN = "# again until"
 
 
 def lines_of_page() -> list[str]:
-    """What a reader types, in order, comments included."""
+    """Return the lines that a reader types, in order, with comments."""
     return [line for block in FENCED.findall(PAGE.read_text(encoding="utf-8")) for line in block.splitlines()]
 
 
@@ -59,7 +59,7 @@ def short_eras(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def typed_for(words: list[str]) -> str:
-    """What somebody types at the prompts of a command."""
+    """Return the answers at the prompts of a command."""
     match words[0]:
         case "new":
             return f"{PASSWORD}\n{PASSWORD}\n"

@@ -1,4 +1,4 @@
-"""What is on its way out: its epoch, its date, and whether a slash that waits keeps it."""
+"""Leaving stake: its epoch, its date, and whether a pending slash keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each command about stake shows before it sends: who, how much, when it is free, what can go wrong."""
+"""Plans of the stake commands before sending: accounts, amounts, times of unlocking and risks."""
 
 from __future__ import annotations
 

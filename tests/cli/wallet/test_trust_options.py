@@ -1,4 +1,4 @@
-"""`ogpu-wallet` holds its node to proofs: what a person sees of it."""
+"""`ogpu-wallet` checks its node's proofs: the output that a person sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of validators: what a row says, and how an expected return is written."""
+"""Tables of validators: their rows, and the form of an expected return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of `ogpu` share."""
+"""Fixtures for the tests of `ogpu`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +38,7 @@ def nothing_final(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def blobs(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
-    """What lies in every store."""
+    """The content of every blob store."""
     found: dict[bytes, bytes] = {}
     stored_in(found, monkeypatch)
     return found

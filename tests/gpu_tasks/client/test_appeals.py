@@ -1,4 +1,4 @@
-"""Appeals by hand, of customers and of providers: what they are against, what they bind, and the chain takes them."""
+"""Appeals by hand, of customers and of providers: the verdict, the bond, and the chain's acceptance."""
 
 from __future__ import annotations
 

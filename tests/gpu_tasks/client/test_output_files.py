@@ -1,4 +1,4 @@
-"""Where results are written, and what an account can spend."""
+"""The paths of result files, and the spendable money of an account."""
 
 import asyncio
 import os

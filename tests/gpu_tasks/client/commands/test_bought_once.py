@@ -95,7 +95,7 @@ def bought(url: str) -> list[Task]:
 
 
 class Follower:
-    """Stands in for following: what it does the next times, and which tasks it was asked to follow."""
+    """A substitute for following: the outcomes of the next calls, and a record of the followed tasks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *does: BaseException | TaskOutcome) -> None:
         self.does, self.followed = list(does), list[str]()
@@ -266,7 +266,7 @@ def test_what_is_begun_goes_on_unasked_even_if_nobody_could_serve_it_now(
 
 @pytest.mark.parametrize("buying", [SUBMIT, ["unit", "post", MINIMAL, "--racers", "3", "--anyway", *OF_BOB, "--yes"]])
 def test_what_is_shown_is_what_is_taken(tmp_path: Path, buying: list[str]) -> None:
-    """With a tip: the account has less by what is locked, prepaid and the fees that a dry run shows."""
+    """With a tip: the account pays the locked and prepaid money and the fees that a dry run shows."""
     grains: dict[str, list[int]] = {}
     with chain(tmp_path) as url:
         for tip in ("0", "0.5"):

@@ -21,7 +21,7 @@ TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--commit-win
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens."""
+    """Return True if a process listens on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

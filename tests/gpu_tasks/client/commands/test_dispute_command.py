@@ -72,7 +72,7 @@ def test_a_result_is_disputed_with_a_bond(tmp_path: Path, finished: tuple[Plante
 
 
 def computes(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
-    """The run is computed at once, and this segment of what is stated is wrong."""
+    """Replace the computation: it ends at once, and finds this segment of the stated run wrong."""
 
     async def digests(*_: object) -> tuple[bytes, ...]:
         return ()
@@ -278,7 +278,7 @@ BOB = dev_accounts.stash("Bob")
 
 
 def paid(wrong: int | None = WRONG_LEAF) -> PaidOutput:
-    """What a provider answered: its texts reversed, of one request something else."""
+    """Return a provider's answers: each request reversed, and a wrong answer to one."""
     outputs = [request[::-1] + (b"!" if place == wrong else b"") for place, request in enumerate(ASKED)]
     return PaidOutput(ASKED, outcomes_of(FakeForm(), ASKED, outputs), FakeForm(), SALT)
 
@@ -411,7 +411,7 @@ def test_a_wrong_answer_is_disputed_with_a_bond_and_a_right_one_is_not(tmp_path:
 def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever looks and finds nothing wrong has nothing to set right."""
+    """A disputer that finds no fault has nothing to correct, so no call is sent."""
 
     async def right(*_: object) -> PaidOutput:
         return paid(None)

@@ -1,4 +1,4 @@
-"""`describe --key`, `top` and `logs`: what providers tell, who may ask, what a broker does to it."""
+"""`describe --key`, `top` and `logs`: messages of providers, their permitted readers, and a broker's influence."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ ENDED = a_task(customer=FERDIE_STASH, state=TaskState.ENDED, slots=RUNNING_OF_LO
 
 
 def asked(folder: Path, task: Task, *words: str, key: str = "//Ferdie") -> Result:
-    """What a command answers where the chain has the task."""
+    """Run a command against a chain that has the task, and return its result."""
 
     def plant(bound: Bound) -> None:
         bound[TrainingMarket].tasks[b"t" * 32] = task

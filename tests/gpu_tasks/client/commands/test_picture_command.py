@@ -81,7 +81,7 @@ def picture(url: str, folder: Path, *words: str, scene: bool = True) -> Result:
 
 
 def posted(url: str) -> int:
-    """How many units Bob has posted, ever."""
+    """Return the number of units that Bob has ever posted."""
 
     async def read() -> int:
         async with await ChainClient.connect(url) as client:

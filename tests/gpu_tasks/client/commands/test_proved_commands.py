@@ -244,7 +244,7 @@ def test_b5_units_that_the_chain_has_forgotten_are_not_posted_again(tmp_path: Pa
 
 
 def test_a_retry_asks_for_the_funds_of_what_is_not_posted_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first try locked them: who had just enough was refused the retry, and saw no unit of his."""
+    """The first try locked the funds: a customer with just enough money was refused the retry, and saw no unit."""
     with chain(tmp_path) as url:
         with spoiled(url, lose_after_submit) as (lossy, _):
             lost = ogpu(tmp_path, lossy, *post_words(tmp_path))

@@ -1,4 +1,4 @@
-"""`ogpu run` and `ogpu task submit --array`: what is submitted, once, and the exit code."""
+"""`ogpu run` and `ogpu task submit --array`: the tasks, each submitted once, and the exit code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ JOB = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2 oGPU", "--anyway"]
 
 
 def saved(folder: Path, url: str, *words: str) -> ContainerTask:
-    """What would be submitted."""
+    """Return the task that the command would submit."""
     path = folder / "task.yaml"
     path.unlink(missing_ok=True)
     answer(ogpu(folder, url, *JOB, "--save", str(path), "--dry-run", *words, "--", "sh", "-c", "exit 3"))

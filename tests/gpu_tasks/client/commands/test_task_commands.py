@@ -122,7 +122,7 @@ def check_sealed(url: str, task: str, blobs: dict[bytes, bytes]) -> None:
 
 
 def check_ended(folder: Path, url: str, task: str, *, cost: int) -> None:
-    """What is shown of a task that was taken back: its cost, and until when its record is kept."""
+    """Check the output about a cancelled task: its cost, and the time until which its record is kept."""
     (row,) = answer(ogpu(folder, url, "task", "history", *OF_BOB))
     assert (row["state"], row["price"], int(row["cost_before_fees"]["grains"])) == ("cancelled", None, cost)
     for more, count in (

@@ -44,7 +44,7 @@ TASK = b"t" * 32
 def followed(
     monkeypatch: pytest.MonkeyPatch, folder: Path, customer: bytes, outcome: TaskOutcome = TaskOutcome.ON_TIME
 ) -> TaskFollower:
-    """How Bob follows a task of a customer, which ends so."""
+    """Let Bob follow a customer's task with this outcome, and return the follower."""
     seen: list[TaskFollower] = []
     task = a_task(state=TaskState.ENDED, customer=customer, outcome=outcome)
 
@@ -215,7 +215,7 @@ NO_SESSION = cast(WalletSession, None)
 def waited(
     monkeypatch: pytest.MonkeyPatch, *seen: Task | None, after_ok: str | None = None, after_any: str | None = None
 ) -> int:
-    """How often the chain was looked at."""
+    """Return the number of reads of the chain."""
     looks: list[bytes] = []
 
     async def moments(_: object) -> AsyncIterator[None]:

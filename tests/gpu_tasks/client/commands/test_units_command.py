@@ -1,4 +1,4 @@
-"""`ogpu unit list`, `show` and `result --out`: how units stand, who was paid, and the bytes that were paid for."""
+"""`ogpu unit list`, `show` and `result --out`: states of units, paid providers, and the bytes of results."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ TASK = "0x" + "ab" * 32
 
 
 def parsed(command: click.Command, *words: str) -> dict[str, object]:
-    """What a command line comes to, without being carried out."""
+    """Return the parsed options of a command line, without running it."""
     return command.make_context("x", list(words)).params
 
 

@@ -1,4 +1,4 @@
-"""What providers claim, and what was paid of late."""
+"""Claims of providers about their inventories, and recent payments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be bought, of which class of devices, and the numbers that a plan goes by."""
+"""Services for sale, the suitable classes of devices, and the numbers that a plan uses."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ POOR = money.judge_seat(DEFAULT_RULES, GRAINS_PER_OGPU) + Balances.existential_d
 def buying(
     monkeypatch: pytest.MonkeyPatch, offering: int, in_office: int, own: bytes = b"c" * 32, poor: tuple[bytes, ...] = ()
 ) -> Any:
-    """A client of a chain where so many owners offer service 0, the first of whom are in office.
+    """Return a client of a chain with `offering` owners of service 0; the first `in_office` of them are validators.
 
-    The poor lack a grain of what a seat at a price of 1 oGPU takes.
+    The poor lack one grain of the money for a seat at a price of 1 oGPU.
     """
 
     async def devices(*_: object) -> list[DeviceStatus]:
@@ -385,7 +385,7 @@ def test_each_unit_has_a_class_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
 
 LEAST = 10
 CALLED = RollCall(1, 1, 1, bytes(32))
-"""It goes on: what was proven at the one before stands."""
+"""The roll call in progress. The rates proven in the roll call before it count."""
 
 
 class PlantedRates:
@@ -459,7 +459,7 @@ def test_a_task_is_let_pass_where_no_device_of_the_provider_may_bid() -> None:
 
 
 def numbers(pallets: tuple[Any, ...], values: dict[Any, int]) -> AuctionNumbers:
-    """As read of a chain with these pallets, whose parameters have these values by their items."""
+    """Return the numbers that a client reads from a chain with these pallets and parameters."""
 
     async def read(item: Any, *, at: bytes) -> int:
         assert at == bytes(32)
@@ -493,7 +493,7 @@ def test_of_a_chain_that_sells_none_they_are_the_defaults() -> None:
 
 
 def test_devices_are_as_the_chain_judges_them() -> None:
-    """Who may be elected, what each class has to be bonded with, and what each owner can spend, by one state."""
+    """One state gives the devices' validity, the bond that each class needs, and the spendable money of each owner."""
     least = {"Devices.consumer_bond_min": 2 * OGPU, "Devices.datacenter_bond_min": 3 * OGPU}
     chain = MarketChain(named_keys(4), constants=least)
     first, second, banned = chain.validators[:3]

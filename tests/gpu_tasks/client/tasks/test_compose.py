@@ -1,4 +1,4 @@
-"""A Compose file as a task: a table of keys, each with what it becomes, or why it is left out."""
+"""A Compose file as a task: a table with each key's replacement, or the reason for leaving it out."""
 
 import pytest
 

@@ -108,7 +108,7 @@ def test_what_is_filled_in_is_said_and_can_be_given(tmp_path: Path, kind: str, t
 
 
 def test_a_file_that_asks_for_your_secrets_does_not_get_them(tmp_path: Path) -> None:
-    """Its author knows the names of what people have in their environments, and bidders read what a task has in its."""
+    """The file's author can guess names of environment variables, and bidders read a task's environment."""
     text = COMPOSE.replace("command:", "environment: [CLOUD_SECRET_KEY], command:")
     secret = {"CLOUD_SECRET_KEY": "hidden"}
     found = convert(tmp_path, "compose", text, env=secret)

@@ -1,4 +1,4 @@
-"""What a task is expected to cost, and which providers say that they run it."""
+"""Expected costs of a task, and the providers that claim to run it."""
 
 from __future__ import annotations
 

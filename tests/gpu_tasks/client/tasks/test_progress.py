@@ -352,7 +352,7 @@ def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
 def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[bytes, bytes]
 ) -> None:
-    """Who took the task over began where it liked; signed for, that would count and be what others go on from."""
+    """The new winner began at a state of its choice. A signed confirmation would make others continue from it."""
     blob = run_blob(2)
     blobs[address_of(blob)] = blob
     counted = [HeldCheckpoint(Milestone(1, root, 1, bytes(32)), BOB) for root in (b"x" * 32, run_root(1))]

@@ -1,4 +1,4 @@
-"""Results, checkpoints and outputs: of whom they are asked, what is refused, which segment is wrong."""
+"""Results, checkpoints and outputs: the providers that are asked, refused data, and the wrong segment."""
 
 import asyncio
 import hashlib

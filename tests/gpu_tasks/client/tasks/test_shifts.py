@@ -200,7 +200,7 @@ def auctioned_again() -> tuple[History, int]:
 
 
 def compared(chain: History, *, first: int, oldest: int = 0, task: Task | None = None) -> dict[str, TaskCheck]:
-    """What is found where the blocks from `first` on are looked at, and the node has the states from `oldest` on."""
+    """Return the findings in the blocks from `first` on, at a node with the states from `oldest` on."""
     now, last = task or chain.now(), chain.height
     life = LifeBlocks(
         first, last, first == now.submitted_at + 1, [height.to_bytes(32, "big") for height in range(first, last + 1)]

@@ -1,4 +1,4 @@
-"""What is heard of tasks, in words, rows and a table; many silent slots are asked at once."""
+"""Messages about tasks as text, rows and a table. Many silent slots are asked at once."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -289,7 +289,7 @@ async def test_a_flood_is_said_and_looked_at_in_part(tmp_path: Path, url: str, m
 
 
 async def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> None:
-    """Whoever may write to a topic has the broker keep messages of many keys: they come before any of the provider."""
+    """A writer of a topic can make the broker keep messages of many keys, which arrive before the provider's."""
 
     async with played(tmp_path, url) as (scene, _):
         for number in range(70):

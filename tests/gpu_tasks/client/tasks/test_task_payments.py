@@ -1,4 +1,4 @@
-"""What each party of a task was paid, lost and has back: what is shown is what moved, to the grain."""
+"""Payments, losses and refunds of a task's parties: the output equals the moved money, to the grain."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_who_died_behind_checkpoints_that_its_customer_held_is_reckoned_without_
 
 
 def test_what_a_customer_has_back_of_an_audited_task_needs_no_events(kept: Kept) -> None:
-    """What alone is not shown is whom the pot paid."""
+    """Without events, only the receivers of the audit pot's money are unknown."""
     for scene, is_known in ((found_right, True), (found_lying, False)):
         chain, _ = scene()
         full = account(chain, told(chain, kept))

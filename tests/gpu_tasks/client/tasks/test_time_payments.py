@@ -1,4 +1,4 @@
-"""Payments of tasks that sell time or run as replicas: what is shown is what moved, or said to be unknown."""
+"""Payments of tasks that sell time or run as replicas: the output equals the moved money, or says "unknown"."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def stopped_in_the_third_auction() -> Scene:
 
 
 def left_where_that_costs_the_customer_little() -> Scene:
-    """Of what the leaver loses most burns."""
+    """Most of the leaver's loss burns."""
     chain, books = sold(*TWO, auctions=1, loss=OGPU // 100)
     leave(chain, chain.alice)
     chain.start(chain.bob)
@@ -181,7 +181,7 @@ def whole(chain: TaskChain) -> TaskEvents:
 
 
 def wrong(chain: TaskChain, books: Books, found: TaskAccount) -> list[str]:
-    """Of whom all is shown, and not what moved."""
+    """Return the names of parties with a complete account that differs from the moved money."""
     order, odd = chain.now().order, []
     for keys in (*chain.keys, CUSTOMER):
         mine = [each for each in found.parties if each.account == keys.stash]

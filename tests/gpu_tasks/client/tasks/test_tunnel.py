@@ -1,4 +1,4 @@
-"""Tunnels: what a program reads, what archives of providers may hold, how forwarding ends."""
+"""Tunnels: a program's input, permitted archives of providers, and the end of forwarding."""
 
 import asyncio
 import io
@@ -44,7 +44,7 @@ class _Cat:
 
 
 def given(monkeypatch: pytest.MonkeyPatch, source: TextIO) -> bytes:
-    """What the program was given of a standard input before that ended."""
+    """Return the bytes that the program received from a standard input before its end."""
     monkeypatch.setattr(sys, "stdin", source)
     troubles: list[object] = []
 
@@ -102,7 +102,7 @@ class Pipe:
 
 
 def fetched(archive: bytes, target: Path) -> list[str]:
-    """What a customer has of an archive that its provider sends."""
+    """Copy an archive from a provider to the customer, and return the result of `copy_out`."""
 
     async def serve(stream: TunnelStream, _wanted: StreamPurpose) -> None:
         await stream.write(archive)

@@ -91,7 +91,7 @@ def test_openais_lines_are_answered_in_openais_form(url: str, tmp_path: Path) ->
 
 
 def _posted(url: str) -> int:
-    """How many units Bob has posted, ever."""
+    """Return the number of units that Bob has ever posted."""
 
     async def count() -> int:
         async with await ChainClient.connect(url) as client:

@@ -1,4 +1,4 @@
-"""A file on its way: units that end in every way, stores that serve nothing, what is awaited; without a chain."""
+"""A file in progress: units with every ending, stores without data, and awaited answers. There is no chain."""
 
 from __future__ import annotations
 

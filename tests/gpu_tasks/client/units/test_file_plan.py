@@ -117,7 +117,7 @@ ROOMS = st.builds(
 
 
 def greedy(loads: list[LineLoad], room: UnitRoom, most: int) -> int | None:
-    """How many units there are if each is as full as it may be, and none costs more than `most`."""
+    """Return the number of units if each is as full as possible and none costs more than `most`."""
     units, part = 0, list[LineLoad]()
     for load in loads:
         if not part or not is_within([*part, load], room, most):
@@ -168,7 +168,7 @@ def test_a_full_file_of_single_units_is_split() -> None:
 
 
 def asked(plan: FilePlan) -> list[tuple[bytes, int, int, int, int]]:
-    """What every unit says."""
+    """Return the request and the terms of every unit."""
     return [(unit.request, unit.count, unit.tokens_in, unit.tokens_max, unit.price_max) for unit in plan.units()]
 
 
@@ -241,7 +241,7 @@ def test_a_unit_has_no_longer_lease_than_the_chain_gives() -> None:
 
 @pytest.mark.nightly
 def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
-    """12 MB of requests: their places and weights are held, and what one unit asks while it is read."""
+    """12 MB of requests: memory has their places and weights, and one unit's requests while they are read."""
     train, path = form_named("train-int8"), tmp_path / "large"
     with path.open("wb") as stream:
         for number in range(3_072):

@@ -1,4 +1,4 @@
-"""What became of checks and disputes: told as it was, by whom and for how much, of every way for one to end."""
+"""Endings of checks and disputes: each is reported with its parties and its amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every form of a line, everything that is refused, and what a large file costs its reader."""
+"""Every form of a line, every refusal, and the memory that a large file needs."""
 
 import codecs
 import json
@@ -474,7 +474,7 @@ def test_too_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly
 def test_a_full_file_is_never_in_memory(tmp_path: Path) -> None:
-    """50,000 lines of 4,000 bytes are 200 MB: what is held is one line, and a hash of each id."""
+    """50,000 lines of 4,000 bytes are 200 MB: the reader keeps one line, and a hash of each id."""
     path, chance = tmp_path / "full.jsonl", random.Random(1)
     with path.open("wb") as stream:
         for number in range(lines.LINES_MAX):

@@ -34,7 +34,7 @@ class AnsweredFile:
         self.watched: set[int] = set()
         self.forgotten: set[int] = set()
         self.looks: list[int] = []
-        """How many units each look asked for."""
+        """The number of units in each read."""
         self._units = market_reads.units
         monkeypatch.setattr(FileAnswers, "follow", _answered)
 
@@ -63,7 +63,7 @@ class AnsweredFile:
             return self.post(url)
 
     def marked(self) -> list[dict[str, Any]]:
-        """Of the file of errors, what says that an answer was found wrong."""
+        """Return the rows of the error file that report a refuted answer."""
         rows = [json.loads(line) for line in self.errors.read_text().splitlines()]
         return [row for row in rows if row["error"] and row["error"]["code"] == "answer_refuted"]
 

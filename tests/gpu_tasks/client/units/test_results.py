@@ -1,4 +1,4 @@
-"""What became of a unit: completions from real stores, and payments to the grain."""
+"""Outcomes of a unit: completions from real stores, and payments to the grain."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ ENDINGS = {
 
 
 WITHOUT_A_COURT = sorted(ENDINGS.keys() - {"appealed"})
-"""Nobody can appeal there: what is decided ends in the same block."""
+"""Endings without an appeal. With too few validators for a court, a decision ends in the same block."""
 
 
 @pytest.mark.parametrize(
@@ -400,12 +400,12 @@ FORGOTTEN = {
     "unheard": {"judges, or burned"},
     "cancelled": {"burned"},
 }
-"""By ending: what is said, without an account, of what the record does not name."""
+"""By ending: the roles shown without an account, because the record does not name one."""
 
 
 @pytest.mark.parametrize("name", FORGOTTEN)
 def test_what_a_node_has_forgotten_is_not_made_up(name: str) -> None:
-    """The record says who raced and what it cost; who the judges were it does not."""
+    """The record names the racers and the cost, but not the judges."""
     chain = new_chain()
     unit_id = ENDINGS[name][0](chain)
     unit = to_the_end(chain, unit_id)

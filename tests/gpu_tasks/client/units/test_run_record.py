@@ -94,7 +94,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_torn_entry_never_was(tmp_path: Path) -> None:
-    """Cut at every byte: what is left is a beginning of the story, and the run goes on from there."""
+    """A record cut at any byte is a beginning of the record, and the run continues from there."""
     story(tmp_path)
     data = journal(tmp_path).read_bytes()
     ends = [0, *[place + 1 for place, byte in enumerate(data) if byte == ord("\n")]]

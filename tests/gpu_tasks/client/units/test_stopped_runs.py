@@ -1,6 +1,6 @@
-"""Runs that are cancelled, interrupted, whose time is over, whose service is closed: on a chain that draws nobody.
+"""Runs with an early end: cancelled, interrupted, out of time, or for a closed service.
 
-The chain grows by hand, as in the tests of other commands; inputs are "stored" nowhere.
+The chain draws no providers and grows by hand, as in the tests of other commands. No store receives the inputs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a unit is not taken, and what a customer is told of a unit that judges look at."""
+"""Reasons why a unit waits, and the text for a customer whose unit is before judges."""
 
 import asyncio
 from dataclasses import replace
@@ -316,7 +316,7 @@ def test_the_leaf_that_judges_compute_is_named() -> None:
 
 
 class ToldOf:
-    """Stands for a client: what the chain says of a dispute and of a case."""
+    """A substitute for a client: the chain's answers about a dispute and a case."""
 
     def __init__(self, dispute: LeafDispute | None, case: CaseStatus | None) -> None:
         self.answers = {"LeafDisputesApi_dispute": dispute, "CourtsApi_case": case}
