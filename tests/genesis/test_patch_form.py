@@ -56,7 +56,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "kind of device": (lambda p: p["devices"]["devices"][0].update(kind="tpu"), r"devices\[0\].kind must be one of"),
     "device twice": (lambda p: p["devices"]["devices"].append(p["devices"]["devices"][0]), "DeviceKnown"),
     "endless commit window": (lambda p: p["inferenceMarket"]["services"][0].update(commit_window=601), "UnsoundTerms"),
-    "offer of nothing": (lambda p: p["inferenceMarket"]["offers"][0].update(service=9), "no such device"),
+    "offer of nothing": (lambda p: p["inferenceMarket"]["offers"][0].update(service=9), "device or service"),
     "nobody's key": (lambda p: p["sudo"].update(key=None), "sudo.key must be an address"),
     "no such pallet": (lambda p: p.update(staking={}), r"patch\.staking: no such"),
     "nothing to configure": (lambda p: p.update(utility={"x": 1}), "utility must be empty"),
