@@ -39,113 +39,113 @@ END_OFFER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize end_offer"]
 
 def create(market: InferenceStorage, owner: bytes, terms: ServiceTerms, deposit: int) -> None:
     """Add a service, and hold its deposit."""
-    number, count = market.next_service.get(), market.service_count.get()
-    ensure(count < SERVICES_MAX, TooManyOpen)
+    service_number, open_services = market.next_service.get(), market.service_count.get()
+    ensure(open_services < SERVICES_MAX, TooManyOpen)
     ensure(is_sound(terms), UnsoundTerms)
-    market.lock.lock(owner, service_hold(number), deposit)
-    market.services[number] = Service(owner, terms, deposit)
-    market.service_count.set(count + 1)
-    market.next_service.set(number + 1)
-    market.emit(ServiceCreated(number, owner, terms.name, terms.workload, terms.model))
+    market.lock.lock(owner, service_hold(service_number), deposit)
+    market.services[service_number] = Service(owner, terms, deposit)
+    market.service_count.set(open_services + 1)
+    market.next_service.set(service_number + 1)
+    market.emit(ServiceCreated(service_number, owner, terms.name, terms.workload, terms.model))
 
 
-def close(market: InferenceStorage, number: int, owner: bytes) -> None:
+def close(market: InferenceStorage, service_number: int, owner: bytes) -> None:
     """Close a service to new units, and return its deposit."""
-    service = market.service(number)
+    service = market.service(service_number)
     ensure(service.owner == owner, NotServiceOwner)
     ensure(service.is_open, UnknownService)
-    market.services[number] = replace(service, is_open=False)
+    market.services[service_number] = replace(service, is_open=False)
     market.service_count.set(market.service_count.get() - 1)
     # A service without open units is dropped here: no unit's end would drop it later.
-    count_units(market, number, 0)
-    market.lock.unlock(owner, service_hold(number), service.deposit)
-    market.lock.end(service_hold(number))
-    market.emit(ServiceClosed(number))
+    count_units(market, service_number, 0)
+    market.lock.unlock(owner, service_hold(service_number), service.deposit)
+    market.lock.end(service_hold(service_number))
+    market.emit(ServiceClosed(service_number))
 
 
-def count_units(market: InferenceStorage, number: int, change: int) -> None:
+def count_units(market: InferenceStorage, service_number: int, change: int) -> None:
     """Add `change` to the open units of a service. A closed service is dropped with its last unit."""
-    service = market.service(number)
-    left = service.open_units + change
-    assert left >= 0, "a service has no more ended units than posted ones"
+    service = market.service(service_number)
+    units_left = service.open_units + change
+    assert units_left >= 0, "a service has no more ended units than posted ones"
     market.open_unit_count.set(market.open_unit_count.get() + change)
-    if service.is_open or left:
-        market.services[number] = replace(service, open_units=left)
+    if service.is_open or units_left:
+        market.services[service_number] = replace(service, open_units=units_left)
     else:
-        del market.services[number]
-        if market.offer_count[number]:
-            market.closed_services[number] = True
+        del market.services[service_number]
+        if market.offer_count[service_number]:
+            market.closed_services[service_number] = True
 
 
-def note_post(market: InferenceStorage, number: int, height: int) -> None:
+def note_post(market: InferenceStorage, service_number: int, height: int) -> None:
     """Note that units of a service were posted in this block."""
-    market.services[number] = replace(market.service(number), last_post=height)
+    market.services[service_number] = replace(market.service(service_number), last_post=height)
 
 
-def offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> None:
+def offer(market: InferenceStorage, device: bytes, service_number: int, ask: int) -> None:
     """Offer a device for an open service, at `ask` grains per 1,000 output tokens or more."""
-    market.open_service(number)
-    standing = market.offers[number, device]
+    market.open_service(service_number)
+    standing = market.offers[service_number, device]
     if standing is None:
-        ensure(market.offer_count[number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
+        ensure(market.offer_count[service_number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
         ensure(len(market.device_offers[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
-        market.lock.lock(_owner(market, device), offer_hold(number, device), market.offer_deposit)
-        _list(market, device, number)
+        market.lock.lock(_owner(market, device), offer_hold(service_number, device), market.offer_deposit)
+        _list(market, device, service_number)
     # A changed ask counts as a new one: it does not apply to units that were recorded earlier.
     deposit = market.offer_deposit if standing is None else standing.deposit
-    market.offers[number, device] = Offer(ask, market.height, deposit)
+    market.offers[service_number, device] = Offer(ask, market.height, deposit)
     market.devices.stir(device)
-    market.emit(Offered(number, device, ask))
+    market.emit(Offered(service_number, device, ask))
 
 
-def place_offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> None:
+def place_offer(market: InferenceStorage, device: bytes, service_number: int, ask: int) -> None:
     """Write an offer of the genesis block, without event and deposit."""
-    market.offers[number, device] = Offer(ask, 0)
-    _list(market, device, number)
+    market.offers[service_number, device] = Offer(ask, 0)
+    _list(market, device, service_number)
 
 
-def withdraw_offer(market: InferenceStorage, device: bytes, number: int) -> None:
+def withdraw_offer(market: InferenceStorage, device: bytes, service_number: int) -> None:
     """End a device's offer of a service, and return the offer's deposit."""
-    offer, owner = known(market.offers[number, device], UnknownService), _owner(market, device)
-    del market.offers[number, device]
-    left = tuple(service for service in market.device_offers[device] if service != number)
-    if left:
-        market.device_offers[device] = left
+    offer, owner = known(market.offers[service_number, device], UnknownService), _owner(market, device)
+    del market.offers[service_number, device]
+    other_services = tuple(service for service in market.device_offers[device] if service != service_number)
+    if other_services:
+        market.device_offers[device] = other_services
     else:
         del market.device_offers[device]
-    _count_offer(market, device, number, -1)
-    market.lock.unlock(owner, offer_hold(number, device), offer.deposit)
-    market.lock.end(offer_hold(number, device))
-    market.emit(OfferWithdrawn(number, device))
+    _count_offer(market, device, service_number, -1)
+    market.lock.unlock(owner, offer_hold(service_number, device), offer.deposit)
+    market.lock.end(offer_hold(service_number, device))
+    market.emit(OfferWithdrawn(service_number, device))
 
 
 def end_offers(market: InferenceStorage, budget: WeightMeter) -> None:
     """End offers of dropped services, while the budget lasts."""
-    gone = market.closed_services.keys()
-    for number in gone:
-        for device, _ in market.offers.under(number):
+    dropped_services = market.closed_services.keys()
+    for service_number in dropped_services:
+        for device, _ in market.offers.under(service_number):
             if budget.is_spent:
                 return
             budget.spend(END_OFFER_WEIGHT)
-            withdraw_offer(market, device, number)
-        del market.closed_services[number]
+            withdraw_offer(market, device, service_number)
+        del market.closed_services[service_number]
 
 
 def _owner(market: InferenceStorage, device: bytes) -> bytes:
-    found = market.devices.devices[device]
-    assert found is not None, "a device that offers a service is registered"
-    return found.owner
+    record = market.devices.devices[device]
+    assert record is not None, "a device that offers a service is registered"
+    return record.owner
 
 
-def _list(market: InferenceStorage, device: bytes, number: int) -> None:
-    market.device_offers[device] = (*market.device_offers[device], number)
-    _count_offer(market, device, number, +1)
+def _list(market: InferenceStorage, device: bytes, service_number: int) -> None:
+    market.device_offers[device] = (*market.device_offers[device], service_number)
+    _count_offer(market, device, service_number, +1)
 
 
-def _count_offer(market: InferenceStorage, device: bytes, number: int, change: int) -> None:
-    left = market.offer_count[number] + change
-    if left:
-        market.offer_count[number] = left
+def _count_offer(market: InferenceStorage, device: bytes, service_number: int, change: int) -> None:
+    offers_left = market.offer_count[service_number] + change
+    if offers_left:
+        market.offer_count[service_number] = offers_left
     else:
-        del market.offer_count[number]
+        del market.offer_count[service_number]
     market.devices.count_offer(device, change)

@@ -125,30 +125,31 @@ class GpuTasksApi(RuntimeApi, version=1):
         `CourtsApi_seats` returns its duties as judge.
         """
         market = self.bound[InferenceMarket]
-        found = []
+        statuses = []
         for unit_id, _ in sorted(market.duties.under(stash)):
             unit = market.units[unit_id]
             if unit is not None:
-                found.append(self._duty(stash, unit_id, unit))
-        return tuple(found[:UNITS_OPEN_MAX])
+                statuses.append(self._duty(stash, unit_id, unit))
+        return tuple(statuses[:UNITS_OPEN_MAX])
 
     @query
     def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_LISTED_MAX)]:
         """Return every service, by number."""
-        numbered = sorted(self.bound[InferenceMarket].services.items())
-        return tuple((number, service) for number, service in numbered if service is not None)
+        numbered_services = sorted(self.bound[InferenceMarket].services.items())
+        return tuple((service_number, service) for service_number, service in numbered_services if service is not None)
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
         """Return the devices by ascending owner and device, cut off at the limits of devices and offers."""
-        first = self._table()[:DEVICES_MAX]
-        offers = accumulate(device.offers for _, device in first)
-        return self._shown([row for row, together in zip(first, offers, strict=True) if together <= OFFERS_SHOWN_MAX])
+        first_devices = self._table()[:DEVICES_MAX]
+        offer_totals = accumulate(device.offers for _, device in first_devices)
+        counted = zip(first_devices, offer_totals, strict=True)
+        return self._shown([device_row for device_row, offer_total in counted if offer_total <= OFFERS_SHOWN_MAX])
 
     @query
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
         """Return the devices of one provider, including those that the `devices` answer cuts off."""
-        return self._shown([(key, device) for key, device in self._table() if device.owner == owner])
+        return self._shown([(device_id, device) for device_id, device in self._table() if device.owner == owner])
 
     @query
     def capacity(self, device: DeviceId) -> CapacityStatus | None:
@@ -156,18 +157,18 @@ class GpuTasksApi(RuntimeApi, version=1):
         record, capacity = self.bound[Devices].devices[device], self.bound[Capacity]
         if record is None:
             return None
-        called, enrolled = capacity.current.get(), capacity.enrolments[device]
-        proof = None if called is None else capacity.proofs[device, called.number]
-        rows: tuple[int, ...] = ()
+        roll_call, enrolment = capacity.current.get(), capacity.enrolments[device]
+        proof = None if roll_call is None else capacity.proofs[device, roll_call.number]
+        drawn_places: tuple[int, ...] = ()
         inspectors: tuple[bytes, ...] = ()
         # A seed of zeros is one that the beacon has not set yet.
-        if called is not None and proof is not None and called.rows_seed != bytes(32):
-            rows = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
-        if called is not None and enrolled is not None and called.inspectors_seed != bytes(32):
-            inspectors = tuple(capacity.inspectors(called, device, enrolled.owner))
+        if roll_call is not None and proof is not None and roll_call.rows_seed != bytes(32):
+            drawn_places = tuple(drawn_rows(roll_call.rows_seed, device, proof.shape.rows))
+        if roll_call is not None and enrolment is not None and roll_call.inspectors_seed != bytes(32):
+            inspectors = tuple(capacity.inspectors(roll_call, device, enrolment.owner))
         proven, has_proven = capacity.proven(device), capacity.has_proven(device, record.kind)
         rate_min = capacity.rate_min(record.kind)
-        return CapacityStatus(enrolled, proven, rate_min, has_proven, called, proof, rows, inspectors)
+        return CapacityStatus(enrolment, proven, rate_min, has_proven, roll_call, proof, drawn_places, inspectors)
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
@@ -186,16 +187,16 @@ class GpuTasksApi(RuntimeApi, version=1):
         Possible judges are eligible members of the current and of the next active set.
         """
         market, devices = self.bound[InferenceMarket], self.bound[Devices]
-        judges = to_seal_to(devices)
-        offering = (devices.devices[key] for key, _ in market.offers.under(service))
-        racers = sorted(device.owner for device in offering if device is not None)
-        found: list[InputReader] = []
-        for stash in dict.fromkeys((*judges, *racers)):
+        judge_stashes = to_seal_to(devices)
+        offering = (devices.devices[device_id] for device_id, _ in market.offers.under(service))
+        racer_stashes = sorted(device.owner for device in offering if device is not None)
+        input_readers: list[InputReader] = []
+        for stash in dict.fromkeys((*judge_stashes, *racer_stashes)):
             # Reads end at the limit, because a proof of the answer covers every value that was read.
-            if len(found) == READERS_MAX:
+            if len(input_readers) == READERS_MAX:
                 break
-            found.extend(self._reader(stash))
-        return tuple(found)
+            input_readers.extend(self._reader(stash))
+        return tuple(input_readers)
 
     @query
     def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
@@ -205,24 +206,27 @@ class GpuTasksApi(RuntimeApi, version=1):
         a bad one. If `readers` has no room for both active sets, the next one is left out.
         """
         stake, devices = self.bound[TrustStake], self.bound[Devices]
-        judges = to_seal_to(devices)
-        if len(judges) > READERS_MAX:
-            judges = [stash for stash, _ in in_office(devices)]
-        readers = (reader for stash in judges for reader in self._reader(stash))
-        return tuple(replace(each, key_since=max(each.key_since, _judges_since(stake, each.stash))) for each in readers)
+        judge_stashes = to_seal_to(devices)
+        if len(judge_stashes) > READERS_MAX:
+            judge_stashes = [stash for stash, _ in in_office(devices)]
+        judge_readers = (reader for stash in judge_stashes for reader in self._reader(stash))
+        return tuple(
+            replace(judge_reader, key_since=max(judge_reader.key_since, _judges_since(stake, judge_reader.stash)))
+            for judge_reader in judge_readers
+        )
 
     @query
     def quote(self, service: ServiceId, price_max: Balance, racers: U8, requests: U32) -> Quote | None:
         """Return the amounts that one unit of these terms locks and costs, or None for an unknown service."""
         market = self.bound[InferenceMarket]
-        sold = market.services[service]
-        if sold is None:
+        service_record = market.services[service]
+        if service_record is None:
             return None
-        costs = intake.costs(market, price_max, racers, requests)
+        unit_costs = intake.costs(market, price_max, racers, requests)
         return Quote(
-            locked=costs.escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
-            prepaid=costs.prepaid,
-            cost_max=costs.escrow + costs.prepaid,
+            locked=unit_costs.escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
+            prepaid=unit_costs.prepaid,
+            cost_max=unit_costs.escrow + unit_costs.prepaid,
         )
 
     def _reader(self, stash: bytes) -> Iterator[InputReader]:
@@ -233,30 +237,32 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     def _table(self) -> list[tuple[bytes, Device]]:
         """Return every device, by ascending owner and device."""
-        table = [(key, device) for key, device in self.bound[Devices].devices.items() if device]
-        return sorted(table, key=lambda row: (row[1].owner, row[0]))
+        device_rows = [(device_id, device) for device_id, device in self.bound[Devices].devices.items() if device]
+        return sorted(device_rows, key=lambda row: (row[1].owner, row[0]))
 
-    def _shown(self, table: list[tuple[bytes, Device]]) -> tuple[DeviceStatus, ...]:
+    def _shown(self, device_rows: list[tuple[bytes, Device]]) -> tuple[DeviceStatus, ...]:
         # Only the offers of these devices are read: reading all of a market with 16,000 took 170 ms for any query.
-        return tuple(DeviceStatus(key, device, self._offers(key)) for key, device in table)
+        return tuple(DeviceStatus(device_id, device, self._offers(device_id)) for device_id, device in device_rows)
 
     def _offers(self, device: bytes) -> tuple[tuple[int, Offer], ...]:
         """Return a device's offers, by service."""
         market = self.bound[InferenceMarket]
-        found = ((service, market.offers[service, device]) for service in sorted(market.device_offers[device]))
-        return tuple((service, offer) for service, offer in found if offer is not None)
+        stored_offers = ((service, market.offers[service, device]) for service in sorted(market.device_offers[device]))
+        return tuple((service, offer) for service, offer in stored_offers if offer is not None)
 
     def _duty(self, stash: bytes, unit_id: bytes, unit: Unit) -> DutyStatus:
         status, racer = self._status(unit_id, unit), racer_of(unit, stash)
         device = None if racer is None else self.bound[Devices].devices[racer.device]
         if racer is None or device is None or unit.round is None:
             return DutyStatus(unit_id, status, 0, 0)
-        market, units = self.bound[InferenceMarket], run_queue.units_of(device)
+        market, queued_units = self.bound[InferenceMarket], run_queue.units_of(device)
         # A provider acts in the next block at the earliest, so its clocks are those of that block.
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current = rounds.with_commit_window(unit.round, height, final_height)
-        until = race_clocks.commit_deadline(racer, current, market.windows_of(unit))
-        return DutyStatus(unit_id, status, units.index(unit_id) if unit_id in units else 0, until or 0)
+        current_round = rounds.with_commit_window(unit.round, height, final_height)
+        commits_until = race_clocks.commit_deadline(racer, current_round, market.windows_of(unit))
+        return DutyStatus(
+            unit_id, status, queued_units.index(unit_id) if unit_id in queued_units else 0, commits_until or 0
+        )
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
         """Return the unit with its clocks, as the next block finds them if it refers to no newer final block."""
@@ -265,13 +271,15 @@ class GpuTasksApi(RuntimeApi, version=1):
             return UnitStatus(unit, case, 0, 0, 0)
         windows = market.windows_of(unit)
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current = race_clocks.as_found(unit.round, unit.racers, windows, height, final_height)
+        current_round = race_clocks.as_found(unit.round, unit.racers, windows, height, final_height)
         return UnitStatus(
             unit,
             case,
-            commits_until=current.closed_at or race_clocks.latest_deadline(unit.racers, current, windows) or 0,
-            reveals_from=current.reveals_from,
-            reveals_until=rounds.reveal_deadline(current, windows) or 0,
+            commits_until=current_round.closed_at
+            or race_clocks.latest_deadline(unit.racers, current_round, windows)
+            or 0,
+            reveals_from=current_round.reveals_from,
+            reveals_until=rounds.reveal_deadline(current_round, windows) or 0,
         )
 
 

@@ -244,7 +244,7 @@ class InferenceMarket(InferenceStorage, index=10):
         stirs, comers, ends = WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET)
         expiries, recalls = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
         # The hook charges only for units that it lets begin: calls pay BEGIN_WEIGHT themselves.
-        begun = self.begun.count
+        begun_before = self.begun.count
         # Recalls of earlier blocks: a unit recalled here takes its step in the next block.
         turns.recall(self, recalls)
         for unit_id in schedules.due(self, heights, final):
@@ -254,18 +254,20 @@ class InferenceMarket(InferenceStorage, index=10):
         queue.stir(self, stirs)
         queue.welcome(self, comers)
         sleepers.step(self, comers)
-        woken = queue.wake(self, WeightMeter(WAKE_BUDGET))
+        woken_units = queue.wake(self, WeightMeter(WAKE_BUDGET))
         for unit_id in schedules.expired(self, expiries):
             settlement.forget(self, unit_id)
         catalogue.end_offers(self, ends)
-        spent = Weight(woken * DRAW_WEIGHT.ref_time, 0) + times(self.begun.count - begun, BEGIN_WEIGHT)
+        spent_weight = Weight(woken_units * DRAW_WEIGHT.ref_time, 0) + times(
+            self.begun.count - begun_before, BEGIN_WEIGHT
+        )
         for budget in (recalls, heights, final, draws, stirs, comers, ends, expiries):
-            spent += budget.spent
-        return spent
+            spent_weight += budget.spent
+        return spent_weight
 
     def _for_draws(self) -> Weight:
         """Return the weight left for draws. At an era's turn with many candidates, draws may wait a block."""
-        reserved = sum(kind.ref_time for kind in RESERVED_BUDGETS)
+        reserved = sum(reserved_budget.ref_time for reserved_budget in RESERVED_BUDGETS)
         return Weight(min(DRAW_BUDGET.ref_time, max(0, self.context.mandatory_left - reserved)), 0)
 
     def _step(self, unit_id: bytes) -> None:
@@ -292,15 +294,15 @@ class InferenceMarket(InferenceStorage, index=10):
         `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`. Raise
         ValueError for an unknown device or service.
         """
-        for given in config.get("services", []):
-            catalogue.create(self, account_from_text(given["owner"]), terms_from_json(given), deposit=0)
-        for given in config.get("offers", []):
-            service, device = int(given["service"]), account_from_text(given["device"])
+        for entry_config in config.get("services", []):
+            catalogue.create(self, account_from_text(entry_config["owner"]), terms_from_json(entry_config), deposit=0)
+        for entry_config in config.get("offers", []):
+            service, device = int(entry_config["service"]), account_from_text(entry_config["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
-                raise ValueError(f"genesis offer of {given['device']}: unknown device or service")
-            catalogue.place_offer(self, device, service, int(given["ask"]))
+                raise ValueError(f"genesis offer of {entry_config['device']}: unknown device or service")
+            catalogue.place_offer(self, device, service, int(entry_config["ask"]))
 
     def _raced(self, unit: bytes, attempt: int) -> OpenUnit:
-        found = self.open_unit(unit)
-        ensure(found.record.attempt == attempt, ev.NotAssigned)
-        return found
+        open_unit = self.open_unit(unit)
+        ensure(open_unit.record.attempt == attempt, ev.NotAssigned)
+        return open_unit

@@ -90,27 +90,27 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
 
 def costs(market: InferenceStorage, price_max: int, racers: int, requests: int) -> UnitCosts:
     """Return the rules of a unit that is posted now, with the amounts that its customer locks and prepays."""
-    rules, rate, calls = market.rules(), 0, money.duty_calls(racers)
+    rules, audit_rate, calls = market.rules(), 0, money.duty_calls(racers)
     escrow = money.escrow(rules, price_max, racers)
     if _is_leaf_checked(market, requests):
-        rules, rate, calls = money.batch_rules(rules), rules.audit_rate_ppm, calls + money.CHECK_CALLS
-        escrow = money.batch_escrow(rules, rate, price_max, racers, requests)
-    return UnitCosts(rules, rate, escrow, market.duty_fee * calls)
+        rules, audit_rate, calls = money.batch_rules(rules), rules.audit_rate_ppm, calls + money.CHECK_CALLS
+        escrow = money.batch_escrow(rules, audit_rate, price_max, racers, requests)
+    return UnitCosts(rules, audit_rate, escrow, market.duty_fee * calls)
 
 
 def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...]) -> None:
     """Raise MarketBusy unless the most weight of these draws fits beside the earlier posts of this block."""
-    height, offers, before = market.height, market.offer_count[service], market.admitted_draws.get()
-    total = before.weight if before.height == height else Weight(0, 0)
+    height, offers, admitted_before = market.height, market.offer_count[service], market.admitted_draws.get()
+    admitted_weight = admitted_before.weight if admitted_before.height == height else Weight(0, 0)
     # The draws read a service's slots once for all posts of a block, so only the first one pays for that.
     if market.service(service).last_post != height:
         catalogue.note_post(market, service, height)
-        total += reading_weight(offers)
+        admitted_weight += reading_weight(offers)
     for terms in units:
-        total += draw_weight(offers, terms.racers)
+        admitted_weight += draw_weight(offers, terms.racers)
     # The limit applies at admission: a backlog of draws that outgrows the blocks would stop all draws.
-    ensure(total.fits(ADMITTED_MAX), MarketBusy)
-    market.admitted_draws.set(AdmittedDraws(height, total))
+    ensure(admitted_weight.fits(ADMITTED_MAX), MarketBusy)
+    market.admitted_draws.set(AdmittedDraws(height, admitted_weight))
 
 
 def _check(market: InferenceStorage, sold: ServiceTerms, terms: UnitTerms) -> None:
@@ -119,36 +119,38 @@ def _check(market: InferenceStorage, sold: ServiceTerms, terms: UnitTerms) -> No
     # At least one token a request: the floor of leaf weights depends on it, and without it lies would pay
     # (docs/batches.md).
     ensure(terms.requests <= terms.tokens_max <= terms.requests * sold.tokens_max, UnsoundTerms)
-    work = work_of(sold.input_share, terms.tokens_in, terms.tokens_max)
-    least, most = price_of(sold.price_min, work), min(price_of(sold.price_max, work), PRICE_MAX)
-    ensure(least <= terms.price_max <= most and commit_window_of(sold, work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
+    unit_work = work_of(sold.input_share, terms.tokens_in, terms.tokens_max)
+    least_price = price_of(sold.price_min, unit_work)
+    greatest_price = min(price_of(sold.price_max, unit_work), PRICE_MAX)
+    ensure(least_price <= terms.price_max <= greatest_price, UnsoundTerms)
+    ensure(commit_window_of(sold, unit_work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
     # With an old height, few current validators could read the input: a judge's key must not be younger.
-    final = market.beacon.final_height()
-    ensure(final - market.sealed_age_max <= terms.sealed_at <= final, StaleSealing)
+    final_height = market.beacon.final_height()
+    ensure(final_height - market.sealed_age_max <= terms.sealed_at <= final_height, StaleSealing)
 
 
 def _post(market: InferenceStorage, customer: bytes, service: int, terms: UnitTerms) -> None:
-    height, number = market.height, market.post_counts[customer]
-    asked = costs(market, terms.price_max, terms.racers, terms.requests)
+    height, post_number = market.height, market.post_counts[customer]
+    unit_costs = costs(market, terms.price_max, terms.racers, terms.requests)
     record = Unit(
         service=service,
         customer=customer,
         terms=terms,
-        escrow=asked.escrow,
+        escrow=unit_costs.escrow,
         bond=money.customer_bond(terms.price_max, market.customer_bond),
         deposit=market.unit_deposit,
         posted_at=height,
         recorded_at=height,
         input_share=market.service(service).terms.input_share,
-        rules=asked.rules,
-        leaf_audit_ppm=asked.leaf_audit_ppm,
+        rules=unit_costs.rules,
+        leaf_audit_ppm=unit_costs.leaf_audit_ppm,
     )
-    unit = OpenUnit(unit_id_of(market.system.block_hash[0], customer, number), record)
-    _prepay(market, customer, asked.prepaid)
+    unit = OpenUnit(unit_id_of(market.system.block_hash[0], customer, post_number), record)
+    _prepay(market, customer, unit_costs.prepaid)
     market.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
     market.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
     # Ids count all posts of a customer and never repeat, so no hold or case is named twice.
-    market.post_counts[customer] = number + 1
+    market.post_counts[customer] = post_number + 1
     queue.enqueue(market, unit)
     market.emit(UnitPosted(unit.id, service, customer, terms.input_root, terms.price_max, terms.racers))
 

@@ -154,7 +154,7 @@ def _settle_batch(market: InferenceStorage, unit: OpenUnit, result: RaceResult) 
     record, root = unit.record, result.output_root
     fee = money.check_fee(record.rules, record.price, record.terms.requests)
     # The auditor's fee stays held, because the settlement pays out all the rest.
-    settlement.settle(market, unit, result, is_watched=True, aside=(Hold(LEAF_FEE, unit.id), fee))
+    settlement.settle(market, unit, result, is_watched=True, set_aside=(Hold(LEAF_FEE, unit.id), fee))
     answerers = (racer for racer in record.racers if racer.reveal is not None and racer.reveal.output_root == root)
     terms = CheckTerms(
         handler=market.index,

@@ -83,8 +83,8 @@ def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
     market.emit(RaceDeclined(unit.id, owner))
     # No other racer may still commit, so there is nothing left to wait for.
     if race_results.is_last_to_commit(racers, owner):
-        closed = race_clocks.closed_by(round_of(record), racers, market.height)
-        record = replace(record, round=closed)
+        closed_round = race_clocks.closed_by(round_of(record), racers, market.height)
+        record = replace(record, round=closed_round)
     _go_on(market, redraws.ask(market, OpenUnit(unit.id, record)), market.windows_of(record))
 
 
@@ -120,12 +120,12 @@ def reveal(market: InferenceStorage, unit: OpenUnit, racer: Racer, opened: Revea
 
 def _read_outcome(market: InferenceStorage, unit: OpenUnit) -> None:
     racers = unit.record.racers
-    read = race_results.read_reveals(racers, unit.record.terms.racers)
-    if read is RevealsRead.NOTHING:
+    outcome = race_results.read_reveals(racers, unit.record.terms.racers)
+    if outcome is RevealsRead.NOTHING:
         _end_without_answer(market, _punish_withheld(market, unit))
-    elif read is RevealsRead.DISPUTED:
+    elif outcome is RevealsRead.DISPUTED:
         judging.dispute(market, unit)
-    elif read is RevealsRead.LONE:
+    elif outcome is RevealsRead.LONE:
         judging.confirm(market, unit, race_results.agreed_result(racers).output_root)
     else:
         judging.settle(market, _punish_withheld(market, unit), race_results.agreed_result(racers))
@@ -148,34 +148,37 @@ def _punish_withheld(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
 
 def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> OpenUnit:
     """End the time of racers whose window is over, and close commits if no racer may still commit."""
-    current, height = round_of(unit.record), market.height
-    for racer in race_clocks.overdue(unit.record.racers, current, windows, height):
+    current_round, height = round_of(unit.record), market.height
+    for racer in race_clocks.overdue(unit.record.racers, current_round, windows, height):
         # Its waiting units are recalled in the next block.
         market.devices.close_queue(racer.device)
-    over = race_clocks.out_of_time(unit.record.racers, current, windows, height)
+    expired_racers = race_clocks.out_of_time(unit.record.racers, current_round, windows, height)
     for racer in unit.record.racers:
-        if racer.owner in over:
-            unit = _let_out(market, unit, racer, over[racer.owner], windows)
+        if racer.owner in expired_racers:
+            unit = _let_out(market, unit, racer, expired_racers[racer.owner], windows)
     racers = unit.record.racers
     if racers and not any(race_clocks.is_open(racer) for racer in racers):
-        last = max(over.values(), default=height)
-        unit = OpenUnit(unit.id, replace(unit.record, round=race_clocks.closed_by(current, racers, last)))
+        last_block = max(expired_racers.values(), default=height)
+        unit = OpenUnit(unit.id, replace(unit.record, round=race_clocks.closed_by(current_round, racers, last_block)))
         return redraws.call_off(market, unit)
     # A recall leaves a free place without any call that would ask for a draw.
-    asks = racers and redraws.is_short(unit.record) and not unit.record.is_refilling
-    return redraws.ask(market, unit) if asks else unit
+    needs_draw = racers and redraws.is_short(unit.record) and not unit.record.is_refilling
+    return redraws.ask(market, unit) if needs_draw else unit
 
 
-def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last: int, windows: Windows) -> OpenUnit:
+def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last_block: int, windows: Windows) -> OpenUnit:
     """End a racer's time, which ran out at block `last`. With a whole commit window behind it, this is a miss."""
-    end = race_clocks.commit_end(racer, round_of(unit.record), windows)
+    window_end = race_clocks.commit_end(racer, round_of(unit.record), windows)
     # A racer that a faster racer's commit shut out has not missed.
-    if end is not None and last >= end:
+    if window_end is not None and last_block >= window_end:
         # The pause comes before the device is freed, so that it begins no other unit.
         unit = settlement.idle(market, unit, racer)
     turns.free(market, racer.device, unit.id)
-    outside = tuple(replace(each, is_out=True) if each.owner == racer.owner else each for each in unit.record.racers)
-    return OpenUnit(unit.id, replace(unit.record, racers=outside))
+    updated_racers = tuple(
+        replace(unit_racer, is_out=True) if unit_racer.owner == racer.owner else unit_racer
+        for unit_racer in unit.record.racers
+    )
+    return OpenUnit(unit.id, replace(unit.record, racers=updated_racers))
 
 
 def _acting_racer(market: InferenceStorage, record: Unit, owner: bytes) -> Racer:
@@ -183,13 +186,13 @@ def _acting_racer(market: InferenceStorage, record: Unit, owner: bytes) -> Racer
     ensure(record.state is UnitState.RACING, NotAssigned)
     racer = known(racer_of(record, owner), NotAssigned)
     ensure(racer.commitment is None and not racer.has_declined, AlreadyDone)
-    current, windows, height = round_of(record), market.windows_of(record), market.height
-    ensure(race_clocks.can_commit(racer, current, windows, height), WindowClosed)
+    current_round, windows, height = round_of(record), market.windows_of(record), market.height
+    ensure(race_clocks.can_commit(racer, current_round, windows, height), WindowClosed)
     return racer
 
 
 def _go_on(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> None:
     """Store a race whose round continues, and schedule its next change."""
     market.units[unit.id] = unit.record
-    change = race_clocks.next_change(unit.record.racers, round_of(unit.record), windows)
-    schedules.follow(market, unit.id, change)
+    next_change = race_clocks.next_change(unit.record.racers, round_of(unit.record), windows)
+    schedules.follow(market, unit.id, next_change)

@@ -33,42 +33,42 @@ def settle(
     result: RaceResult,
     *,
     is_watched: bool = False,
-    aside: tuple[Hold, int] | None = None,
+    set_aside: tuple[Hold, int] | None = None,
 ) -> None:
     """Pay for a right result: the winner, and the agreeing runner-up as witness.
 
-    `is_watched` means that a case about it may come, so its racers stay liable until `let_go`. `aside` names a hold and
-    an amount of the customer's money that stays held for the unit's auditor.
+    `is_watched` means that a case about it may come, so its racers stay liable until `let_go`. `set_aside` names a hold
+    and an amount of the customer's money that stays held for the unit's auditor.
     """
-    held, price = held_money(market, unit), money.due(unit.record, result.winner)
-    if aside is not None:
-        target, amount = aside
-        market.lock.rededicate(unit.record.customer, Hold(UNIT_MONEY, unit.id), target, amount)
-        held -= amount
+    held_grains, price = held_money(market, unit), money.due(unit.record, result.winner)
+    if set_aside is not None:
+        auditor_hold, amount = set_aside
+        market.lock.rededicate(unit.record.customer, Hold(UNIT_MONEY, unit.id), auditor_hold, amount)
+        held_grains -= amount
     shares = money.settlement(
         unit.record,
-        held,
+        held_grains,
         winner=result.winner,
         witness=result.witness,
         treasury=TREASURY,
     )
-    back = sum(share.amount for share in shares if share.payee == unit.record.customer)
-    paid = unit.record.escrow + unit.record.bond - back
+    returned_grains = sum(share.amount for share in shares if share.payee == unit.record.customer)
+    paid_grains = unit.record.escrow + unit.record.bond - returned_grains
     ended = replace(
-        unit.record, state=UnitState.SETTLED, output_root=result.output_root, paid=paid, is_watched=is_watched
+        unit.record, state=UnitState.SETTLED, output_root=result.output_root, paid=paid_grains, is_watched=is_watched
     )
     _end(market, unit, shares, ended)
     _rebate(market, result.winner.owner, unit.record, price)
-    market.emit(_settled(unit, result, price, paid))
+    market.emit(_settled(unit, result, price, paid_grains))
 
 
 def refund(market: InferenceStorage, unit: OpenUnit, reason: Refund) -> None:
     """Return the held money, except a part of the bond if the customer cancelled."""
     shares = money.refund(unit.record, held_money(market, unit), reason)
-    kept = sum(share.amount for share in shares if share.payee == unit.record.customer)
-    lost = unit.record.escrow + unit.record.bond - kept
-    _end(market, unit, shares, replace(unit.record, state=UnitState.REFUNDED, refund=reason, paid=lost))
-    market.emit(UnitRefunded(unit.id, reason, lost))
+    returned_grains = sum(share.amount for share in shares if share.payee == unit.record.customer)
+    lost_grains = unit.record.escrow + unit.record.bond - returned_grains
+    _end(market, unit, shares, replace(unit.record, state=UnitState.REFUNDED, refund=reason, paid=lost_grains))
+    market.emit(UnitRefunded(unit.id, reason, lost_grains))
 
 
 def let_go(market: InferenceStorage, unit: OpenUnit) -> None:
@@ -127,20 +127,20 @@ def withheld(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit
 
 def held_money(market: InferenceStorage, unit: OpenUnit) -> int:
     """Return the money that the customer has locked for the unit's outcome, less the payments of a case."""
-    record, held = unit.record, market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id))
+    record, held_grains = unit.record, market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id))
     assert is_open(record), "a unit ends once"
-    is_whole = held == record.escrow + record.bond
+    is_whole = held_grains == record.escrow + record.bond
     assert is_whole or record.state is UnitState.JUDGING, "a case alone takes money before a unit ends"
-    return held
+    return held_grains
 
 
-def _miss(market: InferenceStorage, unit: OpenUnit, racer: Racer, amount: int) -> OpenUnit:
+def _miss(market: InferenceStorage, unit: OpenUnit, racer: Racer, penalty_grains: int) -> OpenUnit:
     """Burn the amount: neither a customer nor a rival may profit from making others miss."""
-    taken = min(amount, racer.collateral)
-    market.devices.charge(racer.device, unit.id, (Share(None, taken),))
+    burned_grains = min(penalty_grains, racer.collateral)
+    market.devices.charge(racer.device, unit.id, (Share(None, burned_grains),))
     market.devices.halt(racer.device, unit.id)
-    market.emit(RaceMissed(unit.id, racer.owner, taken))
-    racers = race_results.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
+    market.emit(RaceMissed(unit.id, racer.owner, burned_grains))
+    racers = race_results.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - burned_grains))
     return OpenUnit(unit.id, replace(unit.record, racers=racers))
 
 
@@ -174,8 +174,8 @@ def _end_duties(market: InferenceStorage, unit: OpenUnit) -> None:
 def _pay_out(market: InferenceStorage, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
     """Pay the unit's lock by these shares. The deposit stays with the record."""
     hold = Hold(UNIT_MONEY, unit.id)
-    held = market.lock.locked(unit.record.customer, hold)
-    assert sum(share.amount for share in shares) == held, "the shares add up to the hold"
+    held_grains = market.lock.locked(unit.record.customer, hold)
+    assert sum(share.amount for share in shares) == held_grains, "the shares add up to the hold"
     market.lock.pay_out(unit.record.customer, hold, shares)
     market.lock.end(hold)
 

@@ -31,25 +31,27 @@ EASE_WEIGHT: Weight = work(reads=2, writes=1)
 
 def step(market: InferenceStorage, budget: WeightMeter) -> None:
     """Notice a lowered parameter, and stir more services while the budget lasts."""
-    before, bond_min = market.lowered_bond_min.get(), market.stake.validator_bond_min
-    now = replace(before, bond_min=bond_min)
-    if bond_min < before.bond_min:
-        now = Eased(bond_min, market.height, 0)
-    if now.before:
-        now = _stirred(market, now, budget)
-    if now != before:
-        market.lowered_bond_min.set(now)
+    state_before, bond_min = market.lowered_bond_min.get(), market.stake.validator_bond_min
+    new_state = replace(state_before, bond_min=bond_min)
+    if bond_min < state_before.bond_min:
+        new_state = Eased(bond_min, market.height, 0)
+    if new_state.before:
+        new_state = _stirred(market, new_state, budget)
+    if new_state != state_before:
+        market.lowered_bond_min.set(new_state)
 
 
-def _stirred(market: InferenceStorage, eased: Eased, budget: WeightMeter) -> Eased:
-    number, end, found = eased.next_service, market.next_service.get(), dict[int, int]()
-    while number < end and not budget.is_spent:
+def _stirred(market: InferenceStorage, waking_state: Eased, budget: WeightMeter) -> Eased:
+    service_number, service_end, changed_slots = waking_state.next_service, market.next_service.get(), dict[int, int]()
+    while service_number < service_end and not budget.is_spent:
         budget.spend(EASE_WEIGHT)
-        found[number] = 1
-        number += 1
-    stir(market, found, eased.before)
-    is_done = number >= end
-    return replace(eased, before=0 if is_done else eased.before, next_service=0 if is_done else number)
+        changed_slots[service_number] = 1
+        service_number += 1
+    stir(market, changed_slots, waking_state.before)
+    is_done = service_number >= service_end
+    return replace(
+        waking_state, before=0 if is_done else waking_state.before, next_service=0 if is_done else service_number
+    )
 
 
 def lay_down(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
@@ -60,12 +62,12 @@ def lay_down(market: InferenceStorage, service: int, since: int, unit: bytes) ->
 
 def rouse(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
     """Remove a unit."""
-    key = aged(since, unit)
-    assert (service, key) in market.waiting_units, "a woken unit was asleep"
-    del market.waiting_units[service, key]
-    left = market.waiting_unit_count[service] - 1
-    if left:
-        market.waiting_unit_count[service] = left
+    waiting_key = aged(since, unit)
+    assert (service, waiting_key) in market.waiting_units, "a woken unit was asleep"
+    del market.waiting_units[service, waiting_key]
+    units_left = market.waiting_unit_count[service] - 1
+    if units_left:
+        market.waiting_unit_count[service] = units_left
     else:
         del market.waiting_unit_count[service]
 
@@ -76,11 +78,11 @@ def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
     `slots` has the number of changed slots for each service.
     """
     queue = {stirred.service: stirred for stirred in market.services_to_retry.get()}
-    for service, changed in slots.items():
+    for service, changed_slots in slots.items():
         if market.waiting_unit_count[service]:
-            known = queue.get(service, Stirred(service, before, 0))
-            allowed = min(max(changed, known.slots), SLOTS_STIRRED_MAX)
-            queue[service] = Stirred(service, max(before, known.before), allowed)
+            stirred_before = queue.get(service, Stirred(service, before, 0))
+            allowed_slots = min(max(changed_slots, stirred_before.slots), SLOTS_STIRRED_MAX)
+            queue[service] = Stirred(service, max(before, stirred_before.before), allowed_slots)
     keep_stirred(market, tuple(queue.values()))
 
 
@@ -93,10 +95,10 @@ def keep_stirred(market: InferenceStorage, queue: StirredServices) -> None:
 
 def of_turn(market: InferenceStorage, turn: Stirred) -> tuple[list[bytes], bool]:
     """Return the units to wake in a service's turn, and True if more are left for its next turn."""
-    room = WAKES_PER_SLOT * turn.slots
-    keys = (key for key, _ in market.waiting_units.under(turn.service))
-    found = list(islice(takewhile(lambda key: since_of(key) < turn.before, keys), room + 1))
-    return [unit_of(key) for key in found[:room]], len(found) > room
+    wakes_allowed = WAKES_PER_SLOT * turn.slots
+    waiting_keys = (key for key, _ in market.waiting_units.under(turn.service))
+    keys_to_wake = list(islice(takewhile(lambda key: since_of(key) < turn.before, waiting_keys), wakes_allowed + 1))
+    return [unit_of(key) for key in keys_to_wake[:wakes_allowed]], len(keys_to_wake) > wakes_allowed
 
 
 def grown(turn: Stirred) -> Stirred:
