@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from devnet.proofs.market.__main__ import BARS, Bare, Trade, failures_of
+from devnet.proofs.market.__main__ import BARS, Trade, failures_of
+from devnet.proofs.market.bare import Bare
 from devnet.proofs.market.processes import in_turns, is_of, standing_still, started_by
 
 BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
