@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -77,7 +76,7 @@ def as_json(value: Any) -> Any:
             return {key if isinstance(key, str) else str(as_json(key)): as_json(each) for key, each in value.items()}
         case list() | tuple():
             return [as_json(each) for each in value]
-        case set() | frozenset() | Counter():
+        case set() | frozenset():
             return sorted(map(as_json, value))
         case _ if is_dataclass(value):
             return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
