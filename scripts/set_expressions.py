@@ -2,7 +2,7 @@
 
 A set is recognised by its form (display, comprehension, `set()`, set arithmetic), or by the annotation or assignment of
 its name. Names are matched within one function, attributes within one file. Uses with the same result in any order are
-allowed: `in`, `len`, `sorted`, `sum`, `any`, `all`, set arithmetic, `min` and `max` without a key.
+allowed: `in`, `len`, `sum`, `any`, `all`, set arithmetic, and `sorted`, `min` and `max` without a key.
 """
 
 import ast
@@ -52,8 +52,8 @@ def _iterated_arguments(call: ast.Call) -> list[ast.expr]:
     match call.func:
         case ast.Name(id=name) if name in ORDERED:
             return list(call.args)
-        # With a key, the first of several equal elements wins, so their order matters.
-        case ast.Name(id="min" | "max") if any(keyword.arg == "key" for keyword in call.keywords):
+        # With a key, elements with equal keys keep their order, and `min` and `max` take the first of them.
+        case ast.Name(id="sorted" | "min" | "max") if _has_key(call):
             return list(call.args)
         case ast.Attribute(attr="join" | "extend" | "fromkeys"):
             return list(call.args)
@@ -64,8 +64,21 @@ def _iterated_arguments(call: ast.Call) -> list[ast.expr]:
 def _order_free_arguments(node: ast.AST) -> list[ast.expr]:
     """Return the arguments, generators for example, of a call whose result does not depend on their order."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ORDER_FREE:
-        return [] if any(keyword.arg == "key" and node.func.id != "sorted" for keyword in node.keywords) else node.args
+        return [] if _has_key(node) else node.args
     return []
+
+
+def _has_key(call: ast.Call) -> bool:
+    """Return whether a call compares by a key other than the element itself."""
+    for keyword in call.keywords:
+        match keyword:
+            case ast.keyword(arg="key", value=ast.Lambda(args=ast.arguments(args=[given]), body=ast.Name(id=name))):
+                return name != given.arg
+            case ast.keyword(arg="key"):
+                return True
+            case _:
+                pass
+    return False
 
 
 class _SetNames:
