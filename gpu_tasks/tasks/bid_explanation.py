@@ -54,7 +54,7 @@ def explain(terms: TaskTerms, selection: Selection, sealed: Sequence[SealedBid] 
         rows.append(ExplainedBid(place, bid.provider, bid.device, bid.device_class, *opened, why))
     # Sealed bids have no score, so their ids give a reproducible order.
     for place, closed in enumerate(sorted(sealed, key=lambda bid: (bid.provider, bid.device)), len(rows) + 1):
-        why = f"was not opened: its bond of {_money(closed.bond)} burns"
+        why = f"not opened: its bond of {_money(closed.bond)} burns"
         rows.append(ExplainedBid(place, closed.provider, closed.device, closed.kind, None, None, None, None, 0, why))
     return rows
 
@@ -67,42 +67,42 @@ def _why(
         case BidFate.WON:
             return _why_paid(terms, selection.clearing, placed)
         case BidFate.STANDBY:
-            return f"stands by: {_behind(placed, last)}"
+            return f"standby: {_behind(placed, last)}"
         case BidFate.OUTBID:
             return f"{_behind(placed, last)}; {_what_would_have_helped(placed)}"
         case BidFate.OTHER_CLASS:
-            return f"another class fills its {terms.slots} slots at a lower score: {_behind(placed, last)}"
+            return f"another class fills the {terms.slots} slots at a lower score: {_behind(placed, last)}"
         case BidFate.TOO_FEW:
             # A single slot is of one class anyway.
             is_of_class = terms.is_homogeneous and terms.slots > 1
             count = too_few[bid.device_class] if is_of_class else too_few.total()
             bids = "1 bid" if count == 1 else f"{count} bids"
-            return f"{bids}{' of its class' * is_of_class} for {terms.slots} slots: all or none"
+            return f"{bids}{' of its class' * is_of_class} for {terms.slots} slots, which only fill together"
         case BidFate.PRICE:
-            return f"its price of {_money(bid.price)} is not between a grain and {_money(terms.price_max)}"
+            return f"its price of {_money(bid.price)} is outside 1 grain to {_money(terms.price_max)}"
         case BidFate.TIME:
-            return f"its promise of {bid.blocks} blocks is not between 1 and {terms.blocks_max}"
+            return f"its promise of {bid.blocks} blocks is outside 1 to {terms.blocks_max}"
         case BidFate.COLLATERAL:
-            return f"its collateral of {_money(bid.collateral)} is less than {_money(terms.collateral_min)}"
+            return f"its collateral of {_money(bid.collateral)} is below {_money(terms.collateral_min)}"
 
 
 def _why_paid(terms: TaskTerms, clearing: int | None, placed: Placed) -> str:
     """Explain a winner's pay."""
     if clearing is None:
-        return f"won, with no loser to set the price: paid the greatest, {_money(placed.pay)}"
+        return f"won: paid {_money(placed.pay)}, the greatest price, because no losing bid sets one"
     # The greatest price caps the pay, even if the best loser's score would allow more.
     if placed.pay == terms.price_max:
-        return f"won: paid {_money(placed.pay)}, the greatest price, for the best loser has a score beyond it"
+        return f"won: paid {_money(placed.pay)}, the greatest price, because the best losing score allows more"
     rest = f"{_money(placed.score.time)} for its time and {_money(placed.score.risk)} for its risk"
-    return f"won: paid {_money(placed.pay)}, the best loser's score of {_money(clearing)} less {rest}"
+    return f"won: paid {_money(placed.pay)}, the best losing score of {_money(clearing)} minus {rest}"
 
 
 def _behind(placed: Placed, last: Score | None) -> str:
     """Return the difference of a bid to the last winner, in total and by parts of the score."""
-    assert last is not None, "who is behind is behind somebody"
+    assert last is not None, "a losing bid has a last winner before it"
     score = placed.score
     if score.total == last.total:
-        return "tied with the last winner, and the beacon decided"
+        return "tied with the last winner; the beacon decided"
     parts = {"price": score.price - last.price, "time": score.time - last.time, "risk": score.risk - last.risk}
     named = ", ".join(f"{name} {'+' * (part > 0)}{format_amount(part)}" for name, part in parts.items() if part)
     return f"{_money(abs(score.total - last.total))} {_side(score, last)} the last winner ({named})"
@@ -119,7 +119,7 @@ def _what_would_have_helped(placed: Placed) -> str:
     # No price is below zero, so a lower price makes up only for a smaller gap.
     if placed.behind < placed.score.price:
         return f"a price lower by {_money(placed.behind)} would have tied"
-    return "no price would have: less time or more collateral was wanted"
+    return "only less time or more collateral could have won"
 
 
 def _money(grains: int) -> str:

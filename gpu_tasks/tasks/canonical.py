@@ -78,20 +78,23 @@ def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
     task = file.task
     form = stepwise_forms()[task.workload]
     if len(given) > INPUT_BYTES_MAX:
-        raise file.refused("spec.run.input", f"{task.input} has more than {INPUT_BYTES_MAX:,} bytes; give less of it")
+        raise file.refused(
+            "spec.run.input", f"{task.input} has more than {INPUT_BYTES_MAX:,} bytes; shorten it", "input_too_large"
+        )
     try:
         request = form.encode(given.decode("utf-8"), task.length, task.options, task.seed or seed)
     except UnicodeDecodeError as error:
         raise file.refused(
-            "spec.run.input", f"{task.input} is not UTF-8 at byte {error.start}; save it as UTF-8"
+            "spec.run.input", f"{task.input} is not UTF-8 at byte {error.start}; save it as UTF-8", "not_utf8"
         ) from None
     except RequestError as error:
-        raise file.refused("spec.run", f"{task.workload} takes no such request: {error}") from None
+        raise file.refused("spec.run", f"{task.workload} cannot run this: {error}", "invalid_request") from None
     segments = form.segments(request)
     # A default number of milestones adapts to the run; only a number that the file gives can be wrong.
     if task.milestones > segments and file.names("spec.run.milestones"):
-        text = f"{task.milestones} milestones need as many segments, and the run has {segments}; take fewer, or shorter"
-        raise file.refused("spec.run.milestones", f"{text} segments where the workload has an option for it")
+        text = f"{task.milestones} milestones, but the run has only {segments} segments; lower the number"
+        more = ", or shorten the segments if the workload has an option for it"
+        raise file.refused("spec.run.milestones", f"{text}{more}", "too_many_milestones")
     canonical = CanonicalTask(
         workload=form.workload_id,
         model=form.model_id,
@@ -114,7 +117,7 @@ def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
     task = file.task
     blocks_max = task.deadline.in_blocks(slot_ms)
     if blocks_max < 1:
-        raise file.refused("spec.limits.deadline", "is less than a block; give more")
+        raise file.refused("spec.limits.deadline", "is shorter than a block; lengthen it", "time_too_short")
     return TaskTerms(
         price_max=task.price_max,
         time_value=_time_value(file, blocks_max, slot_ms),
@@ -133,6 +136,6 @@ def _time_value(file: TaskFile, blocks_max: int, slot_ms: int) -> int:
         return default_time_value(task.price_max, blocks_max)
     value = task.time_value.per_block(slot_ms)
     if value > task.price_max:
-        text = "makes a block worth more than maxPrice: a bid would pay to be done; give less"
-        raise file.refused("spec.market.valueOfTime", text)
+        text = "makes a block worth more than maxPrice; lower it"
+        raise file.refused("spec.market.valueOfTime", text, "time_too_dear")
     return value

@@ -46,7 +46,7 @@ class PreparedContainer:
     def with_parts(self, size: int, parts: Sequence[container_request.ImagePart]) -> "PreparedContainer":
         """Return the task with the parts of its archive, once they are stored; `size` is the uncompressed archive's."""
         asked = container_request.REQUEST.decode(self.request)
-        assert isinstance(asked.image, container_request.ArchivedImage), "it has one"
+        assert isinstance(asked.image, container_request.ArchivedImage), "the image is an archive"
         image = replace(asked.image, size=size, parts=tuple(parts))
         return replace(self, request=container_request.REQUEST.encode(replace(asked, image=image)))
 
@@ -123,7 +123,7 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
     if sum(map(len, inputs.values())) > container_request.INPUT_BYTES_MAX:
         most = f"{container_request.INPUT_BYTES_MAX:,}"
         text = f"have more than {most} bytes together; put data into the image, or copy it with `ogpu cp`"
-        raise file.refused("spec.run.inputs", text)
+        raise file.refused("spec.run.inputs", text, "inputs_too_large")
     keep = 0 if task.keep is None else task.keep.in_blocks(slot_ms)
     request = container_request.ContainerRequest(
         version=container_request.CONTAINER_VERSION,
@@ -164,16 +164,23 @@ def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
         # The usual interval, or the shortest that needs no more intervals than a task can have.
         each = max(1, INTERVAL_MS_USUAL // slot_ms, -(-time // INTERVALS_MAX))
         if each * slot_ms > INTERVAL_MS_MAX:
-            raise file.refused("spec.limits.time", f"is {LONGEST} at most, as a task is paid; give less")
+            raise file.refused(
+                "spec.limits.time", f"is longer than {LONGEST}, the most that a task can pay for; shorten it",
+                "time_too_long",
+            )  # fmt: skip
     else:
         each = max(1, task.interval.in_blocks(slot_ms))
     if each * slot_ms > INTERVAL_MS_MAX:
-        raise file.refused("spec.limits.interval", "is longer than five minutes, which each side may lose; give less")
+        raise file.refused(
+            "spec.limits.interval",
+            "is longer than five minutes, the most that one side may lose; shorten it",
+            "interval_too_long",
+        )
     # A task that is shorter than an interval pays for its own time only.
     each = min(each, time)
     count = -(-time // each)
     if count > INTERVALS_MAX:
         most = INTERVALS_MAX * each * slot_ms // 60_000
-        text = f"is {count} intervals, and {INTERVALS_MAX} at most; give less than {most} minutes, or longer intervals"
-        raise file.refused("spec.limits.time", text)
+        text = f"has {count} intervals, and at most {INTERVALS_MAX} are allowed; give {most} minutes or less"
+        raise file.refused("spec.limits.time", f"{text}, or longer intervals", "too_many_intervals")
     return count * each, count

@@ -48,8 +48,8 @@ from gpu_tasks.tasks.yaml_tree import FileNode
 
 JOB, LEASE = "Job", "Lease"
 GPU_CLASSES = tuple(name for name in CLASS_NAMES if name != "cpu")
-GPUS_REFUSED = "a device is one GPU, and devices do not share one program"
-REPLICAS_REFUSED = "more than one replica never runs in containers; submit it once for each device"
+GPUS_REFUSED = "a device has one GPU, and a program runs on one device"
+REPLICAS_REFUSED = "a container never runs on several devices; submit the task once per device"
 NETWORKS = {"none": ContainerNetwork.NONE, "outbound": ContainerNetwork.OUTBOUND}
 _INPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _IMAGE = re.compile(r"((?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@)?sha256:(?P<sha256>[0-9a-f]{64})", re.ASCII)
@@ -65,22 +65,25 @@ class SavedImage:
 
     def __str__(self) -> str:
         """Return the id and the path, for people."""
-        return f"sha256:{self.sha256.hex()}, of {self.path}"
+        return f"sha256:{self.sha256.hex()}, from {self.path}"
 
 
 def image_of(text: str) -> RegistryImage:
     """Return the registry image of a text with a digest. Without a repository, the digest is an archive's id."""
     found = _IMAGE.fullmatch(text)
     if found is None:
-        tagged = "; a tag means something else tomorrow: `docker inspect --format '{{.RepoDigests}}'` says the digest"
-        raise QuantityError(f"is a repository with a digest, such as ghcr.io/acme/lora@sha256:<64 digits>{tagged}")
+        # A tag can point to another image tomorrow.
+        how = "run `docker inspect --format '{{.RepoDigests}}'` to see the digest"
+        raise QuantityError(
+            f"has no digest; write it like ghcr.io/acme/lora@sha256:<64 digits>; {how}", code="no_digest"
+        )
     return RegistryImage(found["repository"] or "", bytes.fromhex(found["sha256"]))
 
 
 def one_replica(text: str) -> int:
     """Return 1, the only number of replicas in containers."""
     if quantities.whole(text) != 1:
-        raise QuantityError(f"is 1: {REPLICAS_REFUSED}")
+        raise QuantityError(f"is not 1: {REPLICAS_REFUSED}", code="several_replicas")
     return 1
 
 
@@ -88,7 +91,7 @@ def gpus_of(text: str) -> int:
     """Return 0 or 1: a device has one GPU."""
     found = quantities.whole(text)
     if found not in (0, 1):
-        raise QuantityError(f"is 0 or 1: {GPUS_REFUSED}")
+        raise QuantityError(f"is not 0 or 1: {GPUS_REFUSED}", code="several_gpus")
     return found
 
 
@@ -96,14 +99,19 @@ def copies_of(text: str) -> int:
     """Return 1, or a number of copies that can have a majority."""
     found = quantities.whole(text)
     if found not in (1, *REPLICAS):
-        raise QuantityError(f"is 1, or {', '.join(map(str, REPLICAS))} that are compared: most of them decide")
+        raise QuantityError(
+            f"is not allowed; give 1, or {', '.join(map(str, REPLICAS))} for results that a majority decides",
+            code="invalid_copies",
+        )
     return found
 
 
 def _free(text: str) -> str:
     halves = any("\ud800" <= letter <= "\udfff" for letter in text)  # A surrogate has no UTF-8 encoding
     if halves or "\x00" in text or len(text.encode()) > WORD_BYTES_MAX:
-        raise QuantityError(f"is a text of at most {WORD_BYTES_MAX:,} bytes, without a zero byte or half a letter")
+        raise QuantityError(
+            f"is not a text of at most {WORD_BYTES_MAX:,} bytes without zero bytes", code="wrong_letters"
+        )
     return text
 
 
@@ -113,7 +121,7 @@ _VALUE = Word(
     _free,
     {"type": ["string", "integer"], "maxLength": WORD_BYTES_MAX},
     letters_max=WORD_BYTES_MAX,
-    too_long="put it into a file, and name that in spec.run.inputs, or by `ogpu run --in FILE`",
+    too_long="put it into a file and name the file in spec.run.inputs or with `ogpu run --in FILE`",
 )
 Variable = Annotated[str, _VARIABLE]
 CommandWord = Annotated[str, _VALUE]
@@ -125,25 +133,25 @@ class ProgramRun(Section):
     """The program, and its inputs."""
 
     image: Annotated[Image, quantity_word(image_of, "^(.+@)?sha256:[0-9a-f]{64}$")] = Field(
-        description="what runs, by its digest"
+        description="the image, named by its digest"
     )
     archive: Annotated[str | None, quantity_word(path_of, "^.+$")] = Field(
-        default=None, description="the image with this id, as `docker save` wrote it"
+        default=None, description="the file of `docker save` with this image"
     )
     command: Annotated[tuple[CommandWord, ...], WordList(WORDS_MAX, may_repeat=True)] = Field(
-        default=(), description="its arguments; the image's own if left out"
+        default=(), description="the command; by default the image's own"
     )
     environment: Annotated[dict[Variable, CommandWord], NamedWords(_VARIABLE, _VALUE, VARIABLES_MAX)] = Field(
-        default={}, alias="env", description="variables, which every bidder can read"
+        default={}, alias="env", description="environment variables; every bidder can read them"
     )
     inputs: Annotated[tuple[FilePath, ...], WordList(INPUT_FILES_MAX)] = Field(
-        default=(), description="files beside the task file, found in /in"
+        default=(), description="files beside the task file, which the program finds in /in"
     )
     secrets: Annotated[tuple[Variable, ...], WordList(SECRETS_MAX)] = Field(
-        default=(), description="names of your environment, for the winner alone"
+        default=(), description="names of your environment variables that only the winner receives"
     )
     network: Annotated[ContainerNetwork, choice_word("network", NETWORKS)] = Field(
-        default=written("none"), description="what it may reach"
+        default=written("none"), description="the network that it may reach"
     )
 
 
@@ -151,7 +159,7 @@ class LeaseRun(ProgramRun):
     """The program, its inputs and its ports."""
 
     ports: Annotated[tuple[Annotated[int, whole_word(1, 65_535)], ...], WordList(PORTS_MAX)] = Field(
-        default=(), description="that you may reach by `ogpu port-forward`"
+        default=(), description="ports that `ogpu port-forward` may reach"
     )
 
 
@@ -159,83 +167,87 @@ class ProgramResources(Section):
     """The program's share of a device."""
 
     gpus: Annotated[int, Word(gpus_of, {"type": "integer", "minimum": 0, "maximum": 1}, needs_no_quotes=True)] = Field(
-        default=0, description="GPUs of the device that go in: a device is one"
+        default=0, description="number of GPUs, 0 or 1"
     )
-    classes: Classes = Field(default=(), description="that suit")
+    classes: Classes = Field(default=(), description="suitable classes of devices")
     cpu_thousandths: Annotated[int, Word(cpu_of, {"type": ["string", "number"], "pattern": CPU_PATTERN})] = Field(
         default=written("1"), alias="cpu", description="cores"
     )
     memory_bytes: Size = Field(
-        default=written("512Mi"), alias="memory", description="with all that it writes to memory"
+        default=written("512Mi"), alias="memory", description="memory, including files in memory"
     )
-    disk_bytes: Size = Field(default=written("64Mi"), alias="disk", description="/workspace")
-    processes: Annotated[int, whole_word(16, 65_536)] = Field(default=128, description="with threads")
+    disk_bytes: Size = Field(default=written("64Mi"), alias="disk", description="size of /workspace")
+    processes: Annotated[int, whole_word(16, 65_536)] = Field(
+        default=128, description="number of processes and threads"
+    )
     replicas: Annotated[
         int, Word(one_replica, {"type": "integer", "minimum": 1, "maximum": 1}, needs_no_quotes=True)
-    ] = Field(default=1, description="1 in containers")
+    ] = Field(default=1, description="always 1 in containers")
 
 
 class ProgramLimits(Section):
     """The program's time."""
 
     time: Annotated[TimeSpan, SPAN] = Field(
-        default=written(TIME_DEFAULT), description="that is bought, 255 intervals at most"
+        default=written(TIME_DEFAULT), description="the time to buy, at most 255 intervals"
     )
     interval: Annotated[TimeSpan | None, SPAN] = Field(
-        default=None, description="it is paid in, 5m at most; 1m if left out, or what a long time needs"
+        default=None, description="the time of one payment, at most 5m; by default 1m, longer for a long task"
     )
 
 
 class LeaseLimits(ProgramLimits):
     """The lease's time."""
 
-    keep: Annotated[TimeSpan | None, SPAN] = Field(default=None, description="its workspace for so long after the end")
+    keep: Annotated[TimeSpan | None, SPAN] = Field(
+        default=None, description="time for which its workspace is kept after the end"
+    )
 
 
 class Verify(Section):
     """The check of the outputs."""
 
     copies: Annotated[int, Word(copies_of, {"type": "integer", "enum": [1, *REPLICAS]}, needs_no_quotes=True)] = Field(
-        default=1, description="devices of several owners that compute the same"
+        default=1, description="number of devices of different owners that run the same program"
     )
 
 
 class ProgramSpec(Section):
     """A program in a container."""
 
-    run: ProgramRun = Field(description="which program, and what it is given")
+    run: ProgramRun = Field(description="the program and its inputs")
     resources: ProgramResources = Field(
-        default_factory=ProgramResources, description="what it may use, and of which devices"
+        default_factory=ProgramResources, description="its share of a device, and the suitable devices"
     )
-    market: TaskMarket = Field(description="what all of its time may cost")
-    limits: ProgramLimits = Field(default_factory=ProgramLimits, description="how long it may take")
+    market: TaskMarket = Field(description="the price limits for all of its time")
+    limits: ProgramLimits = Field(default_factory=ProgramLimits, description="the time limits")
 
 
 class JobSpec(ProgramSpec):
     """A program that ends by itself."""
 
-    verify: Verify = Field(default_factory=Verify, description="how its outputs are checked")
+    verify: Verify = Field(default_factory=Verify, description="the check of its outputs")
 
 
 class LeaseSpec(ProgramSpec):
     """A program that runs until its time is up."""
 
-    run: LeaseRun = Field(description="which program, and what it is given")
-    limits: LeaseLimits = Field(default_factory=LeaseLimits, description="how long it may take")
+    run: LeaseRun = Field(description="the program and its inputs")
+    limits: LeaseLimits = Field(default_factory=LeaseLimits, description="the time limits")
 
 
 class JobFile(TaskForm):
     """The file of a job."""
 
-    kind: Annotated[str, choice_word("kind of task", {JOB: JOB})] = Field(description="what the file asks for")
-    spec: JobSpec = Field(description="what is asked for")
+    kind: Annotated[str, choice_word("kind of task", {JOB: JOB})] = Field(description="the kind of task")
+    spec: JobSpec = Field(description="the task")
 
 
 class LeaseFile(TaskForm):
     """The file of a lease."""
 
-    kind: Annotated[str, choice_word("kind of task", {LEASE: LEASE})] = Field(description="what the file asks for")
-    spec: LeaseSpec = Field(description="what is asked for")
+    kind: Annotated[str, choice_word("kind of task", {LEASE: LEASE})] = Field(description="the kind of task")
+    spec: LeaseSpec = Field(description="the task")
 
 
 class ContainerTask(TaskMetadata, LeaseRun, ProgramResources, TaskMarket, LeaseLimits, Verify):
@@ -277,30 +289,30 @@ def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
     task, image = file.task, spec.run.image
     # An id alone needs an archive, and a repository excludes one.
     if isinstance(image, RegistryImage) and bool(task.archive) is bool(image.repository):
-        of_archive = "is an id, so `archive` names the file that `docker save` wrote; add it, or name a repository"
-        of_registry = "names a registry's image, and `archive` another; leave one out, or give the archive's id alone"
-        yield file.problem("spec.run.image", of_registry if task.archive else of_archive)
+        of_archive = "is an id without an archive; name the file of `docker save` in `archive`, or give a repository"
+        of_registry = "names a registry besides `archive`; remove one of the two, or give only the archive's id"
+        code = "two_images" if task.archive else "no_archive"
+        yield file.problem("spec.run.image", of_registry if task.archive else of_archive, code)
     for name in filter(is_loader_variable, task.environment):
-        text = "is one that loaders act on, and no provider sets it; set it in the program, once it runs"
+        text = "changes how programs are loaded, so no provider sets it; set it in the program itself"
         # The file chooses this name, so the message repeats only its beginning.
-        yield replace(file.problem(f"spec.run.env.{name}", text), where=f"spec.run.env.{name[:20]}")
+        yield replace(file.problem(f"spec.run.env.{name}", text, "loader_variable"), where=f"spec.run.env.{name[:20]}")
     if not task.classes:
-        text = f"are none that have a GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
-        yield file.problem("spec.resources.classes", text)
+        text = f"have no GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
+        yield file.problem("spec.resources.classes", text, "no_gpu_class")
     names = [path.rpartition("/")[2] for path in task.inputs]
     for name in names:
         if _INPUT.fullmatch(name) is None:
-            text = f"has {name!r:.60}: a file of /in is named by letters, digits, _ . and -; rename it"
-            yield file.problem("spec.run.inputs", text)
+            text = f"has {name!r:.60}, a name that /in cannot have; rename it with letters, digits, _ . and -"
+            yield file.problem("spec.run.inputs", text, "wrong_letters")
     if task.copies != 1:
-        for where, why in (("spec.run.secrets", "are handed to one winner"), ("spec.limits.interval", "pay time")):
+        for where, why in (("spec.run.secrets", "has secrets"), ("spec.limits.interval", "pays for time")):
             if file.names(where):
-                yield file.problem(
-                    where, f"{why}, and copies are paid by what most of them find; leave it out, or `verify`"
-                )
+                text = f"{why}, but copies are paid by their results; remove it, or `verify`"
+                yield file.problem(where, text, "not_for_copies")
     # Files of different folders share /in, so their last names must differ.
     for name in {name for name in names if names.count(name) > 1}:
-        yield file.problem("spec.run.inputs", f"has two files that are {name} in /in; rename one")
+        yield file.problem("spec.run.inputs", f"has two files with the name {name} in /in; rename one", "same_name")
 
 
 def _classes(resources: ProgramResources) -> tuple[DeviceClass, ...]:

@@ -15,6 +15,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from gpu_tasks.tasks.problems import Problem, TaskFileError, shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError
 from gpu_tasks.tasks.yaml_tree import FileNode, Scalar, line_at
+from wallet.errors import CodedError, code_of
 
 VALUE_LETTERS_MAX = 300
 """The usual limit of a value. Readers may look at each letter more than once."""
@@ -23,7 +24,7 @@ PLACE_LETTERS_MAX = 20
 JsonSchema = dict[str, Any]
 
 
-class FormError(ValueError):
+class FormError(CodedError, ValueError):
     """A part of a file has the wrong form for its key. The message says what the key takes and what to do."""
 
 
@@ -50,20 +51,20 @@ class Word:
         if node is None or isinstance(node, int):  # A default is a value already; files contain only texts
             return node
         if not isinstance(node, str):
-            raise FormError("takes a single value; write it behind the colon")
+            raise FormError("takes a single value; write it after the colon", code="not_single")
         is_plain = isinstance(node, Scalar) and node.is_plain
         # The null values of YAML.
         if is_plain and node in {"", "~", "null"}:
-            raise FormError("says nothing; give it a value, or leave the line out")
+            raise FormError("has no value; give one, or remove the line", code="no_value")
         # Before the parser, which may look at each letter more than once.
         if len(node) > self.letters_max:
-            raise FormError(f"is longer than {self.letters_max:,} letters; {self.too_long}")
+            raise FormError(f"is longer than {self.letters_max:,} letters; {self.too_long}", code="too_long")
         if self.needs_no_quotes and not is_plain:
-            raise FormError(f"is no text; write {node[:20]} without quotes")
+            raise FormError(f"is not a text; write {node[:20]} without quotes", code="in_quotes")
         try:
             return self.read(str(node))
         except QuantityError as error:
-            raise FormError(f"{shown(node)}: it {error}") from None
+            raise FormError(f"{shown(node)} {error}", code=error.code) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,14 @@ class WordList:
     def _require_list(self, node: object) -> object:
         # An empty tuple is a default. A file cannot give an empty list.
         if node != () and (not isinstance(node, list) or not 1 <= len(node) <= self.most):
-            raise FormError(f"takes a list of 1 to {self.most}; write them in brackets, with commas")
+            raise FormError(
+                f"takes a list of 1 to {self.most} values; write it as [first, second]", code="list_expected"
+            )
         return node
 
     def _require_distinct(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
         if not self.may_repeat and len(set(found)) < len(found):
-            raise FormError("names something twice; leave one of them")
+            raise FormError("has a value twice; remove one of them", code="repeated_value")
         return found
 
 
@@ -111,9 +114,11 @@ class NamedWords:
 
     def _require_names(self, node: object) -> object:
         if not isinstance(node, dict):
-            raise FormError("takes names with values; write `name: value` under it, indented")
+            raise FormError(
+                "takes names with values; write `name: value` on indented lines below it", code="names_expected"
+            )
         if len(node) > self.most:
-            raise FormError(f"takes at most {self.most} names, not {len(node)}")
+            raise FormError(f"has {len(node)} names, and at most {self.most} are allowed", code="too_many_names")
         return node
 
 
@@ -132,7 +137,9 @@ class Section(BaseModel):
     def _require_keys(cls, node: object) -> object:
         # A default is a section already.
         if not isinstance(node, dict | cls):
-            raise FormError(f"takes keys: {', '.join(cls.keys())}; put them under it, indented")
+            raise FormError(
+                f"takes keys; write them on indented lines below it: {', '.join(cls.keys())}", code="keys_expected"
+            )
         return node
 
     @classmethod
@@ -189,12 +196,14 @@ def _problem(form: type[Section], tree: FileNode, found: ErrorDetails) -> Proble
         name = path.pop()
         keys = _keys_at(form, path)
         if kind == "missing":
-            text = f"lacks {name}: {keys[name].description}; add it"
+            text, code = f"the key {name} is missing: {keys[name].description}; add it", "missing_key"
         else:
             line, text = line_at(tree, [*path, name]), unknown("key", name, list(keys))
+            code = "unknown_key"
     else:
-        text = str(found["ctx"]["error"])
-    return Problem(line or line_at(tree, path), ".".join(part[:PLACE_LETTERS_MAX] for part in path), text)
+        error = found["ctx"]["error"]
+        text, code = str(error), code_of(error)
+    return Problem(line or line_at(tree, path), ".".join(part[:PLACE_LETTERS_MAX] for part in path), text, code)
 
 
 def _keys_at(form: type[Section], path: list[str]) -> dict[str, FieldInfo]:

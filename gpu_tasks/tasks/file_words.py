@@ -14,7 +14,7 @@ from pydantic import Field
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.tasks import quantities
 from gpu_tasks.tasks.declarations import NamedWords, Section, Word, WordList, written
-from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
+from gpu_tasks.tasks.problems import Problem, TaskFileError, choices
 from gpu_tasks.tasks.quantities import AMOUNT_PATTERN, SPAN_PATTERN, QuantityError, TimeSpan
 from gpu_tasks.tasks.yaml_tree import FileNode, line_at
 
@@ -48,13 +48,13 @@ class ReadFile(Generic[TaskT_co]):
             node = node[name]
         return True
 
-    def problem(self, where: str, text: str) -> Problem:
+    def problem(self, where: str, text: str, code: str) -> Problem:
         """Return a problem of a key, on the line of the section if the file leaves the key out."""
-        return Problem(line_at(self.tree, where.split(".")), where, text)
+        return Problem(line_at(self.tree, where.split(".")), where, text, code)
 
-    def refused(self, where: str, text: str) -> TaskFileError:
+    def refused(self, where: str, text: str, code: str) -> TaskFileError:
         """Return the error of one problem."""
-        return TaskFileError(self.file, [self.problem(where, text)])
+        return TaskFileError(self.file, [self.problem(where, text, code)])
 
 
 def text_word(pattern: str, most: int, says: str) -> Word:
@@ -62,7 +62,7 @@ def text_word(pattern: str, most: int, says: str) -> Word:
 
     def read(text: str) -> str:
         if not 1 <= len(text) <= most or re.fullmatch(pattern, text) is None:
-            raise QuantityError(f"is {says}")
+            raise QuantityError(f"is not {says}", code="wrong_letters")
         return text
 
     return Word(read, {"type": "string", "pattern": f"^{pattern}$", "maxLength": most})
@@ -74,7 +74,7 @@ def whole_word(least: int, most: int) -> Word:
     def read(text: str) -> int:
         value = quantities.whole(text)
         if not least <= value <= most:
-            raise QuantityError(f"is {least:,} to {most:,}; give a number between, or one of the two")
+            raise QuantityError(f"is out of range; give {least:,} to {most:,}", code="out_of_range")
         return value
 
     return Word(read, {"type": "integer", "minimum": least, "maximum": most}, needs_no_quotes=True)
@@ -85,7 +85,7 @@ def choice_word(kind: str, names: Mapping[str, Any]) -> Word:
 
     def read(text: str) -> Any:
         if text not in names:
-            raise QuantityError(f"is none of these: {unknown(kind, text, list(names))}")
+            raise QuantityError(f"is not a {kind}; {choices(text, list(names))}", code="unknown_name")
         return names[text]
 
     return Word(read, {"type": "string", "enum": list(names)})
@@ -99,10 +99,13 @@ def quantity_word(read: Callable[[str], Any], pattern: str) -> Word:
 def path_of(text: str) -> str:
     """Parse a path beside the task file, or below it."""
     if text.startswith("/") or ".." in text.split("/"):
-        raise QuantityError("is a file beside the task file or below it; copy or link nothing from elsewhere")
+        raise QuantityError(
+            "is outside of the task file's folder; copy the file there and give its relative path", code="path_outside"
+        )
     if len(text) > PATH_MAX or CONTROL.search(text):
         raise QuantityError(
-            f"is the path of a file, of at most {PATH_MAX} letters; as seen from the task file's folder"
+            f"is not a path of at most {PATH_MAX} letters; give it relative to the task file's folder",
+            code="invalid_path",
         )
     return text
 
@@ -112,7 +115,10 @@ def price_of(text: str) -> int:
     grains = quantities.amount(text)
     # The shares of a lower price would round to nothing.
     if grains < PRICE_LEAST:
-        raise QuantityError(f"is at least {PRICE_LEAST} grains, or its shares are nothing; give more")
+        raise QuantityError(
+            f"is less than {PRICE_LEAST:,} grains, so its shares would round to nothing; raise it",
+            code="price_too_low",
+        )
     return grains
 
 
@@ -121,13 +127,20 @@ def deadline_of(text: str) -> TimeSpan:
     span = quantities.span(text)
     # Without a chain the length of a slot is unknown, so each unit has a limit of its own.
     if span.milliseconds > DEADLINE_MAX.milliseconds or span.blocks > DEADLINE_BLOCKS_MAX:
-        raise QuantityError(f"is at most {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; give less")
+        raise QuantityError(
+            f"is longer than {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; shorten it",
+            code="time_too_long",
+        )
     return span
 
 
-LABEL = text_word("[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", NAME_MAX, "a word of letters, digits, - _ . and /")
+LABEL = text_word(
+    "[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?",
+    NAME_MAX,
+    "a word of letters, digits, - _ . and /, with a letter or digit at each end",
+)
 NAME = text_word(
-    "[a-z0-9]([-a-z0-9]*[a-z0-9])?", NAME_MAX, "a word of small letters, digits and - within, such as run-7"
+    "[a-z0-9]([-a-z0-9]*[a-z0-9])?", NAME_MAX, "a word of small letters, digits and inner hyphens, such as run-7"
 )
 Label = Annotated[str, LABEL]
 FilePath = Annotated[str, quantity_word(path_of, "^.+$")]
@@ -140,24 +153,24 @@ Classes = Annotated[tuple[Annotated[DeviceClass, choice_word("class", CLASS_NAME
 class TaskMetadata(Section):
     """The task's name."""
 
-    name: Annotated[str, NAME] = Field(description="how you call the task; it stays with you")
+    name: Annotated[str, NAME] = Field(description="the task's name; it stays on your machine")
     labels: Annotated[dict[Label, Label], NamedWords(LABEL, LABEL, LABELS_MAX)] = Field(
-        default={}, description="words to find it by; they stay with you"
+        default={}, description="labels to find it by; they stay on your machine"
     )
 
 
 class TaskMarket(Section):
     """The price limits of any task."""
 
-    price_max: Price = Field(alias="maxPrice", description="the most that a device is paid")
+    price_max: Price = Field(alias="maxPrice", description="the greatest price of a device")
     loss: Annotated[int | None, AMOUNT] = Field(
         default=None,
         alias="lossOnFailure",
-        description="what you lose if it fails; a quarter of maxPrice if left out",
+        description="your loss if the task fails; by default a quarter of maxPrice",
     )
     collateral: Annotated[int, AMOUNT] = Field(
         default=written("0 grains"),
-        description="the least that a bidder locks; what the chain asks for, if that is more",
+        description="the least collateral of a bidder; the chain may ask for more",
     )
 
 
@@ -167,6 +180,6 @@ class TaskForm(Section):
     version: Annotated[str, choice_word("version", {API_VERSION: API_VERSION})] = Field(
         alias="apiVersion", description="the version of this format"
     )
-    kind: str = Field(description="what the file asks for")
-    metadata: TaskMetadata = Field(description="what the task is called")
-    spec: Section = Field(description="what is asked for")
+    kind: str = Field(description="the kind of task")
+    metadata: TaskMetadata = Field(description="the task's name and labels")
+    spec: Section = Field(description="the task")

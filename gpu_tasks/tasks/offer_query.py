@@ -69,11 +69,15 @@ class QueryCondition:
 def parse_query(text: str) -> tuple[QueryCondition, ...]:
     """Return the conditions of a query, none of an empty one. Raise QueryError for an invalid query."""
     if len(text) > QUERY_LETTERS_MAX:
-        raise QueryError(f"the query has {len(text)} letters: at most {QUERY_LETTERS_MAX}")
+        raise QueryError(
+            f"the query has {len(text)} letters; at most {QUERY_LETTERS_MAX} are allowed", code="query_too_long"
+        )
     # `price < 0.5` is `price<0.5`: blanks round a sign belong to the condition
     words = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", text).split()
     if len(words) > CONDITIONS_MAX:
-        raise QueryError(f"the query has {len(words)} conditions: at most {CONDITIONS_MAX}")
+        raise QueryError(
+            f"the query has {len(words)} conditions; at most {CONDITIONS_MAX} are allowed", code="too_many_conditions"
+        )
     return tuple(_condition(word) for word in words)
 
 
@@ -90,22 +94,26 @@ def matching(conditions: Sequence[QueryCondition], rows: Iterable[OfferRow]) -> 
 def _condition(word: str) -> QueryCondition:
     found = _CONDITION.fullmatch(word)
     if found is None:
-        raise QueryError(f"{shown(word)} is no condition: write a field, a sign and a value, such as `price<0.5`")
+        raise QueryError(
+            f"{shown(word)} is not a condition; write a field, a sign and a value: `price<0.5`", code="no_condition"
+        )
     name, sign, text = found.groups()
     field = FIELDS.get(name)
     if field is None:
-        raise QueryError(unknown("field", name, list(FIELDS)))
+        raise QueryError(unknown("field", name, list(FIELDS)), code="unknown_field")
     sign = "=" if sign == "==" else sign
     if sign not in {"=", "!="} and not field.has_order:
-        raise QueryError(f"{name} is compared with = or != and not with {sign}: it has no order")
+        raise QueryError(f"{name} has no order, so {sign} cannot compare it; use = or !=", code="no_order")
     texts = text.split(",")
     # An inequality has one bound. Only equality takes a list.
     if len(texts) > (VALUES_MAX if sign in {"=", "!="} else 1):
-        raise QueryError(f"{name}{sign} takes 1 value, or up to {VALUES_MAX} with = and !=, not {len(texts)}")
+        raise QueryError(
+            f"{name}{sign} has {len(texts)} values; give 1, or up to {VALUES_MAX} with = and !=", code="too_many_values"
+        )
     try:
         return QueryCondition(field, sign, tuple(field.read(value) for value in texts))
     except QueryError as error:
-        raise QueryError(f"{name}: {error}") from None
+        raise QueryError(f"{name}: {error}", code=error.code) from None
 
 
 def _begins(found: Value | None, value: Value) -> bool:
@@ -127,25 +135,27 @@ def _amount(text: str) -> int:
     try:
         return parse_amount(text.removesuffix(SYMBOL))
     except AmountError as error:
-        raise QueryError(f"{error}, in {SYMBOL}") from None
+        raise QueryError(f"{error}, in {SYMBOL}", code=error.code) from None
 
 
 def _whole(text: str) -> int:
     if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", text, re.ASCII) is None:
-        raise QueryError(f"{shown(text)} is no whole number")
+        raise QueryError(f"{shown(text)} is not a whole number", code="not_whole")
     return int(text)
 
 
 def _name(text: str) -> str:
     if not _plain(text):
-        raise QueryError(f"{shown(text)} names nothing: write a part of its name, such as 4090")
+        raise QueryError(
+            f"{shown(text)} has no letter or digit; write a part of the name, such as 4090", code="no_name"
+        )
     return text
 
 
 def _mebibytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?(Mi|Gi|Ti)", text, re.ASCII)
     if found is None:
-        raise QueryError(f"{shown(text)} is no size: write it like 24Gi, or 512Mi")
+        raise QueryError(f"{shown(text)} is not a size; write it like 24Gi or 512Mi", code="invalid_size")
     milli = int(found[1]) * 1_000 + int((found[2] or "0").ljust(3, "0"))
     return -(-milli * {"Mi": 1, "Gi": 1_024, "Ti": 1_024**2}[found[3]] // 1_000)
 
@@ -153,14 +163,14 @@ def _mebibytes(text: str) -> int:
 def _kilobits(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,6})(M|G)bit", text, re.ASCII)
     if found is None:
-        raise QueryError(f"{shown(text)} is no rate: write it like 100Mbit, or 1Gbit")
+        raise QueryError(f"{shown(text)} is not a rate; write it like 100Mbit or 1Gbit", code="invalid_rate")
     return int(found[1]) * {"M": 1_000, "G": 1_000_000}[found[2]]
 
 
 def _version(text: str) -> int:
     """Return a whole number that grows as versions do: up to four parts of at most five digits."""
     if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", text, re.ASCII) is None:
-        raise QueryError(f"{shown(text)} is no version: write it like 535.104")
+        raise QueryError(f"{shown(text)} is not a version; write it like 535.104", code="invalid_version")
     parts = [int(part) for part in text.split(".")]
     number = 1  # Version 0 then has a value too, and only a missing claim is 0
     for part in (*parts, 0, 0, 0)[:4]:
@@ -177,7 +187,7 @@ def _share(text: str) -> int:
         whole = int(found[1]) * 1_000_000 + int((found[2] or "0").ljust(6, "0"))
         ppm = whole // 100 if found[3] else whole
     if not 0 <= ppm <= 1_000_000:
-        raise QueryError(f"{shown(text)} is no share: write it like 0.9, or 90%")
+        raise QueryError(f"{shown(text)} is not a share; write it like 0.9 or 90%", code="invalid_share")
     return ppm
 
 
@@ -199,7 +209,7 @@ def _choice(kind: str, names: Iterable[str]) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in known:
-            raise QueryError(unknown(kind, text, known))
+            raise QueryError(unknown(kind, text, known), code="unknown_name")
         return text
 
     return read
@@ -209,12 +219,17 @@ def _account(text: str) -> bytes:
     try:
         return ss58.account_from_text(text)
     except ValueError as error:
-        raise QueryError(f"{shown(text)} is no account ({error}): give an address, or 0x and 64 hex digits") from None
+        raise QueryError(
+            f"{shown(text)} is not an account ({error}); give an address, or 0x and 64 hex digits",
+            code="invalid_account",
+        ) from None
 
 
 def _id(text: str) -> bytes:
     if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", text, re.ASCII) is None:
-        raise QueryError(f"{shown(text)} is no device: give 0x and its first hex digits, two for each byte")
+        raise QueryError(
+            f"{shown(text)} is not a device; give 0x and its first hex digits, two per byte", code="invalid_device"
+        )
     return bytes.fromhex(text[2:])
 
 
@@ -237,34 +252,39 @@ FIELDS: Mapping[str, QueryField] = {
     "class": QueryField(
         "cpu, consumer or datacenter", _choice("class", CLASS_NAMES), lambda row: row.kind.name.lower()
     ),
-    "price": QueryField("the lowest that is asked for a unit, in oGPU", _amount, lambda row: row.price, has_order=True),
+    "price": QueryField("the provider's price for a unit, in oGPU", _amount, lambda row: row.price, has_order=True),
     "service": QueryField("the service's number", _whole, lambda row: row.service, has_order=True),
     "workload": QueryField(
-        "what is computed", _choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
+        "the workload", _choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
     ),
     "state": QueryField(
         "free, working, paused or unproven",
         _choice("state", [state.value for state in DeviceState]),
         lambda row: row.state.value,
     ),
-    "bond": QueryField("of the device, in oGPU", _amount, lambda row: row.bond, has_order=True),
-    "free_bond": QueryField("what of it secures no unit, in oGPU", _amount, lambda row: row.free_bond, has_order=True),
+    "bond": QueryField("the device's bond, in oGPU", _amount, lambda row: row.bond, has_order=True),
+    "free_bond": QueryField(
+        "the part of the bond that secures no unit, in oGPU", _amount, lambda row: row.free_bond, has_order=True
+    ),
     "provider": QueryField("an account", _account, lambda row: row.provider),
-    "device": QueryField("how its id begins: 0x and hex digits", _id, lambda row: row.device),
-    "since": QueryField("the block since which the price stands", _whole, lambda row: row.since, has_order=True),
+    "device": QueryField("the first digits of the device's id, as 0x and hex digits", _id, lambda row: row.device),
+    "since": QueryField("the block of the last price change", _whole, lambda row: row.since, has_order=True),
     "reliability": QueryField(
-        "by the chain's history of the provider, 0 to 1", _share, lambda row: row.reliability_ppm, has_order=True
+        "the provider's reliability in the chain's history, 0 to 1",
+        _share,
+        lambda row: row.reliability_ppm,
+        has_order=True,
     ),
     "vram": _claim("memory of the GPU, as 24Gi", _mebibytes, lambda said: said.vram_mib),
-    "vendor": _claim_name("who made the device", lambda said: said.vendor),
+    "vendor": _claim_name("the device's maker", lambda said: said.vendor),
     "model": _claim_name("a part of the device's name, such as 4090", lambda said: said.model),
     "driver": _claim("version of the GPU's driver", _version, lambda said: _said_version(said.driver)),
-    "cuda": _claim("the newest CUDA that it runs", _version, lambda said: _platform(said, "cuda")),
-    "rocm": _claim("the ROCm that it runs", _version, lambda said: _platform(said, "rocm")),
+    "cuda": _claim("the newest CUDA version that it runs", _version, lambda said: _platform(said, "cuda")),
+    "rocm": _claim("the ROCm version that it runs", _version, lambda said: _platform(said, "rocm")),
     "cpu": _claim_name("a part of the processor's name", lambda said: said.processor),
-    "cores": _claim("processors that it may use", _whole, lambda said: said.cores),
-    "memory": _claim("of the machine, as 64Gi", _mebibytes, lambda said: said.memory_mib),
-    "disk": _claim("what is free of it, as 500Gi", _mebibytes, lambda said: said.disk_free_mib),
-    "down": _claim("to the machine, as 100Mbit", _kilobits, lambda said: said.down_kbit),
-    "up": _claim("from the machine, as 100Mbit", _kilobits, lambda said: said.up_kbit),
+    "cores": _claim("available processor cores", _whole, lambda said: said.cores),
+    "memory": _claim("the machine's memory, as 64Gi", _mebibytes, lambda said: said.memory_mib),
+    "disk": _claim("the machine's free disk, as 500Gi", _mebibytes, lambda said: said.disk_free_mib),
+    "down": _claim("bandwidth to the machine, as 100Mbit", _kilobits, lambda said: said.down_kbit),
+    "up": _claim("bandwidth from the machine, as 100Mbit", _kilobits, lambda said: said.up_kbit),
 }

@@ -23,15 +23,15 @@ from gpu_tasks.tasks.order import AUCTIONS
 class Hindrance(Enum):
     """The reason why a device could not bid, in the order of checks. Reasons that pass by waiting come last."""
 
-    OWN = "of the customer's own, who may not bid for it"
+    OWN = "of the customer's own"
     CLASS = "of another class"
-    NO_PROVIDER = "of an owner who is registered as no provider"
-    NO_CANDIDATE = "of an owner who does not offer to mine"
+    NO_PROVIDER = "of an unregistered provider"
+    NO_CANDIDATE = "of a provider that is not a candidate"
     BOND = "with too small a bond for its class"
     PAUSED = "paused"
-    UNPROVEN = "that proved too little for its class at the last roll call"
+    UNPROVEN = "too slow for its class at the last roll call"
     BUSY = "at work"
-    FUNDS = "of an owner who cannot lock the collateral"
+    FUNDS = "of an owner without money for the collateral"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class TaskPlan:
         found = Counter(planned.hindrance for planned in self.devices)
         others = [f"{found[why]} {why.value}" for why in Hindrance if found[why]]
         known = f"the chain has {len(self.devices)}" + (f": {', '.join(others)}" if others else "")
-        return f"it takes {wanted}, and {self.able} could bid; {known}"
+        return f"the task needs {wanted}, and {self.able} could bid; {known}"
 
 
 def plan_of(
@@ -171,10 +171,10 @@ def _hindrance(device: BiddingDevice, classes: Sequence[DeviceClass], own: froze
         Hindrance.NO_CANDIDATE: not device.is_candidate,
         Hindrance.BOND: device.bond < device.bond_min,
         Hindrance.PAUSED: device.is_paused,
-        Hindrance.BUSY: device.is_busy,
         Hindrance.UNPROVEN: not device.has_proven,
+        Hindrance.BUSY: device.is_busy,
     }
-    return next((why for why, is_so in applies.items() if is_so), None)
+    return next((why for why in Hindrance if applies.get(why)), None)
 
 
 def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[PlannedDevice, ...]:

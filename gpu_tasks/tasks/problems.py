@@ -26,6 +26,8 @@ class Problem:
     where: str
     """The keys that lead to it, such as `spec.market.maxPrice`. Empty for the file as a whole."""
     text: str
+    code: str = "invalid_value"
+    """The cause, for programs and tests. The text may change."""
 
 
 class TaskFileError(WalletError):
@@ -46,11 +48,16 @@ class TaskFileError(WalletError):
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     """Return a sentence for an unknown name, with a similar name, if any, and all valid ones."""
+    return f"there is no {kind} {shown(name)}; {choices(name, names)}"
+
+
+def choices(name: str, names: Sequence[str]) -> str:
+    """Return a similar name, if any, and all valid ones."""
     plain = {known.lower(): known for known in names}
     # Only the beginning is compared, because the file chooses the length of the name.
     near = get_close_matches(name[:SHOWN_MAX].lower(), plain, n=1, cutoff=NEAR) if len(name) > SHORT else ()
     meant = f"did you mean {plain[near[0]]}? " if near else ""
-    return f"there is no {kind} {shown(name)}; {meant}there are: {', '.join(names)}"
+    return f"{meant}there are: {', '.join(names)}"
 
 
 def shown(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from wallet.amounts import MAX_GRAINS, SYMBOL, parse_amount
-from wallet.errors import AmountError
+from wallet.errors import AmountError, CodedError
 
 _AMOUNT = r"[0-9]{1,8}(?:\.[0-9]{1,8})? ?oGPU|[0-9]{1,16} ?grains?"
 _DURATION = r"(?:[0-9]{1,9}(?:\.[0-9]{1,3})? ?[dhms] ?)+"
@@ -26,8 +26,8 @@ UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([dhms]) ?", re.ASCII)
 
 
-class QuantityError(ValueError):
-    """The text is not such a quantity. The message gives the right form."""
+class QuantityError(CodedError, ValueError):
+    """The text is not such a quantity. The message continues a sentence after the text, with the right form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +64,41 @@ def amount(text: str) -> int:
     """Return the grains of `2.5 oGPU` or `250000000 grains`."""
     if re.fullmatch(_AMOUNT, text, re.ASCII) is None:
         bare = re.fullmatch(r"[0-9.]+", text, re.ASCII) is not None
-        why = f"it has no unit: write `{text} {SYMBOL}`" if bare else f"write it like `2.5 {SYMBOL}` or `1000 grains`"
-        raise QuantityError(f"is an amount; {why}, with at most 8 decimals and nothing else")
+        if bare:
+            raise QuantityError(f"has no unit; write `{text} {SYMBOL}`", code="no_unit")
+        raise QuantityError(
+            f"is not an amount; write it like `2.5 {SYMBOL}`, with at most 8 decimals, or `1000 grains`",
+            code="invalid_amount",
+        )
     number, is_ogpu = re.split(r" ?[a-zA-Z]", text, maxsplit=1)[0], text.endswith(SYMBOL)
     try:
         grains = parse_amount(number) if is_ogpu else int(number)
     except AmountError as error:
-        raise QuantityError(f"is an amount; {error}") from None
+        raise QuantityError(f"is not an amount: {error}", code="invalid_amount") from None
     if grains > MAX_GRAINS:
-        raise QuantityError(f"is an amount; {text} are more than the {MAX_GRAINS} that exist: give less")
+        raise QuantityError(f"is more than all money, {MAX_GRAINS:,} grains; lower it", code="more_than_all_money")
     return grains
 
 
 def span(text: str) -> TimeSpan:
     """Parse `90m`, `1h 30m`, `1.5h`, `2d`, or `5400 blocks`: at least a millisecond or a block."""
     if re.fullmatch(_SPAN, text, re.ASCII) is None:
-        raise QuantityError("is a time; write it like `90m`, `1h 30m`, `1.5h`, `2d` or `5400 blocks`")
+        raise QuantityError(
+            "is not a time; write it like `90m`, `1h 30m`, `1.5h`, `2d` or `5400 blocks`", code="invalid_time"
+        )
     if "block" in text:
         found = TimeSpan(blocks=int(re.split(r" ?b", text, maxsplit=1)[0]))
     else:
         parts = _PARTS.findall(text)
         units = [unit for _, _, unit in parts]
         if units != sorted(set(units), key=list(UNITS_MS).index):
-            raise QuantityError("is a time; name each of d, h, m and s once at most, the largest first: `1h 30m`")
+            raise QuantityError(
+                "repeats a unit or has them out of order; write d, h, m and s in this order: `1h 30m`",
+                code="invalid_time",
+            )
         found = TimeSpan(sum(_milliseconds(*part) for part in parts))
     if found == TimeSpan():
-        raise QuantityError("is a time; nothing is done in none: give more")
+        raise QuantityError("is zero; give a positive time", code="zero_time")
     return found
 
 
@@ -98,35 +107,39 @@ def rate(text: str) -> Rate:
     value, slash, unit = text.partition("/")
     unit = unit.strip()
     if not slash or unit not in (*UNITS_MS, "block"):
-        raise QuantityError(f"is an amount for a time; write it like `0.5 {SYMBOL}/h`, for d, h, m, s or block")
+        raise QuantityError(
+            f"is not an amount per time; write it like `0.5 {SYMBOL}/h`, per d, h, m, s or block", code="invalid_rate"
+        )
     return Rate(amount(value.strip()), TimeSpan(blocks=1) if unit == "block" else TimeSpan(UNITS_MS[unit]))
 
 
 def whole(text: str) -> int:
     """Parse a whole number in decimal digits."""
     if re.fullmatch(rf"[0-9]{{1,{WHOLE_DIGITS_MAX}}}", text, re.ASCII) is None:
-        raise QuantityError("is a whole number; write it in digits, without a sign or a point")
+        raise QuantityError("is not a whole number; write only digits", code="not_whole")
     return int(text)
 
 
 def bytes_of(text: str) -> int:
     """Return the bytes of `512Mi` or `16Gi`."""
     if re.fullmatch(BYTES_PATTERN, text, re.ASCII) is None:
-        raise QuantityError(f"is a size; write it like `512Mi` or `16Gi`, in {', '.join(BYTES_UNITS)}")
+        raise QuantityError(
+            f"is not a size; write it like `512Mi` or `16Gi`, in {', '.join(BYTES_UNITS)}", code="invalid_size"
+        )
     size = int(text[:-2]) * BYTES_UNITS[text[-2:]]
     if not 1 << 20 <= size <= 4_096 << 30:
-        raise QuantityError("is 1Mi to 4096Gi; give a size between")
+        raise QuantityError("is out of range; give 1Mi to 4096Gi", code="out_of_range")
     return size
 
 
 def cpu_of(text: str) -> int:
     """Return `1` or `0.5` cores in thousandths."""
     if re.fullmatch(CPU_PATTERN, text, re.ASCII) is None:
-        raise QuantityError("is a number of cores; write it like `1`, `0.5` or `16`")
+        raise QuantityError("is not a number of cores; write it like `1`, `0.5` or `16`", code="invalid_cores")
     whole, _, part = text.partition(".")
     found = int(whole) * 1_000 + int(part.ljust(3, "0") or 0)
     if not 10 <= found <= CPU_THOUSANDTHS_MAX:
-        raise QuantityError("is 0.01 to 512 cores; give a number between")
+        raise QuantityError("is out of range; give 0.01 to 512 cores", code="out_of_range")
     return found
 
 
@@ -137,7 +150,7 @@ def written_span(milliseconds: int) -> str:
         count, left = divmod(left, of_unit)
         parts += [f"{count}{unit}"] if count else []
     if not parts:
-        raise QuantityError("is a time of at least a second")
+        raise QuantityError("is shorter than a second", code="zero_time")
     return " ".join(parts)
 
 

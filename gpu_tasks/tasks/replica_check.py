@@ -9,7 +9,7 @@ from gpu_tasks.market.training import replicas
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState
-from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck
+from gpu_tasks.tasks.task_check import AuctionRecords, Difference, TaskCheck, compared
 
 PAID = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
 UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
@@ -34,7 +34,7 @@ def _check_draw(task: Task, number: int, records: AuctionRecords) -> TaskCheck:
     drawn = [slot.device for slot in task.slots if slot.draw == number]
     if award is None or award.seed is None:
         is_open = task.state is TaskState.VOLUNTEERING and number == task.draws
-        says = f"{len(records.bids)} devices were offered, and nobody was drawn"
+        says = f"{len(records.bids)} devices were offered, and none was drawn"
         return TaskCheck(name, is_right=None if is_open else not drawn, says=says)
     # One place is sold by auction, and only the others are drawn.
     wanted = JURORS if _is_of_jury(task, number) else task.order.slots - 1
@@ -42,21 +42,21 @@ def _check_draw(task: Task, number: int, records: AuctionRecords) -> TaskCheck:
     if not drawn:  # Too few were offered, or the place was sold again since
         too_few = len(due) < wanted
         return TaskCheck(name, is_right=True if too_few else None, says=f"{len(due)} owners of {wanted} were offered")
-    problems = [] if drawn == due else ["the places are not of whom the seed draws"]
+    problems = [] if drawn == due else [Difference("draw", "the places differ from the draw with this seed")]
     problems += _unlike(task, number)
-    says = "; ".join(problems) or f"{len(due)} of {len(records.bids)} devices, as the seed draws them"
-    return TaskCheck(name, is_right=not problems, says=says)
+    says = f"{len(due)} of {len(records.bids)} devices, as drawn with this seed"
+    return compared(name, problems, says)
 
 
 def _is_of_jury(task: Task, number: int) -> bool:
     return bool(task.jury_from) and number == task.draws
 
 
-def _unlike(task: Task, number: int) -> list[str]:
+def _unlike(task: Task, number: int) -> list[Difference]:
     """Return the drawn places with another price than the award's."""
     price = task.slots[0].price
     others = [place for place, slot in enumerate(task.slots) if slot.draw == number and slot.price != price]
-    return [f"place {place} has another price than the award's" for place in others]
+    return [Difference("price", f"place {place} has a price that differs from the award's") for place in others]
 
 
 def _check_findings(task: Task) -> list[TaskCheck]:
@@ -68,16 +68,16 @@ def _check_findings(task: Task) -> list[TaskCheck]:
     name, seats = ("jury" if task.jury_from else "replicas"), len(places)
     agreed = replicas.agreed(found.values(), seats)
     if task.state is not TaskState.ENDED:
-        return [TaskCheck(name, is_right=None, says=f"{len(found)} of {seats} have opened what they found")]
-    problems = []
+        return [TaskCheck(name, is_right=None, says=f"{len(found)} of {seats} have revealed their results")]
+    problems = list[Difference]()
     for place, said in replicas.findings_of(task, range(len(task.slots))).items():
         outcome = task.slots[place].outcome
         if agreed is not None and said == agreed[0] and outcome in UNPAID:
-            problems.append(f"place {place} found what most did, and is not paid")
+            problems.append(Difference("unpaid", f"place {place} agrees with the majority and is not paid"))
         if outcome in PAID and (agreed is None or said != agreed[0]) and not _is_unheard(task, seats, len(found)):
-            problems.append(f"place {place} is paid, and found something else than most")
-    most = "no more than half agree" if agreed is None else f"{agreed[1]} of {seats} found 0x{agreed[0][0].hex()}"
-    return [TaskCheck(name, is_right=not problems, says="; ".join(problems) or most)]
+            problems.append(Difference("paid", f"place {place} disagrees with the majority and is paid"))
+    most = "no majority agrees" if agreed is None else f"{agreed[1]} of {seats} have the result 0x{agreed[0][0].hex()}"
+    return [compared(name, problems, most)]
 
 
 def _is_unheard(task: Task, seats: int, opened: int) -> bool:

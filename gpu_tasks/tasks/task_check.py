@@ -7,6 +7,7 @@ milestone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import Award, TaskBid
@@ -51,6 +52,22 @@ class TaskCheck:
     is_right: bool | None
     """None: the records have nothing yet, or nothing any longer, to compare with."""
     says: str
+    codes: tuple[str, ...] = ()
+    """The causes, for programs and tests. The text may change."""
+
+
+class Difference(NamedTuple):
+    """One difference from the records, by its code and in words."""
+
+    code: str
+    text: str
+
+
+def compared(what: str, differences: Sequence[Difference], says: str) -> TaskCheck:
+    """Return the check of some comparisons; `says` is the text if nothing differs."""
+    text = "; ".join(difference.text for difference in differences)
+    codes = tuple(difference.code for difference in differences)
+    return TaskCheck(what, is_right=not differences, says=text or says, codes=codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +80,7 @@ class AuctionRecords:
     """The task's record in an earlier block's state, under this auction's award."""
     then_at: int = 0
     """That block."""
-    why_not: str = "who had the slots is in no record now"
+    why_not: str = "the chain has dropped the record of the slots"
     """The reason for a missing earlier record."""
 
 
@@ -90,7 +107,9 @@ def _check_name(genesis: bytes, task_id: bytes, task: Task, submitted: int) -> T
     # Newest first: the chain drops ended tasks, so a known one is probably recent.
     number = next((n for n in reversed(numbers) if task_id_of(genesis, task.customer, n) == task_id), None)
     if number is None:
-        return TaskCheck("id", is_right=False, says=f"it is none of the {submitted} tasks of its customer")
+        return TaskCheck(
+            "id", is_right=False, says=f"not among the {submitted} tasks of its customer", codes=("unknown",)
+        )
     return TaskCheck("id", is_right=True, says=f"the hash of this chain, its customer and the number {number}")
 
 
@@ -98,28 +117,30 @@ def _check_auction(task: Task, number: int, records: AuctionRecords) -> list[Tas
     award, bids, name = records.award, records.bids, f"auction {number}"
     is_newest = number == task.auction
     if is_newest and bids and task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
-        says = f"its customer took the task back before the award; {len(bids)} bids were in"
-        return [TaskCheck(name, is_right=True, says=says)]
+        says = f"the customer cancelled before the award, after {len(bids)} bids"
+        return [TaskCheck(name, is_right=True, says=says, codes=("cancelled",))]
     if award is None:
         if is_newest and has_bidding(task):
-            return [TaskCheck(name, is_right=None, says="bids are not all opened: nothing is decided")]
-        return [TaskCheck(name, is_right=None if not bids else False, says=_why_no_award(len(bids)))]
+            return [TaskCheck(name, is_right=None, says="undecided: bids are still being opened")]
+        code = "no_award" if bids else "no_bids"
+        return [TaskCheck(name, is_right=None if not bids else False, says=_why_no_award(len(bids)), codes=(code,))]
     checks = [_check_terms(task, name, award.terms, bids)]
     opened = sum(bid.opened is not None for bid in bids.values())
     # An award has no seed while its beacon is not final, or if too few bids were opened.
     if award.seed is None:
         if is_newest and task.state is TaskState.AWARDING:
-            return [*checks, TaskCheck(name, is_right=None, says="its beacon is not final: nothing is decided")]
-        says = f"{opened} bids were opened for {award.terms.slots} slots: nobody could win"
-        return [*checks, TaskCheck(name, is_right=opened < award.terms.slots or not is_newest, says=says)]
+            return [*checks, TaskCheck(name, is_right=None, says="undecided: its beacon is not final")]
+        says = f"no winner: {opened} opened bids for {award.terms.slots} slots"
+        is_right = opened < award.terms.slots or not is_newest
+        return [*checks, TaskCheck(name, is_right=is_right, says=says, codes=("no_winner",))]
     found = selection_of(award, bids)
     holding = task if is_told_now(task, number) else records.then
     if holding is None:
-        says = f"{_named(found)}; not compared with who got the slots: {records.why_not}"
-        return [*checks, TaskCheck(name, is_right=None, says=says)]
+        says = f"{_named(found)}; not compared with the slots: {records.why_not}"
+        return [*checks, TaskCheck(name, is_right=None, says=says, codes=("not_compared",))]
     problems = slot_problems(holding, found)
-    as_told = "as it is" if holding is task else f"as it was in block {records.then_at}"
-    return [*checks, TaskCheck(name, is_right=not problems, says="; ".join(problems) or f"{_named(found)}, {as_told}")]
+    as_told = "as in the record" if holding is task else f"as in the record of block {records.then_at}"
+    return [*checks, compared(name, problems, f"{_named(found)}, {as_told}")]
 
 
 def is_told_now(task: Task, number: int) -> bool:
@@ -128,12 +149,12 @@ def is_told_now(task: Task, number: int) -> bool:
 
 
 def _why_no_award(bids: int) -> str:
-    return "nobody bid" if not bids else f"{bids} bids, and no award"
+    return "no bids" if not bids else f"{bids} bids without an award"
 
 
 def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
     """Check the terms against the order, each bond against the terms, and each opening against its bid."""
-    order, rules, problems = task.order, task.rules, []
+    order, rules, problems = task.order, task.rules, list[Difference]()
     time_value = order.time_value
     wanted = (
         # Only one place of a replicated task is sold.
@@ -151,39 +172,52 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
             money.collateral_min(rules, terms.price_max, order.collateral_min),
         ),
     )
-    problems += [f"{what} is {stated}, and {due} by the order" for what, stated, due in wanted if stated != due]
+    problems += [
+        Difference("terms", f"{what} is {stated}; the order requires {due}")
+        for what, stated, due in wanted
+        if stated != due
+    ]
     # A later auction can have less time left than the order allows, never more.
     if terms.blocks_max > order.blocks_max:
-        problems.append(f"it allows {terms.blocks_max} blocks, and the order {order.blocks_max}")
+        problems.append(Difference("time", f"it allows {terms.blocks_max} blocks; the order allows {order.blocks_max}"))
     bond = money.bid_bond(rules, terms.price_max)
     for device, bid in bids.items():
         opened = bid.opened
         if bid.bond != bond:
-            problems.append(f"the bid of 0x{device.hex()} locked {bid.bond} grains, and {bond} were due")
+            problems.append(
+                Difference("bond", f"the bid of 0x{device.hex()} locked {bid.bond} grains; the terms require {bond}")
+            )
         if opened is not None and (opened.provider, opened.device, opened.device_class) != (
             bid.provider,
             device,
             bid.device_class,
         ):
-            problems.append(f"the bid of 0x{device.hex()} was opened for somebody else")
-    says = "; ".join(problems) or f"terms follow from the order, and {len(bids)} bonds from them"
-    return TaskCheck(f"{name}: terms", is_right=not problems, says=says)
+            problems.append(
+                Difference(
+                    "opening", f"the opening of the bid of 0x{device.hex()} names another provider, device or class"
+                )
+            )
+    says = f"the terms match the order, and {len(bids)} bonds match the terms"
+    return compared(f"{name}: terms", problems, says)
 
 
-def slot_problems(task: Task, found: Selection) -> list[str]:
+def slot_problems(task: Task, found: Selection) -> list[Difference]:
     """Return the slots' differences from the selection and from allowed takeovers by its standby."""
     # The other places come from a draw, which `replica_check` repeats.
     sold = [slot for slot in task.slots if not slot.draw]
     if len(sold) != len(found.winners):
-        return [f"{len(sold)} slots are awarded, and the selection has {len(found.winners)} winners"]
-    problems = []
+        text = f"{len(sold)} slots are awarded; the selection has {len(found.winners)} winners"
+        return [Difference("slot_count", text)]
+    problems = list[Difference]()
     for place, (slot, placed) in enumerate(zip(sold, found.winners, strict=True)):
         standby = found.standby
         is_winner = _is_of(slot, placed) and _is_due(slot, placed, 0, task.order.milestones)
         if not is_winner and (standby is None or not _took_over(task, slot, standby)):
-            problems.append(f"slot {place} is not its winner's, nor its standby's, at the price and time that are due")
+            problems.append(
+                Difference("slot", f"slot {place} differs in provider, price or time from its winner and its standby")
+            )
     if task.standby is not None and (found.standby is None or task.standby.provider != found.standby.bid.provider):
-        problems.append("who stands by is not whom the selection names")
+        problems.append(Difference("standby", "the standby differs from the selection's"))
     return problems
 
 
@@ -208,22 +242,29 @@ def _is_due(slot: Slot, placed: Placed, done: int, milestones: int) -> bool:
 
 
 def _check_milestones(task: Task) -> TaskCheck:
-    problems, held = [], task.checkpoint
+    problems, held = list[Difference](), task.checkpoint
     for place, slot in enumerate(task.slots):
         newest = slot.milestone
         if newest is not None and slot.result is None and newest.number != task.behind + slot.reported:
-            problems.append(f"slot {place} stated milestone {newest.number}, and {slot.reported} are counted for it")
+            problems.append(
+                Difference(
+                    "milestone_count",
+                    f"slot {place} reported milestone {newest.number}, but {slot.reported} are counted",
+                )
+            )
     roots = {(slot.milestone.number, slot.milestone.root) for slot in task.slots if slot.milestone is not None}
     if len({number for number, _ in roots}) < len(roots):
-        problems.append("its providers have stated different roots for one milestone")
+        problems.append(Difference("two_roots", "two roots for one milestone"))
     if held is not None and held.milestone.number != task.behind + task.done:
-        problems.append(f"milestone {held.milestone.number} is held, and {task.behind + task.done} count")
+        problems.append(
+            Difference("held_count", f"milestone {held.milestone.number} is held, but {task.behind + task.done} count")
+        )
     if task.owed > task.done:
-        problems.append(f"{task.owed} milestones are owed for, and {task.done} count")
+        problems.append(Difference("owed_count", f"{task.owed} milestones are due for payment, but {task.done} count"))
     if held is not None and task.owed and held.holder != task.customer and task.owed == task.done:
-        problems.append("the newest milestone counts for its customer, who did not sign for it")
+        problems.append(Difference("unsigned", "the newest milestone is due, but the customer has not signed for it"))
     if problems:
-        return TaskCheck("milestones", is_right=False, says="; ".join(problems))
+        return compared("milestones", problems, "")
     if held is None:
         return TaskCheck("milestones", is_right=None, says=_no_checkpoint(task))
     whose = "its customer" if held.holder == task.customer else "its standby"
@@ -235,41 +276,45 @@ def _check_milestones(task: Task) -> TaskCheck:
 def _no_checkpoint(task: Task) -> str:
     """Return the reason for a missing checkpoint. Some tasks have none."""
     if is_by_time(task.order):
-        return "none by design: time is paid by its intervals, and hands no state on"
-    return "none by design: copies are compared at their end" if is_replicated(task.order) else "none counts yet"
+        return "none: this task is paid by time"
+    return "none: replicas are compared at the end" if is_replicated(task.order) else "none yet"
 
 
 def _check_results(task: Task) -> TaskCheck:
     results = [slot.result for slot in task.slots if slot.result is not None]
     if not results:
-        return TaskCheck("result", is_right=None, says="there is none")
+        return TaskCheck("result", is_right=None, says="none yet")
     roots = {result.root for result in results}
     if len(roots) > 1:
-        says = f"{len(task.slots)} providers have stated {len(roots)} different roots"
-        return TaskCheck("result", is_right=False, says=says)
-    said = "all providers have stated" if len(results) == len(task.slots) else f"{len(results)} have stated"
+        says = f"{len(roots)} different roots of {len(task.slots)} providers"
+        return TaskCheck("result", is_right=False, says=says, codes=("two_roots",))
+    said = "all providers report" if len(results) == len(task.slots) else f"{len(results)} providers report"
     return TaskCheck("result", is_right=True, says=f"{said} the root 0x{results[0].root.hex()}")
 
 
 def _check_outcomes(task: Task) -> TaskCheck:
     """Check each slot's outcome, on time or late, against its blocks and its promise."""
-    problems = []
+    problems = list[Difference]()
     if not any(slot.outcome in IN_TIME for slot in task.slots):
         ended = "" if task.outcome is None else f" ({task.outcome.name.lower().replace('_', ' ')})"
-        return TaskCheck("outcome", is_right=True, says=f"no slot ended as in time or late{ended}")
+        return TaskCheck("outcome", is_right=True, says=f"no slot was paid for its result{ended}", codes=("unpaid",))
     for place, slot in enumerate(task.slots):
         if slot.outcome in IN_TIME and slot.finished_at:
             is_late = slot.taken > slot.promised
             if is_late != (slot.outcome is TaskOutcome.LATE):
-                problems.append(f"slot {place} took {slot.taken} blocks of {slot.promised}")
+                problems.append(
+                    Difference(
+                        "lateness",
+                        f"slot {place} took {slot.taken} of {slot.promised} promised blocks, contrary to its outcome",
+                    )
+                )
     paid = sum(slot.price for slot in task.slots if slot.outcome in IN_TIME)
-    earned = f"{format_amount(paid)} {SYMBOL} were earned in time or late, as blocks and promises say"
-    says = "; ".join(problems) or earned
-    return TaskCheck("outcome", is_right=not problems, says=says)
+    earned = f"{format_amount(paid)} {SYMBOL} earned, on time or late as the blocks show"
+    return compared("outcome", problems, earned)
 
 
 def _named(found: Selection) -> str:
     if not found.winners:
-        return "nobody wins by the selection"
+        return "the selection has no winner"
     pays = ", ".join(f"{format_amount(placed.pay)} {SYMBOL}" for placed in found.winners[:3])
     return f"{len(found.winners)} of {len(found.places)} bids win, for {pays}"

@@ -20,7 +20,7 @@ from gpu_tasks.tasks.container_task import FILES, ContainerFile, SavedImage, rea
 from gpu_tasks.tasks.declarations import JsonSchema, schema_of
 from gpu_tasks.tasks.file_words import API_VERSION, TaskForm
 from gpu_tasks.tasks.order import StoredInput, order_of
-from gpu_tasks.tasks.problems import Problem, TaskFileError, unknown
+from gpu_tasks.tasks.problems import Problem, TaskFileError, choices, shown
 from gpu_tasks.tasks.training_task import KIND, TaskFile, TrainingFile, read_training_task
 from gpu_tasks.tasks.yaml_tree import Scalar, Table, parse
 
@@ -35,10 +35,10 @@ _OWN = b"ogpu/"
 class OtherFile(Enum):
     """A kind of another program's file, and the remedy."""
 
-    KUBERNETES = "a Kubernetes file, and no command converts it: write its container as a job (docs/tasks.md)"
-    COMPOSE = "a Compose file: `ogpu task convert` makes a task file of it"
-    SDL = "an Akash deployment: `ogpu task convert` makes a task file of it"
-    SCRIPT = "a script: `ogpu task convert` makes a task file of it"
+    KUBERNETES = "a Kubernetes file; write its container as a job (docs/tasks.md)"
+    COMPOSE = "a Compose file; convert it with `ogpu task convert`"
+    SDL = "an Akash deployment; convert it with `ogpu task convert`"
+    SCRIPT = "a script; convert it with `ogpu task convert`"
 
 
 def other_file(data: bytes) -> OtherFile | None:
@@ -107,7 +107,7 @@ class TrainingSource:
 
     def refused(self, text: str) -> TaskFileError:
         """Return the error of an input."""
-        return self.file.refused("spec.run.input", text)
+        return self.file.refused("spec.run.input", text, "unusable_input")
 
     def prepared(self, inputs: Mapping[str, bytes], seed: bytes, _slot_ms: int) -> AskedTask:
         """Return the task with its inputs by their paths; `seed` is 32 random bytes.
@@ -141,7 +141,7 @@ class ContainerSource:
 
     def refused(self, text: str) -> TaskFileError:
         """Return the error of an input."""
-        return self.file.refused("spec.run.inputs", text)
+        return self.file.refused("spec.run.inputs", text, "unusable_input")
 
     def prepared(self, inputs: Mapping[str, bytes], _seed: bytes, slot_ms: int) -> AskedTask:
         """Return the task with its inputs by their paths. Raise TaskFileError for a bad input."""
@@ -155,15 +155,15 @@ def read_any_task(data: bytes, file: str) -> TaskSource:
     """Return the task of a file's bytes, of any kind. Raise TaskFileError with all its problems."""
     # Before the parser: its errors would hide that the file belongs to another program.
     if (other := other_file(data)) is not None:
-        raise TaskFileError(file, [Problem(1, "", f"this is {other.value}")])
+        raise TaskFileError(file, [Problem(1, "", f"this is {other.value}", other.name.lower())])
     tree = parse(data, file)
     kind = tree.get(Scalar("kind", 1)) if isinstance(tree, Table) else None
     # The parser of training tasks also reports a missing kind.
     if not isinstance(kind, Scalar) or kind == KIND:
         return TrainingSource(read_training_task(tree, file))
     if kind not in FILES:
-        text = f"is none of these: {unknown('kind of task', kind, list(FORMS))}"
-        raise TaskFileError(file, [Problem(kind.line, "kind", text)])
+        text = f"{shown(kind)} is not a kind of task; {choices(kind, list(FORMS))}"
+        raise TaskFileError(file, [Problem(kind.line, "kind", text, "unknown_name")])
     return ContainerSource(read_container_task(tree, kind, file))
 
 

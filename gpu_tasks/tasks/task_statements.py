@@ -49,7 +49,7 @@ class TaskBlocks:
 def check_statements(task: Task, blocks: TaskBlocks) -> TaskCheck:
     """Check that the blocks contain the statements and signatures that a task's record names."""
     if blocks.first > blocks.last:
-        return TaskCheck("statements", is_right=None, says="no block was looked at")
+        return TaskCheck("statements", is_right=None, says="no block was read")
     found, missing = list[str](), list[str]()
     for place, slot in enumerate(task.slots):
         for what, block in _of_slot(place, slot, blocks):
@@ -63,7 +63,7 @@ def check_statements(task: Task, blocks: TaskBlocks) -> TaskCheck:
         says = f"not in {looked_at}: {', '.join(missing)}"
         return TaskCheck("statements", is_right=False if blocks.is_whole else None, says=says)
     if not found:
-        return TaskCheck("statements", is_right=None, says="nothing is stated yet")
+        return TaskCheck("statements", is_right=None, says="none yet")
     return TaskCheck("statements", is_right=True, says=", ".join(found))
 
 
@@ -89,6 +89,6 @@ def _stated(place: int, slot: Slot, number: int | None, root: bytes, blocks: Tas
 
 def _held(task: Task, blocks: TaskBlocks) -> int | None:
     held = task.checkpoint
-    assert held is not None, "somebody holds it"
+    assert held is not None, "a checkpoint has a holder"
     wanted = held.holder, held.milestone.number
     return next((each.block for each in blocks.holdings if (each.by, each.number) == wanted), None)

@@ -47,19 +47,21 @@ def stepwise_forms() -> dict[str, WorkloadForm]:
 
 def _truth(text: str) -> bool:
     if text not in {"true", "false"}:
-        raise QuantityError("is true or false; write one of these words")
+        raise QuantityError("is not a truth value; write true or false", code="not_truth")
     return text == "true"
 
 
 def _seed(text: str) -> bytes:
     if re.fullmatch("0x[0-9a-f]{64}", text) is None:
-        raise QuantityError("is 0x and 64 hexadecimal digits, in small letters; or leave it out, and it is drawn")
+        raise QuantityError(
+            "is not a seed; write 0x and 64 lower-case hex digits, or remove the line to draw one", code="invalid_seed"
+        )
     return bytes.fromhex(text[2:])
 
 
 def _option(text: str) -> str:
     if len(text) > NAME_MAX or CONTROL.search(text):
-        raise QuantityError(f"is a text of at most {NAME_MAX} letters")
+        raise QuantityError(f"is not a text of at most {NAME_MAX} letters", code="wrong_letters")
     return text
 
 
@@ -71,21 +73,19 @@ _WORKLOADS = {name: name for name in sorted(stepwise_forms())}
 class WorkloadRun(Section):
     """The computation and its input."""
 
-    input: FilePath = Field(description="the file to learn, beside the task file")
+    input: FilePath = Field(description="the training data, a file beside the task file")
     workload: Annotated[str, choice_word("workload that runs in steps", _WORKLOADS)] = Field(
-        default=next(iter(stepwise_forms())), description="what is computed"
+        default=next(iter(stepwise_forms())), description="the computation"
     )
-    length: Annotated[int, whole_word(1, LENGTH_MAX)] = Field(
-        default=1000, description="how much of it, in the workload's unit of cost: steps"
-    )
+    length: Annotated[int, whole_word(1, LENGTH_MAX)] = Field(default=1000, description="the number of steps")
     options: Annotated[dict[Label, RunOption], NamedWords(LABEL, _OPTION, OPTIONS_MAX)] = Field(
-        default={}, description="of the workload, as `ogpu unit post --set` has them"
+        default={}, description="options of the workload, as in `ogpu unit post --set`"
     )
     seed: Annotated[bytes | None, quantity_word(_seed, "^0x[0-9a-f]{64}$")] = Field(
-        default=None, description="of whatever chance is in it; drawn if it is left out"
+        default=None, description="seed of its random numbers; by default random"
     )
     milestones: Annotated[int, whole_word(1, MILESTONES_MAX)] = Field(
-        default=10, description="checkpoints that are paid for if the rest fails"
+        default=10, description="checkpoints, each paid even if the rest fails"
     )
 
 
@@ -93,11 +93,11 @@ class TrainingResources(Section):
     """The suitable devices."""
 
     devices: Annotated[int, whole_word(1, SLOTS_MAX)] = Field(
-        default=1, description="how many compute it, each the whole run alone; all or none"
+        default=1, description="number of devices; each computes the whole run, and the task starts with all or none"
     )
-    classes: Classes = Field(default=(), description="that suit")
+    classes: Classes = Field(default=(), description="suitable classes of devices")
     is_homogeneous: Annotated[bool, Word(_truth, {"type": "boolean"}, needs_no_quotes=True)] = Field(
-        default=False, alias="sameClass", description="whether all must be of one class"
+        default=False, alias="sameClass", description="true if all devices must be of one class"
     )
 
 
@@ -107,30 +107,32 @@ class RunMarket(TaskMarket):
     time_value: Annotated[Rate | None, quantity_word(quantities.rate, RATE_PATTERN)] = Field(
         default=None,
         alias="valueOfTime",
-        description="what it is worth to be done sooner; a quarter of maxPrice over the deadline if left out",
+        description="value of earlier completion; by default a quarter of maxPrice over the deadline",
     )
 
 
 class TrainingLimits(Section):
     """The time limit."""
 
-    deadline: Annotated[TimeSpan, SPAN] = Field(default=written("6h"), description="the most that a bid may promise")
+    deadline: Annotated[TimeSpan, SPAN] = Field(
+        default=written("6h"), description="the longest time that a bid may promise"
+    )
 
 
 class TrainingSpec(Section):
     """A run of a workload."""
 
-    run: WorkloadRun = Field(description="what is computed, on what")
-    resources: TrainingResources = Field(default_factory=TrainingResources, description="who may compute it")
-    market: RunMarket = Field(description="what it may cost")
-    limits: TrainingLimits = Field(default_factory=TrainingLimits, description="how long it may take")
+    run: WorkloadRun = Field(description="the computation and its input")
+    resources: TrainingResources = Field(default_factory=TrainingResources, description="the suitable devices")
+    market: RunMarket = Field(description="the price limits")
+    limits: TrainingLimits = Field(default_factory=TrainingLimits, description="the time limit")
 
 
 class TrainingFile(TaskForm):
     """The file of a training task."""
 
-    kind: Annotated[str, choice_word("kind of task", {KIND: KIND})] = Field(description="what the file asks for")
-    spec: TrainingSpec = Field(description="what is asked for")
+    kind: Annotated[str, choice_word("kind of task", {KIND: KIND})] = Field(description="the kind of task")
+    spec: TrainingSpec = Field(description="the task")
 
 
 class TrainingTask(TaskMetadata, WorkloadRun, TrainingResources, RunMarket, TrainingLimits):
@@ -159,5 +161,5 @@ def read_training_task(tree: FileNode, file: str) -> TaskFile:
         # Called only for its error: an unknown option is reported before the input is read.
         settings(stepwise_forms()[spec.run.workload].options, spec.run.options)
     except RequestError as error:
-        raise read.refused("spec.run.options", f"{error}") from None
+        raise read.refused("spec.run.options", f"{error}", "invalid_request") from None
     return read

@@ -18,7 +18,7 @@ from gpu_tasks.tasks.problems import Problem, TaskFileError, shown
 FILE_BYTES_MAX = 32 * 1024
 DEPTH_MAX = 8
 NODES_MAX = 2_000
-UNANCHORED = "write the value where it is meant"
+UNANCHORED = "write the value in each place"
 
 
 class Scalar(str):
@@ -74,30 +74,32 @@ def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX, unanchored: str = 
     `unanchored` says how to write a file without anchors.
     """
     if len(data) > FILE_BYTES_MAX:
-        _refuse(file, 1, f"more than {FILE_BYTES_MAX:,} bytes; name large inputs, do not hold them")
+        _refuse(
+            file, 1, "too_large", f"the file has more than {FILE_BYTES_MAX:,} bytes; put large inputs into other files"
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        _refuse(file, data.count(b"\n", 0, error.start) + 1, "a byte is not UTF-8; save the file as UTF-8")
+        _refuse(file, data.count(b"\n", 0, error.start) + 1, "not_utf8", "the file is not UTF-8; save it as UTF-8")
     try:
         return _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file, depth_max, unanchored).document()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        _refuse(file, line, f"the character {error.character:#x} may stand in no YAML file; remove it")
+        _refuse(file, line, "wrong_letters", f"YAML does not allow the character {error.character:#x}; remove it")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         _refuse(
             file,
             line,
-            f"this is no YAML: {(error.problem or 'it ends too early')[:80]} (column {column}); keys of a section "
-            "stand under each other, indented by spaces, a space follows each colon, and texts with "
-            "a colon stand in quotes",
+            "not_yaml",
+            f"invalid YAML: {(error.problem or 'the file ends too early')[:80]} (column {column}); indent keys with "
+            "spaces, write a space after each colon, and quote texts with a colon",
         )
 
 
-def _refuse(file: str, line: int, text: str) -> NoReturn:
-    raise TaskFileError(file, [Problem(line, "", text)]) from None
+def _refuse(file: str, line: int, code: str, text: str) -> NoReturn:
+    raise TaskFileError(file, [Problem(line, "", text, code)]) from None
 
 
 class _Composer:
@@ -112,12 +114,13 @@ class _Composer:
         next(self._events)  # The start of the stream
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
-            _refuse(self._file, 1, "the file is empty; begin with `apiVersion: ogpu/v1`")
+            _refuse(self._file, 1, "empty", "the file is empty; begin with `apiVersion: ogpu/v1`")
         node = self._node(next(self._events), 1)
         next(self._events)  # The end of the document
         after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
-            _refuse(self._file, _line(after), "a second document begins here; give each task a file of its own")
+            text = "a second document begins here; put each task into its own file"
+            _refuse(self._file, _line(after), "second_document", text)
         return node
 
     def _node(self, event: yaml.Event, depth: int) -> FileNode:
@@ -125,9 +128,10 @@ class _Composer:
         line = _line(event)
         # Checked before the node is built, so that a hostile file stops at the bound.
         if self._nodes > NODES_MAX:
-            _refuse(self._file, line, f"the file holds more than {NODES_MAX:,} values; split the task")
+            _refuse(self._file, line, "too_many_values", f"the file has more than {NODES_MAX:,} values; shorten it")
         if depth > self._depth_max:
-            _refuse(self._file, line, f"more than {self._depth_max} levels stand in each other; no key is so deep")
+            text = f"the file has more than {self._depth_max} nested levels; no key needs as many"
+            _refuse(self._file, line, "too_deep", text)
         self._require_plain_words(event, line)
         match event:
             case yaml.ScalarEvent():
@@ -137,15 +141,17 @@ class _Composer:
             case yaml.MappingStartEvent():
                 return Table(self._entries(depth), line)
             case _:
-                raise AssertionError("a node begins with one of three events")
+                raise AssertionError("a node begins with a scalar, a sequence or a mapping")
 
     def _require_plain_words(self, event: yaml.Event, line: int) -> None:
         """Refuse names for parts of the file, and types."""
         # Nested aliases can expand a short file without bound ("billion laughs").
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            _refuse(self._file, line, f"anchors and aliases (& and *) are not taken; {self._unanchored}")
+            text = f"anchors and aliases (& and *) are not allowed; {self._unanchored}"
+            _refuse(self._file, line, "anchor", text)
         if getattr(event, "tag", None) is not None:
-            _refuse(self._file, line, "tags (words that begin with !) are not taken; put the text in quotes")
+            text = "tags (words that begin with !) are not allowed; put the text in quotes"
+            _refuse(self._file, line, "tag", text)
 
     def _items(self, depth: int) -> Iterator[FileNode]:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
@@ -156,13 +162,14 @@ class _Composer:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._node(event, depth + 1)
             if not isinstance(key, Scalar):
-                _refuse(self._file, key.line, "a key is a word; put what is in brackets behind one")
+                _refuse(self._file, key.line, "key_not_word", "a key must be a single word; write lists after a colon")
             # PyYAML's own constructor silently keeps the last of repeated keys.
             if key in first:
                 _refuse(
                     self._file,
                     key.line,
-                    f"the key {shown(key)} stands here again, first in line {first[key]}; leave one of them",
+                    "repeated_key",
+                    f"the key {shown(key)} repeats line {first[key]}; remove one of the two",
                 )
             first[key] = key.line
             yield key, self._node(next(self._events), depth + 1)

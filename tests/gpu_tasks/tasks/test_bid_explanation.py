@@ -1,5 +1,6 @@
 """Explanations of bids: a table of every fate, and a check that the suggested price would have tied."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -27,79 +28,90 @@ def whys(task: TaskTerms, *bids: Bid) -> dict[int, str]:
     return {number: row.why for number, row in explained(task, *bids).items()}
 
 
+def amounts(why: str) -> list[str]:
+    """Return the amounts, differences and counts of an explanation, in their order."""
+    return re.findall(r"[+-]?\d[\d.]*\d|\d", why)
+
+
+def told(task: TaskTerms, *bids: Bid) -> dict[int, tuple[BidFate | None, list[str]]]:
+    """Return the fate of each bid, with the amounts of its explanation."""
+    return {number: (row.fate, amounts(row.why)) for number, row in explained(task, *bids).items()}
+
+
 def test_a_single_slot() -> None:
-    found = whys(terms(loss=2_000), bid(1, 100), bid(2, 200, blocks=3), bid(3, 300), bid(4, 150, blocks=20))
+    bids = bid(1, 100), bid(2, 200, blocks=3), bid(3, 300), bid(4, 150, blocks=20)
+    found = told(terms(loss=2_000), *bids)
     assert found == {
-        1: "won: paid 0.0000022 oGPU, the best loser's score of 0.0000053 oGPU less 0.0000001 oGPU for its time "
-        "and 0.000003 oGPU for its risk",
-        2: "stands by: 0.0000012 oGPU behind the last winner (price +0.000001, time +0.0000002)",
-        3: "0.000002 oGPU behind the last winner (price +0.000002); a price lower by 0.000002 oGPU would have tied",
-        4: "0.0000024 oGPU behind the last winner (price +0.0000005, time +0.0000019); "
-        "no price would have: less time or more collateral was wanted",
+        # The pay, the best losing score, and the winner's parts for time and risk.
+        1: (BidFate.WON, ["0.0000022", "0.0000053", "0.0000001", "0.000003"]),
+        # The difference to the last winner, in total and by parts.
+        2: (BidFate.STANDBY, ["0.0000012", "+0.000001", "+0.0000002"]),
+        3: (BidFate.OUTBID, ["0.000002", "+0.000002", "0.000002"]),
+        4: (BidFate.OUTBID, ["0.0000024", "+0.0000005", "+0.0000019"]),
     }
+    texts = whys(terms(loss=2_000), *bids)
+    assert "would have tied" in texts[3]
+    assert "more collateral" in texts[4]
 
 
 def test_who_has_no_rival_and_who_has_a_dear_one() -> None:
-    assert whys(terms(), bid(1, 100)) == {1: "won, with no loser to set the price: paid the greatest, 0.00001 oGPU"}
-    dear = whys(terms(), bid(1, 100), bid(2, MAX, blocks=20))
-    assert dear[1] == "won: paid 0.00001 oGPU, the greatest price, for the best loser has a score beyond it"
+    assert told(terms(), bid(1, 100)) == {1: (BidFate.WON, ["0.00001"])}
+    assert "no losing bid" in whys(terms(), bid(1, 100))[1]
+    bids = bid(1, 100), bid(2, MAX, blocks=20)
+    assert told(terms(), *bids)[1] == (BidFate.WON, ["0.00001"])
+    assert "best losing score" in whys(terms(), *bids)[1]
 
 
 def test_a_tie_is_said_to_be_one() -> None:
     found = explained(terms(), bid(1, 100), bid(2, 100), bid(3, 100))
-    rest = "0.0000001 oGPU for its time and 0 oGPU for its risk"
-    assert sorted(row.why for row in found.values()) == [
-        "stands by: tied with the last winner, and the beacon decided",
-        "tied with the last winner, and the beacon decided; any lower price would have won",
-        f"won: paid 0.000001 oGPU, the best loser's score of 0.0000011 oGPU less {rest}",
-    ]
+    by_fate = {row.fate: row.why for row in found.values()}
+    assert "tied with" in by_fate[BidFate.STANDBY]
+    assert "tied with" in by_fate[BidFate.OUTBID]
+    assert "any lower price" in by_fate[BidFate.OUTBID]
+    assert amounts(by_fate[BidFate.WON]) == ["0.000001", "0.0000011", "0.0000001", "0"]
 
 
 @pytest.mark.parametrize(
-    ("refused", "why"),
+    ("refused", "fate", "values"),
     [
-        (bid(9, MAX + 1), "its price of 0.00001001 oGPU is not between a grain and 0.00001 oGPU"),
-        (bid(9, 0), "its price of 0 oGPU is not between a grain and 0.00001 oGPU"),
-        (bid(9, 5, blocks=21), "its promise of 21 blocks is not between 1 and 20"),
-        (bid(9, 5, collateral=MAX - 1), "its collateral of 0.00000999 oGPU is less than 0.00001 oGPU"),
+        (bid(9, MAX + 1), BidFate.PRICE, ["0.00001001", "1", "0.00001"]),
+        (bid(9, 0), BidFate.PRICE, ["0", "1", "0.00001"]),
+        (bid(9, 5, blocks=21), BidFate.TIME, ["21", "1", "20"]),
+        (bid(9, 5, collateral=MAX - 1), BidFate.COLLATERAL, ["0.00000999", "0.00001"]),
     ],
 )
-def test_who_could_not_win(refused: Bid, why: str) -> None:
-    assert whys(terms(), bid(1, 100), refused)[9] == why
+def test_who_could_not_win(refused: Bid, fate: BidFate, values: list[str]) -> None:
+    assert told(terms(), bid(1, 100), refused)[9] == (fate, values)
 
 
 def test_gangs() -> None:
     gang = terms(slots=2, is_homogeneous=True)
-    assert whys(terms(slots=2), bid(1, 100)) == {1: "1 bid for 2 slots: all or none"}
-    apart = whys(gang, bid(1, 100), bid(2, 100, device_class=GPU))
-    assert set(apart.values()) == {"1 bid of its class for 2 slots: all or none"}
+    assert told(terms(slots=2), bid(1, 100)) == {1: (BidFate.TOO_FEW, ["1", "2"])}
+    assert "class" not in whys(terms(slots=2), bid(1, 100))[1]
+    apart = bid(1, 100), bid(2, 100, device_class=GPU)
+    assert list(told(gang, *apart).values()) == [(BidFate.TOO_FEW, ["1", "2"])] * 2
+    assert all("of its class" in why for why in whys(gang, *apart).values())
     both = [bid(1, 100), bid(2, 300), bid(3, 50, device_class=GPU), bid(4, 500, device_class=GPU)]
-    found = whys(gang, *both)
-    assert found[4] == (
-        "another class fills its 2 slots at a lower score: "
-        "0.000002 oGPU behind the last winner (price +0.000002)"
-    )  # fmt: skip
-    assert found[3] == (
-        "another class fills its 2 slots at a lower score: "
-        "0.0000025 oGPU before the last winner (price -0.0000025)"
-    )  # fmt: skip
+    found = told(gang, *both)
+    assert found[4] == (BidFate.OTHER_CLASS, ["2", "0.000002", "+0.000002"])
+    assert found[3] == (BidFate.OTHER_CLASS, ["2", "0.0000025", "-0.0000025"])
+    assert "behind the last winner" in whys(gang, *both)[4]
+    assert "before the last winner" in whys(gang, *both)[3]
 
 
 def test_a_dearer_bid_of_another_class_that_takes_less_time_is_before_the_last_winner() -> None:
     gang = terms(slots=2, is_homogeneous=True)
     gpus = [bid(3, 310, device_class=GPU), bid(4, 500, device_class=GPU)]
-    found = whys(gang, bid(1, 100), bid(2, 300, blocks=3), *gpus)
-    assert found[3] == (
-        "another class fills its 2 slots at a lower score: "
-        "0.0000001 oGPU before the last winner (price +0.0000001, time -0.0000002)"
-    )  # fmt: skip
+    bids = bid(1, 100), bid(2, 300, blocks=3), *gpus
+    assert told(gang, *bids)[3] == (BidFate.OTHER_CLASS, ["2", "0.0000001", "+0.0000001", "-0.0000002"])
+    assert "before the last winner" in whys(gang, *bids)[3]
 
 
 def test_bids_that_were_not_opened_come_last() -> None:
     sealed = [SealedBid(name(8), name(108), GPU, 25), SealedBid(name(7), name(107), GPU, 50)]
     rows = explain(terms(), select(terms(), [bid(1, 100)], SEED), sealed)
     assert [(row.place, row.provider[0]) for row in rows] == [(1, 1), (2, 7), (3, 8)]
-    assert rows[1].why == "was not opened: its bond of 0.0000005 oGPU burns"
+    assert amounts(rows[1].why) == ["0.0000005"]
     assert (rows[1].fate, rows[1].score, rows[1].collateral) == (None, None, None)
 
 
@@ -132,7 +144,7 @@ def test_what_is_said_to_help_would_have(task: TaskTerms, bids: list[Bid], data:
         assert with_price(price - placed.behind - 1) is BidFate.WON
     if "any lower price" in row.why and price > 1:
         assert with_price(price - 1) is BidFate.WON
-    if "no price would have" in row.why:
+    if "more collateral" in row.why:
         assert with_price(1) is not BidFate.WON
 
 

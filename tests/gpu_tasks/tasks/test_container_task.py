@@ -60,6 +60,10 @@ def with_run(text: str, line: str) -> str:
     return text.replace("}}\n  market", "}\n  market").replace(f"{DIGEST}}}", f"{DIGEST}, {line}}}")
 
 
+def codes(error: TaskFileError) -> list[str]:
+    return [problem.code for problem in error.problems]
+
+
 def prepared(text: str) -> PreparedContainer:
     return prepare_container(read(text), {}, SLOT_MS)
 
@@ -86,29 +90,30 @@ def test_the_examples_are_taken(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "says"),
+    ("run", "code", "value"),
     [
-        ("nimage: x", "there is no key 'nimage'; did you mean image?"),
-        ("command: []", "takes a list of 1 to 256"),
-        ("command: sh", "takes a list of 1 to 256"),
-        ("env: {1A: x}", "a name of letters, digits and _"),
-        ("env: {LD_PRELOAD: x}", "spec.run.env.LD_PRELOAD"),
-        ("env: {nvidia_visible_devices: all}", "spec.run.env.nvidia_visible"),
-        ("inputs: [/etc/passwd]", "is a file beside the task file or below it"),
-        ("inputs: [a/../../b]", "is a file beside the task file or below it"),
-        ("inputs: [a/x, b/x]", "two files that are x in /in"),
-        ("inputs: [a, a]", "names something twice"),
-        ("inputs: [a b.csv]", "is named by letters, digits"),
-        ("inputs: [.hidden]", "is named by letters, digits"),
-        ("secrets: [A-B]", "a name of letters, digits and _"),
-        ("network: all", "there is no network 'all'"),
-        ("ports: [80]", "there is no key 'ports'"),
+        ("nimage: x", "unknown_key", "did you mean image?"),
+        ("command: []", "list_expected", "256"),
+        ("command: sh", "list_expected", "256"),
+        ("env: {1A: x}", "wrong_letters", "'1A'"),
+        ("env: {LD_PRELOAD: x}", "loader_variable", "spec.run.env.LD_PRELOAD"),
+        ("env: {nvidia_visible_devices: all}", "loader_variable", "spec.run.env.nvidia_visible"),
+        ("inputs: [/etc/passwd]", "path_outside", ""),
+        ("inputs: [a/../../b]", "path_outside", ""),
+        ("inputs: [a/x, b/x]", "same_name", "x in /in"),
+        ("inputs: [a, a]", "repeated_value", ""),
+        ("inputs: [a b.csv]", "wrong_letters", "'a b.csv'"),
+        ("inputs: [.hidden]", "wrong_letters", "'.hidden'"),
+        ("secrets: [A-B]", "wrong_letters", "'A-B'"),
+        ("network: all", "unknown_name", "'all'"),
+        ("ports: [80]", "unknown_key", "'ports'"),
     ],
 )
-def test_what_runs_is_read_strictly(run: str, says: str) -> None:
+def test_what_runs_is_read_strictly(run: str, code: str, value: str) -> None:
     with pytest.raises(TaskFileError, match=r"spec\.run") as caught:
         read(with_run(LEAST, run))
-    assert says in str(caught.value)
+    assert codes(caught.value) == [code]
+    assert value in str(caught.value)
 
 
 def test_a_variable_has_a_longer_value_than_other_keys() -> None:
@@ -122,27 +127,28 @@ def test_a_variable_has_a_longer_value_than_other_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "says"),
+    ("section", "code", "value"),
     [
-        ("resources: {replicas: 2}", "more than one replica never runs in containers"),
-        ("resources: {cpu: 0.001}", "0.01 to 512 cores"),
-        ("resources: {cpu: 513}", "0.01 to 512 cores"),
-        ("resources: {memory: 512}", "write it like `512Mi`"),
-        ("resources: {memory: 1Ki}", "1Mi to 4096Gi"),
-        ("resources: {disk: 5Ti}", "1Mi to 4096Gi"),
-        ("resources: {gpus: 2}", "is 0 or 1: a device is one GPU"),
-        ("resources: {gpus: 1, classes: [cpu]}", "are none that have a GPU"),
-        ("resources: {processes: 15}", "16 to 65,536"),
-        ("resources: {classes: [cpu, gpu]}", "there is no class 'gpu'"),
-        ("limits: {keep: 1h}", "there is no key 'keep'"),
-        ("limits: {deadline: 1h}", "there is no key 'deadline'"),
-        ("limits: {time: 11d}", "at most 10 days"),
+        ("resources: {replicas: 2}", "several_replicas", "spec.resources.replicas"),
+        ("resources: {cpu: 0.001}", "out_of_range", "0.01 to 512"),
+        ("resources: {cpu: 513}", "out_of_range", "0.01 to 512"),
+        ("resources: {memory: 512}", "invalid_size", "`512Mi`"),
+        ("resources: {memory: 1Ki}", "out_of_range", "1Mi to 4096Gi"),
+        ("resources: {disk: 5Ti}", "out_of_range", "1Mi to 4096Gi"),
+        ("resources: {gpus: 2}", "several_gpus", "spec.resources.gpus"),
+        ("resources: {gpus: 1, classes: [cpu]}", "no_gpu_class", "spec.resources.classes"),
+        ("resources: {processes: 15}", "out_of_range", "16 to 65,536"),
+        ("resources: {classes: [cpu, gpu]}", "unknown_name", "'gpu'"),
+        ("limits: {keep: 1h}", "unknown_key", "'keep'"),
+        ("limits: {deadline: 1h}", "unknown_key", "'deadline'"),
+        ("limits: {time: 11d}", "time_too_long", "10 days"),
     ],
 )
-def test_limits_are_read_strictly(section: str, says: str) -> None:
+def test_limits_are_read_strictly(section: str, code: str, value: str) -> None:
     with pytest.raises(TaskFileError) as caught:
         read(LEAST + f"  {section}\n")
-    assert says in str(caught.value)
+    assert codes(caught.value) == [code]
+    assert value in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +175,9 @@ def test_who_wants_a_gpu_asks_devices_that_have_one(classes: str) -> None:
     "image", ["ghcr.io/acme/lora:latest", "ghcr.io/acme/lora", f"Acme@sha256:{DIGEST}", f"a@sha256:{DIGEST[1:]}"]
 )
 def test_an_image_is_named_by_its_digest_alone(image: str) -> None:
-    with pytest.raises(TaskFileError, match="a repository with a digest"):
+    with pytest.raises(TaskFileError) as caught:
         read(LEAST.replace(f"ghcr.io/acme/lora@sha256:{DIGEST}", image))
+    assert codes(caught.value) == ["no_digest"]
 
 
 def test_an_image_may_be_an_archive_beside_the_file() -> None:
@@ -184,17 +191,17 @@ def test_an_image_may_be_an_archive_beside_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "code"),
     [
-        (LEAST.replace("ghcr.io/acme/lora@", ""), "is an id, so `archive` names the file"),
-        (with_run(LEAST, "archive: tool.tar"), "names a registry's image, and `archive` another"),
-        (with_run(LEAST, "archive: ../tool.tar"), "is a file beside the task file or below it"),
+        (LEAST.replace("ghcr.io/acme/lora@", ""), "no_archive"),
+        (with_run(LEAST, "archive: tool.tar"), "two_images"),
+        (with_run(LEAST, "archive: ../tool.tar"), "path_outside"),
     ],
 )
-def test_an_archive_and_its_id_are_named_together(text: str, says: str) -> None:
+def test_an_archive_and_its_id_are_named_together(text: str, code: str) -> None:
     with pytest.raises(TaskFileError) as caught:
         read(text)
-    assert says in str(caught.value)
+    assert codes(caught.value) == [code]
 
 
 def test_a_program_may_be_given_a_word_twice() -> None:
@@ -202,8 +209,9 @@ def test_a_program_may_be_given_a_word_twice() -> None:
 
 
 def test_a_kind_that_there_is_not_is_answered_with_those_that_are() -> None:
-    with pytest.raises(TaskFileError, match="did you mean Lease") as caught:
+    with pytest.raises(TaskFileError, match="Lease") as caught:
         read_any_task(LEAST.replace("kind: Job", "kind: Leese").encode(), "task.yaml")
+    assert codes(caught.value) == ["unknown_name"]
     assert "task.yaml:2: kind" in str(caught.value)
 
 
@@ -233,16 +241,17 @@ def test_time_is_bought_in_whole_intervals(limits: str, expected: tuple[int, int
 
 
 @pytest.mark.parametrize(
-    ("limits", "says"),
+    ("limits", "place", "code"),
     [
-        ("{time: 256 blocks, interval: 1 block}", "256 intervals, and 255 at most"),
-        ("{interval: 301s}", "longer than five minutes"),
-        ("{time: 21h 16m}", "spec.limits.time.*21h 15m"),
+        ("{time: 256 blocks, interval: 1 block}", "time", "too_many_intervals"),
+        ("{interval: 301s}", "interval", "interval_too_long"),
+        ("{time: 21h 16m}", "time", "time_too_long"),
     ],
 )
-def test_more_intervals_or_longer_ones_are_refused(limits: str, says: str) -> None:
-    with pytest.raises(TaskFileError, match=says):
+def test_more_intervals_or_longer_ones_are_refused(limits: str, place: str, code: str) -> None:
+    with pytest.raises(TaskFileError) as caught:
         intervals_of(read(LEAST + f"  limits: {limits}\n"), SLOT_MS)
+    assert [(problem.where, problem.code) for problem in caught.value.problems] == [(f"spec.limits.{place}", code)]
 
 
 @given(st.integers(1, 700_000), st.integers(1, 300))
@@ -310,8 +319,9 @@ def test_a_request_holds_what_the_file_says_and_no_secret() -> None:
 def test_copies_have_no_secrets_which_are_one_winner_s() -> None:
     copies = "  verify: {copies: 3}\n"
     assert read(LEAST + copies).task.copies == 3
-    with pytest.raises(TaskFileError, match="handed to one winner"):
+    with pytest.raises(TaskFileError, match=r"spec\.run\.secrets") as caught:
         read(with_run(LEAST, "secrets: [TOKEN]") + copies)
+    assert codes(caught.value) == ["not_for_copies"]
 
 
 def test_inputs_are_named_by_their_last_part_and_bounded(tmp_path: Path) -> None:
@@ -322,8 +332,9 @@ def test_inputs_are_named_by_their_last_part_and_bounded(tmp_path: Path) -> None
     request = REQUEST.decode(load_any(path).asked(bytes(32), SLOT_MS).request)
     assert [(each.name, each.content) for each in request.inputs] == [("x.csv", b"1,2\n")]
     (tmp_path / "data" / "x.csv").write_bytes(bytes(INPUT_BYTES_MAX + 1))
-    with pytest.raises(TaskFileError, match="more than 196,608 bytes together"):
+    with pytest.raises(TaskFileError, match="196,608") as caught:
         load_any(path).asked(bytes(32), SLOT_MS)
+    assert codes(caught.value) == ["inputs_too_large"]
 
 
 @given(st.binary(max_size=300))

@@ -1,5 +1,6 @@
 """Plans: obstacles of devices, needs of a task. An auction among the possible bidders ends as planned."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +55,7 @@ def planned(task: TaskTerms, *devices: BiddingDevice, classes: tuple[DeviceClass
         ({"spendable": 99}, Hindrance.FUNDS),
         ({"spendable": 100}, None),
         ({"owner": name(99), "kind": DeviceClass.DATACENTER, "is_paused": True}, Hindrance.OWN),
+        ({"has_proven": False, "is_busy": True, "spendable": 99}, Hindrance.UNPROVEN),
     ],
 )
 def test_why_a_device_could_not_bid(changes: dict[str, Any], why: Hindrance | None) -> None:
@@ -122,10 +124,10 @@ def test_cost_and_start() -> None:
 def test_the_reason_counts_who_stands_where() -> None:
     devices = (device(1), device(2, is_busy=True), device(3, is_busy=True), device(4, kind=DeviceClass.DATACENTER))
     plan = planned(replace(TASK, slots=2, is_homogeneous=True), *devices, classes=(DeviceClass.CPU,))
-    assert plan.why_not == (
-        "it takes 2 devices of one class, and 1 could bid; the chain has 4: 1 of another class, 2 at work"
-    )
-    assert planned(TASK).why_not == "it takes 1 device, and 0 could bid; the chain has 0"
+    # Wanted, able and known devices, then the obstacles in their order
+    assert re.findall("[0-9]+", plan.why_not) == ["2", "1", "4", "1", "2"]
+    assert plan.why_not.endswith(f"1 {Hindrance.CLASS.value}, 2 {Hindrance.BUSY.value}")
+    assert re.findall("[0-9]+", planned(TASK).why_not) == ["1", "0", "0"]
 
 
 TASKS = st.builds(

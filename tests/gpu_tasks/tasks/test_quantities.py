@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.tasks import quantities
 from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan
 from wallet.amounts import MAX_GRAINS, format_amount
@@ -29,26 +30,25 @@ def test_amounts(text: str, grains: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "code"),
     [
-        ("2.5", "it has no unit: write `2.5 oGPU`"),
-        ("2,5 oGPU", "write it like `2.5 oGPU`"),
-        ("2.5 ogpu", "write it like"),
-        (".5 oGPU", "write it like"),
-        ("1e3 oGPU", "write it like"),
-        ("-1 oGPU", "write it like"),
-        ("0.000000001 oGPU", "at most 8 decimals"),
-        ("21000001 oGPU", "more than the 21,000,000 that exist"),
-        (f"{MAX_GRAINS + 1} grains", "that exist"),
-        ("2.5 grains", "write it like"),
-        ("٢ oGPU", "write it like"),
-        ("2 oGPU\n", "write it like"),
+        ("2.5", "no_unit"),
+        ("2,5 oGPU", "invalid_amount"),
+        ("2.5 ogpu", "invalid_amount"),
+        (".5 oGPU", "invalid_amount"),
+        ("1e3 oGPU", "invalid_amount"),
+        ("-1 oGPU", "invalid_amount"),
+        ("0.000000001 oGPU", "invalid_amount"),
+        ("21000001 oGPU", "invalid_amount"),
+        (f"{MAX_GRAINS + 1} grains", "more_than_all_money"),
+        ("2.5 grains", "invalid_amount"),
+        ("٢ oGPU", "invalid_amount"),
+        ("2 oGPU\n", "invalid_amount"),
     ],
 )
-def test_what_is_no_amount(text: str, why: str) -> None:
-    with pytest.raises(QuantityError) as refused:
+def test_what_is_no_amount(text: str, code: str) -> None:
+    with raises_code(QuantityError, code):
         quantities.amount(text)
-    assert why in str(refused.value)
 
 
 @given(st.integers(0, MAX_GRAINS))
@@ -78,7 +78,7 @@ def test_times(text: str, span: TimeSpan) -> None:
     "text", ["", "90", "90 minutes", "1h 1h", "30m 1h", "0s", "0 blocks", "1.0001h", "-1h", "1e3s", "1h,", "1.5 blocks"]
 )
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(QuantityError, match="is a time; "):
+    with raises_code(QuantityError, "zero_time" if text in {"0s", "0 blocks"} else "invalid_time"):
         quantities.span(text)
 
 
@@ -125,4 +125,4 @@ def test_any_text_is_a_quantity_or_said_not_to_be(text: str) -> None:
         try:
             read(text)
         except QuantityError as error:
-            assert str(error).startswith("is a")  # noqa: PT017  # either is right
+            assert str(error).startswith(("is ", "has ", "repeats "))  # noqa: PT017  # either is right

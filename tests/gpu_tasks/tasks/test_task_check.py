@@ -34,7 +34,9 @@ def reckoned(chain: TaskChain, task: Task | None = None) -> dict[str, TaskCheck]
 
 
 def wrong(checks: dict[str, TaskCheck]) -> list[str]:
-    return [f"{check.what}: {check.says}" for check in checks.values() if check.is_right is False]
+    """Return the failed checks, each with the codes of its differences."""
+    failed = (check for check in checks.values() if check.is_right is False)
+    return [f"{check.what}: {code}" for check in failed for code in check.codes or ("",)]
 
 
 def undisturbed() -> TaskChain:
@@ -203,13 +205,17 @@ def test_whatever_becomes_of_a_task_is_right(story: Callable[[], TaskChain]) -> 
 @pytest.mark.parametrize("state", [TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING])
 def test_of_a_task_that_was_taken_back_no_award_is_missed(state: TaskState) -> None:
     check = reckoned(taken_back(state))["auction 1"]
-    assert (check.is_right, check.says) == (True, "its customer took the task back before the award; 3 bids were in")
+    assert (check.is_right, check.codes) == (True, ("cancelled",))
+    assert "3 bids" in check.says
 
 
 def test_what_was_taken_back_later_says_who_won_before() -> None:
     checks = reckoned(taken_back_at_its_second_auction())
-    assert checks["auction 1"].says.startswith("1 of 3 bids win, for 7 oGPU; not compared with who got the slots")
-    assert "its customer took the task back before the award; 1 bids were in" in checks["auction 2"].says
+    assert checks["auction 1"].says.startswith("1 of 3 bids")
+    assert "for 7 oGPU" in checks["auction 1"].says
+    assert checks["auction 1"].codes == ("not_compared",)
+    assert checks["auction 2"].codes == ("cancelled",)
+    assert "1 bids" in checks["auction 2"].says
 
 
 def test_it_is_right_in_every_block_of_a_life() -> None:
@@ -231,48 +237,52 @@ def test_it_is_right_in_every_block_of_a_life() -> None:
     assert {TaskState.COMMITTING, TaskState.AWARDING} <= seen
     checks = reckoned(chain)
     assert checks["auction 1"].is_right
-    assert checks["auction 1"].says == "1 of 3 bids win, for 7 oGPU, as it is"
+    assert checks["auction 1"].codes == ()
+    assert checks["auction 1"].says.startswith("1 of 3 bids")
+    assert "for 7 oGPU" in checks["auction 1"].says
     assert checks["milestones"].is_right is checks["result"].is_right is None
 
 
 def test_a_task_that_ended_says_its_outcome() -> None:
     checks = reckoned(undisturbed())
-    assert checks["outcome"].says == "7 oGPU were earned in time or late, as blocks and promises say"
-    assert checks["milestones"].says.startswith("3 of 4 count, root 0x")
+    assert (checks["outcome"].is_right, checks["outcome"].codes) == (True, ())
+    assert checks["outcome"].says.startswith("7 oGPU earned")
+    assert checks["milestones"].says.startswith("3 of 4 count")
     assert checks["result"].is_right
 
 
 def test_how_a_task_ended_that_nobody_was_paid_for_as_in_time_or_late_is_said() -> None:
     check = reckoned(stopped())["outcome"]
-    assert (check.is_right, check.says) == (True, "no slot ended as in time or late (cancelled running)")
+    assert (check.is_right, check.codes) == (True, ("unpaid",))
+    assert check.says.endswith("(cancelled running)")
 
 
 DAMAGES: dict[str, tuple[Callable[[Task], Task], str]] = {
-    "a dearer slot": (lambda task: with_slot(task, price=8 * OGPU), "auction 1: slot 0 is not its winner's"),
-    "a shorter promise": (lambda task: with_slot(task, promised=39), "auction 1: slot 0 is not its winner's"),
-    "another provider": (lambda task: with_slot(task, provider=b"x" * 32), "auction 1: slot 0 is not its winner's"),
-    "less collateral": (lambda task: with_slot(task, collateral=1), "auction 1: slot 0 is not its winner's"),
-    "no slot": (lambda task: replace(task, slots=task.slots * 2), "auction 1: 2 slots are awarded, and the"),
-    "another customer": (lambda task: replace(task, customer=b"x" * 32), "id: it is none of the 1 tasks of its"),
+    "a dearer slot": (lambda task: with_slot(task, price=8 * OGPU), "auction 1: slot"),
+    "a shorter promise": (lambda task: with_slot(task, promised=39), "auction 1: slot"),
+    "another provider": (lambda task: with_slot(task, provider=b"x" * 32), "auction 1: slot"),
+    "less collateral": (lambda task: with_slot(task, collateral=1), "auction 1: slot"),
+    "no slot": (lambda task: replace(task, slots=task.slots * 2), "auction 1: slot_count"),
+    "another customer": (lambda task: replace(task, customer=b"x" * 32), "id: unknown"),
     "another order": (
-        lambda task: replace(task, order=replace(task.order, loss=1)), "auction 1: terms: loss is 250000000, and 1 by",
+        lambda task: replace(task, order=replace(task.order, loss=1)), "auction 1: terms: terms",
     ),
     "another bond": (
-        lambda task: replace(task, rules=replace(task.rules, bid_bond=1)), "grains, and 1000 were due",
+        lambda task: replace(task, rules=replace(task.rules, bid_bond=1)), "auction 1: terms: bond",
     ),
     "a bond that was too low": (
-        lambda task: replace(task, rules=replace(task.rules, bid_bond=200_000)), "grains, and 200000000 were due",
+        lambda task: replace(task, rules=replace(task.rules, bid_bond=200_000)), "auction 1: terms: bond",
     ),
     "less time": (
-        lambda task: replace(task, order=replace(task.order, blocks_max=99)), "it allows 100 blocks, and the order 99",
+        lambda task: replace(task, order=replace(task.order, blocks_max=99)), "auction 1: terms: time",
     ),
-    "more that count than are held": (lambda task: replace(task, done=4), "milestone 3 is held, and 4 count"),
-    "an earlier milestone": (lambda task: with_slot(task, reported=1), "slot 0 stated milestone 3, and 1 are counted"),
-    "more that count": (lambda task: replace(task, done=2), "milestones: milestone 3 is held, and 2 count"),
-    "more that are owed": (lambda task: replace(task, done=3, owed=4), "4 milestones are owed for, and 3 count"),
+    "more that count than are held": (lambda task: replace(task, done=4), "milestones: held_count"),
+    "an earlier milestone": (lambda task: with_slot(task, reported=1), "milestones: milestone_count"),
+    "more that count": (lambda task: replace(task, done=2), "milestones: held_count"),
+    "more that are owed": (lambda task: replace(task, done=3, owed=4), "milestones: owed_count"),
     "held by another": (
         lambda task: replace(task, checkpoint=replace(task.checkpoint, holder=b"x" * 32)),  # type: ignore[type-var]
-        "the newest milestone counts for its customer, who did not sign",
+        "milestones: unsigned",
     ),
 }  # fmt: skip
 
@@ -286,8 +296,8 @@ def test_what_was_changed_is_found(name: str) -> None:
     chain, _ = awarded()
     work(chain, chain.alice, milestones=3)
     assert wrong(reckoned(chain)) == []
-    damage, says = DAMAGES[name]
-    assert says in "; ".join(wrong(reckoned(chain, damage(chain.now()))))
+    damage, code = DAMAGES[name]
+    assert code in wrong(reckoned(chain, damage(chain.now())))
 
 
 def test_a_standby_that_is_not_the_selection_s_is_found() -> None:
@@ -295,7 +305,7 @@ def test_a_standby_that_is_not_the_selection_s_is_found() -> None:
     standby = chain.now().standby
     assert standby is not None
     changed = replace(chain.now(), standby=replace(standby, provider=chain.keys[2].stash))
-    assert wrong(reckoned(chain, changed)) == ["auction 1: who stands by is not whom the selection names"]
+    assert wrong(reckoned(chain, changed)) == ["auction 1: standby"]
 
 
 def test_a_standby_where_the_selection_names_none_is_found() -> None:
@@ -303,7 +313,7 @@ def test_a_standby_where_the_selection_names_none_is_found() -> None:
     standby = awarded()[0].now().standby
     changed = replace(alone.now(), standby=standby)
     assert alone.now().standby is None
-    assert wrong(reckoned(alone, changed)) == ["auction 1: who stands by is not whom the selection names"]
+    assert wrong(reckoned(alone, changed)) == ["auction 1: standby"]
 
 
 def test_results_that_differ_and_lateness_that_was_not_are_found() -> None:
@@ -312,10 +322,8 @@ def test_results_that_differ_and_lateness_that_was_not_are_found() -> None:
     slot = task.slots[0]
     assert slot.result is not None
     other = replace(slot, result=replace(slot.result, root=b"x" * 32))
-    assert "result: 2 providers have stated 2 different roots" in wrong(
-        reckoned(chain, replace(task, slots=(slot, other)))
-    )
-    assert any("slot 0 took" in says for says in wrong(reckoned(chain, with_slot(task, outcome=TaskOutcome.LATE))))
+    assert "result: two_roots" in wrong(reckoned(chain, replace(task, slots=(slot, other))))
+    assert wrong(reckoned(chain, with_slot(task, outcome=TaskOutcome.LATE))) == ["outcome: lateness"]
 
 
 def test_a_result_in_the_last_promised_block_is_in_time() -> None:
@@ -323,7 +331,8 @@ def test_a_result_in_the_last_promised_block_is_in_time() -> None:
     task = chain.now()
     assert wrong(reckoned(chain, with_slot(task, taken=task.slots[0].promised))) == []
     late = with_slot(task, taken=task.slots[0].promised + 1)
-    assert any("slot 0 took 41 blocks of 40" in says for says in wrong(reckoned(chain, late)))
+    assert wrong(reckoned(chain, late)) == ["outcome: lateness"]
+    assert "slot 0 took 41 of 40" in reckoned(chain, late)["outcome"].says
 
 
 def test_who_took_over_has_the_share_of_its_price_that_was_left() -> None:
@@ -331,7 +340,7 @@ def test_who_took_over_has_the_share_of_its_price_that_was_left() -> None:
     task = chain.now()
     assert (task.behind, task.slots[0].price) == (2, 4 * OGPU)
     for price in (2 * OGPU, 6 * OGPU):  # of one milestone, and of three
-        assert "slot 0 is not its winner's" in "; ".join(wrong(reckoned(chain, with_slot(task, price=price))))
+        assert "auction 1: slot" in wrong(reckoned(chain, with_slot(task, price=price)))
 
 
 def test_partners_that_differ_in_a_milestone_are_found() -> None:
@@ -340,7 +349,7 @@ def test_partners_that_differ_in_a_milestone_are_found() -> None:
         chain.start(chain.chain.keys_of(slot.provider), place)
     for place, slot in enumerate(chain.now().slots):
         chain.report(chain.chain.keys_of(slot.provider), 1, place, root=bytes((place,)) * 32)
-    assert wrong(reckoned(chain)) == ["milestones: its providers have stated different roots for one milestone"]
+    assert wrong(reckoned(chain)) == ["milestones: two_roots"]
 
 
 def test_an_award_that_is_gone_while_its_bids_are_there_is_found() -> None:
@@ -348,7 +357,7 @@ def test_an_award_that_is_gone_while_its_bids_are_there_is_found() -> None:
     (found,) = records(chain)
     count = chain.market.submission_counts[CUSTOMER.stash]
     checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(None, found.bids)])
-    assert [check.says for check in checks if check.is_right is False] == ["3 bids, and no award"]
+    assert [(check.codes, check.says[:6]) for check in checks if check.is_right is False] == [(("no_award",), "3 bids")]
     nobody = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, {})])
     assert [check.what for check in nobody if check.is_right is False] == ["auction 1"]
 
@@ -360,25 +369,25 @@ def test_an_award_without_its_beacon_and_a_bid_of_another_class_are_found() -> N
     assert found.award is not None
     unseeded = AuctionRecords(replace(found.award, seed=None), found.bids)
     checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [unseeded])
-    wrongly = [check.says for check in checks if check.is_right is False]
-    assert wrongly == ["3 bids were opened for 1 slots: nobody could win"]
+    assert [check.codes for check in checks if check.is_right is False] == [("no_winner",)]
     device, bid = next(iter(found.bids.items()))
     bids = {**found.bids, device: replace(bid, device_class=DeviceClass.DATACENTER)}
     checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, bids)])
-    assert f"the bid of 0x{device.hex()} was opened for somebody else" in [check.says for check in checks]
+    assert any(check.codes == ("opening",) and device.hex() in check.says for check in checks)
 
 
 @pytest.mark.parametrize(
     ("checked_by", "says"),
     [
-        (CheckedBy.EXECUTED, "none counts yet"),
-        (CheckedBy.METERED, "none by design: time is paid by its intervals, and hands no state on"),
-        (CheckedBy.LEASED, "none by design: time is paid by its intervals, and hands no state on"),
-        (CheckedBy.REPLICATED, "none by design: copies are compared at their end"),
+        (CheckedBy.EXECUTED, "none yet"),
+        (CheckedBy.METERED, "paid by time"),
+        (CheckedBy.LEASED, "paid by time"),
+        (CheckedBy.REPLICATED, "replicas are compared"),
     ],
 )
 def test_a_task_that_has_no_milestones_by_design_says_so(checked_by: CheckedBy, says: str) -> None:
     chain, _ = awarded()
     task = chain.now()
     checks = reckoned(chain, replace(task, order=replace(task.order, checked_by=checked_by)))
-    assert (checks["milestones"].is_right, checks["milestones"].says) == (None, says)
+    assert checks["milestones"].is_right is None
+    assert says in checks["milestones"].says

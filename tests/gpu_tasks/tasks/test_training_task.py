@@ -53,6 +53,11 @@ def problems(text: str) -> list[str]:
     return str(refused.value).splitlines()
 
 
+def places(error: TaskFileError) -> list[tuple[int, str, str]]:
+    """Return the line, the place and the code of each problem."""
+    return [(problem.line, problem.where, problem.code) for problem in error.problems]
+
+
 def test_six_lines_suffice() -> None:
     task = read(SIX_LINES).task
     assert SIX_LINES.count("\n") == 6
@@ -73,46 +78,55 @@ def test_every_key_has_its_effect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "becomes", "said"),
+    ("was", "becomes", "line", "where", "code", "said"),
     [
-        ("maxPrice", "maxprice", ":6: spec.market: there is no key 'maxprice'; did you mean maxPrice? there are: max"),
-        ("maxPrice: 2.5 oGPU", "", "task.yaml:6: spec.market: lacks maxPrice: the most that a device is paid; add it"),
-        ("2.5 oGPU", "2.5", ":6: spec.market.maxPrice: '2.5': it is an amount; it has no unit: write `2.5 oGPU`"),
-        ("2.5 oGPU", "999 grains", "is at least 1000 grains"),
-        ("2.5 oGPU", "[2.5 oGPU]", "takes a single value; write it behind the colon"),
-        ("2.5 oGPU", f"{'1' * 301} oGPU", "spec.market.maxPrice: is longer than 300 letters; shorten it"),
-        ("2.5 oGPU", "~", "task.yaml:6: spec.market.maxPrice: says nothing; give it a value, or leave the line out"),
-        ("TrainingTask", "Training", "task.yaml:2: kind: 'Training': it is none of these: there is no kind of task"),
-        ("TrainingTask", "Training", "did you mean TrainingTask?"),
-        ("ogpu/v1", "ogpu/v2", "there is no version 'ogpu/v2'; did you mean ogpu/v1?"),
-        ("haiku", "Haiku!", "task.yaml:3: metadata.name: 'Haiku!': it is a word of small letters"),
-        ("{name: haiku}", "haiku", "task.yaml:3: metadata: takes keys: name, labels; put them under it, indented"),
-        ("input: corpus.txt", "input: a, workload: train-int9", "did you mean train-int8?"),
-        ("input: corpus.txt", "input: a, workload: textgen-int8", "there is no workload that runs in steps"),
-        ("input: corpus.txt", "input: a, length: 0", "is 1 to 4,294,967,295"),
-        ("input: corpus.txt", "input: a, length: '7'", "is no text; write 7 without quotes"),
-        ("input: corpus.txt", "input: a, length: 1e3", "is a whole number"),
-        ("input: corpus.txt", "input: a, options: {widht: 8}", "there is no option 'widht' here; there are: context"),
-        ("input: corpus.txt", "input: a, options: [width]", "takes names with values"),
-        ("input: corpus.txt", "input: a, seed: 0x12", "is 0x and 64 hexadecimal digits"),
-        ("input: corpus.txt", f"input: {'a' * 256}", "is the path of a file"),
-        ("input: corpus.txt", f"input: a, options: {{{', '.join(f'o{n}: 1' for n in range(33))}}}", "at most 32 names"),
-        ("spec:\n", "spec:\n  resources: {classes: [gpu]}\n", "there is no class 'gpu'"),
-        ("spec:\n", "spec:\n  resources: {classes: [cpu, cpu]}\n", "names something twice"),
-        ("spec:\n", "spec:\n  resources: {classes: []}\n", "takes a list of 1 to 3; write them in brackets"),
-        ("spec:\n", "spec:\n  resources: {classes: cpu}\n", "takes a list of 1 to 3; write them in brackets"),
-        ("input: corpus.txt", "input: /etc/passwd", "is a file beside the task file or below it"),
-        ("input: corpus.txt", "input: a/../../b", "is a file beside the task file or below it"),
-        ("spec:\n", "spec:\n  resources: {sameClass: yes}\n", "is true or false"),
-        ("spec:\n", "spec:\n  resources: {devices: 33}\n", "is 1 to 32; give a number between"),
-        ("spec:\n", "spec:\n  limits: {deadline: 11d}\n", "is at most 10 days"),
-        ("spec:\n", "spec:\n  limits: {deadline: 864001 blocks}\n", "is at most 10 days"),
-        ("metadata", "metadata:\nmeta", "task.yaml:4: there is no key 'meta'; did you mean metadata?"),
+        ("maxPrice", "maxprice", 6, "spec.market", "unknown_key", "did you mean maxPrice?"),
+        ("maxPrice: 2.5 oGPU", "", 6, "spec.market", "missing_key", "maxPrice"),
+        ("2.5 oGPU", "2.5", 6, "spec.market.maxPrice", "no_unit", "`2.5 oGPU`"),
+        ("2.5 oGPU", "999 grains", 6, "spec.market.maxPrice", "price_too_low", "1,000"),
+        ("2.5 oGPU", "[2.5 oGPU]", 6, "spec.market.maxPrice", "not_single", ""),
+        ("2.5 oGPU", f"{'1' * 301} oGPU", 6, "spec.market.maxPrice", "too_long", "300"),
+        ("2.5 oGPU", "~", 6, "spec.market.maxPrice", "no_value", ""),
+        ("TrainingTask", "Training", 2, "kind", "unknown_name", "did you mean TrainingTask?"),
+        ("ogpu/v1", "ogpu/v2", 1, "apiVersion", "unknown_name", "did you mean ogpu/v1?"),
+        ("haiku", "Haiku!", 3, "metadata.name", "wrong_letters", "'Haiku!'"),
+        ("{name: haiku}", "haiku", 3, "metadata", "keys_expected", "name, labels"),
+        ("input: corpus.txt", "input: a, workload: train-int9", 5, "spec.run.workload", "unknown_name", "train-int8?"),
+        ("input: corpus.txt", "input: a, workload: textgen-int8", 5, "spec.run.workload", "unknown_name", "train-int8"),
+        ("input: corpus.txt", "input: a, length: 0", 5, "spec.run.length", "out_of_range", "1 to 4,294,967,295"),
+        ("input: corpus.txt", "input: a, length: '7'", 5, "spec.run.length", "in_quotes", "7"),
+        ("input: corpus.txt", "input: a, length: 1e3", 5, "spec.run.length", "not_whole", "1e3"),
+        ("input: corpus.txt", "input: a, options: {widht: 8}", 5, "spec.run.options", "invalid_request", "context"),
+        ("input: corpus.txt", "input: a, options: [width]", 5, "spec.run.options", "names_expected", ""),
+        ("input: corpus.txt", "input: a, seed: 0x12", 5, "spec.run.seed", "invalid_seed", "64"),
+        ("input: corpus.txt", f"input: {'a' * 256}", 5, "spec.run.input", "invalid_path", "255"),
+        (
+            "input: corpus.txt", f"input: a, options: {{{', '.join(f'o{n}: 1' for n in range(33))}}}",
+            5, "spec.run.options", "too_many_names", "32",
+        ),
+        ("spec:\n", "spec:\n  resources: {classes: [gpu]}\n", 5, "spec.resources.classes", "unknown_name", "'gpu'"),
+        ("spec:\n", "spec:\n  resources: {classes: [cpu, cpu]}\n", 5, "spec.resources.classes", "repeated_value", ""),
+        ("spec:\n", "spec:\n  resources: {classes: []}\n", 5, "spec.resources.classes", "list_expected", "1 to 3"),
+        ("spec:\n", "spec:\n  resources: {classes: cpu}\n", 5, "spec.resources.classes", "list_expected", "1 to 3"),
+        ("input: corpus.txt", "input: /etc/passwd", 5, "spec.run.input", "path_outside", ""),
+        ("input: corpus.txt", "input: a/../../b", 5, "spec.run.input", "path_outside", ""),
+        ("spec:\n", "spec:\n  resources: {sameClass: yes}\n", 5, "spec.resources.sameClass", "not_truth", ""),
+        ("spec:\n", "spec:\n  resources: {devices: 33}\n", 5, "spec.resources.devices", "out_of_range", "1 to 32"),
+        ("spec:\n", "spec:\n  limits: {deadline: 11d}\n", 5, "spec.limits.deadline", "time_too_long", "10 days"),
+        ("spec:\n", "spec:\n  limits: {deadline: 864001 blocks}\n", 5, "spec.limits.deadline", "time_too_long", "864"),
+        ("metadata", "metadata:\nmeta", 4, "", "unknown_key", "did you mean metadata?"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_file_line_reason_and_remedy(was: str, becomes: str, said: str) -> None:
+def test_a_problem_has_its_line_place_reason_and_remedy(
+    was: str, becomes: str, line: int, where: str, code: str, said: str
+) -> None:
     assert was in SIX_LINES
-    assert any(said in line for line in problems(SIX_LINES.replace(was, becomes, 1)))
+    with pytest.raises(TaskFileError) as refused:
+        read(SIX_LINES.replace(was, becomes, 1))
+    found = [problem for problem in refused.value.problems if problem.code == code]
+    assert [(problem.line, problem.where) for problem in found] == [(line, where)]
+    assert said in found[0].text
+    assert f"task.yaml:{line}: {where}" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -183,17 +197,17 @@ def test_chance_is_given_unless_the_file_names_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "where", "code", "value"),
     [
-        (b"short", "task.yaml:5: spec.run: train-int8 takes no such request: a text has 1024 to"),
-        (b"\xff" * 2_000, "task.yaml:5: spec.run.input: corpus.txt is not UTF-8 at byte 0; save it as UTF-8"),
-        (b"a" * (INPUT_BYTES_MAX + 1), "spec.run.input: corpus.txt has more than 1,048,576 bytes"),
+        (b"short", "spec.run", "invalid_request", "1024"),
+        (b"\xff" * 2_000, "spec.run.input", "not_utf8", "byte 0"),
+        (b"a" * (INPUT_BYTES_MAX + 1), "spec.run.input", "input_too_large", "1,048,576"),
     ],
 )
-def test_inputs_that_are_none(given: bytes, said: str) -> None:
-    with pytest.raises(TaskFileError) as refused:
+def test_inputs_that_are_none(given: bytes, where: str, code: str, value: str) -> None:
+    with pytest.raises(TaskFileError, match=value) as refused:
         prepare(read(SIX_LINES), given, SEED)
-    assert said in str(refused.value)
+    assert places(refused.value) == [(5, where, code)]
 
 
 def test_terms_are_integers_for_the_chain_s_slots() -> None:
@@ -221,8 +235,9 @@ def test_milestones_stand_at_the_ends_of_segments() -> None:
     assert prepare(read(SIX_LINES), TEXT, SEED).canonical.milestones == 10
     named = short.replace("length: 100", "length: 100, milestones: 5")
     assert prepare(read(named), TEXT, SEED).canonical.milestones == 5
-    with pytest.raises(TaskFileError, match=r"task.yaml:5: spec.run.milestones: 6 milestones need as many segments"):
+    with pytest.raises(TaskFileError, match="only 5 segments") as refused:
         prepare(read(named.replace("milestones: 5", "milestones: 6")), TEXT, SEED)
+    assert places(refused.value) == [(5, "spec.run.milestones", "too_many_milestones")]
     finer = named.replace("milestones: 5", "milestones: 6, options: {segment: 10}")
     assert prepare(read(finer), TEXT, SEED).segments == 10
 
@@ -230,13 +245,15 @@ def test_milestones_stand_at_the_ends_of_segments() -> None:
 def test_no_block_is_worth_more_than_the_task() -> None:
     dear = ALL_KEYS.replace("0.5 oGPU/h", "12.5 oGPU/s")
     assert terms_of(read(dear), DEFAULT_RULES, SLOT_MS).time_value == 25 * 10**8
-    with pytest.raises(TaskFileError, match=r"task.yaml:17: spec.market.valueOfTime: makes a block worth more than"):
+    with pytest.raises(TaskFileError) as refused:
         terms_of(read(dear.replace("12.5", "12.50000001")), DEFAULT_RULES, SLOT_MS)
+    assert places(refused.value) == [(17, "spec.market.valueOfTime", "time_too_dear")]
 
 
 def test_a_deadline_shorter_than_a_block_is_none() -> None:
-    with pytest.raises(TaskFileError, match=r"task.yaml:20: spec.limits.deadline: is less than a block; give more"):
+    with pytest.raises(TaskFileError) as refused:
         terms_of(read(ALL_KEYS.replace("90m", "1s")), DEFAULT_RULES, SLOT_MS)
+    assert places(refused.value) == [(20, "spec.limits.deadline", "time_too_short")]
 
 
 def test_a_canonical_task_is_canonical() -> None:

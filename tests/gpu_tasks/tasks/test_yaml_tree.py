@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.tasks import yaml_tree
-from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.problems import Problem, TaskFileError
 from gpu_tasks.tasks.yaml_tree import DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, FileNode, Listing, Scalar, Table, parse
 
 SIZE = FILE_BYTES_MAX
@@ -37,10 +37,12 @@ def tree(text: str) -> FileNode:
     return parse(text.encode(), "task.yaml")
 
 
-def refusal(text: str | bytes) -> str:
+def refusal(text: str | bytes) -> Problem:
     with pytest.raises(TaskFileError) as refused:
         parse(text if isinstance(text, bytes) else text.encode(), "task.yaml")
-    return str(refused.value)
+    (problem,) = refused.value.problems
+    assert str(refused.value) == f"task.yaml:{problem.line}: {problem.text}"
+    return problem
 
 
 def plain(node: FileNode) -> object:
@@ -68,32 +70,34 @@ def test_json_is_yaml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "line", "code", "value"),
     [
-        ("", "task.yaml:1: the file is empty"),
-        ("# nothing\n", "the file is empty"),
-        (b"a: \xff", "a byte is not UTF-8"),
-        (b"\n\na: \xff", "task.yaml:3:"),
-        ("a: \x07", "the character 0x7 may stand in no YAML file"),
-        ("a: b\na: c\n", "task.yaml:2: the key 'a' stands here again, first in line 1"),
-        ("a: &x b\n", "anchors and aliases"),
-        ("&x a: b\n", "anchors and aliases"),
-        ("a: [b]\nc: *a\n", "task.yaml:2: "),
-        ("a: !!python/object/apply:os.system [ls]\n", "tags (words that begin with !) are not taken"),
-        ("a: ! b\n", "tags"),
-        ("a: b\n---\nc: d\n", "task.yaml:2: a second document begins here"),
-        ("[a]: b\n", "a key is a word"),
-        ("a:\n\tb: c\n", "task.yaml:2: this is no YAML: found character '\\t'"),
-        ("a: b: c\n", "this is no YAML: mapping values are not allowed here (column 5)"),
-        ("a: [b\n", "this is no YAML"),
-        ("%YAML 9.0\n---\na: b\n", "this is no YAML"),
-        ("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1), f"more than {DEPTH_MAX} levels"),
-        ("[" + "a," * NODES_MAX + "]", f"more than {NODES_MAX:,} values"),
-        ("#" * (FILE_BYTES_MAX + 1), f"more than {FILE_BYTES_MAX:,} bytes"),
+        ("", 1, "empty", ""),
+        ("# nothing\n", 1, "empty", ""),
+        (b"a: \xff", 1, "not_utf8", ""),
+        (b"\n\na: \xff", 3, "not_utf8", ""),
+        ("a: \x07", 1, "wrong_letters", "0x7"),
+        ("a: b\na: c\n", 2, "repeated_key", "'a' repeats line 1"),
+        ("a: &x b\n", 1, "anchor", ""),
+        ("&x a: b\n", 1, "anchor", ""),
+        ("a: [b]\nc: *a\n", 2, "anchor", ""),
+        ("a: !!python/object/apply:os.system [ls]\n", 1, "tag", ""),
+        ("a: ! b\n", 1, "tag", ""),
+        ("a: b\n---\nc: d\n", 2, "second_document", ""),
+        ("[a]: b\n", 1, "key_not_word", ""),
+        ("a:\n\tb: c\n", 2, "not_yaml", "found character '\\t'"),
+        ("a: b: c\n", 1, "not_yaml", "(column 5)"),
+        ("a: [b\n", 2, "not_yaml", ""),
+        ("%YAML 9.0\n---\na: b\n", 1, "not_yaml", ""),
+        ("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1), 1, "too_deep", f"{DEPTH_MAX}"),
+        ("[" + "a," * NODES_MAX + "]", 1, "too_many_values", f"{NODES_MAX:,}"),
+        ("#" * (FILE_BYTES_MAX + 1), 1, "too_large", f"{FILE_BYTES_MAX:,}"),
     ],
 )
-def test_what_is_no_such_file_is_named_with_its_line(text: str | bytes, why: str) -> None:
-    assert why in refusal(text)
+def test_what_is_no_such_file_is_named_with_its_line(text: str | bytes, line: int, code: str, value: str) -> None:
+    problem = refusal(text)
+    assert (problem.line, problem.code) == (line, code)
+    assert value in problem.text
 
 
 def test_the_limits_themselves_are_allowed() -> None:

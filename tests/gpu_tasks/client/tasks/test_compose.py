@@ -245,11 +245,11 @@ def test_an_image_by_tag_is_asked_for_with_the_command_that_finds_its_digest() -
         ("[]", "is no table of keys"),
         ("a: &x 1\nb: *x", "docker compose config"),
         ("a: !!python/object:os.system 1", "tags"),
-        ("a: 1\na: 2", "stands here again"),
+        ("a: 1\na: 2", "repeats line 1"),
         ("services: {web: {image: a, cpus: many}}", "'many' is no number of cores"),
         ("services: {web: {image: a, mem_limit: much}}", "'much' is no size"),
         ("services: {web: {image: a, command: 'sh -c \"x'}}", "its quotes do not match"),
-        (one("pids_limit: many"), "is no text; write many without quotes"),
+        (one("pids_limit: many"), "spec.resources.processes"),
     ],
 )
 def test_what_can_be_no_task_is_refused(text: str, says: str) -> None:

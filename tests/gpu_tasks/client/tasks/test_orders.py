@@ -141,7 +141,7 @@ def test_check_says_all_that_is_wrong(task: Path) -> None:
     assert said.exit_code == 2
     assert said.stdout == ""
     assert f"error: {task}:6: spec.market: there is no key 'maxprice'; did you mean maxPrice?" in said.stderr
-    assert f"{task}:6: spec.market: lacks maxPrice" in said.stderr
+    assert f"{task}:6: spec.market: the key maxPrice" in said.stderr
     assert "Traceback" not in said.output
 
 
