@@ -48,7 +48,7 @@ def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_
     """
     total = _weight(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
     if total <= 0 or not len(seed) == len(unit) == 32:
-        raise ValueError("points are drawn of a batch with weight, by a seed and a unit of 32 bytes")
+        raise ValueError("a draw needs a batch with weight, and a seed and a unit of 32 bytes")
     count = leaves_to_check(totals.requests)
     # A product and a shift instead of a remainder: the bias stays below total / 2^256.
     return tuple(_chance(seed, unit, number) * total >> _CHANCE_BITS for number in range(count))
@@ -61,7 +61,7 @@ def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int
         end += _weight(leaf.tokens_in, leaf.tokens_out, 1, floor, input_share)
         if 0 <= point < end:
             return index
-    raise ValueError(f"no leaf at point {point}: the leaves weigh {end}")
+    raise ValueError(f"no leaf at point {point}: the leaves weigh {end} in total")
 
 
 def covers(totals: Totals, floor: int, path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:

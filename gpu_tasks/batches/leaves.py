@@ -56,7 +56,7 @@ def encode_leaves(leaves: Sequence[Leaf]) -> bytes:
     Raise EncodeError for no leaf, or more than `REQUESTS_MAX`.
     """
     if not leaves:
-        raise EncodeError("a batch without a leaf: there is one for each request")
+        raise EncodeError("a batch without leaves")
     return _LEAVES.encode(tuple(leaves))
 
 
@@ -67,5 +67,5 @@ def decode_leaves(data: bytes) -> tuple[Leaf, ...]:
     """
     leaves: tuple[Leaf, ...] = _LEAVES.decode(data)
     if not leaves:
-        raise DecodeError("a batch without a leaf")
+        raise DecodeError("a batch without leaves")
     return leaves

@@ -43,10 +43,10 @@ def encode_outcomes(outcomes: Sequence[BatchOutcome]) -> bytes:
     Raise EncodeError for no outcome, too many, or too many bytes.
     """
     if not outcomes:
-        raise EncodeError("a batch without an outcome: there is one for each request")
+        raise EncodeError("a batch without outcomes")
     data = _OUTCOMES.encode(tuple(outcomes))
     if len(data) > BATCH_BYTES_MAX:
-        raise EncodeError(f"{len(data)} bytes of outcomes where {BATCH_BYTES_MAX} are allowed")
+        raise EncodeError(f"{len(data)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
     return data
 
 
@@ -56,8 +56,8 @@ def decode_outcomes(data: bytes) -> tuple[BatchOutcome, ...]:
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
     if len(data) > BATCH_BYTES_MAX:
-        raise DecodeError(f"{len(data)} bytes of outcomes where {BATCH_BYTES_MAX} are allowed")
+        raise DecodeError(f"{len(data)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
     outcomes: tuple[BatchOutcome, ...] = _OUTCOMES.decode(data)
     if not outcomes:
-        raise DecodeError("a batch without an outcome")
+        raise DecodeError("a batch without outcomes")
     return outcomes

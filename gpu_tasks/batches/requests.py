@@ -52,7 +52,7 @@ def rate_of(price: int, work: int) -> int:
 
 def due_of(price: int, done: int, allowed: int) -> int:
     """Return the part of `price` due for `done` of `allowed` work, in grains, rounded down."""
-    assert 0 <= done <= allowed, "nobody reveals more work than a unit allows"
+    assert 0 <= done <= allowed, "a batch has at most the work that its unit allows"
     return price * done // allowed
 
 
@@ -62,10 +62,10 @@ def encode_requests(requests: Sequence[bytes]) -> bytes:
     Raise EncodeError for no request, too many, or too many bytes.
     """
     if not requests:
-        raise EncodeError("a batch without a request: give at least one")
+        raise EncodeError("the batch is empty; add a request")
     data = _REQUESTS.encode(tuple(requests))
     if len(data) > BATCH_BYTES_MAX:
-        raise EncodeError(f"{len(data)} bytes of requests where {BATCH_BYTES_MAX} are allowed: split the batch")
+        raise EncodeError(f"the requests have {len(data)} bytes, of at most {BATCH_BYTES_MAX}; split the batch")
     return data
 
 
@@ -75,8 +75,8 @@ def decode_requests(data: bytes) -> tuple[bytes, ...]:
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
     if len(data) > BATCH_BYTES_MAX:
-        raise DecodeError(f"{len(data)} bytes of requests where {BATCH_BYTES_MAX} are allowed")
+        raise DecodeError(f"{len(data)} bytes of requests, of at most {BATCH_BYTES_MAX}")
     requests: tuple[bytes, ...] = _REQUESTS.decode(data)
     if not requests:
-        raise DecodeError("a batch without a request")
+        raise DecodeError("a batch without requests")
     return requests

@@ -60,10 +60,10 @@ async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) 
     """Return this account's appeal against the verdict about a unit. Raise AppealError if there is no verdict."""
     status = await market_reads.case(client, unit_id)
     if status is None:
-        raise AppealError("no case about this unit is open: nobody has brought it before judges, or it is over")
+        raise AppealError("this unit has no open case: none was brought, or it is over")
     case = status.case
     if case.stage is not CaseStage.APPEALABLE:
-        raise AppealError(f"there is no verdict to appeal against now: the case is at {case.stage.name.lower()}")
+        raise AppealError(f"the case has no verdict to appeal at present: it is at {case.stage.name.lower()}")
     call = Courts.appeal(case_id=unit_id)
     bond = await _bond(client, call, appellant)
     facts = {

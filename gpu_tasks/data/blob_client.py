@@ -145,7 +145,7 @@ class _Refusals:
 
     def __str__(self) -> str:
         """Return the answers in the order of arrival."""
-        return "; ".join(f"{endpoint}: {text}" for endpoint, text in self.told.items()) or "no store to ask"
+        return "; ".join(f"{endpoint}: {text}" for endpoint, text in self.told.items()) or "no store given"
 
 
 class BlobClient:
@@ -191,7 +191,7 @@ class BlobClient:
         async def fetch(endpoint: str) -> bytes:
             blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
             if address_of(blob) != address:
-                raise BlobError("served other bytes than asked for")
+                raise BlobError("served other bytes than requested")
             return blob
 
         refusals = _Refusals()
@@ -209,7 +209,7 @@ class BlobClient:
         async def store(endpoint: str) -> str:
             answer = await self._request("PUT", endpoint, "/blobs", blob)
             if answer != address_of(blob).hex().encode():
-                raise BlobError("stored something else")
+                raise BlobError("returned another address than that of the blob")
             return endpoint
 
         refusals = _Refusals()

@@ -62,11 +62,11 @@ def parse_endpoint(text: str) -> StoreAddress:
     """Return the address of a text. Raise EndpointError for any other text."""
     found = _FORM.fullmatch(text)
     if found is None:
-        raise EndpointError(f"{text!r} is no http(s)://HOST:PORT: no user, path, query or fragment belongs to it")
+        raise EndpointError(f"{text!r} is not http(s)://HOST:PORT; remove any user, path, query or fragment")
     scheme, literal, name, port_text = found.groups()
     port = int(port_text) if port_text else DEFAULT_PORTS[scheme]
     if not 1 <= port <= PORT_MAX:
-        raise EndpointError(f"{text!r}: a port is 1 to {PORT_MAX:,}")
+        raise EndpointError(f"{text!r} has a port outside 1 to {PORT_MAX:,}")
     return StoreAddress(scheme, _six(literal) if literal else _host(name.lower()), port)
 
 
@@ -79,7 +79,7 @@ def reachable_endpoint(text: str, *, private: bool) -> StoreAddress:
     literal = endpoint.literal
     is_local = endpoint.host == "localhost" or endpoint.host.endswith(".localhost")
     if not private and (is_local or (literal is not None and not is_public(literal))):
-        raise EndpointError(f"{endpoint.host} is no public address: nobody else reaches it, and nobody is sent there")
+        raise EndpointError(f"{endpoint.host} is not a public address, so others cannot reach it")
     return endpoint
 
 
@@ -105,7 +105,7 @@ def public_socket(info: AddressInfo) -> socket.socket:
     """
     family, kind, protocol, _, address = info
     if not is_public(str(address[0])):
-        raise OSError(f"{address[0]} is no public address")
+        raise OSError(f"{address[0]} is not a public address")
     return socket.socket(family, kind, protocol)
 
 
@@ -122,7 +122,7 @@ def _six(text: str) -> str:
     try:
         return str(IPv6Address(text))
     except ValueError:
-        raise EndpointError(f"[{text}] is no IPv6 address") from None
+        raise EndpointError(f"[{text}] is not an IPv6 address") from None
 
 
 def _host(name: str) -> str:
@@ -132,7 +132,7 @@ def _host(name: str) -> str:
         try:
             return str(IPv4Address(name))
         except ValueError:
-            raise EndpointError(f"{name} is no IPv4 address of four decimal numbers") from None
+            raise EndpointError(f"{name} is not an IPv4 address of four decimal numbers") from None
     if not all(_LABEL.fullmatch(label) for label in labels):
-        raise EndpointError(f"{name} is no host name")
+        raise EndpointError(f"{name} is not a host name")
     return name

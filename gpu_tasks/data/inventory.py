@@ -154,14 +154,14 @@ def read_inventory(raw: bytes, genesis: bytes, now_ms: int) -> MachineInventory:
     try:
         signed = _SIGNED.decode(raw)
     except DecodeError:
-        raise InventoryError("sent what is no inventory") from None
+        raise InventoryError("sent bytes that are not an inventory") from None
     found = signed.inventory
     if found.version != VERSION:
-        raise InventoryError(f"has an inventory of version {found.version}, which this program does not know")
+        raise InventoryError(f"has an inventory of version {found.version}, unknown to this program")
     if not verify_ed25519(found.provider_key, domain(KIND, genesis, _INVENTORY.encode(found)), signed.signature):
-        raise InventoryError("sent an inventory whose signature is wrong")
+        raise InventoryError("sent an inventory with a wrong signature")
     if now_ms - found.made_at_ms > OLD_MS:
         raise InventoryError(f"sent an inventory that is {(now_ms - found.made_at_ms) // 60_000:,} minutes old")
     if found.made_at_ms - now_ms > AHEAD_MS:
-        raise InventoryError("sent an inventory of a time that has not come: a clock is wrong")
+        raise InventoryError("sent an inventory with a future time; check the clocks")
     return found

@@ -30,7 +30,7 @@ class NameResolver(AbstractResolver):
         """Return the addresses of a name. Raise OSError if it has none, or during too many other look-ups."""
         # Refused instead of queued: slow name servers could fill any queue.
         if not self._room.acquire(blocking=False):
-            raise OSError(f"{LOOKUPS_MAX} other names are looked up and not answered for")
+            raise OSError(f"{LOOKUPS_MAX} other lookups of names are pending")
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[Any]] = loop.create_future()
         threading.Thread(target=self._look_up, args=(loop, found, host, port, family), daemon=True).start()

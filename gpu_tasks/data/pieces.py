@@ -41,7 +41,7 @@ def in_pieces(sealed: bytes) -> list[bytes]:
     if len(sealed) <= BLOB_BYTES_MAX:
         return [sealed]
     if len(sealed) > WHOLE_BYTES_MAX:
-        raise ValueError(f"at most {WHOLE_BYTES_MAX:,} bytes are stored in pieces, not {len(sealed):,}")
+        raise ValueError(f"pieces hold at most {WHOLE_BYTES_MAX:,} bytes, not {len(sealed):,}")
     pieces = [sealed[start : start + PIECE_BYTES] for start in range(0, len(sealed), PIECE_BYTES)]
     manifest = _Manifest(MANIFEST_VERSION, len(sealed), tuple(map(address_of, pieces)))
     return [*pieces, _MANIFEST.encode(manifest)]
@@ -57,13 +57,13 @@ async def gathered(blob: bytes, fetch: Callable[[bytes], Awaitable[bytes]], cont
         return blob
     manifest = _manifest_of(blob)
     if manifest.length > content_max + SEALING_BYTES_MAX:
-        raise PiecesError(f"{manifest.length:,} bytes in pieces, where {content_max:,} may be sealed")
+        raise PiecesError(f"{manifest.length:,} bytes in pieces, of at most {content_max:,}")
     pieces: list[bytes] = []
     for address in manifest.pieces:
         pieces.append(await fetch(address))
         # Other lengths would give one whole several manifests.
         if len(pieces[-1]) != min(PIECE_BYTES, manifest.length - (len(pieces) - 1) * PIECE_BYTES):
-            raise PiecesError("a piece has another length than its manifest says")
+            raise PiecesError("a piece with another length than in its manifest")
     return b"".join(pieces)
 
 
@@ -82,5 +82,5 @@ def _manifest_of(blob: bytes) -> _Manifest:
         raise PiecesError(f"not a manifest of pieces: {error}") from None
     fitting = -(-manifest.length // PIECE_BYTES)
     if not BLOB_BYTES_MAX < manifest.length <= WHOLE_BYTES_MAX or len(manifest.pieces) != fitting:
-        raise PiecesError(f"a manifest of {len(manifest.pieces)} pieces for {manifest.length:,} bytes")
+        raise PiecesError(f"{len(manifest.pieces)} pieces for {manifest.length:,} bytes in a manifest")
     return manifest

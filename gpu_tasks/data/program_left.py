@@ -58,7 +58,7 @@ def encode_left(outputs: bytes, lines: Sequence[LogLine], lines_seen: int) -> by
 def check_size(outputs: bytes) -> None:
     """Raise ValueError for outputs that do not fit a blob."""
     if len(outputs) > OUTPUTS_BYTES_MAX:
-        raise ValueError(f"the outputs are {len(outputs)} bytes, and {OUTPUTS_BYTES_MAX} at most are sealed")
+        raise ValueError(f"the outputs have {len(outputs)} bytes, of at most {OUTPUTS_BYTES_MAX}")
 
 
 def decode_left(content: bytes) -> ProgramLeft:

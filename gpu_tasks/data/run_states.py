@@ -17,6 +17,7 @@ from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash, trace_root
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
+from wallet.errors import CodedError
 
 VERSION = 1
 STATE_BYTES_MAX = 1_000_000
@@ -35,7 +36,7 @@ class RunState:
 _RUN_STATE = codec(RunState)
 
 
-class WrongRunStateError(ValueError):
+class WrongRunStateError(CodedError, ValueError):
     """The blob differs from the statement on the chain. The text says how."""
 
 
@@ -59,17 +60,19 @@ def read_run_state(content: bytes, order: TaskOrder, milestone: int, root: bytes
     try:
         found = _RUN_STATE.decode(content)
     except DecodeError as error:
-        raise WrongRunStateError(f"it holds no state of a run ({error})") from None
+        raise WrongRunStateError(f"it is not a state of a run ({error})", code="not_a_state") from None
     if found.version != VERSION:
-        raise WrongRunStateError(f"its form is of version {found.version}, and this program reads {VERSION}")
+        text = f"its format has version {found.version}; this program reads version {VERSION}"
+        raise WrongRunStateError(text, code="unknown_version")
     wanted = state_index(order, milestone) + 1
     if len(found.digests) != wanted:
         said = len(found.digests)
-        raise WrongRunStateError(f"it has the hashes of {said} states, and milestone {milestone} {wanted}")
+        text = f"it has the hashes of {said} states; milestone {milestone} has {wanted}"
+        raise WrongRunStateError(text, code="other_length")
     if state_hash(found.state) != found.digests[-1]:
-        raise WrongRunStateError("its state is not the one that its last hash names")
+        raise WrongRunStateError("its state does not match its last hash", code="other_state")
     if trace_root(found.digests) != root:
-        raise WrongRunStateError("its hashes are not those whose root was stated on the chain")
+        raise WrongRunStateError("its hashes do not match the root on the chain", code="other_root")
     return found
 
 

@@ -35,6 +35,7 @@ from nacl.exceptions import CryptoError
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import seal_keypair_from_seed
 from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struct
+from wallet.errors import CodedError
 from wallet.keypair import Keypair
 
 VERSION = 3
@@ -67,7 +68,7 @@ _BLOB = codec(_Blob)
 _BOXES = codec(Boxes)
 
 
-class SealError(ValueError):
+class SealError(CodedError, ValueError):
     """The key cannot open the blob: it is not sealed to it, is damaged, or is no blob."""
 
 
@@ -120,15 +121,16 @@ class SealKey:
         try:
             sealed = _BLOB.decode(blob)
         except DecodeError as error:
-            raise SealError(f"not a sealed blob: {error}") from None
+            raise SealError(f"not a sealed blob: {error}", code="not_a_blob") from None
         if sealed.version != VERSION:
-            raise SealError(f"sealed blob version {sealed.version} is unknown; this is version {VERSION}")
+            text = f"sealed blob of version {sealed.version}; this program reads version {VERSION}"
+            raise SealError(text, code="unknown_version")
         key = self._content_key(sealed.boxes, sealed.nonce)
         associated = _BOXES.encode(sealed.boxes)
         try:
             content = crypto_aead_xchacha20poly1305_ietf_decrypt(sealed.ciphertext, associated, sealed.nonce, key)
         except (CryptoError, ValueError, TypeError) as error:
-            raise SealError("the blob is damaged") from error
+            raise SealError("the blob is damaged", code="damaged") from error
         return Opened(content, key, sealed.boxes)
 
     def open_note(self, sealed: bytes) -> bytes:
@@ -136,7 +138,7 @@ class SealKey:
         try:
             plain: bytes = crypto_box_seal_open(sealed, self.public, self._secret)
         except (CryptoError, ValueError, TypeError):
-            raise SealError("the note is not sealed to this key") from None
+            raise SealError("the note is not sealed to this key", code="other_key") from None
         return plain
 
     def _content_key(self, boxes: Iterable[bytes], nonce: bytes) -> bytes:
@@ -148,7 +150,7 @@ class SealKey:
             # A sender could put different keys into the boxes, and show each reader other content.
             if _nonce_of(key) == nonce:
                 return key
-        raise SealError("the blob is not sealed to this key")
+        raise SealError("the blob is not sealed to this key", code="other_key")
 
 
 def readers_of(blob: bytes) -> int:
@@ -175,7 +177,7 @@ def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTE
     try:
         boxes = tuple(_box(key, reader) for reader in keys)
     except CryptoError:
-        raise ValueError("a reader's key is no X25519 key") from None
+        raise ValueError("a reader's key is not an X25519 key") from None
     ciphertext = crypto_aead_xchacha20poly1305_ietf_encrypt(content, _BOXES.encode(boxes), nonce, key)
     return _BLOB.encode(_Blob(VERSION, boxes, nonce, ciphertext))
 
@@ -185,7 +187,7 @@ def seal_note(plain: bytes, reader: bytes) -> bytes:
     try:
         sealed: bytes = crypto_box_seal(plain, reader)
     except (CryptoError, TypeError):
-        raise ValueError("the reader's key is no X25519 key") from None
+        raise ValueError("the reader's key is not an X25519 key") from None
     return sealed
 
 

@@ -57,7 +57,7 @@ def decode_input(content: bytes) -> UnitInput:
     """Return the salted request. Raise DecodeError for anything else."""
     value = _INPUT.decode(content)
     if value.version != VERSION:
-        raise DecodeError(f"unit input version {value.version} is unknown")
+        raise DecodeError(f"unit input of unknown version {value.version}")
     return value
 
 

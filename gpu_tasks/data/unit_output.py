@@ -39,11 +39,11 @@ def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
     # A single request is not encoded as a batch.
     if count == 1:
         if len(asked.request) > REQUEST_BYTES_MAX:
-            raise DecodeError("a request of too many bytes")
+            raise DecodeError("a request with too many bytes")
         return (asked.request,)
     requests = decode_requests(asked.request)
     if len(requests) != count:
-        raise DecodeError(f"the input has {len(requests)} requests, and its unit {count}")
+        raise DecodeError(f"the input has {len(requests)} requests, the unit {count}")
     return requests
 
 

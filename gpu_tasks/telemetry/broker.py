@@ -82,7 +82,7 @@ def parse_broker(text: str, *, private: bool) -> BrokerAddress:
     """
     found = _FORM.fullmatch(text)
     if found is None:
-        raise EndpointError(f"{text!r} is no mqtt(s)://HOST:PORT: no user, path, query or fragment belongs to it")
+        raise EndpointError(f"{text!r} is not mqtt(s)://HOST:PORT; remove any user, path, query or fragment")
     scheme, rest = found.groups()
     if not _HAS_PORT.fullmatch(rest.rpartition("]")[2] if rest.startswith("[") else rest):
         rest = f"{rest}:{PORTS[scheme]}"
@@ -122,7 +122,7 @@ async def broker_connection(
         async with client:
             # aiomqtt reports no error if the broker disconnects us during entry, and the caller would wait for ever.
             if client._client.socket() is None:  # noqa: SLF001
-                raise aiomqtt.MqttError("the broker ended the connection at once")
+                raise aiomqtt.MqttError("the broker closed the connection at once")
             yield client
     finally:
         _let_go(client, entering)
@@ -160,10 +160,10 @@ def _bound(client: aiomqtt.Client, *, private: bool) -> None:
 
     def received(wanted: int) -> bytes:
         if wanted > PACKET_BYTES_MAX:
-            raise ConnectionError(f"a packet of {wanted:,} bytes is none of ours")
+            raise ConnectionError(f"the broker sent a packet of {wanted:,} bytes, longer than any message")
         # paho keeps QoS 2 messages until the broker releases them, and has no bound for its own answers.
         if paho._in_messages or len(paho._out_packet) > ANSWERS_MAX:  # noqa: SLF001
-            raise ConnectionError("a broker that has everything kept and takes nothing is none of ours")
+            raise ConnectionError("the broker releases no message and reads no answer")
         return receive(wanted)
 
     def connected() -> socket.socket:
@@ -173,7 +173,7 @@ def _bound(client: aiomqtt.Client, *, private: bool) -> None:
         peer = str(made.getpeername()[0])
         if not private and not is_public(peer):
             made.close()
-            raise OSError(f"{peer} is no public address")
+            raise OSError(f"{peer} is not a public address")
         return made
 
     paho._sock_recv = received  # noqa: SLF001

@@ -150,19 +150,19 @@ def read_message(raw: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMe
     """
     # The size comes first: a stranger can publish here, and decoding and verifying cost more than this check.
     if len(raw) > ENVELOPE_BYTES_MAX:
-        raise ForgedTelemetryError(f"{len(raw):,} bytes are too many")
+        raise ForgedTelemetryError(f"{len(raw):,} bytes are more than a message has")
     try:
         signed = _SIGNED.decode(raw)
     except DecodeError as error:
-        raise ForgedTelemetryError(f"it is no message: {error}") from None
+        raise ForgedTelemetryError(f"not a message: {error}") from None
     message = signed.message
     # Before the signature, because another version may sign other bytes.
     if message.version != VERSION:
-        raise ForgedTelemetryError(f"version {message.version} is unknown")
+        raise ForgedTelemetryError(f"unknown version {message.version}")
     # A broker or a stranger could publish a genuine message again under the topic of another subject.
     if topics.of(message.subject, message.channel) != topic:
-        raise ForgedTelemetryError("it was told under another topic")
+        raise ForgedTelemetryError("sent under another topic")
     body = domain(KIND, topics.genesis, _MESSAGE.encode(message))
     if not verify_ed25519(message.provider_key, body, signed.signature):
-        raise ForgedTelemetryError("its signature is wrong")
+        raise ForgedTelemetryError("wrong signature")
     return message

@@ -26,7 +26,7 @@ from gpu_tasks.telemetry.envelope import (
 CHANNELS_MAX = 4_096
 LATE_MS = 30_000
 """The delay after which a message that the broker delivers for the first time is late."""
-NOT_ITS = "forged: it is signed by somebody whom it does not concern"
+NOT_ITS = "forged: signed by a key without a part in it"
 
 ChannelLine = tuple[bytes, TaskSubject | DeviceSubject | ProviderSubject, Channel]
 
@@ -105,7 +105,7 @@ class TelemetryLedger:
             self._since.add(line)
             return None  # the provider sends a message again if the broker did not confirm it
         if before is not None and here < before:
-            return HeardMessage(problem=f"replayed: number {message.number} was told before number {before[1]}")
+            return HeardMessage(problem=f"replayed: number {message.number} came after number {before[1]}")
         # Anyone who owns a provider key can invent subjects, so the memory needs a bound.
         if before is None and len(self._last) >= CHANNELS_MAX:
             return HeardMessage(problem="not looked at: too many channels")

@@ -75,17 +75,17 @@ class SealedLine:
         """Read the other side's handshake message. Raise TunnelKeyError if it is wrong."""
         # A message of exact size carries no payload, which a stranger could otherwise send before its key is proven.
         if len(message) != HANDSHAKE_BYTES:
-            raise TunnelKeyError("that is no handshake of a tunnel")
+            raise TunnelKeyError("not the handshake of a tunnel")
         try:
             said = self._noise.read_message(message)
         except _ERRORS as error:
-            raise TunnelKeyError("the other side has another key than it should have") from error
+            raise TunnelKeyError("the other side has an unexpected key") from error
         except Exception as error:  # the cryptographic library's own error for a wrong tag
             if type(error).__name__ != "InvalidTag":
                 raise
-            raise TunnelKeyError("the other side has another key than it should have") from error
+            raise TunnelKeyError("the other side has an unexpected key") from error
         if said:
-            raise TunnelKeyError("the handshake says more than it should")
+            raise TunnelKeyError("the handshake has unexpected content")
 
     def seal(self, content: bytes) -> bytes:
         """Return the sealed record of some content."""
@@ -94,8 +94,8 @@ class SealedLine:
     def open(self, record: bytes) -> bytes:
         """Return the content of the next record. Raise TunnelKeyError if a record was changed, repeated or left out."""
         if not TAG_BYTES < len(record) <= RECORD_BYTES_MAX:
-            raise TunnelKeyError(f"a record has {len(record)} bytes")
+            raise TunnelKeyError(f"a record of {len(record)} bytes")
         try:
             return bytes(self._noise.decrypt(record))
         except _ERRORS as error:
-            raise TunnelKeyError("a record was changed on its way") from error
+            raise TunnelKeyError("a record was changed in transit") from error

@@ -133,11 +133,11 @@ class TunnelStream:
         if self.end.done():
             return
         if self._is_input_over:
-            raise TunnelError("bytes came after the last ones")
+            raise TunnelError("bytes after the end of the input")
         self._held += len(frame.data)
         # Bytes that were read but not yet credited still count: the sender cannot know about them.
         if self._held + self._read > frames.WINDOW_BYTES:
-            raise TunnelError("more bytes came than a window holds")
+            raise TunnelError("more bytes than the window holds")
         if frame.data:
             self._keep(frame.channel, frame.data)
             self._changed.set()
@@ -156,7 +156,7 @@ class TunnelStream:
         """Add the bytes that the other side has read. Raise TunnelError if it claims more than were sent."""
         self._room += count
         if self._room > frames.WINDOW_BYTES:
-            raise TunnelError("more bytes were read than were sent")
+            raise TunnelError("more bytes read than sent")
         self._has_room.set()
 
     def input_ended(self) -> None:
@@ -199,7 +199,7 @@ class Multiplexer:
     async def open(self, wanted: StreamPurpose) -> TunnelStream:
         """Open a stream. Raise TunnelError if too many are open or the tunnel has ended."""
         if len(self._streams) >= frames.STREAMS_MAX:
-            raise TunnelError(f"{frames.STREAMS_MAX} streams are open already")
+            raise TunnelError(f"the tunnel has {frames.STREAMS_MAX} open streams already; close one")
         stream = TunnelStream(self._next, self._send)
         self._next += 1
         self._keep(stream)
@@ -218,7 +218,7 @@ class Multiplexer:
         except (TunnelKeyError, TunnelError) as error:
             why = str(error)
         except DecodeError as error:
-            why = f"the other side said what is no frame: {error}"
+            why = f"the other side sent an invalid frame: {error}"
         except ConnectionError:
             pass
         finally:
@@ -260,16 +260,14 @@ class Multiplexer:
 
     async def _opened(self, frame: frames.OpenStream) -> None:
         if self._serve is None:
-            raise TunnelError("the other side opens streams, which is the customer's")
+            raise TunnelError("only the customer's side opens streams")
         if frame.stream in self._streams:
-            raise TunnelError("a stream was opened twice")
+            raise TunnelError("a stream with a used number")
         if len(self._streams) >= frames.STREAMS_MAX:
-            raise TunnelError(f"more than {frames.STREAMS_MAX} streams are open")
+            raise TunnelError(f"more than {frames.STREAMS_MAX} open streams")
         # A stream may end at the other side before its work ends here, so open streams alone do not bound the tasks.
         if len(self._tasks) >= SERVED_MAX:
-            await self._send(
-                frames.StreamEnd(frame.stream, 1, "what was asked for before is still being ended: try again")
-            )
+            await self._send(frames.StreamEnd(frame.stream, 1, "earlier streams are still closing; try again"))
             return
         stream = TunnelStream(frame.stream, self._send)
         self._keep(stream)

@@ -83,7 +83,7 @@ def test_published_lists_come_back_at_40_bytes_a_leaf(leaves: list[Leaf]) -> Non
 def test_lists_that_are_none() -> None:
     with pytest.raises(EncodeError, match="4097 items"):
         encode_leaves([A] * (REQUESTS_MAX + 1))
-    with pytest.raises(EncodeError, match="without a leaf"):
+    with pytest.raises(EncodeError, match="without leaves"):
         encode_leaves([])
     too_many = ((REQUESTS_MAX + 1) << 2 | 1).to_bytes(2, "little") + bytes(40 * (REQUESTS_MAX + 1))
     for data in (b"", bytes([0]), bytes([1 << 2]) + bytes(39), bytes([1 << 2]) + bytes(41), too_many):

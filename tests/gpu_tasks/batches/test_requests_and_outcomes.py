@@ -67,7 +67,7 @@ def test_a_batch_of_exactly_the_most_bytes_and_of_one_more() -> None:
     requests = [bytes(length) for length in lengths]
     assert len(encode_requests(requests)) == BATCH_BYTES_MAX
     assert decode_requests(encode_requests(requests)) == tuple(requests)
-    with pytest.raises(EncodeError, match=f"{BATCH_BYTES_MAX + 1} bytes of requests .* split the batch"):
+    with pytest.raises(EncodeError, match=f"requests have {BATCH_BYTES_MAX + 1}"):
         encode_requests([*requests[:-1], requests[-1] + b"\0"])
 
 
@@ -83,7 +83,7 @@ def test_outcomes_of_exactly_the_most_bytes_and_of_one_more() -> None:
 @pytest.mark.parametrize(
     ("requests", "message"),
     [
-        ([], "without a request"),
+        ([], "is empty"),
         ([b""] * (REQUESTS_MAX + 1), "4097 items where 4096"),
         ([bytes(REQUEST_BYTES_MAX + 1)], "65537 bytes where 65536"),
     ],
@@ -96,7 +96,7 @@ def test_requests_that_are_no_batch(requests: list[bytes], message: str) -> None
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        ([], "without an outcome"),
+        ([], "without outcomes"),
         ([RefusedRequest()] * (REQUESTS_MAX + 1), "4097 items where 4096"),
         ([Completed(bytes(COMPLETED_BYTES_MAX + 1), 0, 0)], "262145 bytes where 262144"),
     ],
@@ -145,7 +145,7 @@ def test_bytes_that_are_no_outcomes(data: bytes) -> None:
 
 
 def test_what_is_too_large_is_refused_unread() -> None:
-    with pytest.raises(DecodeError, match=f"{BATCH_BYTES_MAX + 1} bytes of requests where {BATCH_BYTES_MAX}"):
+    with pytest.raises(DecodeError, match=f"^{BATCH_BYTES_MAX + 1} .* requests, .*{BATCH_BYTES_MAX} "):
         decode_requests(bytes(BATCH_BYTES_MAX + 1))
-    with pytest.raises(DecodeError, match=f"{BATCH_BYTES_MAX + 1} bytes of outcomes where {BATCH_BYTES_MAX}"):
+    with pytest.raises(DecodeError, match=f"^{BATCH_BYTES_MAX + 1} .* outcomes, .*{BATCH_BYTES_MAX} "):
         decode_outcomes(bytes(BATCH_BYTES_MAX + 1))

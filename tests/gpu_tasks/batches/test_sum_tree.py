@@ -248,18 +248,18 @@ def test_a_path_of_more_neighbours_than_there_can_be_is_not_read() -> None:
     path = LeafPath(0, 0, 0, bytes(32), (TreeNode(bytes(32), 0, 0),) * PATH_MAX)
     encoded = LEAF_PATH.encode(path)
     longer = encoded.replace(bytes([PATH_MAX << 2]), bytes([PATH_MAX + 1 << 2]), 1) + bytes(48)
-    with pytest.raises(DecodeError, match="more than 12 items"):
+    with pytest.raises(DecodeError, match="12 items"):
         LEAF_PATH.decode(longer)
 
 
 def test_nothing_has_no_totals_and_no_path() -> None:
-    with pytest.raises(ValueError, match="a batch has 1 to 4096 leaves, not 0"):
+    with pytest.raises(ValueError, match=r"not 0$"):
         totals_of([])
-    with pytest.raises(ValueError, match="a batch has 1 to 4096 leaves, not 4097"):
+    with pytest.raises(ValueError, match=r"not 4097$"):
         totals_of([A] * (REQUESTS_MAX + 1))
-    with pytest.raises(ValueError, match="no leaf 2 among 2"):
+    with pytest.raises(ValueError, match="leaf 2 "):
         leaf_path([A, B], 2)
-    with pytest.raises(ValueError, match="no leaf -1 among 2"):
+    with pytest.raises(ValueError, match="leaf -1 "):
         leaf_path([A, B], -1)
 
 

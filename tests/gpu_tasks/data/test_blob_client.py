@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -143,7 +144,7 @@ def test_why_a_store_cannot_be_reached_is_said_in_words() -> None:
         return str(refused.value)
 
     said = asyncio.run(main())
-    assert "http://127.0.0.1:1: cannot be reached (Connect" in said
-    assert "cannot be reached (the connection broke off)" in said
-    assert "cannot be reached ('http://127.0.0.1:0': a port is 1 to 65,535)" in said
+    assert re.search(r"http://127\.0\.0\.1:1: [^(]*\(Connect", said)
+    assert "(the connection broke off)" in said
+    assert "1 to 65,535)" in said
     assert not any(part in said for part in ("Error", "[", "errno", "ssl:"))

@@ -45,15 +45,15 @@ def test_an_inventory_is_its_provider_s_word() -> None:
 @pytest.mark.parametrize(
     ("raw", "now", "why"),
     [
-        (b"", NOW, "sent what is no inventory"),
-        (SIGNED[:-1], NOW, "sent what is no inventory"),
-        (SIGNED + b"\0", NOW, "sent what is no inventory"),
-        (SIGNED[:-1] + bytes((SIGNED[-1] ^ 1,)), NOW, "signature is wrong"),
-        (sign_inventory(INVENTORY, GENESIS, OTHER.sign), NOW, "signature is wrong"),
-        (sign_inventory(INVENTORY, b"o" * 32, KEY.sign), NOW, "signature is wrong"),
+        (b"", NOW, "not an inventory"),
+        (SIGNED[:-1], NOW, "not an inventory"),
+        (SIGNED + b"\0", NOW, "not an inventory"),
+        (SIGNED[:-1] + bytes((SIGNED[-1] ^ 1,)), NOW, "wrong signature"),
+        (sign_inventory(INVENTORY, GENESIS, OTHER.sign), NOW, "wrong signature"),
+        (sign_inventory(INVENTORY, b"o" * 32, KEY.sign), NOW, "wrong signature"),
         (sign_inventory(replace(INVENTORY, version=3), GENESIS, KEY.sign), NOW, "of version 3"),
         (SIGNED, NOW + OLD_MS + 60_000, "11 minutes old"),
-        (SIGNED, NOW - AHEAD_MS - 1, "a time that has not come"),
+        (SIGNED, NOW - AHEAD_MS - 1, "a future time"),
         (bytes(INVENTORY_BYTES_MAX + 1), NOW, "more than 32,768"),
     ],
 )

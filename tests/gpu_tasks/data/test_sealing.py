@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.data import sealing
 from gpu_tasks.data.sealing import (
     BLOB_BYTES_MAX,
@@ -25,7 +26,7 @@ ALICE, BOB, EVE = (SealKey.from_seed(bytes([n]) * 32) for n in (1, 2, 3))
 def test_every_reader_opens_and_nobody_else(content: bytes) -> None:
     blob = seal(content, [ALICE.public, BOB.public])
     assert ALICE.open(blob) == BOB.open(blob) == content
-    with pytest.raises(SealError, match="not sealed to this key"):
+    with raises_code(SealError, "other_key"):
         EVE.open(blob)
 
 
@@ -47,7 +48,7 @@ def test_a_box_that_is_not_quite_right_is_none(monkeypatch: pytest.MonkeyPatch) 
     blob = seal(b"x", [ALICE.public, BOB.public])
     monkeypatch.undo()
     assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == [BOB.public]
-    with pytest.raises(SealError, match="not sealed to this key"):
+    with raises_code(SealError, "other_key"):
         BOB.open(blob)
 
 
@@ -85,7 +86,7 @@ def test_a_box_of_another_key_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
 def test_who_has_boxes_of_other_keys_alone_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     blob = sealed_with_a_box_before(monkeypatch, [ALICE.public])
     assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == [BOB.public]
-    with pytest.raises(SealError, match="not sealed to this key"):
+    with raises_code(SealError, "other_key"):
         BOB.open(blob)
 
 
@@ -96,7 +97,7 @@ def test_what_is_sealed_now_is_opened_by_programs_of_another_day() -> None:
     assert blake2_256(sealing._box(key, ALICE.public)).hex() == BOX
     blob = seal(b"x", [ALICE.public])
     for version in (sealing.VERSION - 1, sealing.VERSION + 1):
-        with pytest.raises(SealError, match=f"sealed blob version {version} is unknown; this is version 3"):
+        with raises_code(SealError, "unknown_version"):
             ALICE.open(bytes([version]) + blob[1:])
 
 
@@ -149,6 +150,6 @@ def test_a_key_of_small_order_is_no_reader() -> None:
     """A provider that registers one must not stop customers from sealing to the others."""
     for key in (bytes(32), b"\x01" + bytes(31), b"short"):
         assert not is_usable(key)
-        with pytest.raises(ValueError, match=r"no X25519 key|expected"):
+        with pytest.raises(ValueError, match=r"X25519 key|expected"):
             seal(b"", [ALICE.public, key])
     assert is_usable(ALICE.public)

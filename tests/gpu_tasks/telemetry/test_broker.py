@@ -55,7 +55,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["mqtt://localhost", "mqtt://127.0.0.1:1883", "mqtt://[::1]", "mqtt://10.0.0.7"])
 def test_own_networks_are_for_development(text: str) -> None:
     parse_broker(text, private=True)
-    with pytest.raises(EndpointError, match="no public address"):
+    with pytest.raises(EndpointError, match="a public address"):
         parse_broker(text, private=False)
 
 
@@ -89,7 +89,7 @@ async def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
         heard.append(await reader.read())
 
     async with against(serve, hears=False) as address:
-        with pytest.raises(BROKER_ERRORS, match="no public address"):
+        with pytest.raises(BROKER_ERRORS, match="a public address"):
             async with broker_connection(BrokerAddress("mqtt", "localhost", address.port), private=False):
                 pass
         await asyncio.sleep(0.1)
@@ -173,7 +173,7 @@ async def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.Monkey
     async with against(serve) as address, broker_connection(address, private=True) as client:
         library: Any = client._client  # the queue of its outgoing messages
         library._out_packet.extend([{}] * 9)
-        with pytest.raises(ConnectionError, match="takes nothing"):
+        with pytest.raises(ConnectionError, match="reads no answer"):
             library._sock_recv(1)
         library._out_packet.clear()
 

@@ -22,6 +22,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from gpu_tasks.telemetry.broker import BrokerAddress, broker_connection, parse_broker
 from gpu_tasks.telemetry.envelope import Channel, ProviderSubject, TaskSubject, TelemetryTopics
+from gpu_tasks.telemetry.ledger import NOT_ITS
 from gpu_tasks.telemetry.notes import NO_METER, BeatNote, EventNote, PresenceNote, ProgressNote
 from mosquitto import Mosquitto, mosquitto
 from planted_state import chain_with
@@ -228,17 +229,17 @@ async def test_lies_are_named_and_not_heard(tmp_path: Path, url: str) -> None:
         stranger = Teller(Keypair.from_seed(Scheme.ED25519, b"q" * 32), genesis=scene.topics.genesis)
         topic, raw = scene.teller.told(5, EventNote("bent", ()))
         await scene.publish(topic, raw[:-1] + bytes((raw[-1] ^ 1,)))
-        await scene.says("its signature is wrong")
+        await scene.says("wrong signature")
         scene.heard.clear()
         await scene.publish(*stranger.told(6))
-        await scene.says("signed by somebody whom it does not concern")
+        await scene.says(NOT_ITS)
         await scene.publish(topic, b"noise")
-        await scene.says("it is no message")
+        await scene.says("not a message")
         await scene.tell(7)
         await scene.tell(7, subject=TaskSubject(TASK, 1))
         await scene.hears(SOMETHING)
         await scene.tell(6)
-        await scene.says("replayed: number 6 was told before number 7")
+        await scene.says("replayed: number 6 came after number 7")
         assert scene.notes == [SOMETHING]
 
 
@@ -295,7 +296,7 @@ async def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> 
         for number in range(70):
             key = Keypair.from_seed(Scheme.ED25519, bytes((number,)) * 32)
             await scene.publish(*Teller(key, genesis=scene.topics.genesis).told(1, channel=Channel.LOG))
-        await scene.says("signed by somebody whom it does not concern")
+        await scene.says(NOT_ITS)
         await scene.tell(1)
         await scene.hears(SOMETHING)
         assert list(scene.listener._owners.values()) == [ALICE]
@@ -316,7 +317,7 @@ async def test_a_provider_that_changed_its_key_is_heard_and_its_old_key_is_not(
         await scene.tell(1)
         await scene.hears(SOMETHING, SOMETHING)
         await scene.publish(*old.told(2))
-        await scene.says("signed by somebody whom it does not concern")
+        await scene.says(NOT_ITS)
         assert len(scene.notes) == 2
 
 
