@@ -19,7 +19,7 @@ def usable_device(name: str) -> Any:
         reason = str(error).partition("\n")[0]
         raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
     if str(device) != name:  # PyTorch wraps a device number above 127 round, to another device or to the first
-        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it takes it for {device}")
+        raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it uses {device} instead")
     return device
 
 
@@ -44,5 +44,5 @@ def chosen(
     try:
         on_device = torch()
     except ImportError as error:
-        raise ImportError(f"the backend {backend} needs PyTorch, which does not load here: {error}") from error
+        raise ImportError(f"the backend {backend} needs PyTorch, which cannot be loaded here: {error}") from error
     return on_device(backend.removeprefix("torch-"))

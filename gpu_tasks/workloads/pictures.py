@@ -47,10 +47,10 @@ class PictureOrder:
         try:
             tile = OUTPUT.decode(output)
         except DecodeError:
-            return "is no tile"
+            return "is not a tile"
         place = TilePlace(tile.left, tile.top, tile.columns, tile.rows)
         if tile.picture != picture_id(self.scene.encode("ascii")) or place != self.places[number]:
-            return "is another tile than the one that was asked for"
+            return "is not the requested tile"
         return None
 
     def png(self, outputs: Mapping[int, bytes]) -> bytes:
@@ -75,7 +75,7 @@ class SpotCheckedWorkload(Protocol):
 def spot_checked(workload: Workload) -> SpotCheckedWorkload:
     """Return the workload with its spot checks. Raise TypeError if its outputs can only be checked as a whole."""
     if not hasattr(workload, "spot_check"):
-        raise TypeError("its outputs are checked as a whole")
+        raise TypeError("the outputs of a picture are checked together")
     return cast("SpotCheckedWorkload", workload)
 
 
@@ -84,7 +84,7 @@ def picture_order(text: str, tiles: int, size: tuple[int, int] | None = None) ->
     try:
         read = read_text(_of_size(text, size))
     except SceneError as error:
-        raise PictureOrderError(f"the scene cannot be used: {error}") from None
+        raise PictureOrderError(f"the scene is not usable: {error}") from None
     scene = read.scene
     return PictureOrder(read.compact, scene.width, scene.height, _grid(scene.width, scene.height, tiles))
 
@@ -96,7 +96,7 @@ def tile_requests(order: PictureOrder, cost_max: int) -> list[bytes]:
         try:
             requests.append(form.encode(line, cost_max, {}, b""))  # A scene names its own seed
         except RequestError as error:
-            raise PictureOrderError(f"a tile cannot be bought: {error}") from None
+            raise PictureOrderError(f"a tile is not usable: {error}") from None
     return requests
 
 
@@ -124,7 +124,7 @@ def _of_size(text: str, size: tuple[int, int] | None) -> str:
 def _grid(width: int, height: int, count: int) -> tuple[TilePlace, ...]:
     """Return a picture cut into exactly `count` tiles, as near to squares as the count allows, row by row."""
     if not 1 <= count <= min(TILES_MAX, width * height):
-        raise PictureOrderError(f"--tiles is 1 to {min(TILES_MAX, width * height):,} here, not {count:,}")
+        raise PictureOrderError(f"--tiles takes 1 to {min(TILES_MAX, width * height):,} here, not {count:,}")
     grids = [
         (columns, count // columns)
         for columns in range(1, count + 1)
@@ -133,8 +133,8 @@ def _grid(width: int, height: int, count: int) -> tuple[TilePlace, ...]:
     grids = [grid for grid in grids if _is_allowed(-(-width // grid[0]), -(-height // grid[1]))]
     if not grids:
         raise PictureOrderError(
-            f"{count:,} tiles do not fit a picture of {width} by {height}: a tile has at most {PIXELS_MAX:,} pixels "
-            f"and {SEGMENTS_MAX:,} rows; take another number of --tiles, at least {-(-width * height // PIXELS_MAX)}"
+            f"{count:,} tiles cannot cover {width} by {height} pixels: a tile has at most {PIXELS_MAX:,} pixels and "
+            f"{SEGMENTS_MAX:,} rows; try another number of --tiles, at least {-(-width * height // PIXELS_MAX)}"
         )
     columns, rows = min(grids, key=lambda grid: -(-width // grid[0]) - (-height // grid[1]))
     lefts, tops = _cuts(width, columns), _cuts(height, rows)

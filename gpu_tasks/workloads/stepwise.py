@@ -59,7 +59,7 @@ class StepwiseWorkload(Workload, Protocol):
 def stepwise(workload: Workload) -> StepwiseWorkload:
     """Return the workload with its steps. Raise TypeError if it does not run in steps."""
     if not hasattr(workload, "begin"):
-        raise TypeError("it does not run in steps")
+        raise TypeError("the workload does not run in steps")
     return cast("StepwiseWorkload", workload)
 
 

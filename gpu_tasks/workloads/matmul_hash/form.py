@@ -21,7 +21,7 @@ from gpu_tasks.workloads.matmul_hash.request import (
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
-SIZE = Option("size", "64", f"rows of each matrix where the line has none, 1 to {SIZE_MAX}")
+SIZE = Option("size", "64", f"rows of each matrix for lines without a size, 1 to {SIZE_MAX}")
 _DIGITS_MAX = len(str(SEED_MAX))
 
 
@@ -48,9 +48,7 @@ class MatmulHashForm(WorkloadForm):
         if broken is not None:
             raise RequestError(broken)
         if asked.rounds > cost_max:
-            raise RequestError(
-                f"{asked.rounds} rounds cost more than {cost_max} products: ask for fewer, or allow more"
-            )
+            raise RequestError(f"{asked.rounds} rounds cost more than {cost_max} products; ask for fewer or allow more")
         return REQUEST.encode(asked)
 
     def show_request(self, request: bytes) -> str:
@@ -94,5 +92,5 @@ def _number(text: str) -> int:
     # `isdigit` alone also accepts digits of other scripts; the length bound keeps `int` cheap.
     is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     if not is_number or int(text) > SEED_MAX:
-        raise RequestError(f"{text!r} is no whole number from 0 to {SEED_MAX}")
+        raise RequestError(f"{text!r} is not a whole number from 0 to {SEED_MAX}")
     return int(text)

@@ -23,7 +23,7 @@ from gpu_tasks.workloads.render_tile.scene_text import SIDE_MAX, SceneError, rea
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
-SEGMENT = Option("segment", "1", f"rows between two states of the trace, which has at most {SEGMENTS_MAX} segments")
+SEGMENT = Option("segment", "1", f"rows between two states of the trace, at most {SEGMENTS_MAX} segments in all")
 _SHOWN_MAX = 80
 _DIGITS_MAX = len(str(SIDE_MAX))
 
@@ -52,8 +52,8 @@ class TileForm(WorkloadForm):
             raise RequestError(str(error)) from None
         if cost > cost_max:
             raise RequestError(
-                f"it costs {cost:,} bundles, more than {cost_max:,}: take a smaller tile, fewer samples or bounces, "
-                "or allow more"
+                f"the tile costs {cost:,} bundles, more than {cost_max:,}; take a smaller tile, fewer samples or "
+                "bounces, or allow more"
             )
         return REQUEST.encode(request)
 
@@ -102,5 +102,5 @@ class TileForm(WorkloadForm):
 def _rows(text: str) -> int:
     """Return a number of rows in decimal digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
-        raise RequestError(f"segment is a whole number of rows, at least 1, not {text!r}")
+        raise RequestError(f"segment must be a whole number of rows, at least 1, not {text!r}")
     return int(text)

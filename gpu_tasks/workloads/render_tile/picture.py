@@ -52,7 +52,7 @@ def decode_state(asked: AskedTile, digest: bytes, state: bytes) -> tuple[int, by
         raise DecodeError("a state of another request")
     rows = int.from_bytes(state[DIGEST_BYTES:HEADER_BYTES], "little")
     if rows > asked.tile.rows:
-        raise DecodeError("more rows than there are", DIGEST_BYTES)
+        raise DecodeError("more rows than in the tile", DIGEST_BYTES)
     if len(state) != HEADER_BYTES + PIXEL_BYTES * rows * asked.tile.columns:
         raise DecodeError("a state of another length", len(state))
     return rows, state[HEADER_BYTES:]
@@ -101,7 +101,7 @@ def output_of_state(request: bytes, state: bytes) -> bytes:
     asked = decode_request(request)
     rows, pixels = decode_state(asked, request_digest(request), state)
     if not rows:
-        raise DecodeError("a state without a row")
+        raise DecodeError("a state without rows")
     return OUTPUT.encode(asked.first_rows(rows).output(pixels))
 
 
@@ -130,7 +130,7 @@ class _Canvas:
         try:
             tile = OUTPUT.decode(output)
         except DecodeError:
-            self.problems.append(f"{name} is no tile" if output else f"{name} did not come")
+            self.problems.append(f"{name} is not a tile" if output else f"{name} is missing")
             return
         problem = self._problem(tile)
         if problem is not None:
@@ -163,9 +163,9 @@ class _Canvas:
     def _problem(self, tile: TileOutput) -> str | None:
         """Return the problem with a tile, or None."""
         if tile.picture != self._picture:
-            return "is of another picture"
+            return "is part of another picture"
         if tile.left + tile.columns > self._width or tile.top + tile.rows > self._height:
-            return f"lies outside of the picture, which is {self._width} by {self._height}"
+            return f"is outside of the picture of {self._width} by {self._height}"
         if len(tile.pixels) != PIXEL_BYTES * tile.columns * tile.rows:
             return f"has {len(tile.pixels):,} bytes for {tile.columns * tile.rows:,} pixels"
         for row in range(tile.rows):
@@ -174,7 +174,7 @@ class _Canvas:
                 at = PIXEL_BYTES * (start + column)
                 mine = tile.pixels[PIXEL_BYTES * (row * tile.columns + column) :][:PIXEL_BYTES]
                 if has_come and self.pixels[at : at + PIXEL_BYTES] != mine:
-                    return f"differs from one before it at column {tile.left + column}, row {tile.top + row}"
+                    return f"differs from an earlier one at column {tile.left + column}, row {tile.top + row}"
         return None
 
 

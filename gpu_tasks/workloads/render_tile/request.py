@@ -151,18 +151,18 @@ def _limits_broken(asked: AskedTile) -> str | None:
     """Return the problem with a tile, or None."""
     tile, scene = asked.tile, asked.scene
     if tile.columns < 1 or tile.rows < 1:
-        return "a tile has at least one column and one row"
+        return "a tile without columns or rows"
     if tile.left + tile.columns > scene.width or tile.top + tile.rows > scene.height:
-        return f"the tile {_told(tile)} lies outside of the picture, which is {scene.width} by {scene.height}"
+        return f"the tile {_told(tile)} is outside of the picture of {scene.width} by {scene.height}"
     if asked.pixels > PIXELS_MAX:
-        return f"a tile of {asked.pixels:,} pixels: at most {PIXELS_MAX:,}; cut the picture into more tiles"
+        return f"a tile of {asked.pixels:,} pixels, of at most {PIXELS_MAX:,}; cut the picture into more tiles"
     if not 1 <= asked.segment <= tile.rows:
-        return f"segment is 1 to {tile.rows}, the rows of the tile, not {asked.segment}"
+        return f"the option segment is outside 1 to {tile.rows}, the rows of the tile: {asked.segment}"
     if asked.segments > SEGMENTS_MAX:
         least = -(-tile.rows // SEGMENTS_MAX)
-        return f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to {least} or more"
+        return f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to at least {least}"
     if asked.cost > COST_MAX:
-        return f"it costs {asked.cost:,}: at most {COST_MAX:,}; take smaller tiles, or fewer samples or bounces"
+        return f"the tile costs {asked.cost:,}, of at most {COST_MAX:,}; take smaller tiles or fewer samples"
     return None
 
 

@@ -98,14 +98,14 @@ class _Read:
 def statements(text: str) -> list[SceneStatement]:
     """Return the statements of a text. Raise SceneError if it is too long or has characters outside ASCII."""
     if len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
-        raise SceneError(f"the scene has more than {TEXT_BYTES_MAX:,} bytes: take fewer objects, or shorter remarks")
+        raise SceneError(f"the scene has more than {TEXT_BYTES_MAX:,} bytes; take fewer objects or shorter comments")
     found = []
     for number, line in enumerate(text.split("\n"), 1):
         for part in line.partition("//")[0].split(";"):
             words = part.split()
             strange = next((word for word in words if not all("!" <= letter <= "~" for letter in word)), None)
             if strange is not None:
-                raise SceneError(f"line {number}: {_shown(strange)} has letters beside those of ASCII")
+                raise SceneError(f"line {number}: {_shown(strange)} has characters outside ASCII")
             if words:
                 found.append(SceneStatement(number, words[0], tuple(words[1:])))
     return found
@@ -119,9 +119,9 @@ def read_text(text: str) -> SceneText:
         _take(statement, read)
     for name in ("picture", "camera"):
         if name not in read.once:
-            raise SceneError(f"there is no {name}: say {_FORMS[name]}")
+            raise SceneError(f"the scene has no {name}; add {_FORMS[name]}")
     if not read.objects:
-        raise SceneError("there is nothing to be seen: give a sphere, a plane or a box")
+        raise SceneError("the scene has no object; add a sphere, a plane or a box")
     once: dict[str, Any] = {**_DEFAULTS, **read.once}
     tile, (width, height) = once.pop("tile"), once.pop("picture")
     compact = "; ".join(" ".join((each.name, *each.words)) for each in said if each.name != "tile")
@@ -133,22 +133,20 @@ def _take(statement: SceneStatement, read: _Read) -> None:
     name = statement.name
     if name in _SHAPES:
         if len(read.objects) == OBJECTS_MAX:
-            raise statement.refused(f"is one too many: a scene has at most {OBJECTS_MAX} objects")
+            raise statement.refused(f"exceeds the limit of {OBJECTS_MAX} objects")
         count, shape = _SHAPES[name]
         if len(statement.words) < count + 1:
-            raise statement.refused(f"says too little: write {_FORMS[name]}")
+            raise statement.refused(f"has too few values; write {_FORMS[name]}")
         read.objects.append(SceneObject(shape(statement), _surface(statement, statement.words[count:])))
         return
     if name not in _ONCE:
-        raise SceneError(
-            f"line {statement.line}: {_shown(name)} says nothing of a scene; there are {', '.join(_FORMS)}"
-        )
+        raise SceneError(f"line {statement.line}: {_shown(name)} is unknown; use one of {', '.join(_FORMS)}")
     if name in read.once:
-        raise statement.refused("is said before")
+        raise statement.refused("appears twice")
     count, once = _ONCE[name]
     if len(statement.words) != count:
         raise statement.refused(
-            f"says too {'little' if len(statement.words) < count else 'much'}: write {_FORMS[name]}"
+            f"has too {'few' if len(statement.words) < count else 'many'} values; write {_FORMS[name]}"
         )
     read.once[name] = once(statement)
 
@@ -169,7 +167,7 @@ def _camera(statement: SceneStatement) -> CameraView:
     eye, target = _place(statement, 0), _place(statement, 3)
     x, y, z = (there - here for there, here in zip(target, eye, strict=True))
     if x == z == 0:
-        raise statement.refused("looks straight up or down: let it look aside by a little")
+        raise statement.refused("looks straight up or down; move its target aside a little")
     zoom = _milli(statement, 6, ZOOM_LEAST_MILLI, ZOOM_MAX * _MILLI)
     square = x * x + z * z
     return CameraView(
@@ -198,18 +196,18 @@ def _plane(statement: SceneStatement) -> PlaneShape:
 def _box(statement: SceneStatement) -> BoxShape:
     low, high = _place(statement, 0), _place(statement, 3)
     if any(least >= most for least, most in zip(low, high, strict=True)):
-        raise statement.refused("has no inside: each number of the second corner is greater than the first's")
+        raise statement.refused("is empty; make each number of the second corner greater than the first's")
     return BoxShape(low, high)
 
 
 def _surface(statement: SceneStatement, words: Sequence[str]) -> SceneSurface:
     """Parse `matte COLOUR`, `checked COLOUR COLOUR`, `mirror COLOUR` or `light COLOUR STRENGTH`."""
     if words[0] not in _KINDS:
-        raise statement.refused(f"is covered with {', '.join(_KINDS)}, not {_shown(words[0])}")
+        raise statement.refused(f"needs one of {', '.join(_KINDS)} as its surface, not {_shown(words[0])}")
     kind, first = _KINDS[words[0]], len(statement.words) - len(words) + 1
     takes = {SurfaceKind.CHECKED: "two colours", SurfaceKind.LIGHT: "a colour and a strength"}.get(kind, "a colour")
     if len(words) - 1 != (1 if takes == "a colour" else 2):
-        raise statement.refused(f"that is {words[0]} takes {takes}")
+        raise statement.refused(f"with the surface {words[0]} takes {takes}")
     colour = _colour(statement, first)
     if kind == SurfaceKind.LIGHT:
         colour = _lit(colour, _strength(statement, first + 1))
@@ -250,14 +248,14 @@ def _place(statement: SceneStatement, first: int) -> Vector:
 def _direction(statement: SceneStatement, first: int) -> Vector:
     vector = _place(statement, first)
     if vector == (0, 0, 0):
-        raise statement.refused("has a direction of no length: one of its numbers is not 0")
+        raise statement.refused("has a direction of zero length; one of its numbers must differ from 0")
     return direction_of(vector)
 
 
 def _colour(statement: SceneStatement, place: int) -> Light:
     word = statement.words[place]
     if len(word) != len("#c04030") or word[0] != "#" or any(letter not in _HEX_DIGITS for letter in word[1:]):
-        raise statement.refused(f"takes colours such as #c04030, in small letters, not {_shown(word)}")
+        raise statement.refused(f"takes lower-case colours such as #c04030, not {_shown(word)}")
     red, green, blue = (light_of(byte) for byte in bytes.fromhex(word[1:]))
     return red, green, blue
 
@@ -313,11 +311,11 @@ _FORMS = {
     "samples": "samples PATHS",
     "bounces": "bounces SURFACES",
     "seed": "seed NUMBER",
-    "camera": "camera X Y Z (the eye) X Y Z (what it looks at) ZOOM",
+    "camera": "camera X Y Z (eye) X Y Z (target) ZOOM",
     "sky": "sky COLOUR (zenith) COLOUR (horizon) STRENGTH",
-    "sun": "sun X Y Z (where it stands) COLOUR STRENGTH",
+    "sun": "sun X Y Z (position) COLOUR STRENGTH",
     "sphere": "sphere X Y Z RADIUS SURFACE",
-    "plane": "plane X Y Z (a place on it) X Y Z (its normal) SURFACE",
+    "plane": "plane X Y Z (point) X Y Z (normal) SURFACE",
     "box": "box X Y Z X Y Z (two corners) SURFACE",
 }
 _DEFAULTS: Mapping[str, Any] = {

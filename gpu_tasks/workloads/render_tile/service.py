@@ -59,7 +59,7 @@ class TileRun:
         """Compute the next rows below those of a state."""
         done, pixels = decode_state(self._asked, self._digest, state)
         if not 0 <= steps <= self._asked.tile.rows - done:
-            raise ValueError(f"{steps} rows after {done}: there are {self._asked.tile.rows}")
+            raise ValueError(f"{steps} rows after {done} of {self._asked.tile.rows}")
         columns = self._asked.tile.columns
         later = np.arange(done * columns, (done + steps) * columns)
         return encode_state(self._digest, done + steps, pixels + self.pixels(later))

@@ -17,7 +17,7 @@ from gpu_tasks.workloads.textgen_int8.request import (
 )
 from gpu_tasks.workloads.workload import Workload
 
-TEMPERATURE = Option("temperature", "0.8", f"0 always takes the likeliest token; at most {TEMPERATURE_MAX // 1000}")
+TEMPERATURE = Option("temperature", "0.8", f"0 always takes the most likely token; at most {TEMPERATURE_MAX // 1000}")
 
 
 class TextGenerationForm(WorkloadForm):
@@ -35,11 +35,11 @@ class TextGenerationForm(WorkloadForm):
         temperature = _milli(settings(self.options, options)[TEMPERATURE.name])
         prompt, context = text.encode(), context_length()
         if cost_max < 1:
-            raise RequestError("a completion of no token is nothing to ask for: ask for 1 or more")
+            raise RequestError("the completion has no tokens; ask for at least 1")
         if len(prompt) + cost_max > context:
             raise RequestError(
-                f"the prompt has {len(prompt)} bytes: with {cost_max} tokens the model's context of {context} is "
-                "exceeded; shorten it or ask for fewer tokens"
+                f"the prompt has {len(prompt)} bytes, which with {cost_max} tokens exceed the context of {context}; "
+                "shorten it or ask for fewer tokens"
             )
         return encode_request(CompletionRequest(prompt, cost_max, temperature, seed))
 
@@ -82,5 +82,5 @@ def _milli(text: str) -> int:
     milli = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
     if milli is None or milli > TEMPERATURE_MAX:
         limit = TEMPERATURE_MAX // 1000
-        raise RequestError(f"a temperature is 0 to {limit}, with at most three decimals, not {text!r}")
+        raise RequestError(f"a temperature is 0 to {limit} with at most three decimals, not {text!r}")
     return milli

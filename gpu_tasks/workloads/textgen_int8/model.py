@@ -92,14 +92,14 @@ def encode_model(model: Model) -> bytes:
 def decode_model(data: bytes) -> Model:
     """Return the model in a file. Raise DecodeError unless it is exactly one within the limits."""
     if not _HEADER_BYTES <= len(data) <= FILE_MAX or data[: len(MAGIC)] != MAGIC:
-        raise DecodeError("no model file")
+        raise DecodeError("not a model file")
     shape = ModelShape(*(int(n) for n in np.frombuffer(data, "<u2", 5, len(MAGIC))))
     _check_shape(shape)
     layout = list(_layout(shape))
     sizes = [np.dtype(dtype).itemsize * int(np.prod(size)) for dtype, size in layout]
     # Before any array is made: a header can name sizes far beyond the file.
     if len(data) != _HEADER_BYTES + sum(sizes):
-        raise DecodeError("model file of the wrong length", len(data))
+        raise DecodeError("a model file of the wrong length", len(data))
     arrays, start = [], _HEADER_BYTES
     for (dtype, size), length in zip(layout, sizes, strict=True):
         arrays.append(np.frombuffer(data[start : start + length], dtype).reshape(size))
@@ -125,9 +125,9 @@ def _check_shape(shape: ModelShape) -> None:
     limits = (WIDTH_MAX, LAYERS_MAX, WIDTH_MAX, HIDDEN_MAX, CONTEXT_MAX)
     sizes = (shape.width, shape.layers, shape.heads, shape.hidden, shape.context)
     if any(not 1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
-        raise DecodeError("model size out of limits", len(MAGIC))
+        raise DecodeError("a model size out of range", len(MAGIC))
     if shape.width % shape.heads:
-        raise DecodeError("heads do not divide the width", len(MAGIC))
+        raise DecodeError("a width that is no multiple of the number of heads", len(MAGIC))
 
 
 def _check_layer(layer: TransformerLayer) -> None:
@@ -144,7 +144,7 @@ def _check_layer(layer: TransformerLayer) -> None:
 def _check(values: NDArray[Any], low: int, high: int) -> None:
     """Raise DecodeError unless all values are from `low` to `high`."""
     if values.min() < low or values.max() > high:
-        raise DecodeError("model value out of range")
+        raise DecodeError("a model value out of range")
 
 
 def _layout(s: ModelShape) -> Iterator[tuple[str, tuple[int, ...]]]:

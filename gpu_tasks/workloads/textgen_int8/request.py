@@ -44,9 +44,9 @@ def decode_request(data: bytes, context: int) -> CompletionRequest:
     """Return the request in `data`. Raise DecodeError unless a model with `context` positions can serve it."""
     request = REQUEST.decode(data)
     if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context:
-        raise DecodeError("prompt and completion exceed the context")
+        raise DecodeError("a prompt and completion beyond the context")
     if request.temperature_milli > TEMPERATURE_MAX:
-        raise DecodeError("temperature above the limit")
+        raise DecodeError("a temperature above the limit")
     return request
 
 

@@ -127,7 +127,7 @@ def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
     """
     use, start, end = model.use, cache.length, cache.length + tokens.shape[1]
     if end > model.shape.context:
-        raise ValueError("more tokens than the context holds")
+        raise ValueError("more tokens than in the context")
     new = slice(start, end)
     places = _Places(model.positions[new], end, _causal(use, start, end), slice(None), new)
     cache.length = end
@@ -142,7 +142,7 @@ def forward_each(model: Loaded, tokens: Ints, cache: Cache, at: Ints) -> Ints:
     """
     use, end = model.use, int(at.max()) + 1
     if end > model.shape.context:
-        raise ValueError("more tokens than the context holds")
+        raise ValueError("more tokens than in the context")
     own = use.put(at)
     visible = use.put(np.arange(end)[None, :] <= at[:, None])[:, None, None, :]
     places = _Places(model.positions[own][:, None, :], end, visible, use.put(np.arange(len(at))), own)

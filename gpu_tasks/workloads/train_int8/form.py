@@ -35,13 +35,13 @@ from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
 OPTIONS = (
-    Option("context", "8", f"bytes that the model sees before the one that it guesses, 1 to {CONTEXT_MAX}"),
-    Option("width", "16", f"numbers that stand for a byte, 1 to {WIDTH_MAX}"),
+    Option("context", "8", f"bytes of text before each predicted byte, 1 to {CONTEXT_MAX}"),
+    Option("width", "16", f"numbers that represent a byte, 1 to {WIDTH_MAX}"),
     Option("hidden", "128", f"values of a hidden layer, 1 to {HIDDEN_MAX}"),
     Option("layers", "1", f"hidden layers, 1 to {LAYERS_MAX}"),
     Option("batch", "64", f"windows of a step, a power of two up to {BATCH_MAX}"),
     Option("rate", "16384", f"learning rate at the first step in {RATE_ONE}ths, 1 to {RATE_ONE}"),
-    Option("segment", "20", f"steps between two states of the trace, which has at most {SEGMENTS_MAX} segments"),
+    Option("segment", "20", f"steps between two states of the trace, at most {SEGMENTS_MAX} segments in all"),
 )
 _SHOWN_MAX = 80
 _DIGITS_MAX = 9
@@ -66,7 +66,7 @@ class TrainingForm(WorkloadForm):
         _check(asked)
         steps = cost_max // step_cost(asked)
         if steps < 1:
-            raise RequestError(f"a step of these sizes costs {step_cost(asked)}, more than {cost_max}: allow more")
+            raise RequestError(f"a step of these sizes costs {step_cost(asked)}, more than {cost_max}; allow more")
         asked = replace(asked, steps=steps, segment=min(segment, steps))
         _check(asked)
         return REQUEST.encode(asked)
@@ -129,5 +129,5 @@ def _check(asked: TrainingRequest) -> None:
 def _number(name: str, text: str) -> int:
     """Return a whole number in decimal digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
-        raise RequestError(f"{name} is a whole number, not {text!r}")
+        raise RequestError(f"{name} must be a whole number, not {text!r}")
     return int(text)

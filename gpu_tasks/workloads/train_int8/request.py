@@ -116,17 +116,17 @@ def limits_broken(asked: TrainingRequest) -> str | None:
     )
     for name, value, greatest in ranges:
         if not 1 <= value <= greatest:
-            return f"{name} is 1 to {greatest}, not {value}"
+            return f"{name} must be 1 to {greatest}, not {value}"
     if asked.batch & (asked.batch - 1):
-        return f"batch is a power of two, not {asked.batch}"
+        return f"batch must be a power of two, not {asked.batch}"
     if segments(asked) > SEGMENTS_MAX:
         least = -(-asked.steps // SEGMENTS_MAX)
-        whole = f"{asked.steps} steps in segments of {asked.segment} are more than {SEGMENTS_MAX} segments"
-        return f"{whole}; set the option segment to {least} or more"
+        whole = f"{asked.steps} steps in segments of {asked.segment} make more than {SEGMENTS_MAX} segments"
+        return f"{whole}; set the option segment to at least {least}"
     if parameters(asked) > PARAMETERS_MAX:
-        return f"these sizes make {parameters(asked)} weights: {PARAMETERS_MAX} at most"
+        return f"these sizes make {parameters(asked)} weights, of at most {PARAMETERS_MAX}"
     if not TEXT_BYTES_MIN <= len(asked.text) <= TEXT_BYTES_MAX:
-        return f"a text has {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(asked.text)}"
+        return f"a text must have {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(asked.text)}"
     return None
 
 

@@ -133,7 +133,7 @@ class TrainingRun:
         """Compute each step on the windows drawn for it."""
         start = self._decoded(state)
         if not 0 <= steps <= self._asked.steps - start.done:
-            raise ValueError(f"{steps} steps after {start.done}: there are {self._asked.steps}")
+            raise ValueError(f"{steps} steps after {start.done} of {self._asked.steps}")
         use, done = self._use, start.done
         parameters = MovingWeights([use.put(w) for w in start.weights], [use.put(m) for m in start.momenta])
         for index in range(done, done + steps):

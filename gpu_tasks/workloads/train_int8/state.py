@@ -47,11 +47,11 @@ def decode_state(asked: TrainingRequest, digest: bytes, data: bytes) -> Training
         raise DecodeError("a state of another request")
     done = int.from_bytes(data[DIGEST_BYTES:_HEADER_BYTES], "little")
     if done > asked.steps:
-        raise DecodeError("more steps than there are", DIGEST_BYTES)
+        raise DecodeError("more steps than in the request", DIGEST_BYTES)
     values = np.frombuffer(data, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
     for half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
         if half.min() < -limit or half.max() > limit:
-            raise DecodeError("a weight or a momentum out of range", _HEADER_BYTES)
+            raise DecodeError("a weight or momentum out of range", _HEADER_BYTES)
     shapes = matrices(asked)
     ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
     weights, momenta = (

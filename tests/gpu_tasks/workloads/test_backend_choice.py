@@ -30,7 +30,7 @@ def torch_loads_anew() -> Iterator[None]:
 @every_workload
 @pytest.mark.parametrize("name", ["abacus", ""])
 def test_backends_that_there_are_not_are_named(choose: Callable[[str], object], name: str) -> None:
-    with pytest.raises(LookupError, match=f"no backend '{name}'; there are numpy, reference, torch-<device>"):
+    with pytest.raises(LookupError, match=f"'{name}'; .*numpy, reference, torch-<device>"):
         choose(name)
 
 
@@ -59,5 +59,5 @@ def test_a_device_that_pytorch_refuses_is_no_backend(
 def test_a_device_whose_number_wraps_round_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch keeps the number in eight bits: it takes cuda:4095 for the first GPU."""
     monkeypatch.setitem(sys.modules, "torch", MagicMock(__version__="0.fake", device=lambda _: "cuda"))
-    with pytest.raises(LookupError, match=r"it takes it for cuda$"):
+    with pytest.raises(LookupError, match=r"cuda instead$"):
         of_texts("torch-cuda:4095")

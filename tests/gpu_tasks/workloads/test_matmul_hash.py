@@ -125,5 +125,5 @@ def test_a_backend_that_saturates_is_refused() -> None:
 
 
 def test_unknown_backends_are_named() -> None:
-    with pytest.raises(LookupError, match="no backend 'torch-cpu'; there are numpy, reference"):
+    with pytest.raises(LookupError, match=r"'torch-cpu'; .*numpy, reference"):
         open_published("torch-cpu")

@@ -72,15 +72,15 @@ def test_a_size_takes_the_place_of_the_scene_s() -> None:
 @pytest.mark.parametrize(
     ("text", "tiles", "size", "why"),
     [
-        ("picture 9 7", 1, None, "there is no camera"),
-        (SCENE.replace("sphere", "spere"), 1, None, "line 5: 'spere' says nothing"),
-        (SCENE.replace("sphere", "spere"), 1, (9, 7), "line 5: 'spere' says nothing"),
-        (SCENE, 0, None, "--tiles is 1 to 63 here, not 0"),
-        (SCENE, 64, None, "--tiles is 1 to 63 here, not 64"),
+        ("picture 9 7", 1, None, "no camera"),
+        (SCENE.replace("sphere", "spere"), 1, None, "line 5: 'spere' is"),
+        (SCENE.replace("sphere", "spere"), 1, (9, 7), "line 5: 'spere' is"),
+        (SCENE, 0, None, "1 to 63 here, not 0"),
+        (SCENE, 64, None, "1 to 63 here, not 64"),
         (SCENE, 4, (1_000, 1_000), "at least 16"),
         (SCENE, 1, (0, 5), "picture takes"),
         (SCENE, 1, (5, 4_097), "picture takes"),
-        (SCENE, 11, (9, 7), "11 tiles do not fit a picture of 9 by 7"),
+        (SCENE, 11, (9, 7), "11 tiles cannot cover 9 by 7"),
     ],
 )
 def test_what_is_no_picture_is_said(text: str, tiles: int, size: tuple[int, int] | None, why: str) -> None:
@@ -90,7 +90,7 @@ def test_what_is_no_picture_is_said(text: str, tiles: int, size: tuple[int, int]
 
 def test_a_tile_that_costs_too_much_is_said() -> None:
     order = picture_order((EXAMPLES / "still-life.txt").read_text(), 2)
-    with pytest.raises(PictureOrderError, match=r"a tile cannot be bought: it costs .* more than 100"):
+    with pytest.raises(PictureOrderError, match=r"a tile .* more than 100;"):
         tile_requests(order, 100)
     assert sum(picture_form().cost_asked(request) for request in tile_requests(order, 30_000)) >= 3_868
 
@@ -99,10 +99,10 @@ def test_what_is_not_the_tile_that_was_asked_for_is_said() -> None:
     order, other = picture_order(SCENE, 4), picture_order(SCENE.replace("#c04030", "#c04031"), 4)
     mine, strange = outputs_of(order), outputs_of(other)
     assert order.problem(2, mine[2]) is None
-    assert order.problem(2, mine[1]) == "is another tile than the one that was asked for"
-    assert order.problem(2, strange[2]) == "is another tile than the one that was asked for"
-    assert order.problem(2, mine[2][:-1]) == "is no tile"
-    with pytest.raises(PictureOrderError, match="output 2 did not come; missing: tile 4 0 5 3"):
+    assert "the requested tile" in str(order.problem(2, mine[1]))
+    assert "the requested tile" in str(order.problem(2, strange[2]))
+    assert order.problem(2, mine[2][:-1]) == "is not a tile"
+    with pytest.raises(PictureOrderError, match=r"output 2 .*tile 4 0 5 3"):
         order.png({0: mine[0], 2: mine[2], 3: mine[3]})
 
 
@@ -112,5 +112,5 @@ def test_only_outputs_of_parts_are_spot_checked() -> None:
     (request,), output = tile_requests(order, 1_000), outputs_of(order)[0]
     assert workload.spot_check(request, output, b"s" * 32, 63).valid
     assert not workload.spot_check(request, output[:-1] + bytes([output[-1] ^ 255]), b"s" * 32, 63).valid
-    with pytest.raises(TypeError, match="checked as a whole"):
+    with pytest.raises(TypeError, match="checked together"):
         spot_checked(open_workload("matmul-hash", "numpy"))

@@ -84,7 +84,7 @@ def test_the_states_of_a_task_are_tiles_too_and_what_is_left_can_be_asked_for() 
         assembled(SMALL, [output_of_state(request, upper)])
     assert caught.value.problems == ("missing: tile 0 4 12 5",)
     assert assembled(SMALL, [output_of_state(request, upper), output_of(SMALL + "tile 0 4 12 5")]) == PICTURE
-    for bad, why in ((first, "a state without a row"), (upper[:-1], "another length"), (b"", "another request")):
+    for bad, why in ((first, "without rows"), (upper[:-1], "another length"), (b"", "another request")):
         with pytest.raises(DecodeError, match=why):
             output_of_state(request, bad)
 
@@ -95,12 +95,12 @@ def test_the_states_of_a_task_are_tiles_too_and_what_is_left_can_be_asked_for() 
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        (b"", "output 5 did not come"),
-        (b"\1\2\3", "output 5 is no tile"),
-        (TILES[4][:-1], "output 5 is no tile"),
-        (spoiled(picture=bytes(32)), "output 5, tile 5 4 5 4, is of another picture"),
-        (spoiled(left=8), "output 5, tile 8 4 5 4, lies outside of the picture, which is 12 by 9"),
-        (spoiled(top=6), "output 5, tile 5 6 5 4, lies outside of the picture, which is 12 by 9"),
+        (b"", "output 5 is missing"),
+        (b"\1\2\3", "output 5 is not a tile"),
+        (TILES[4][:-1], "output 5 is not a tile"),
+        (spoiled(picture=bytes(32)), "output 5, tile 5 4 5 4, is part of another picture"),
+        (spoiled(left=8), "output 5, tile 8 4 5 4, is outside of the picture of 12 by 9"),
+        (spoiled(top=6), "output 5, tile 5 6 5 4, is outside of the picture of 12 by 9"),
         (spoiled(pixels=bytes(57)), "output 5, tile 5 4 5 4, has 57 bytes for 20 pixels"),
     ],
 )
@@ -117,7 +117,7 @@ def test_tiles_that_are_at_odds_are_named_with_the_pixel() -> None:
     lie = OUTPUT.encode(replace(tile, pixels=tile.pixels[:24] + bytes([tile.pixels[24] ^ 1]) + tile.pixels[25:]))
     with pytest.raises(PictureError) as caught:
         assembled(SMALL, [*TILES, lie])
-    assert caught.value.problems == ("output 10, tile 5 4 5 4, differs from one before it at column 8, row 5",)
+    assert caught.value.problems == ("output 10, tile 5 4 5 4, differs from an earlier one at column 8, row 5",)
     assert not caught.value.missing
 
 

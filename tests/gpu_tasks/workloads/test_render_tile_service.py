@@ -185,7 +185,7 @@ def test_one_segment_is_checked_alone_and_a_lie_is_proved() -> None:
         (lambda _: b"", "a state of another request"),
         (lambda state: state[:34], "a state of another request"),
         (lambda state: bytes(32) + state[32:], "a state of another request"),
-        (lambda state: state[:32] + b"\x08\0\0\0" + state[36:], "more rows than there are"),
+        (lambda state: state[:32] + b"\x08\0\0\0" + state[36:], "more rows than"),
         (lambda state: state[:32] + b"\x03\0\0\0" + state[36:], "a state of another length"),
         (lambda state: state + b"\0", "a state of another length"),
         (lambda state: state[:-1], "a state of another length"),
@@ -202,7 +202,7 @@ def test_bytes_that_are_no_state_are_refused(spoil: Callable[[bytes], bytes], wh
 @pytest.mark.parametrize("steps", [-1, 6])
 def test_steps_beyond_the_tile_are_refused(steps: int) -> None:
     run = WORKLOAD.begin(ASKED)
-    with pytest.raises(ValueError, match=f"{steps} rows after 2: there are 7"):
+    with pytest.raises(ValueError, match=f"{steps} .* 2 of 7"):
         run.advance(run.advance(run.initial_state(), 2), steps)
 
 
@@ -272,7 +272,7 @@ def test_a_backend_that_is_off_is_refused(use: type[NumpyArrays], missed: str) -
 @pytest.mark.parametrize("name", conformance.HASHES)
 def test_each_vector_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(conformance.HASHES, name, "00" * 32)
-    with pytest.raises(NonConformingBackendError, match=f"numpy: {name} differs from its vector"):
+    with pytest.raises(NonConformingBackendError, match=f"numpy: {name} differs"):
         WORKLOAD.conformance()
 
 
@@ -290,13 +290,13 @@ def test_a_text_is_its_tile_or_the_whole_picture() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "cost_max", "why"),
     [
-        ("picture 12 9\ncone", {}, 9, "line 2: 'cone' says nothing of a scene"),
-        (SMALL + "tile 12 0 1 1", {}, 9, "the tile 12 0 1 1 lies outside of the picture, which is 12 by 9"),
-        (SMALL, {"segment": "0"}, 9, "segment is a whole number of rows, at least 1, not '0'"),
-        (SMALL, {"segment": "two"}, 9, "segment is a whole number of rows, at least 1, not 'two'"),
+        ("picture 12 9\ncone", {}, 9, "line 2: 'cone' is"),
+        (SMALL + "tile 12 0 1 1", {}, 9, "tile 12 0 1 1 .*12 by 9"),
+        (SMALL, {"segment": "0"}, 9, "segment .*not '0'"),
+        (SMALL, {"segment": "two"}, 9, "segment .*not 'two'"),
         (SMALL, {"segment": "99999"}, 9, "at least 1, not '99999'"),
         (SMALL, {"segment": "²"}, 9, "at least 1, not '²'"),
-        (SMALL, {"colour": "red"}, 9, "there is no option 'colour' here; there are: segment"),
+        (SMALL, {"colour": "red"}, 9, "option 'colour' .*: segment"),
         (SMALL.replace("12 9", "200 200"), {}, 99, "it costs 103 bundles, more than 99: take a smaller tile"),
     ],
 )

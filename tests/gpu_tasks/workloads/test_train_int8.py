@@ -207,7 +207,7 @@ def test_beyond_the_end_there_is_nothing() -> None:
     run = TrainingRun(FloatArithmetic(), SMALL)
     state = run.initial_state()
     for steps in (-1, SMALL.steps + 1):
-        with pytest.raises(ValueError, match=f"{steps} steps after 0: there are 11"):
+        with pytest.raises(ValueError, match=f"{steps} .* 0 of 11"):
             run.advance(state, steps)
     assert run.advance(state, 0) == state
 
