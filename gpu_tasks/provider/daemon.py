@@ -66,12 +66,12 @@ from gpu_tasks.provider.watching.broadcast import TaskWatch
 from wallet.amounts import format_amount
 
 LEFT = (
-    "this stash is not a provider any more, and no work is left, so the daemon ends. {stays}: move them with "
+    "this stash is no longer a provider and has no work left, so the daemon ends. {stays}; move them with "
     "`ogpu-wallet send`"
 )
 EXPELLED = (
-    "a court found a result of this stash wrong for the third time, so its registration has ended. Its devices get "
-    "no work: run `ogpu-provider unregister`, or `ogpu-provider register` once the chain allows that"
+    "a court refuted a result of this stash for the third time, so its registration has ended. Run `ogpu-provider "
+    "unregister`, or `ogpu-provider register` once the chain allows it"
 )
 JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"
@@ -203,8 +203,8 @@ class Daemon:
             await self.server.start(port, host)
         except OSError as error:
             raise StandingError(
-                f"the blob store cannot listen at {host}:{port} ({error.strerror or error}). Another daemon of this "
-                "machine may have the port: stop it, or give another --blob-port and register that endpoint"
+                f"the blob store cannot listen at {host}:{port} ({error.strerror or error}). If another daemon has "
+                "the port, stop it, or register an endpoint with another --blob-port"
             ) from None
 
     async def run(self) -> None:
@@ -233,7 +233,7 @@ class Daemon:
                 return False
             devices, grains = await chain.own_devices(), await chain.key_balance()
         except ChainError as error:
-            LOG.info("cannot check whether the provider has left, so this is tried again: %s", error)
+            LOG.info("cannot check whether the provider has left; trying again: %s", error)
             return False
         # A provider that leaves unregisters its devices first, so remaining devices mean that a court ended the
         # registration.
@@ -250,7 +250,7 @@ class Daemon:
                 await duty.step(view)
             # One duty's failed read must not stop the others. The next block tries again.
             except ChainError as error:
-                LOG.info("%s goes on at the next block: %s", type(duty).__name__, error)
+                LOG.info("%s continues at the next block: %s", type(duty).__name__, error)
 
 
 class Housekeeping(Duty):

@@ -175,7 +175,7 @@ def _append(path: Path, line: dict[str, Any]) -> None:
         with open(path, "a", encoding="utf-8", opener=own_opener) as file:
             file.write(json.dumps(line) + "\n")
     except OSError as error:
-        LOG.warning("%d grains could not be written to %s: %s", line["grains"], path, error)
+        LOG.warning("%d grains cannot be noted in %s: %s", line["grains"], path, error)
 
 
 def _lines(path: Path, kind: type[BookLine]) -> Iterator[BookLine]:

@@ -59,7 +59,7 @@ def why_idle(scene: IdleScene) -> IdleNote:
     """Return the idle reason of a device, with a sentence."""
     # Without a node all other facts are outdated.
     if not scene.is_connected:
-        return IdleNote(WhyIdle.AWAY, "the node is away, or its chain stands still")
+        return IdleNote(WhyIdle.AWAY, "the node cannot be reached, or its chain has stopped")
     if scene.status is None:
         return NOTHING_SEEN
     facts = _Facts(scene, scene.status)
@@ -148,8 +148,8 @@ class _Facts:
 def _bond_words(facts: _Facts) -> str:
     least = min(unit.collateral for unit in facts.affordable)
     return (
-        f"units wait, and {_shown(facts.free_bond)} of its bond are free: one takes {_shown(least)} "
-        f"(`ogpu-wallet call Devices.bond_device_extra`, or wait until units that it secures are let go)"
+        f"units wait, but {_shown(facts.free_bond)} of its bond are free and a unit needs {_shown(least)} "
+        "(`ogpu-wallet call Devices.bond_device_extra`, or wait until earlier units are released)"
     )
 
 
@@ -157,15 +157,15 @@ def _price_words(facts: _Facts) -> str:
     # The unit that is closest to the ask, which shows the operator the missing difference.
     offer, unit = max(facts.of_its_class, key=lambda found: found[1].rate - found[0].ask)
     return (
-        f"units wait that pay {_shown(unit.rate)} a thousand tokens now, and it asks {_shown(offer.ask)} "
-        f"(`ogpu-provider offer`)"
+        f"units wait that pay {_shown(unit.rate)} a thousand tokens, below its price of {_shown(offer.ask)} "
+        "(`ogpu-provider offer`)"
     )
 
 
 def _between_words(facts: _Facts) -> str:
     queue = facts.status.device.queue
-    return "its next unit has to be drawn" + (
-        "" if queue else ": with units ahead it would have one already (`ogpu-provider queue`)"
+    return "its next unit has not been drawn yet" + (
+        "" if queue else ": a queue would keep one ready (`ogpu-provider queue`)"
     )
 
 
@@ -180,27 +180,27 @@ REASONS: tuple[Reason, ...] = (
     (
         WhyIdle.HINDERED,
         lambda facts: facts.scene.race is RaceWait.ITSELF,
-        lambda _: "it has a unit and computes nothing of it: `hindered` in the log of `run` says why",
+        lambda _: "it has a unit and does not compute: see `hindered` in the log of `run`",
     ),
     (
         WhyIdle.INPUT,
         lambda facts: facts.scene.race is RaceWait.INPUT,
-        lambda _: "the input of its unit is opened, or fetched",
+        lambda _: "the input of its unit is being fetched or opened",
     ),
     (
         WhyIdle.CHAIN,
         lambda facts: facts.scene.race is RaceWait.CHAIN,
-        lambda _: "its result is sent, and in no final block yet",
+        lambda _: "its result is sent and not final yet",
     ),
     (
         WhyIdle.TASK,
         lambda facts: facts.scene.is_bid_for or facts.status.device.is_dedicated,
-        lambda _: "a task has it, or may have it: a bid is open, or its next step waits for the chain",
+        lambda _: "a task has it or may get it: a bid is open, or its next step waits for the chain",
     ),
     (
         WhyIdle.DRAINING,
         lambda facts: facts.scene.drains,
-        lambda _: "nothing new is taken: `ogpu-provider drain`; `drain --off` ends it",
+        lambda _: "it takes no new work (`ogpu-provider drain`; `drain --off` ends that)",
     ),
     (
         WhyIdle.PAUSED,
@@ -210,20 +210,20 @@ REASONS: tuple[Reason, ...] = (
     (
         WhyIdle.BARRED,
         lambda facts: not facts.scene.demand.may_work,
-        lambda _: "its stash is no candidate that may be elected, or no provider any more: `ogpu-wallet stakes`",
+        lambda _: "its stash is not an electable candidate, or not a provider: see `ogpu-wallet stakes`",
     ),
     (WhyIdle.UNPROVEN, lambda facts: bool(facts.scene.why_unproven), lambda facts: facts.scene.why_unproven),
     (
         WhyIdle.NO_OFFER,
         lambda facts: not facts.offers,
-        lambda _: "it works for no service (`ogpu-provider offer`), and has no task",
+        lambda _: "it offers no service (`ogpu-provider offer`) and has no task",
     ),
     (
         WhyIdle.CLASS,
         lambda facts: bool(facts.waiting) and not facts.of_its_class,
         lambda facts: (
-            f"units wait for devices of another class than {facts.status.device.kind.name.lower()}: if none of those "
-            "takes them, they are open to it as their price rises"
+            f"units wait for devices of another class than {facts.status.device.kind.name.lower()}; they open to it "
+            "as their price rises"
         ),
     ),
     (WhyIdle.BOND, lambda facts: bool(facts.affordable) and not facts.suits, _bond_words),
@@ -232,12 +232,12 @@ REASONS: tuple[Reason, ...] = (
     (
         WhyIdle.UNMATCHED,
         lambda facts: facts.suits,
-        lambda _: "units wait that it could take: other racers or judges are missing, or the next draw",
+        lambda _: "units wait that it could take: other racers or judges are missing, or the next draw is due",
     ),
     (
         WhyIdle.TAKEN,
         lambda facts: facts.open_units > 0,
-        lambda facts: f"what is open of {facts.services} is with others, near its end, or about to be drawn",
+        lambda facts: f"open units of {facts.services} are assigned, near their end, or about to be drawn",
     ),
     (WhyIdle.NOT_ASKED, lambda _: True, lambda facts: f"no unit of {facts.services} is open"),
 )

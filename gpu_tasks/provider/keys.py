@@ -36,7 +36,7 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     # The file is checked before the password: without a file a password is no help.
     if not path.exists():
         raise WalletError(
-            f"there is no key file {path}: make one with `ogpu-wallet new NAME --scheme ed25519` and give its file "
+            f"there is no key file {path}. Make one with `ogpu-wallet new NAME --scheme ed25519` and give its path "
             "with --provider-key, or give a development path like //Alice//provider"
         )
     if password_file is None:
@@ -48,10 +48,10 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     key = keyfile.unlock(file, *read_passwords(password_file))
     # The chain verifies attestations as ed25519, so an sr25519 key would fail only at the first result.
     if key.scheme is not Scheme.ED25519:
-        raise WalletError(f"{path} holds an sr25519 key: attestations are signed with ed25519, make such a key")
+        raise WalletError(f"{path} has an sr25519 key, but attestations are signed with ed25519; make an ed25519 key")
     return key
 
 
 def poor_key(grains: int) -> str:
     """Return a sentence about a provider key with less than `PROVIDER_KEY_LEAST`."""
-    return f"the provider key has {format_amount(grains)} oGPU: the chain refuses its calls if they could cost more"
+    return f"the provider key has {format_amount(grains)} oGPU, too little for the possible cost of its calls"

@@ -21,4 +21,4 @@ def raise_limit() -> str | None:
         soft = wanted
     if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES_NEEDED:
         return None
-    return f"this process may open {soft:,} files, and needs {OPEN_FILES_NEEDED:,}: raise `ulimit -n`"
+    return f"this process may open {soft:,} files and needs {OPEN_FILES_NEEDED:,}; raise `ulimit -n`"

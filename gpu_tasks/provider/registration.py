@@ -83,8 +83,9 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         planned += await _candidacy(client, wanted)
     elif candidate.provider_key != wanted.provider_key:
         raise WalletError(
-            f"the stash has the provider key {ss58.encode(candidate.provider_key)}, and --provider-key is "
-            f"{ss58.encode(wanted.provider_key)}: give that one's file, or change it first with `ogpu-wallet validate`"
+            f"the stash has the provider key {ss58.encode(candidate.provider_key)}, but --provider-key is "
+            f"{ss58.encode(wanted.provider_key)}. Give the file of the stash's key, or change the key with "
+            "`ogpu-wallet validate`"
         )
     else:
         planned += await _bonding(client, wanted)
@@ -113,7 +114,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         if offer is None:
             planned.append(Planned(call, await client.read(InferenceMarket.offer_deposit.item), "offer_deposit"))
         else:
-            change = f"{format_amount(offer.ask)} oGPU until now, then {format_amount(ask)} oGPU"
+            change = f"{format_amount(offer.ask)} oGPU at present, then {format_amount(ask)} oGPU"
             planned.append(Planned(call, facts={"ask": change}, alters=True))
     return planned
 
@@ -124,7 +125,7 @@ async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -
     least = await client.read(minima[kind].item)
     if bond < least:
         raise WalletError(
-            f"a device of class {kind.name.lower()} wants a bond of {format_amount(least)} oGPU at least, and this is "
+            f"a device of class {kind.name.lower()} needs a bond of at least {format_amount(least)} oGPU, not "
             f"{format_amount(bond)} oGPU"
         )
 
@@ -146,17 +147,17 @@ def _changes(provider: Provider, wanted: Registration) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     before = provider.endpoint.decode("utf-8", "replace")
     if before != wanted.endpoint:
-        changes["endpoint"] = f"{before} until now, then {wanted.endpoint}"
+        changes["endpoint"] = f"{before} at present, then {wanted.endpoint}"
     if provider.seal_key != wanted.seal_key:
-        changes["seal_key"] = "another one: inputs that are sealed to the one until now cannot be opened any more"
+        changes["seal_key"] = "another key; inputs sealed to the old one can no longer be opened"
     return changes
 
 
 async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]:
     if wanted.node_keys is None:
         raise WalletError(
-            "the stash is no candidate yet: give --node-keys, a file with what `ogpu-node key rotate` prints, and "
-            "--bond if nothing is bonded"
+            "the stash is not a candidate yet. Give --node-keys, a file with the output of `ogpu-node key rotate`, "
+            "and --bond if nothing is bonded"
         )
     planned = await _bonding(client, wanted)
     keys, proof = wanted.node_keys.keys, wanted.node_keys.proof
@@ -247,5 +248,5 @@ async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
         "free_from": time.date_of(epochs[0]),
         "all_free_from_epoch": epochs[-1],
         "all_free_from": time.date_of(epochs[-1]),
-        "then": "`ogpu-provider withdraw-bond`, or `ogpu-wallet withdraw`, frees what is due",
+        "then": "free the due amount with `ogpu-provider withdraw-bond` or `ogpu-wallet withdraw`",
     }

@@ -75,7 +75,7 @@ class JsonLinesTelemetry:
                 self._path.replace(self._path.with_suffix(".old.jsonl"))
                 self._file = self._opened()
         except OSError as error:
-            LOG.warning("telemetry is not written: %s", error)
+            LOG.warning("telemetry cannot be written: %s", error)
 
     def _opened(self) -> TextIO:
         return open(self._path, "a", encoding="utf-8", opener=own_opener)

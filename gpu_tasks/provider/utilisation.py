@@ -157,7 +157,7 @@ class UtilisationBook:
         except OSError as error:
             # One warning for each failure of the disk, not one every few seconds.
             if not self._is_failing:
-                LOG.warning("what devices do with their time is not written down: %s", error)
+                LOG.warning("the devices' use of time cannot be written: %s", error)
             self._is_failing = True
         else:
             self._is_failing = False

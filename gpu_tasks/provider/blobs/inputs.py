@@ -105,7 +105,7 @@ class Inputs:
         if unkept:  # the work goes on, and others have the input
             self._telemetry.tell("input_not_kept", unit=sealed.unit, problem=unkept[0])
         if commitment_of(opened.content) != sealed.commitment:
-            raise UnusableInputError("the input is another than the customer committed to")
+            raise UnusableInputError("the input differs from the customer's commitment")
         return opened
 
     async def _check_boxes(self, sealed: SealedInput, opened: Opened) -> None:
@@ -116,7 +116,7 @@ class Inputs:
         judges = keys_at(await self._chain.judging_readers(), sealed.sealed_at)
         left_out = opened.left_out(judges)
         if left_out:
-            raise UnusableInputError(f"the input is not sealed to {len(left_out)} of {len(judges)} who may judge it")
+            raise UnusableInputError(f"the input is not sealed to {len(left_out)} of the {len(judges)} possible judges")
 
     async def _fetch_own(self, address: bytes) -> bytes:
         return self._own(address)
@@ -163,5 +163,5 @@ def _asked(opened: Opened) -> UnitInput:
     except DecodeError as error:
         raise UnusableInputError(str(error)) from error
     if not is_usable(asked.reply_key):
-        raise UnusableInputError("the reply key is no X25519 key")
+        raise UnusableInputError("the reply key is not an X25519 key")
     return asked

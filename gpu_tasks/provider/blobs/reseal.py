@@ -74,12 +74,12 @@ class Resealer:
         try:
             return await self._sealed(asked)
         except ChainError as error:
-            raise RefusedResealError(f"the chain cannot be asked now: {error}") from None
+            raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
 
     async def _sealed(self, asked: _Question) -> bytes:
         status = await self._chain.unit(asked.unit)
         if status is None or status.case is None:
-            raise NoJudgeError("there is no case about this unit")
+            raise NoJudgeError("no case about this unit")
         stash = await self._chain.stash_of(asked.provider_key)
         if stash is None or stash not in judges_of(status.case):
             raise NoJudgeError("the key belongs to no judge of the case")

@@ -145,7 +145,7 @@ class BlobServer:
         except BusyError:
             raise web.HTTPServiceUnavailable(text="busy; try again") from None
         except TimeoutError:
-            text = f"at least {BYTES_PER_SECOND_MIN:,} bytes a second are asked for"
+            text = f"slower than {BYTES_PER_SECOND_MIN:,} bytes a second"
             raise web.HTTPRequestTimeout(text=text) from None
 
     async def _put(self, request: web.Request) -> web.Response:
@@ -166,12 +166,12 @@ class BlobServer:
     async def _tell_broker(self, request: web.Request) -> web.Response:
         async with self._slot(self._reads, request):
             if self._broker is None:
-                raise web.HTTPNotFound(text="this provider tells nothing of tasks: it has no broker")
+                raise web.HTTPNotFound(text="this provider publishes no telemetry: it has no broker")
             return web.Response(text=self._broker)
 
     async def _tell_inventory(self, request: web.Request) -> web.StreamResponse:
         if self._inventory is None:
-            raise web.HTTPNotFound(text="this provider does not say what its machine has")
+            raise web.HTTPNotFound(text="this provider does not publish its inventory")
         async with self._slot(self._reads, request) as slot:
             return await _sent(request, await self._inventory(), slot, _CHANGING_HEADERS)
 
@@ -209,7 +209,7 @@ class BlobServer:
 
     async def _answered(self, request: web.Request, answers: AnswersJudges | None) -> web.StreamResponse:
         if answers is None:
-            raise web.HTTPNotFound(text="nothing to seal again here")
+            raise web.HTTPNotFound(text="nothing to reseal here")
         address = address_of_peer(request)
         if self._waiting.has_to_wait(address):
             raise web.HTTPTooManyRequests(text="ask again in a moment")

@@ -215,8 +215,8 @@ class BlobStore:
     def _require_input_room(self, stored: Stored) -> None:
         used, limit = self._used[BlobKind.INPUT], self._quota.input_bytes_max
         if not used.has_room(stored.size, limit, self._quota.input_blobs_max):
-            text = f"the inputs of work take {used.bytes:,} of {limit:,} bytes, in {used.blobs:,} blobs"
-            raise StoreFullError(f"{text}: there is no room for {stored.size:,} more")
+            text = f"the inputs take {used.bytes:,} of {limit:,} bytes, in {used.blobs:,} blobs"
+            raise StoreFullError(f"{text}; no room for {stored.size:,} more")
 
     def _require_strangers_room(self, stored: Stored) -> None:
         quota, used = self._quota, self._used[BlobKind.STRANGERS]

@@ -419,8 +419,8 @@ class LiveChain:
     async def _check_goes_on(self, client: VerifiedClient) -> None:
         if client.genesis_hash != self.genesis_hash:
             raise ChainChangedError(
-                f"{self._url} is another chain now, 0x{client.genesis_hash.hex()}: nothing is signed until it serves "
-                f"0x{self.genesis_hash.hex()} again"
+                f"{self._url} serves another chain, 0x{client.genesis_hash.hex()}; nothing is signed until it "
+                f"serves 0x{self.genesis_hash.hex()} again"
             )
         # A node that is behind would serve an old state as final.
         if not self._trust.is_blind:
@@ -435,7 +435,9 @@ class LiveChain:
         at = await client.finalized()
         height = await client.height(at)
         if height < self._final_height:
-            raise ChainError(f"its newest final block is {height}, and {self._final_height} was final before")
+            raise ChainError(
+                f"its newest final block is {height}; an earlier answer had final block {self._final_height}"
+            )
         self._final_height = height
         return at
 

@@ -48,29 +48,31 @@ async def _finality(chain: LiveChain) -> Diagnosis:
     height, _ = await chain.standing()
     behind = chain.client.slots_since(await chain.client.finalized())
     if behind is None:
-        return weak("node", f"at block {height:,}; it is trusted unproved", "leave out --trust-node")
+        return weak("node", f"at block {height:,}, trusted without proofs", "remove --trust-node")
     if behind > SLOTS_BEHIND_MAX:
-        says = f"block {height:,} is {behind:,} slots old: the node is cut off, the network stands, or a clock is wrong"
-        return bad("node", says, "look at the node's peers and at this machine's clock (timedatectl)")
+        says = f"block {height:,} is {behind:,} slots old: a node cut off, a stopped network, or a wrong clock"
+        return bad("node", says, "check the node's peers and this machine's clock (timedatectl)")
     return good("node", f"at block {height:,}, {behind} slots behind this clock")
 
 
 def _devices(devices: Sequence[DeviceStatus], hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:
     here = {piece.uuid_hash: piece.name for piece in hardware}
     if not devices:
-        return [bad("devices", "none is registered: nothing is drawn", "ogpu-provider register")]
+        return [bad("devices", "none is registered, so none gets work", "ogpu-provider register")]
     return [_device(status, here.get(status.device.uuid_hash), why_paused) for status in devices]
 
 
 def _device(status: DeviceStatus, name: str | None, why_paused: WhyPaused) -> Diagnosis:
     check = f"0x{status.id.hex()[:8]}.."
     if name is None:
-        return bad(check, "is not on this machine: `run` pauses it", "run the daemon where it is, or unregister it")
+        return bad(
+            check, "is not on this machine, so `run` pauses it", "run the daemon on its machine, or unregister it"
+        )
     if status.device.is_paused:
         says = f"{name} is paused, so it gets no work: {why_paused(status)}"
-        return weak(check, says, "if `run` does not resume it, ogpu-provider resume")
+        return weak(check, says, "run `ogpu-provider resume` if `run` does not resume it")
     if not status.offers:
-        return weak(check, f"{name} works for no service; it can bid for tasks", "ogpu-provider offer")
+        return weak(check, f"{name} offers no service; it can still bid for tasks", "ogpu-provider offer")
     return good(check, f"{name}, {len(status.offers)} offers, bonded with {format_amount(status.device.bond)} oGPU")
 
 
@@ -81,10 +83,12 @@ def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Dia
         check, why = f"0x{status.id.hex()[:8]}.. at roll calls", why_no_work(view.rates, status.id, status.device.kind)
         # A chain without roll calls needs no enrolment.
         if status.id not in view.enrolled and (view.planned or view.called is not None):
-            says = why or "it is not enrolled: it gets no work once the roll call is over"
-            found.append(bad(check, says, "ogpu-provider bench, then ogpu-provider enrol"))
+            says = why or "not enrolled: it gets no work after the roll call"
+            found.append(bad(check, says, "run `ogpu-provider bench`, then `ogpu-provider enrol`"))
         elif why:
-            found.append(bad(check, why, "leave `run` running through the next roll call; less --work if it was late"))
+            found.append(
+                bad(check, why, "keep `run` running through the next roll call; lower --work if its proof was late")
+            )
     return found
 
 
@@ -99,8 +103,8 @@ async def _funds(chain: LiveChain) -> Diagnosis:
     free = await chain.spendable()
     says = f"the stash has {format_amount(free)} oGPU free"
     if free:
-        return good("funds", f"{says}: seats of judges and collateral of bids are locked out of it")
-    return weak("funds", f"{says}: it judges nothing, and bids for nothing", "send it some, or unbond a part")
+        return good("funds", f"{says}, enough for judges' collateral and bids")
+    return weak("funds", f"{says}, too little to judge or to bid", "send money to it, or unbond a part")
 
 
 async def _store(chain: LiveChain) -> Diagnosis:
@@ -115,6 +119,8 @@ async def _store(chain: LiveChain) -> Diagnosis:
             # The store that answers 404 is alive: this address has no blob.
             if NOT_STORED in str(error):
                 return good("blob store", f"{endpoint} answers, as seen from here")
-            says = f"{endpoint} does not serve blobs, as seen from here: {error}"
-            return bad("blob store", says, "is `run` running, and --blob-host open to others?")
-    return bad("blob store", f"{endpoint} serves what nobody stored", "is that the provider's own daemon?")
+            says = f"{endpoint} serves no blobs, as seen from here: {error}"
+            return bad("blob store", says, "check that `run` is running and --blob-host is reachable")
+    return bad(
+        "blob store", f"{endpoint} serves a blob that was never stored", "check that it is this provider's own daemon"
+    )

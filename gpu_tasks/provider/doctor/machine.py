@@ -27,8 +27,8 @@ from gpu_tasks.workloads.form import WorkloadForm
 DISK_BYTES_LEAST = 2 * 1024**3
 """The store's quota for strangers, and as much for the provider's own blobs."""
 GIB = 1024**3
-LOST_GPU = "look into `dmesg` and `nvidia-smi`: it may want a reset, a restart of the machine, or another slot"
-ROOT_GIVES = "a network, ports and workspaces on the disk"
+LOST_GPU = "check `dmesg` and `nvidia-smi`; the card may need a reset, a reboot, or another slot"
+ROOT_GIVES = "a network, ports and workspaces on disk"
 """The benefits of root for containers. Without root they have none of these, and their workspaces are in memory."""
 
 
@@ -41,11 +41,11 @@ def system_diagnoses(
 
 def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
     """Return the diagnoses of the devices that can be offered."""
-    lost = [bad("GPUs", f"{reason}: it is not offered", LOST_GPU) for reason in lost_gpus()]
+    lost = [bad("GPUs", f"{reason}, so it is not offered", LOST_GPU) for reason in lost_gpus()]
     if any(piece.index is not None for piece in hardware):
         return [*(_card(f"device {number}", piece) for number, piece in enumerate(hardware)), *lost]
-    says = f"no GPU is found (NVML: {why_no_gpu()}): this machine offers its CPU, which earns what a CPU earns"
-    return [weak("GPUs", says, "install the NVIDIA driver, or see that the container has the GPU")]
+    says = f"no GPU found (NVML: {why_no_gpu()}); this machine offers only its CPU, at a CPU's price"
+    return [weak("GPUs", says, "install the NVIDIA driver, or give the container the GPU")]
 
 
 def _card(check: str, piece: Hardware) -> Diagnosis:
@@ -73,10 +73,10 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
     try:
         await bench.worker(form)
     except ExecutionError as error:
-        return bad(check, str(error), 'see docs/providers.md, "With a GPU"; another --backend may work here')
+        return bad(check, str(error), 'see docs/providers.md, "With a GPU", or try another --backend')
     finally:
         await bench.close()
-    return good(check, f"starts with {by}, and computes what is published")
+    return good(check, f"starts with {by} and reproduces the published results")
 
 
 def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
@@ -106,37 +106,37 @@ def _user(*, are_offered: bool) -> Diagnosis:
     """Return the diagnosis of the user. Containers need root, and workers need an ordinary user."""
     # The kernel does not enforce RLIMIT_NPROC for root.
     if os.geteuid():
-        says = "an ordinary user: the kernel holds workers to their number of processes"
+        says = "an ordinary user; the kernel limits its workers' processes"
         if not are_offered:
             return good("user", says)
-        return weak("user", f"{says}, but no container has {ROOT_GIVES}", "run it as root for tasks that ask for these")
-    says = "root: the kernel does not hold its workers to their number of processes"
+        return weak("user", f"{says}; containers cannot have {ROOT_GIVES}", "run it as root if tasks need these")
+    says = "root; the kernel does not limit its workers' processes"
     if not are_offered:
         return weak("user", says, "run the daemon as a user of its own")
-    return weak("user", f"{says}; containers have {ROOT_GIVES} by it", "a user of its own, if no task needs these")
+    return weak("user", f"{says}; containers can have {ROOT_GIVES}", "use a user of its own if no task needs these")
 
 
 def _files() -> Diagnosis:
     problem = raise_limit()
-    return (
-        good("open files", "as many as are needed") if problem is None else bad("open files", problem, "ulimit -n 4096")
-    )
+    return good("open files", "enough") if problem is None else bad("open files", problem, "ulimit -n 4096")
 
 
 def _disk(base_path: Path) -> Diagnosis:
     try:
         free = shutil.disk_usage(base_path).free
     except OSError as error:
-        return bad("disk", f"{base_path}: {error.strerror}", "give another --base-path")
+        return bad("disk", f"{base_path}: {error.strerror}", "choose another --base-path")
     if not os.access(base_path, os.W_OK | os.X_OK):
-        return bad("disk", f"{base_path} cannot be written to", "give another --base-path, or its rights to this user")
+        return bad(
+            "disk", f"{base_path} is not writable", "choose another --base-path, or give this user the right to write"
+        )
     if free < DISK_BYTES_LEAST:
-        says = f"{free / GIB:.1f} GiB are free under {base_path}; store, journal and states of runs want 2 GiB"
-        return weak("disk", says, "make room, or give another --base-path")
-    return good("disk", f"{free / GIB:.0f} GiB are free under {base_path}")
+        says = f"{free / GIB:.1f} GiB free under {base_path}; store, journal and states need 2 GiB"
+        return weak("disk", says, "free some space, or choose another --base-path")
+    return good("disk", f"{free / GIB:.0f} GiB free under {base_path}")
 
 
 def _walls(sandbox: Sandbox | None, why_not: str | None) -> Diagnosis:
     if sandbox is not None:
-        return good("sandbox", f"{sandbox.program} works: workers have no network and see no file of yours")
-    return weak("sandbox", why_not or "there is none", 'see docs/providers.md, "Walls"')
+        return good("sandbox", f"{sandbox.program} works: workers have no network and see none of your files")
+    return weak("sandbox", why_not or "none", 'see docs/providers.md, "Walls"')

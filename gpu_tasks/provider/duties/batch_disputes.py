@@ -77,5 +77,5 @@ class DifferingDuty(Duty):
     def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
         side = side_of(status.dispute, self.parts.identity.stash)
         if side is None:
-            raise ExecutionError("this provider is on no side of the dispute")
+            raise ExecutionError("this provider is not a party of the dispute")
         return settled_leaves(self.parts, status.unit, side.root)

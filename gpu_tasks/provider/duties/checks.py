@@ -168,7 +168,7 @@ class CheckDuty(Duty):
         status = await self.parts.chain.final_unit(unit)
         # Judged by a unit that is not final, the leaves could be those of another input.
         if status is None:
-            raise ChainError("the final chain does not know the unit yet")
+            raise ChainError("the final chain does not have the unit yet")
         return status.unit
 
 

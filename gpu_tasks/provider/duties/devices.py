@@ -91,9 +91,7 @@ class DeviceDuty(Duty):
         if provider is None:
             raise StandingError("the stash is not registered as provider; run `ogpu-provider register`")
         if provider.seal_key != identity.seal_key.public:
-            raise StandingError(
-                "inputs are sealed to another key than this one's; run `ogpu-provider register` to change it"
-            )
+            raise StandingError("inputs are sealed to another key; run `ogpu-provider register` to change it")
         self.drains = self._wants_drain()
         return await self._settle(resume=not self._keep_paused)
 
@@ -179,8 +177,8 @@ def standing_of(
     for status in devices:
         if status.id not in found:
             standing.unserved[status.id] = (
-                f"its hardware 0x{status.device.uuid_hash.hex()[:8]}.. ({status.device.kind.name.lower()}) is not on "
-                "this machine, left out by --device, or a GPU without PyTorch (see `ogpu-provider doctor`)"
+                f"its hardware 0x{status.device.uuid_hash.hex()[:8]}.. ({status.device.kind.name.lower()}) is not "
+                "on this machine, is excluded by --device, or is a GPU without PyTorch; see `ogpu-provider doctor`"
             )
             continue
         try:
@@ -214,5 +212,5 @@ def _promise(number: int, terms: ServiceTerms, workloads: Workloads) -> Workload
         return workloads.of(terms)
     except UnknownWorkloadError as error:
         raise UnknownWorkloadError(
-            f"it offers service {number}, but {error}: `ogpu-provider withdraw-offer`, or install a release with it"
+            f"it offers service {number}, but {error}; run `ogpu-provider withdraw-offer`, or install a release with it"
         ) from None

@@ -20,7 +20,7 @@ from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import End, RaceEntry
 
 READS_PER_ROUND_MAX = 32
-REFUTED = "another result than this machine's was found right: its collateral is gone, and its device is paused"
+REFUTED = "refuted: another result was found right, so its collateral is lost and its device is paused"
 
 
 class EndingDuty(Duty):
@@ -178,20 +178,20 @@ def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End
 def why_unpaid(status: UnitStatus | None, key: RaceKey, stash: bytes) -> str:
     """Return the reason that an ended race paid this provider nothing, by the chain's remaining data."""
     if status is None:
-        return "the chain knows the unit no more"
+        return "the chain has dropped the unit"
     unit = status.unit
     if unit.attempt != key[1]:
-        return "the unit was drawn again, for others"
+        return "the unit was drawn again, for other providers"
     if unit.state is UnitState.REFUNDED:
         return "the unit was refunded"
     if unit.state is UnitState.QUEUED:
-        return "the unit is back in the queue: this race ended without a result"
+        return "the unit is queued again: the race ended without a result"
     racer = racer_of(unit, stash)
     if racer is None or racer.has_declined:
         return "this provider gave the unit back"
     if racer.commitment is None or racer.reveal is None:
-        return "it has no result of this provider in time"
-    return "others had the same result before"
+        return "this provider's result was not in time"
+    return "other providers had the same result earlier"
 
 
 def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:

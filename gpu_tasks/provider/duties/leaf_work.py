@@ -54,18 +54,18 @@ def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Le
     entries = (entry for key, entry in parts.journal.races.items() if key[0] == unit)
     found = next((entry for entry in entries if entry.result is not None and entry.result.output_root == root), None)
     if found is None or found.result is None or found.input_salt is None:
-        raise ExecutionError("the journal has no such result")
+        raise ExecutionError("the journal lacks this result")
     leaves = leaves_of(parts.identity.genesis, unit, found.input_salt, decode_outcomes(found.result.outcomes))
     # A damaged entry must not be shown: wrong leaves count as a lie.
     if batch_root(totals_of(leaves)) != root:
-        raise ExecutionError("the journal's result is another one than it was committed to")
+        raise ExecutionError("the journal's result differs from its commitment")
     return leaves
 
 
 def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
     """Return the call that shows the drawn leaves of this provider's result."""
     check, terms, totals = status.check, status.check.terms, totals_of(leaves)
-    assert check.seed is not None, "it is known which leaves are shown"
+    assert check.seed is not None, "the drawn leaves are known"
     floor, share = weight_floor(terms.allowed, terms.requests), terms.input_share
     points = drawn_points(check.seed, status.unit, totals, floor, input_share=share)
     indices = [index_at(leaves, floor, point, input_share=share) for point in points]

@@ -19,9 +19,9 @@ from wallet.amounts import format_amount
 
 LOOKED_BACK_BLOCKS = 64
 WORDS = {
-    PartyFault.LIED: "a court found its result wrong",
-    PartyFault.MISSED: "it missed a race, or opened its result too late",
-    PartyFault.DECLINED: "it declined an input that a court found good",
+    PartyFault.LIED: "a court refuted its result",
+    PartyFault.MISSED: "it missed a race, or revealed its result too late",
+    PartyFault.DECLINED: "it declined an input that a court found usable",
 }
 UNKNOWN = "recent final blocks do not show the cause"
 
@@ -79,8 +79,8 @@ class LossNotes:
             now_ms, _name(loss), f"0x{device.hex()}", loss.grains, fault, loss.block, case, until, max(0, until_ms)
         )
         self._parts.losses.note(part)
-        appeals = f", and could be appealed up to block {until} ({part.until_text})" if until else ""
-        problem = f"{format_amount(loss.grains)} oGPU of the device's bond are gone: {WORDS[loss.fault]}{appeals}"
+        appeals = f"; an appeal was possible until block {until} ({part.until_text})" if until else ""
+        problem = f"{format_amount(loss.grains)} oGPU of the device's bond are lost: {WORDS[loss.fault]}{appeals}"
         fields = {} if loss.case is None else {"case": loss.case}
         self._parts.telemetry.tell(
             "lost", device=device, unit=loss.unit, grains=loss.grains, block=loss.block, **fields, problem=problem
@@ -97,8 +97,8 @@ class LossNotes:
         left = case.appealable_until - height
         until_ms = self._clock() // 1_000_000 + left * await self._parts.chain.slot_ms()
         problem = (
-            f"judges found this result wrong: {format_amount(held)} oGPU of the device's bond are lost unless a court "
-            f"finds otherwise. The daemon appeals; the verdict stands after block {case.appealable_until} "
+            f"judges refuted this result: {format_amount(held)} oGPU of the device's bond are lost unless an appeal "
+            f"succeeds. The daemon appeals; the verdict is final after block {case.appealable_until} "
             f"({utc_text(until_ms)})"
         )
         self._parts.telemetry.tell(
@@ -109,7 +109,7 @@ class LossNotes:
         now_ms = self._clock() // 1_000_000
         name = f"loss 0x{device.hex()} {number}"
         self._parts.losses.note(LostPart(now_ms, name, f"0x{device.hex()}", grains, "unknown"))
-        problem = f"{format_amount(grains)} oGPU of the device's bond are gone: {UNKNOWN}"
+        problem = f"{format_amount(grains)} oGPU of the device's bond are lost: {UNKNOWN}"
         self._parts.telemetry.tell("lost", device=device, grains=grains, problem=problem)
 
 

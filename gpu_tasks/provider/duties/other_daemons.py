@@ -58,8 +58,8 @@ class OtherDaemons(Duty):
         instance = proven_instance(answer, nonce, identity.genesis, identity.key.public_key)
         if instance is not None and instance != self._instance:
             raise OtherDaemonError(
-                f"another daemon with this provider key runs at {endpoint}. Two of them compute the same races, and "
-                "customers find the results of that one only. Stop it first, or use another stash and key here"
+                f"another daemon with this provider key runs at {endpoint}. Two daemons compute the same races, and "
+                "customers find only one's results. Stop it first, or use another stash and key here"
             )
 
     async def step(self, view: View) -> None:

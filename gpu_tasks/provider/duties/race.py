@@ -118,7 +118,7 @@ class RaceDuty(Duty):
         racer = None if status is None else racer_of(status.unit, self.parts.identity.stash)
         if status is None or racer is None or racer.commitment != self._commitment(race):
             self.parts.telemetry.tell(
-                "not_final", unit=race.unit_id, problem="the final chain does not hold the commit"
+                "not_final", unit=race.unit_id, problem="the final chain does not have the commit"
             )
             return False
         is_closed = status.unit.round is not None and status.unit.round.closed_at > 0
@@ -166,7 +166,7 @@ class RaceDuty(Duty):
         status = await self.parts.chain.final_unit(race.unit_id)
         is_same = status is not None and status.unit.terms == race.unit.terms
         if not is_same:
-            problem = "the node said another input than the final chain holds: computed in vain"
+            problem = "the node's input differs from the final chain's, so the result is void"
             self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
         return is_same
 
@@ -193,12 +193,12 @@ class RaceDuty(Duty):
             case RaceStep.DECLINE:
                 content, event = InferenceMarket.decline(unit=unit, attempt=attempt), "declined"
             case RaceStep.ATTEST | RaceStep.REVEAL:
-                assert entry.result is not None, "`next_step` asks for no step that needs it before"
+                assert entry.result is not None, "`next_step` requests no earlier step that needs it"
                 signed, event = await attestation(self.parts, race, entry.result), "attested"
                 content = signed if step is RaceStep.ATTEST else Attestations.reveal(attestation=signed)
                 details["way"] = step.name.lower()
             case _:
-                raise AssertionError(f"{step.name} is not a step that the world sees")
+                raise AssertionError(f"{step.name} is not a step with a transaction")
         intent = partial(self.parts.journal.races.add, race.key, sent=SENT_BY[step])
         await self.book.send(StepMessage(content, event, details, intent))
 

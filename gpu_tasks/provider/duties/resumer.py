@@ -29,21 +29,21 @@ from wallet.amounts import format_amount
 
 RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
 """Blocks after the first consecutive miss, the second, and so on. The last value applies to all further misses."""
-MISSED = "it missed a race: a part of its bond is gone; what hindered it stands above"
-KEPT = "it missed a race: a part of its bond is gone; it stays paused (--keep-paused) until `ogpu-provider resume`"
-REFUTED = "its result was refuted, so it is not resumed by itself: `ogpu-provider resume` once it computes right"
-BY_OPERATOR = "the operator paused it: `ogpu-provider resume` ends that"
+MISSED = "it missed a race and lost a part of its bond; see the log for the cause"
+KEPT = "it missed a race and lost a part of its bond; it stays paused (--keep-paused) until `ogpu-provider resume`"
+REFUTED = "its result was refuted; run `ogpu-provider resume` once it computes correctly"
+BY_OPERATOR = "the operator paused it; run `ogpu-provider resume` to end that"
 UNKNOWN = (
-    "it was paused before this base path knew it, so the cause is unknown here: run `ogpu-provider resume` once you "
-    "know it"
+    "it was paused before this base path existed, so the cause is unknown here; find it, then run `ogpu-provider "
+    "resume`"
 )
 STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseCause.UNKNOWN: UNKNOWN}
 """Pauses that only the operator ends."""
 OVERDUE_BLOCKS = 20
-OVERDUE = "; it should work again by now: does the daemon run?"
+OVERDUE = "; it should be resumed by now, so check that the daemon runs"
 MEANING = (
-    "a court found a result of this device wrong. If the device computes wrong again, it loses its collateral again, "
-    "and a stash that lies a third time loses its registration. Run `ogpu-provider doctor` first"
+    "a court refuted a result of this device. A second refuted result costs its collateral again, and a third ends "
+    "the stash's registration. Run `ogpu-provider doctor` first"
 )
 
 
@@ -171,7 +171,7 @@ def charged(grains: int) -> str:
     """Return a sentence about a device that the chain paused since the daemon last looked."""
     return (
         f"the chain took {format_amount(grains)} oGPU of its bond and paused it, for a missed race or a refuted "
-        "result: a running daemon says which within some blocks"
+        "result; a running daemon logs the cause within some blocks"
     )
 
 

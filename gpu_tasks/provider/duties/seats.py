@@ -135,7 +135,7 @@ class SeatDuty(Duty, Generic[CaseT]):
         if is_committed:
             self._seen_final.add(case.key)
         else:
-            problem = "the final chain does not hold the opinion's commitment"
+            problem = "the final chain does not have the opinion's commitment"
             self.parts.telemetry.tell("not_final", **case.subject, problem=problem)
         return is_committed
 
@@ -163,4 +163,4 @@ class SeatDuty(Duty, Generic[CaseT]):
             case JudgeStep.APPEAL:
                 return StepMessage(Courts.appeal(case_id=case.id), "appealed", details)
             case _:
-                raise AssertionError(f"{step.name} is not a step that the world sees")
+                raise AssertionError(f"{step.name} is not a step with a transaction")

@@ -45,7 +45,7 @@ async def execute(
     content = encode_outcomes(outcomes)
     # Every blob store refuses a longer blob.
     if len(content) > ANSWERS_BYTES_MAX:
-        raise ExecutionError(f"its outputs have {len(content):,} bytes, more than their requests may have")
+        raise ExecutionError(f"its outputs have {len(content):,} bytes, more than allowed for its requests")
     blob = parts.store.put(seal(content, [asked.reply_key]), is_own=True)
     usage = replace(usage, work_units=output.totals.tokens_out)
     salt = os.urandom(32)
@@ -78,11 +78,11 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
     except DecodeError as error:
         raise UnusableInputError(str(error)) from None
     if tokens_in > terms.tokens_in:
-        raise UnusableInputError(f"its requests have more than the unit's {terms.tokens_in} input {form.cost_unit}s")
+        raise UnusableInputError(f"its requests exceed the unit's {terms.tokens_in} input {form.cost_unit}s")
     if tokens_out > terms.tokens_max:
         raise UnusableInputError(f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s")
     if answers_bytes(sizes) > ANSWERS_BYTES_MAX:
-        raise UnusableInputError(f"its answers may have more than the {ANSWERS_BYTES_MAX:,} bytes of a blob")
+        raise UnusableInputError(f"its answers may exceed the {ANSWERS_BYTES_MAX:,} bytes of a blob")
     return requests
 
 

@@ -91,7 +91,7 @@ class ChainProcess:
                 return await self._process.read(ANSWER_BYTES_MAX, LIMITS.cpu_seconds_life)
         except (TimeoutError, NoAnswerError) as error:
             await self.close()
-            raise ExecutionError(f"the process for roll calls ({self._backend}) gives no answer: {error!r}") from None
+            raise ExecutionError(f"the process for roll calls ({self._backend}) does not answer: {error!r}") from None
         except BaseException:  # if cancelled halfway, the rest of this answer would be read as the next
             await self.close()
             raise

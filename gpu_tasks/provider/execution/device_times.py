@@ -48,7 +48,7 @@ class WhyIdle(Enum):
     BETWEEN = "between units"
     UNMATCHED = "unmatched"
     TAKEN = "taken"
-    NOT_ASKED = "not asked for"
+    NOT_ASKED = "not checked"
 
 
 TimedState = Activity | WhyIdle
@@ -62,7 +62,7 @@ class IdleNote:
     words: str
 
 
-NOTHING_SEEN = IdleNote(WhyIdle.AWAY, "no block was seen yet")
+NOTHING_SEEN = IdleNote(WhyIdle.AWAY, "no block seen yet")
 
 
 @dataclass(slots=True)

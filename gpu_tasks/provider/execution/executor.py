@@ -178,13 +178,13 @@ class WorkerExecutor:
             places = [each.place for each in part.finished]
             # The worker ran a customer's data, so its reports are checked: each place once, and none beyond the batch.
             if len(set(places)) != len(places) or not missing.issuperset(places):
-                raise ExecutionError("the worker told of a request twice, or of one that there is not")
+                raise ExecutionError("the worker answered an unknown request, or one twice")
             missing.difference_update(places)
             finished([(each.place, each.output) for each in part.finished])
 
         answer = await self._answered(wire.RunMany(tuple(requests)), wire.Ran, told)
         if missing:
-            raise ExecutionError(f"the worker answered with {len(missing)} requests left")
+            raise ExecutionError(f"the worker ended with {len(missing)} requests unanswered")
         wall_ms = (time.monotonic_ns() - began) // 1_000_000
         return ManyExecuted(answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
 
@@ -255,7 +255,7 @@ class WorkerExecutor:
                     return answer
                 told(answer)
         except TimeoutError:
-            raise ExecutionError(f"took longer than {self._limits.wall_seconds} s and was stopped") from None
+            raise ExecutionError(f"stopped after more than {self._limits.wall_seconds} s") from None
 
     async def _answer(self) -> wire.WorkerAnswer:
         try:
@@ -263,7 +263,7 @@ class WorkerExecutor:
                 await self._process.read(wire.MESSAGE_BYTES_MAX, self._limits.cpu_seconds)
             )
         except DecodeError as error:
-            raise ExecutionError(f"the worker wrote something else than an answer: {error}") from error
+            raise ExecutionError(f"the worker's output is not an answer: {error}") from error
         except NoAnswerError as error:
             raise ExecutionError(str(error)) from None
         return answer

@@ -26,8 +26,8 @@ SAMPLE_SECONDS = 0.05
 DATACENTER_MIB = 40_000
 """The memory from which a GPU counts as class datacenter."""
 MIB = 1024 * 1024
-UNTOLD_MEMORY = "the driver does not report its memory ({why}), so it counts as class consumer"
-MIG = "MIG mode is on: a worker computes on one slice of the card, so it counts as class consumer"
+UNTOLD_MEMORY = "the driver does not report its memory ({why}), so its class is consumer"
+MIG = "MIG mode is on: a worker uses one slice of the card, so its class is consumer"
 U8_MAX, U32_MAX, U64_MAX = 2**8 - 1, 2**32 - 1, 2**64 - 1
 
 
@@ -162,7 +162,7 @@ def why_no_gpu() -> str:
         found, lost = _looked_at()
     except pynvml.NVMLError as error:
         return str(error)
-    return "" if found else "; ".join(lost) or "the driver sees no GPU"
+    return "" if found else "; ".join(lost) or "the driver finds no GPU"
 
 
 def lost_gpus() -> list[str]:

@@ -38,7 +38,7 @@ GPU_NODES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
 ALONE = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY)
 NO_MORE_NAMESPACES = ("--unshare-user", "--disable-userns")
 """Supported since bubblewrap 0.8. It closes a part of the kernel that a worker does not need."""
-HINT = "apt-get install bubblewrap; where it is there, the kernel may forbid namespaces to ordinary users"
+HINT = "apt-get install bubblewrap; if it is installed, the kernel may forbid namespaces to ordinary users"
 
 
 class NoSandboxError(Exception):
@@ -75,7 +75,7 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
     """
     program = shutil.which(PROGRAM)
     if program is None:
-        raise NoSandboxError(f"{PROGRAM} is not installed: workers run under their limits alone ({HINT})")
+        raise NoSandboxError(f"{PROGRAM} is not installed, so only limits protect from workers ({HINT})")
     # The strict form fails with an older bubblewrap, so the plain one is tried too.
     strict = Sandbox(program, (*ALONE, *NO_MORE_NAMESPACES), tuple(readable))
     plain = Sandbox(program, ALONE, tuple(readable))
@@ -98,7 +98,7 @@ def _complaint(sandbox: Sandbox) -> str:
         return str(error)
     if not done.returncode:
         return ""
-    return done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"it ended with {done.returncode}"
+    return done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
 
 
 def _read_by_python() -> Iterator[Path]:

@@ -81,7 +81,7 @@ class WorkerProcess:
             length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "little")
             # The length comes from a process that ran a customer's data, so it is checked before memory is taken.
             if length > bytes_max:
-                raise NoAnswerError("the worker wrote something else than an answer")
+                raise NoAnswerError("the worker's output is not an answer")
             return await process.stdout.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             raise NoAnswerError(await self._cause_of_death(process, cpu_seconds)) from None
@@ -117,6 +117,6 @@ class WorkerProcess:
                 await asyncio.wait_for(self._reader, STOP_SECONDS)
         status = process.returncode
         if status in SPENT_CPU:
-            return f"used more than {cpu_seconds} s of CPU and was stopped"
+            return f"stopped after more than {cpu_seconds} s of CPU"
         text = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
         return f"the worker ended with status {status}: {text or 'it left no message'}"

@@ -42,7 +42,7 @@ class Workloads:
         # Only a run in steps can be checked part by part, which auctions require.
         if form is None or not form.is_stepwise:
             raise UnknownWorkloadError(
-                f"workload 0x{workload.hex()[:8]}.. is none of those in steps that this daemon has "
+                f"workload 0x{workload.hex()[:8]}.. is not among this daemon's stepwise ones "
                 f"({', '.join(self.stepwise) or 'none'})"
             )
         return form
@@ -56,12 +56,12 @@ class Workloads:
         names = ", ".join(known.name for known in self._forms.values())
         if form is None:
             raise UnknownWorkloadError(
-                f"workload 0x{terms.workload.hex()[:8]}.. is none that this daemon has (it has {names})"
+                f"workload 0x{terms.workload.hex()[:8]}.. is unknown to this daemon (it has {names})"
             )
         # The right program with other weights gives other results, and wrong results are slashed.
         if form.model_id != terms.model:
             raise UnknownWorkloadError(
-                f"model 0x{terms.model.hex()[:8]}.. of {form.name} is not this daemon's (it has "
+                f"model 0x{terms.model.hex()[:8]}.. of {form.name} is unknown to this daemon (it has "
                 f"0x{form.model_id.hex()[:8]}..)"
             )
         return form

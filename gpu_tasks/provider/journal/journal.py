@@ -111,7 +111,7 @@ class Journal:
         except (DecodeError, IndexError) as error:
             raise JournalError(f"{_damage(self.path, begin)} ({error})") from error
         if not is_known:
-            raise JournalError(f"{self.path} was written by a newer release: install that one, or a later one")
+            raise JournalError(f"{self.path} was written by a newer release; install that release or a later one")
 
     def _cut(self, data: bytes, begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
@@ -170,7 +170,7 @@ def _opened(path: Path) -> int:
         # Two daemons would append to one file without knowing each other's promises.
         file = lock_file(path)
     except BlockingIOError:
-        raise JournalError(f"{path} is in use: another ogpu-provider runs with this --base-path") from None
+        raise JournalError(f"{path} is in use by another ogpu-provider with this --base-path") from None
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
     if is_new:
         sync_folder(path.parent)
@@ -191,6 +191,6 @@ def _shortened(entry: EndingEntry) -> EndingEntry:
 
 def _damage(path: Path, begin: int) -> str:
     return (
-        f"{path} is damaged at byte {begin}. Restore it from a backup; or move it away, which forgets results that "
-        "were committed and not yet revealed: each of those races may cost all its collateral"
+        f"{path} is damaged at byte {begin}. Restore it from a backup, or move it away. Without it, each race that "
+        "is committed and not revealed may cost all its collateral"
     )

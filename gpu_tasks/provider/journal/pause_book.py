@@ -93,7 +93,7 @@ class PauseBook:
         if len(raw) <= FILE_BYTES_MAX:
             with suppress(ValueError):
                 return _NOTES.validate_json(raw)
-        LOG.warning("%s is damaged: a device that is paused now stays paused until you resume it", self._path)
+        LOG.warning("%s is damaged: a paused device stays paused until you resume it", self._path)
         return {}
 
     def note(self, device: bytes, **changes: Any) -> NotedDevice:

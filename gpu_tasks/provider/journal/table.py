@@ -80,7 +80,7 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
             changes[name], at = value.decode_from(body, at + 1)
         known = self._entries.get(key)
         if known is None and len(changes) < len(self._fields):
-            raise DecodeError("an entry without its beginning", at)
+            raise DecodeError("an entry without its start", at)
         self._entries[key] = self._kind(**changes) if known is None else replace(known, **changes)  # type: ignore[type-var]
         return True
 

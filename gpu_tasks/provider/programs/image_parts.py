@@ -61,13 +61,13 @@ class ImageSpool:
             self._clean()
             path = self.path(container_id)
             if shutil.disk_usage(self._folder).free < image.size + FREE_BYTES_LEAST:
-                raise ProgramError("the disk has no room for the archive of its image")
+                raise ProgramError("the disk has no room for the image's archive")
             try:
                 async with asyncio.timeout(FETCH_SECONDS):
                     await _fetched(parts, image, path)
                 yield
             except TimeoutError:
-                raise ProgramError(f"the archive of its image is not here after {FETCH_SECONDS:.0f} s") from None
+                raise ProgramError(f"the image's archive did not arrive within {FETCH_SECONDS:.0f} s") from None
             finally:
                 # The engine has its own copy by now, and a refused archive is worthless.
                 path.unlink(missing_ok=True)
@@ -83,8 +83,8 @@ def check_asked(image: ArchivedImage) -> None:
     """Raise UnfitProgramError for an archive without parts or beyond the size limit."""
     if not image.parts or not 0 < image.size <= IMAGE_ARCHIVE_BYTES_MAX:
         raise UnfitProgramError(
-            f"the archive of its image has {image.size:,} bytes in {len(image.parts)} parts, "
-            f"and {IMAGE_ARCHIVE_BYTES_MAX:,} are taken at most"
+            f"the image's archive has {image.size:,} bytes in {len(image.parts)} parts, of at most "
+            f"{IMAGE_ARCHIVE_BYTES_MAX:,} bytes"
         )
 
 
@@ -99,20 +99,20 @@ async def _fetched(parts: Parts[NetworkPort], image: ArchivedImage, path: Path) 
                 left = await asyncio.to_thread(_write, file, unpacker, content, left)
     # Trailing data is refused too: the request's size would not cover it.
     if left or not unpacker.eof or unpacker.unused_data:
-        raise UnfitProgramError("the archive of its image is not what its size says")
+        raise UnfitProgramError("the image's archive differs from its stated size")
 
 
 async def _part(parts: Parts[NetworkPort], part: ImagePart, endpoints: list[str]) -> bytes:
     try:
         blob = await parts.blobs.get(part.blob, stores_for(part.blob, endpoints))
     except BlobError as error:
-        raise ProgramError(f"a part of its image is not to be had: {error}") from None
+        raise ProgramError(f"a part of the image cannot be fetched: {error}") from None
     try:
         content = parts.identity.seal_key.open(blob)
     except SealError as error:
-        raise UnfitProgramError(f"a part of its image cannot be opened: {error}") from None
+        raise UnfitProgramError(f"a part of the image cannot be opened: {error}") from None
     if blake2_256(content) != part.root:
-        raise UnfitProgramError("a part of its image is another than its hash names")
+        raise UnfitProgramError("a part of the image does not match its hash")
     return content
 
 
@@ -128,10 +128,10 @@ def _write(file: BinaryIO, unpacker: zlib._Decompress, content: bytes, left: int
             # thousandfold.
             plain = unpacker.decompress(packed, min(WRITE_BYTES, left + 1))
         except zlib.error:
-            raise UnfitProgramError("the archive of its image is not compressed as it must be") from None
+            raise UnfitProgramError("the image's archive has the wrong compression") from None
         left -= len(plain)
         if left < 0:
-            raise UnfitProgramError("the archive of its image is longer than its size says")
+            raise UnfitProgramError("the image's archive is longer than its stated size")
         file.write(plain)
         packed = unpacker.unconsumed_tail
     return left

@@ -51,11 +51,11 @@ async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
     # The hash on the chain binds request, classes and slots, so a customer cannot seal another request to some
     # providers.
     if container_hash(asked.request, order.milestones, classes, order.slots) != order.task_hash:
-        raise UnusableInputError("its request is another than its hash names")
+        raise UnusableInputError("its request does not match its hash")
     request = decoded(asked.request)
     # Replicas must compute the same result, so they would all need the secrets.
     if request.secrets and is_replicated(order):
-        raise UnusableInputError("it wants secrets, which are handed to one winner, and several are to compute it")
+        raise UnusableInputError("it has secrets, which one winner receives, but several providers compute it")
     return AskedProgram(request, asked)
 
 
@@ -64,7 +64,7 @@ def decoded(content: bytes) -> ContainerRequest:
     try:
         request = REQUEST.decode(content)
     except DecodeError as error:
-        raise UnusableInputError(f"its request is none: {error}") from None
+        raise UnusableInputError(f"its request is invalid: {error}") from None
     if request.version != CONTAINER_VERSION:
-        raise UnusableInputError(f"its request is of version {request.version}, which nobody knows")
+        raise UnusableInputError(f"its request has the unknown version {request.version}")
     return request

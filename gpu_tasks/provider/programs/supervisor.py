@@ -84,10 +84,10 @@ def spec_of(
     Raise UnfitProgramError if this provider does not run such a request.
     """
     if request.gpus > len(gpus):
-        raise UnfitProgramError(f"it wants {request.gpus} GPUs, and the device has {len(gpus)}")
+        raise UnfitProgramError(f"it needs {request.gpus} GPUs, and the device has {len(gpus)}")
     asked = request.limits
     if asked.output_bytes > OUTPUT_BYTES_MAX:
-        raise UnfitProgramError(f"it wants {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}")
+        raise UnfitProgramError(f"it needs {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}")
     spec = ContainerSpec(
         container_id=container_id,
         image=_image(request.image, archive),
@@ -256,10 +256,10 @@ class ContainerSupervisor:
         """Let a program start with the customer's secrets. Raise ProgramError unless they match its request."""
         program = self._programs.get(key)
         if program is None or not program.lacks_secrets:
-            raise ProgramError("its program waits for no secrets")
+            raise ProgramError("its program expects no secrets")
         # All at once, because the program starts as soon as it has them.
         if set(secrets) != set(program.asked.request.secrets):
-            raise ProgramError(f"its program waits for {', '.join(program.asked.request.secrets)}, all of them at once")
+            raise ProgramError(f"its program expects all of these at once: {', '.join(program.asked.request.secrets)}")
         program.spec, program.lacks_secrets = replace(program.spec, secrets=dict(secrets)), False
 
     def reply_key(self, key: TaskKey) -> bytes:
@@ -276,7 +276,7 @@ class ContainerSupervisor:
             return
         engine = self._running_engine()
         if len(self._programs) >= READY_MAX:
-            raise ProgramError(f"{READY_MAX} programs are ready already")
+            raise ProgramError(f"{READY_MAX} programs are prepared already")
         hardware = self._devices().get(device)
         if hardware is None:
             raise UnfitProgramError("the device is not on this machine")
@@ -312,7 +312,7 @@ class ContainerSupervisor:
             container = await engine.start(program.spec)
             if self._programs.get(key) is not program:  # nothing would ever end it, and nobody pays for it
                 await engine.remove(container)
-                raise ProgramError("its task was over before it had begun")
+                raise ProgramError("its task ended before it began")
         except ContainerError as error:
             raise ProgramError(str(error)) from None
         program.container = container
@@ -417,10 +417,10 @@ class ContainerSupervisor:
         """
         if seconds > self._keep_seconds:
             raise UnfitProgramError(
-                f"it wants its workspace kept for {seconds} s, and this provider keeps one for {self._keep_seconds} s"
+                f"it asks to keep its workspace for {seconds} s, and this provider keeps one for {self._keep_seconds} s"
             )
         if seconds and sum(bool(each.keep_seconds) for each in self._programs.values()) >= KEPT_MAX:
-            raise ProgramError(f"{KEPT_MAX} workspaces are kept here already, or will be")
+            raise ProgramError(f"{KEPT_MAX} workspaces are kept or reserved already")
         return seconds
 
     async def _is_kept(self, program: _Program, container: RunningContainer) -> bool:
@@ -434,7 +434,7 @@ class ContainerSupervisor:
 
     def _container(self, key: TaskKey) -> RunningContainer:
         container = self._programs[key].container
-        assert container is not None, "it was begun"
+        assert container is not None, "the program has begun"
         return container
 
     def _running_engine(self) -> ProgramEngine:

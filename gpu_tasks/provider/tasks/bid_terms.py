@@ -78,9 +78,9 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
     """Raise UnfitError for a task that this provider does not bid for at any speed."""
     order, windows, terms = task.order, task.windows, task.terms
     _refuse(
-        (task.customer == means.stash, "it is this provider's own"),
+        (task.customer == means.stash, "it is this provider's own task"),
         (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already"),
-        (not order.segments, "it has no trace, so that all of it is judged at once"),
+        (not order.segments, "it has no trace, so all of it would be judged at once"),
         (order.milestones > order.segments, "it has more milestones than segments"),
         (
             min(windows.reveal, windows.start, windows.show) < WINDOW_BLOCKS_LEAST,
@@ -92,10 +92,10 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
         ),
         (
             terms.slots > 1 and terms.time_value > 0 and not policy.gangs,
-            "in a gang it waits for slow partners, bound for longer than it promised (the policy's `gangs` allows it)",
+            "a slow partner in a gang could hold it longer than promised (the policy's `gangs` allows it)",
         ),
         (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over"),
     )
 
 
@@ -103,7 +103,7 @@ def check_program(task: Task, means: Means, height: int) -> None:
     """Raise UnfitError for a program that this provider does not bid for, independent of its content."""
     windows, terms = task.windows, task.terms
     _refuse(
-        (task.customer == means.stash, "it is this provider's own"),
+        (task.customer == means.stash, "it is this provider's own task"),
         (  # a full list of offers drops the smallest bond
             task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
             f"it has {BIDS_MAX} bids already",
@@ -117,7 +117,7 @@ def check_program(task: Task, means: Means, height: int) -> None:
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
         ),
         (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over"),
     )
 
 
@@ -143,13 +143,15 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
     _check_sizes(task, run, means)
     blocks = promised_blocks(task, run, slot_ms)
     if blocks > task.terms.blocks_max:
-        raise UnfitError(f"this machine takes {blocks} blocks, and it may take {task.terms.blocks_max}")
+        raise UnfitError(f"this machine needs {blocks} blocks, and the task allows {task.terms.blocks_max}")
     longest = max(_differences(run.boundaries))
     judged = _blocks(looked_at_most(task.order.segments) * longest, run.step_us, slot_ms)
     if judged > task.order.run_blocks:
-        raise UnfitError(f"judges have {task.order.run_blocks} blocks, and may need {judged}")
+        raise UnfitError(f"judges have {task.order.run_blocks} blocks and may need {judged}")
     if task.order.run_blocks > max(RUN_BLOCKS_MAX, JUDGES_SLOWER * judged):
-        raise UnfitError(f"judges have {task.order.run_blocks} blocks for what takes {judged}: so long a case may last")
+        raise UnfitError(
+            f"judges have {task.order.run_blocks} blocks for work of {judged}, so a case may last too long"
+        )
     price = _check_price(task, policy, blocks, slot_ms)
     return BidOffer(price, blocks, task.terms.collateral_min)
 
@@ -161,7 +163,7 @@ def program_offer(task: Task, policy: BidPolicy, slot_ms: int) -> BidOffer:
     most = task.slots[0].price if is_award else task.terms.price_max
     if price > most:
         said = f"{format_amount(most)} {SYMBOL}{'' if is_award else ' at most'}"
-        raise UnfitError(f"it pays {said}, and the policy asks for {format_amount(price)}")
+        raise UnfitError(f"it pays {said}; the policy requires {format_amount(price)}")
     return BidOffer(most if is_award else price, blocks, task.terms.collateral_min)
 
 
@@ -193,7 +195,7 @@ def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> in
     price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
     if price > task.terms.price_max:
         most, asked = format_amount(task.terms.price_max), format_amount(price)
-        raise UnfitError(f"it pays {most} {SYMBOL} at most, and the policy asks for {asked}")
+        raise UnfitError(f"it pays at most {most} {SYMBOL}; the policy requires {asked}")
     return price
 
 
@@ -201,16 +203,16 @@ def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
     """Raise UnfitError for a run that does not match the order or is too large."""
     states = len(run.boundaries)
     if states != task.order.segments + 1:
-        raise UnfitError(f"its request has {states - 1} segments, and its order says {task.order.segments}")
+        raise UnfitError(f"its request has {states - 1} segments, and its order {task.order.segments}")
     if run.step_us > STEP_US_MAX:
-        raise UnfitError(f"a step takes {run.step_us // 1_000} ms here, and {STEP_US_MAX // 1_000} at most")
+        raise UnfitError(f"a step takes {run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}")
     if run.state_bytes > STATE_BYTES_MAX:
-        raise UnfitError(f"a state has {run.state_bytes} bytes, too many for a checkpoint")
+        raise UnfitError(f"a state of {run.state_bytes} bytes is too large for a checkpoint")
     kept = states * (run.state_bytes + DIGEST_BYTES)
     if kept > KEPT_BYTES_MAX:
-        raise UnfitError(f"its states are {kept} bytes, and {KEPT_BYTES_MAX} at most are kept")
+        raise UnfitError(f"its states have {kept} bytes, of at most {KEPT_BYTES_MAX}")
     if 2 * kept > means.disk_bytes:
-        raise UnfitError(f"its states are {kept} bytes, and the disk has {means.disk_bytes}")
+        raise UnfitError(f"its states have {kept} bytes, and the disk has {means.disk_bytes}")
 
 
 def _blocks(steps: int, step_us: int, slot_ms: int) -> int:

@@ -97,7 +97,7 @@ class BidDuty(Duty):
         policy = self._policy.policy()
         if self._policy.problem != self._told_problem:
             self._told_problem = self._policy.problem
-            self.parts.telemetry.tell("policy", problem=self._policy.problem or "it can be read again")
+            self.parts.telemetry.tell("policy", problem=self._policy.problem or "it is readable again")
         if not policy.kinds:
             return
         auctions = await self.parts.chain.auctions()
@@ -138,7 +138,7 @@ class BidDuty(Duty):
         """
         self._check(task, policy, self._means(spendable, 0), newest)
         if len(self._preparing) >= PREPARED_MAX:
-            raise UnfitError(f"{PREPARED_MAX} others are being prepared")
+            raise UnfitError(f"{PREPARED_MAX} other bids are being prepared")
         device = self._device_for(task, devices)
         self._preparing[key] = device
         self.tasks.start(key, self._bid(key, task, device, newest))
@@ -177,7 +177,7 @@ class BidDuty(Duty):
                 continue
             if status.id not in used:
                 return status.id
-            reason = "the device is bid for another task"
+            reason = "the device has a bid for another task"
         raise UnfitError(reason)
 
     async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
@@ -213,7 +213,7 @@ class BidDuty(Duty):
         now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         # Bids follow the final chain, because a task that is not final may change or vanish.
         if now is None:
-            raise ChainError("the final chain does not know the task yet")
+            raise ChainError("the final chain does not have the task yet")
         # The preparation took time. The auction may have ended or restarted meanwhile.
         if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
             raise UnfitError("its auction is over")
@@ -222,7 +222,7 @@ class BidDuty(Duty):
         self._check(now, policy, means, newest)
         offer = program_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
         if device in self.book.devices_in_use():
-            raise UnfitError("the device is bid for another task")
+            raise UnfitError("the device has a bid for another task")
         basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
         parts.journal.tasks.put(key, TaskEntry(device, basis, offer, os.urandom(32)))
         parts.telemetry.tell(

@@ -57,13 +57,13 @@ async def fetch_run(
     try:
         found = read_run_state(parts.identity.seal_key.open(blob), task.order, milestone.number, milestone.root)
     except (SealError, WrongRunStateError) as error:
-        raise BlobError(f"the checkpoint of milestone {milestone.number} cannot be used: {error}") from None
+        raise BlobError(f"the checkpoint of milestone {milestone.number} is not usable: {error}") from None
     if is_kept:
         # A provider signs only for a run that continues the accepted one. Otherwise it could inherit a forged
         # beginning.
         if task.checkpoint is not None and not goes_on_from(found.digests, task.order, task.checkpoint.milestone):
             counts = task.checkpoint.milestone.number
-            raise BlobError(f"milestone {milestone.number} does not go on from milestone {counts}, which counts")
+            raise BlobError(f"milestone {milestone.number} does not continue from the counted milestone {counts}")
         parts.store.put(blob, is_own=True)
     return found
 
@@ -74,7 +74,7 @@ async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key:
     Raise BlobError if it is unavailable. If this judge cannot open it, the provider left out a reader, unless the blob
     has no room for more.
     """
-    assert slot.result is not None, "there is a result to be looked at"
+    assert slot.result is not None, "a result exists"
     blob = await _fetch(parts, slot.result.blob, [slot.provider])
     try:
         opened = parts.identity.seal_key.opened(blob)

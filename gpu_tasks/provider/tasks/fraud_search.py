@@ -73,15 +73,15 @@ class Step:
 def why_not(task: Task | None, stash: bytes) -> str | None:
     """Return the reason that a provider can never prove anything about a task; None if it may."""
     if task is None:
-        return "the chain knows no such task (it forgets a task some time after its end)"
+        return "the chain has no such task (it drops a task some time after its end)"
     if not task.order.segments:
-        return "it has no trace: its customer may dispute the result, and judges compute all of it"
+        return "it has no trace; its customer may dispute the result, and judges compute all of it"
     if task.customer == stash or any(slot.provider == stash for slot in task.slots):
-        return "this provider has a part in it: the chain takes no proof from customer or provider"
+        return "this provider takes part in it, and the chain takes no proof from customer or provider"
     if task.accepted is not None:
         return "its customer has accepted the result"
     if task.state not in (*BEFORE, *COMPUTING):
-        return f"it is {task.state.name.lower()}: a proof is taken while a result is submitted, and not before a court"
+        return f"it is {task.state.name.lower()}; a proof is possible only after a result and before a court"
     return None
 
 
@@ -148,7 +148,7 @@ async def search(
         if task is None or reason is not None:
             raise CannotProveError(f"nothing can be proved about this task: {reason}")
         if task.state in BEFORE:
-            tell(Step("somebody who works for it"))
+            tell(Step("another worker of this provider"))
             continue
         # A new leg begins with another checkpoint, so its states are computed from there.
         if task.behind != behind:
@@ -157,7 +157,7 @@ async def search(
         if task.state is TaskState.SUBMITTED:
             return await compared(parts, task, right)
         tell(Step("its result", len(right) - 1, task.order.segments))
-    raise CannotProveError("the node shows no more blocks")
+    raise CannotProveError("the node serves no more blocks")
 
 
 async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -> Fraud | None:
@@ -175,8 +175,8 @@ async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -
         # A proof compares two neighbouring states, of which the first must be right.
         if index is None or not goes_on:
             raise CannotProveError(
-                f"what slot {place} states is wrong where no segment of its own is: a proof is about these; "
-                "its customer may dispute the result"
+                f"slot {place} is wrong outside of its own segments, which a proof must be about; its customer may "
+                "dispute the result"
             )
         return Fraud(place, proof_of_fraud(found, index, right[index + 1]), claim_bond(task), reward_of(task, slot))
     return None

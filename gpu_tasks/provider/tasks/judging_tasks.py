@@ -48,11 +48,11 @@ class TaskJudgeDuty(SeatDuty[TaskCase]):
     def _keep(self, case: TaskCase, statement: Statement) -> None:
         super()._keep(case, statement)
         opinion = statement.opinion
-        said = "nothing is right" if isinstance(opinion, Unanswerable) else f"0x{opinion.root.hex()[:8]}.."
+        said = "no result is right" if isinstance(opinion, Unanswerable) else f"0x{opinion.root.hex()[:8]}.."
         self.parts.telemetry.tell("judged", **case.subject, said=said)
 
     async def _check_final(self, case: TaskCase) -> None:
         final = (await self.parts.chain.tasks([case.task_id], final=True)).get(case.task_id)
         # A node could have served another task. An opinion about it would be wrong.
         if final is None or final.order != case.task.order or final.slots[case.place : case.place + 1] != (case.slot,):
-            raise ChainError("the node said another task than the final chain holds: judged in vain")
+            raise ChainError("the node's task differs from the final chain's, so the judgement is void")

@@ -133,28 +133,28 @@ def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
     """Return the reason that no work of a bid is left, by a final block; empty while some may be."""
     task, device = own.task, entry.device
     if task is None:
-        return "the chain knows the task no more"
+        return "the chain has dropped the task"
     if task.state is TaskState.ENDED:
         return "the task has ended"
     if is_offer(own.key[1]):
         place = own_place(task, stash, device)
         return why_offer_over(task, own.key[1], place, height, is_there=own.bid is not None)
     if task.auction != own.key[1]:
-        return "it went to auction again"
+        return "it was auctioned again"
     if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
         is_closed = task.state is TaskState.REVEALING or height > task.deadline
-        return "the bid did not come in time" if own.bid is None and is_closed else ""
+        return "the bid was too late" if own.bid is None and is_closed else ""
     if task.state is TaskState.AWARDING:
-        return "" if own.bid is not None and own.bid.opened is not None else "the bid was not opened in time"
+        return "" if own.bid is not None and own.bid.opened is not None else "the bid was not revealed in time"
     if own_place(task, stash, device) is None and own_standby(task, stash, device) is None:
-        return "others have it"
+        return "other bids won"
     return ""
 
 
 def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
     """Return a sentence about the event that a task without a due step waits for. It changes only with the event."""
     task = own.task
-    assert task is not None, "what the chain does not know waits for nothing"
+    assert task is not None, "an unknown task waits for nothing"
     place = own_place(task, stash, entry.device)
     is_of_replicas = task.state in REPLICA_STATES or (is_replicated(task.order) and task.state is TaskState.RUNNING)
     return why_replica_waits(task, place) if is_of_replicas else _why_task_waits(task, place)
@@ -164,31 +164,31 @@ def _why_task_waits(task: Task, place: int | None) -> str:
     until = f"until block {task.deadline}"
     match task.state:
         case TaskState.COMMITTING:
-            return f"the bid is in; others may bid {until}"
+            return f"the bid is committed; others may bid {until}"
         case TaskState.REVEALING:
-            return f"the bid is opened; others may open theirs {until}"
+            return f"the bid is revealed; others may reveal theirs {until}"
         case TaskState.AWARDING:
-            return f"the beacon of block {task.beacon_at} awards it once that is final"
+            return f"awarded by the beacon of block {task.beacon_at} once that block is final"
         case TaskState.STARTING:
-            return f"its input is awaited, or a partner that has not started, {until}"
+            return f"waits for its input or for a partner's start, {until}"
         case TaskState.RUNNING:
             if place is None:
-                return f"another one works on it; this provider stands by, {until} for the next milestone"
+                return f"another provider works on it; this one is standby, {until} for the next milestone"
             number, of = task.behind + task.slots[place].reported + 1, task.order.milestones
-            computed = f"milestone {number} of {of} is computed, or a partner's awaited, {until}"
-            sold = f"its program runs; interval {number} of {of} is paid when it is over"
+            computed = f"milestone {number} of {of} is being computed, here or by a partner, {until}"
+            sold = f"its program runs; interval {number} of {of} is paid at its end"
             return sold if is_by_time(task.order) else computed
         case TaskState.ASKING:
-            return f"its rest is prepared, to take it over, {until}"
+            return f"the takeover of its rest is being prepared, {until}"
         case TaskState.SUBMITTED:
-            accepted = "its result is accepted; the beacon decides whether it is audited"
-            asked = f"its customer has the word {until}, and the beacon whether it is audited"
+            accepted = "its result is accepted; the beacon decides on an audit"
+            asked = f"its customer may accept or dispute {until}; the beacon decides on an audit"
             return asked if task.deadline else accepted
         case TaskState.SHOWING:
-            drawn = "its beacon draws what is shown"
+            drawn = "its beacon draws the segments to show"
             return f"{drawn}, or partners show theirs, {until}" if task.deadline else drawn
         case _:
-            return "judges look at it"
+            return "judges check it"
 
 
 def commitment_of(genesis: bytes, key: TaskKey, stash: bytes, entry: TaskEntry) -> bytes:

@@ -78,11 +78,11 @@ class BidPolicy:
     def forbids(self, kind: str, weekday: int, minute: int, *, is_idle: bool) -> str:
         """Return the reason that the policy forbids a bid for this kind at a time; empty if it permits one."""
         if kind not in self.kinds:
-            return f"the policy bids for {', '.join(self.kinds) or 'nothing'}, and this is {kind}"
+            return f"the policy bids for {', '.join(self.kinds) or 'nothing'}, not for {kind}"
         if self.schedule and not any(hours.holds(weekday, minute) for hours in self.schedule):
-            return "the policy's schedule lets no bid be made now"
+            return "the policy's schedule allows no bid now"
         if self.only_when_idle and not is_idle:
-            return "the policy bids only when this machine is idle, and it is not"
+            return "the policy bids only on an idle machine"
         return ""
 
 
@@ -94,8 +94,8 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
     except RecursionError:
         raise PolicyError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise PolicyError(f"it is no JSON: {error}") from None
-    _check_keys(given, KEYS, "it is no JSON object")
+        raise PolicyError(f"it is not JSON: {error}") from None
+    _check_keys(given, KEYS, "it is not a JSON object")
     return BidPolicy(
         kinds=tuple(kind_named(name, kinds) for name in _texts(given, "kinds")),
         least_price=price_of(_text(given, "least_price", "0 oGPU/h")),
@@ -109,7 +109,7 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
 def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
     """Raise PolicyError unless `given` is an object without unknown keys."""
     if not isinstance(given, dict):
-        raise PolicyError(f"{why}; its keys are {', '.join(keys)}")
+        raise PolicyError(f"{why}; use only {', '.join(keys)}")
     # An ignored typing error would leave a default in force.
     for key in given:
         if key not in keys:
@@ -118,7 +118,7 @@ def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
 
 def _containers(given: Any) -> ProgramMeans:
     """Return the limits for programs. Raise PolicyError if they are invalid."""
-    _check_keys(given, ("images", *_TRUTHS, *_AMOUNTS), "containers is an object")
+    _check_keys(given, ("images", *_TRUTHS, *_AMOUNTS), "containers must be an object")
     images, least = tuple(image_named(text) for text in _texts(given, "images")), _amounts(ProgramMeans())
     try:
         amounts: dict[str, Any] = {
@@ -143,8 +143,8 @@ def image_named(text: str) -> str:
     is_id = text.startswith(ID_PREFIX) and SHA256_FORM.fullmatch(text.removeprefix(ID_PREFIX))
     if not is_id and (not has_form or ("@" in text and not digest) or text.startswith(ID_PREFIX)):
         raise PolicyError(
-            f"containers: image {shown(text)} is no repository, with a digest (@sha256:…) or without, "
-            "and no id of an archive (sha256:…)"
+            f"containers: image {shown(text)} is neither a repository, with or without a digest (@sha256:…), nor an "
+            "archive's id (sha256:…)"
         )
     return text
 
@@ -200,7 +200,7 @@ def text_of(policy: BidPolicy) -> str:
 def kind_named(name: str, kinds: Sequence[str]) -> str:
     """Return a workload's name if it is known. Raise PolicyError with the known names otherwise."""
     if name not in kinds and any(form.name == name for form in FORMS):
-        raise PolicyError(f"{name} is sold in units, not in tasks at auction: offer it with `ogpu-provider offer`")
+        raise PolicyError(f"{name} is sold in units, not in auctioned tasks; offer it with `ogpu-provider offer`")
     if name not in kinds:
         raise PolicyError(unknown("kind", name, tuple(kinds)))
     return name
@@ -225,7 +225,7 @@ def price_text(price: Rate) -> str:
 def hours_of(text: str) -> Hours:
     """Return hours such as `mon-fri 22:00-06:00`, `sat` or `09:00-17:00`. Raise PolicyError if the text is invalid."""
     found = _SPAN.fullmatch(text)
-    why = f"schedule {shown(text)}: write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, in UTC"
+    why = f"schedule {shown(text)} is invalid; write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, in UTC"
     if text != text.strip() or not text or found is None:
         raise PolicyError(why)
     first, last, *clock = found.groups()
@@ -274,31 +274,31 @@ def _clock(minute: int) -> str:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     given = dict(pairs)
     if len(given) < len(pairs):
-        raise PolicyError("a key stands in it twice")
+        raise PolicyError("it repeats a key")
     return given
 
 
 def _refuse_constant(name: str) -> Any:
-    raise PolicyError(f"{name} is no value here")
+    raise PolicyError(f"{name} is not a value here")
 
 
 def _texts(given: dict[str, Any], key: str) -> list[str]:
     value = given.get(key, [])
     is_list = isinstance(value, list) and len(value) <= SPANS_MAX
     if not is_list or not all(isinstance(each, str) for each in value):
-        raise PolicyError(f"{key} is a list of at most {SPANS_MAX} texts")
+        raise PolicyError(f"{key} must be a list of at most {SPANS_MAX} texts")
     return [str(each) for each in value]
 
 
 def _text(given: dict[str, Any], key: str, default: str) -> str:
     value = given.get(key, default)
     if not isinstance(value, str):
-        raise PolicyError(f"{key} is a text, such as {default!r}")
+        raise PolicyError(f"{key} must be a text, such as {default!r}")
     return value
 
 
 def _truth(given: dict[str, Any], key: str) -> bool:
     value = given.get(key, False)
     if not isinstance(value, bool):
-        raise PolicyError(f"{key} is true or false")
+        raise PolicyError(f"{key} must be true or false")
     return value

@@ -66,8 +66,8 @@ def is_to_be_opened(task: Task, place: int | None, entry: TaskEntry) -> bool:
 
 def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: TaskEntry) -> TaskResult:
     """Return the statement of an unopened result, which contains only the commitment."""
-    assert entry.result is not None, "what one is bound to is in the journal"
-    assert entry.result_salt is not None, "with its salt"
+    assert entry.result is not None, "the journal has the commitment"
+    assert entry.result_salt is not None, "the journal has its salt"
     # The result stays secret until all replicas have committed, so that none can copy it.
     sealed = replica_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
     return TaskResult(sealed, NOTHING, 0)
@@ -79,8 +79,8 @@ def why_offer_over(task: Task, number: int, place: int | None, height: int, *, i
         return ""
     if task.state is TaskState.VOLUNTEERING and number == sale_number(task):
         is_closed = not task.deadline or height > task.deadline
-        return "the offer did not come in time" if is_closed and not is_there else ""
-    return "others were drawn"
+        return "the offer was too late" if is_closed and not is_there else ""
+    return "other providers were drawn"
 
 
 def why_replica_waits(task: Task, place: int | None) -> str:
@@ -88,13 +88,13 @@ def why_replica_waits(task: Task, place: int | None) -> str:
     until = f"until block {task.deadline}"
     match task.state:
         case TaskState.VOLUNTEERING:
-            who = "its customer disputes what was found: jurors" if task.jury_from else "replicas"
-            drawn = f"the beacon of block {task.beacon_at} draws, once that is final"
+            who = "its customer disputes the results: jurors" if task.jury_from else "replicas"
+            drawn = f"the beacon of block {task.beacon_at} draws once that block is final"
             return f"{who} are sought {until}" if task.deadline else drawn
         case TaskState.OPENING:
-            return f"what the others found is opened {until}"
+            return f"the other results are revealed {until}"
         case _:
-            who = "it is computed, here or by others" if works_now(task, place) else "others compute it"
+            who = "it is being computed, here or by others" if works_now(task, place) else "others compute it"
             return f"{who}, {until}"
 
 

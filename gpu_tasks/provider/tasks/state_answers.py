@@ -84,7 +84,7 @@ class StateAnswers:
         try:
             return await self._sealed(asked)
         except ChainError as error:
-            raise RefusedResealError(f"the chain cannot be asked now: {error}") from None
+            raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
 
     async def _sealed(self, asked: _Question) -> bytes:
         chain = self._parts.chain
@@ -94,7 +94,7 @@ class StateAnswers:
         # The key comes from the chain, so that a copied question is useless to a stranger.
         reader = await chain.provider(stash)
         if reader is None:
-            raise RefusedResealError("whoever asks has no key to seal to")
+            raise RefusedResealError("the asker has no key to seal to")
         task_id, task, place = await self._task_of(asked.case)
         return seal(SHOWN_STATE.encode(self._shown(task_id, task, place, asked.stretch)), [reader.seal_key])
 
@@ -113,13 +113,13 @@ class StateAnswers:
         run = self._book.run(task_id, task)
         # a judge must compute the end of a stretch itself
         if stretch not in judged_stretches(task_id, task, place):
-            raise RefusedResealError("these segments are not looked at")
+            raise RefusedResealError("these segments are not part of the case")
         # After a restart the run is still being read from the disk.
         if run is None or run.index < stretch.end:
-            raise RefusedResealError("its states are read from the disk; ask again")
+            raise RefusedResealError("its states are being read from disk; ask again")
         state = run.folder.state(stretch.first)
         if state is None:
-            raise RefusedResealError("that state is not here any more")
+            raise RefusedResealError("that state is no longer here")
         return ShownState(traced_state(run.digests, stretch.first), traced_state(run.digests, stretch.end), state)
 
 

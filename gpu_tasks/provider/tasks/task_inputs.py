@@ -56,7 +56,7 @@ def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
         raise UnusableInputError(str(error)) from None
     # Checked before the hash for a clear reason. The hash would fail as well.
     if segments != order.segments:
-        raise UnusableInputError(f"its request has {segments} segments, and its order says {order.segments}")
+        raise UnusableInputError(f"its request has {segments} segments, and its order {order.segments}")
     canonical = CanonicalTask(
         workload=form.workload_id,
         model=form.model_id,
@@ -70,4 +70,4 @@ def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
     )
     # The hash on the chain binds the sealed request to the task that providers bid for.
     if task_hash_of(canonical) != order.task_hash:
-        raise UnusableInputError("its request is another than its hash names")
+        raise UnusableInputError("its request does not match its hash")

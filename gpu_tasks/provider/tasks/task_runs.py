@@ -128,7 +128,7 @@ class TaskRun:
         try:
             later, reading = await self.parts.workers.advance(self.form, self.asked.request, state, steps, self.device)
         except BadStateError as error:
-            raise ExecutionError(f"this machine's own state is none: {error}") from None
+            raise ExecutionError(f"this machine's own state is invalid: {error}") from None
         wall_us = (self.clock() - began) // 1_000
         self.step_us = max(1, wall_us // max(1, steps))
         return later.state, usage_of(steps, wall_us // 1_000, later, reading)
@@ -174,7 +174,7 @@ async def _beginning(
     if not task.behind:
         return initial, []
     held = task.checkpoint
-    assert held is not None, "a leg that is not the first begins with a checkpoint"
+    assert held is not None, "a leg after the first begins with a checkpoint"
     # the standby signed with its provider key, but stores are listed by stash
     holder = await parts.chain.stash_of(held.holder) or held.holder
     keepers = (holder, *(slot.provider for slot in task.slots))
@@ -201,6 +201,6 @@ async def check_state(parts: Parts[NetworkPort], form: WorkloadForm, request: by
     try:
         found, _ = await parts.workers.advance(form, request, state, 0)
     except BadStateError as error:
-        raise BlobError(f"its checkpoint holds no state of its run: {error}") from None
+        raise BlobError(f"its checkpoint is not a state of its run: {error}") from None
     if found.done != done:
-        raise BlobError(f"its checkpoint stands at step {found.done}, and it should at {done}")
+        raise BlobError(f"its checkpoint is at step {found.done} instead of {done}")

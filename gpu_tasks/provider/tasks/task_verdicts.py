@@ -159,7 +159,7 @@ async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) 
     try:
         shown: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed))
     except (SealError, DecodeError) as error:
-        raise BlobError(f"its provider shows no state: {error}") from None
+        raise BlobError(f"its provider returns no state: {error}") from None
     root, segments = _stated(case), case.task.order.segments
     # A provider may show anything. Only a state in its stated trace can convict or clear it.
     is_shown = is_in_trace(root, segments, stretch.first, shown.before)
@@ -168,13 +168,13 @@ async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) 
         or not is_in_trace(root, segments, stretch.end, shown.after)
         or state_hash(shown.state) != shown.before.digest
     ):
-        raise BlobError("its provider shows a state that is not in its trace")
+        raise BlobError("its provider returned a state outside its trace")
     return shown
 
 
 def _stated(case: TaskCase) -> bytes:
     result = case.slot.result
-    assert result is not None, "who is judged has stated a result"
+    assert result is not None, "a judged provider has a result"
     return result.root
 
 

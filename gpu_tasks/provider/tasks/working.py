@@ -176,7 +176,7 @@ class WorkDuty(Duty):
             return
         # A dishonest node could show another task to have something signed for it.
         if not is_about(task, entry):
-            self.book.wait(own.key[0], "not_final", "the node says another task than was bid for", is_problem=True)
+            self.book.wait(own.key[0], "not_final", "the node's task differs from the one of the bid", is_problem=True)
             return
         if own.bid is not None and own.bid.opened is not None:
             self.book.note_opened(own.key)
@@ -284,7 +284,7 @@ class WorkDuty(Duty):
             # After a restart a milestone may be older than the newest state.
             state = run.newest if index == run.index else run.folder.state(index)
             if state is None:
-                raise ExecutionError(f"the state of milestone {number} is not on the disk any more")
+                raise ExecutionError(f"the state of milestone {number} is no longer on disk")
             digests = tuple(run.digests[: index + 1])
             metric = await self.parts.workers.metric(run.form, run.asked.request, state, run.device)
             blob = await seal_run(self.parts, task, run.asked.reply_key, digests, state)
@@ -310,7 +310,7 @@ class WorkDuty(Duty):
         A provider that signs for it may have to continue from it.
         """
         milestone = task.slots[0].milestone
-        assert milestone is not None, "there is one to hold"
+        assert milestone is not None, "a milestone exists"
         try:
             run = await self.book.prepare(own.key[0], task, entry.device)
             makers = [slot.provider for slot in task.slots]
@@ -319,7 +319,7 @@ class WorkDuty(Duty):
             await check_state(self.parts, run.form, run.asked.request, found.state, done)
             self._held[own.key] = milestone
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
-            problem = f"milestone {milestone.number} is not held: {error}"
+            problem = f"milestone {milestone.number} is not confirmed: {error}"
             self.book.wait(own.key[0], "not_held", problem, is_problem=True)
 
     # ---------------------------------------------------------------------------------------------------------- steps
@@ -341,7 +341,7 @@ class WorkDuty(Duty):
         (final,) = await self._own({own.key: entry}, final=True)
         sealed = commitment_of(self.parts.identity.genesis, own.key, self.parts.identity.stash, entry)
         if final.bid is None or final.bid.commitment != sealed or final.task is None:
-            self.book.wait(own.key[0], "not_final", "the final chain does not hold the bid", is_problem=True)
+            self.book.wait(own.key[0], "not_final", "the final chain does not have the bid", is_problem=True)
             return False
         # If finality is delayed, a bid that is opened too late costs more than an early one.
         is_closed = final.task.state is not TaskState.COMMITTING
@@ -354,7 +354,7 @@ class WorkDuty(Duty):
         number = _number(task, entry, self.parts.identity.stash, step)
         key = (own.key[0], own.key[1] + AUCTIONS_APART * number)
         if step is TaskStep.SHOW and self.book.run(own.key[0], task) is None:
-            self.book.wait(own.key[0], "waiting", "the states that are to be shown are read from the disk")
+            self.book.wait(own.key[0], "waiting", "the states to show are being read from disk")
             return
         # a second copy of an earlier process's step only costs a fee, but a missed window costs more
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
@@ -408,13 +408,13 @@ class WorkDuty(Duty):
             case TaskStep.SHOW:
                 return TrainingMarket.show(task=task_id, place=place, stretches=self._shown(task_id, task, place))
             case _:
-                raise AssertionError(f"{step.name} is not a step that the world sees")
+                raise AssertionError(f"{step.name} is not a step with a transaction")
 
     def _shown(self, task_id: bytes, task: Task, place: int) -> tuple[ShownStretch, ...]:
         """Return the hashes before and after each judged stretch, with their paths."""
         run = self.book.run(task_id, task)
-        assert run is not None, "what is shown was read before"
-        assert task.drawn is not None, "`next_step` asks for nothing to be shown before"
+        assert run is not None, "the shown rows were read earlier"
+        assert task.drawn is not None, "`next_step` requests nothing to show earlier"
         return tuple(
             ShownStretch(traced_state(run.digests, each.first), traced_state(run.digests, each.end))
             for each in judged_stretches(task_id, task, place)
@@ -423,7 +423,7 @@ class WorkDuty(Duty):
 
 def _result_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep) -> Call:
     """Return the call that states a result, commits a replica to it, or opens a replica's result."""
-    assert entry.result is not None, "`next_step` asks for no result before there is one"
+    assert entry.result is not None, "`next_step` requests a result only once one exists"
     if step is TaskStep.OPEN:
         assert entry.result_salt is not None, "its salt was written with it"
         return TrainingMarket.open_result(task=key[0], place=place, result=entry.result, salt=entry.result_salt)
@@ -436,7 +436,7 @@ def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
     """Return the milestone of a step; 0 if it has none."""
     if step is TaskStep.MILESTONE:
         place = own_place(task, stash, entry.device)
-        assert place is not None, "who states a milestone has a slot"
+        assert place is not None, "a provider that reports a milestone has a slot"
         return task.behind + task.slots[place].reported + 1
     return newest_stated(task) if step is TaskStep.HOLD else 0
 

@@ -41,7 +41,7 @@ _NEW_NETWORK = 0x4000_0000
 """CLONE_NEWNET of sched.h."""
 
 
-WAITS = "its program waits for secrets: `ogpu task secrets` hands them over"
+WAITS = "its program waits for secrets; send them with `ogpu task secrets`"
 
 
 class WaitingRoom:
@@ -70,7 +70,7 @@ async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyn
     try:
         made = await _connected_elsewhere(process, port)
     except PermissionError:
-        why = "this daemon may not enter networks of containers"
+        why = "this daemon may not enter the containers' networks"
         raise ContainerError("reach a port", why, "run it as root, or with CAP_SYS_ADMIN") from None
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, "")
@@ -174,7 +174,7 @@ class ProgramAccess:
         """See `ContainerAccess`."""
         self._require_running()
         if self._programs >= PROGRAMS_OF_ROOM_MAX:
-            raise AccessError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own: end one")
+            raise AccessError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own already; end one")
         # Counted before the first await, or parallel requests would pass the limit together.
         self._programs += 1
         try:
@@ -195,7 +195,7 @@ class ProgramAccess:
         self._require_running()
         if port not in self._ports:
             named = ", ".join(map(str, self._ports)) or "none"
-            raise AccessError(f"the task names no port {port} ({named}): `spec.run.ports` does")
+            raise AccessError(f"the task does not name port {port} ({named}); list it in `spec.run.ports`")
         try:
             async with self._connecting:
                 reader, writer = await open_port(await self._inside.process_of(self._container), port)
@@ -224,11 +224,11 @@ class ProgramAccess:
 
     def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
         """See `ContainerAccess`."""
-        raise AccessError("its program has begun, with the secrets that it was given")
+        raise AccessError("its program has begun with the secrets that it received")
 
     def _require_running(self) -> None:
         if self.is_over:
-            raise AccessError("its program has ended: files can still be fetched until its time is up")
+            raise AccessError("its program has ended; fetch files until its time is up")
 
     def _ended(self) -> None:
         self._programs -= 1

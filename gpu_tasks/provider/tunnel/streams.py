@@ -31,8 +31,8 @@ KEPT_IN_MEMORY = 1 << 20
 """Bytes of a copy kept in memory. The rest goes to a file."""
 
 
-BROKEN_OFF = "the copy broke off"
-STOOD_STILL = "the copy stood still"
+BROKEN_OFF = "the copy was interrupted"
+STOOD_STILL = "the copy made no progress"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,14 @@ async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
     while (found := await _in_time(stream.read())) is not None:
         content += found[1]
         if len(content) > frames.HANDED_BYTES_MAX:
-            raise AccessError(f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+            raise AccessError(f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes; seal data as inputs")
     # A stream that ended early may have carried a valid prefix of the secrets.
     if stream.end.done():
-        raise AccessError("the secrets broke off")
+        raise AccessError("the secrets were interrupted")
     try:
         handed = {each.name: each.value for each in frames.HANDED.decode(content)}
     except DecodeError:
-        raise AccessError("these are no secrets") from None
+        raise AccessError("these bytes are not secrets") from None
     room.take_secrets(handed)
 
 
@@ -160,7 +160,7 @@ async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, pat
         while (found := await _in_time(stream.read())) is not None:
             size += len(found[1])
             if size > frames.COPY_BYTES_MAX:
-                raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes: copy it in parts")
+                raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts")
             await _to_its_end(file.write, found[1])
         if stream.end.done():
             raise AccessError(BROKEN_OFF)
@@ -227,5 +227,5 @@ class _Bounded:
         """Write, or raise AccessError if the copy is too large."""
         self._size += len(data)
         if self._size > frames.COPY_BYTES_MAX:
-            raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes: copy it in parts")
+            raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts")
         return self._file.write(data)

@@ -78,7 +78,7 @@ class TunnelServer:
                 # Before the handshake, so that a full server costs a stranger no Diffie-Hellman. `_agreed` checks again
                 # after its waits.
                 if self._is_full(task):
-                    raise web.HTTPServiceUnavailable(text="as many tunnels are open as may be; close one")
+                    raise web.HTTPServiceUnavailable(text="all tunnels are in use; close one")
                 await socket.prepare(request)
                 line = await self._agreed(socket, slot, task, found)
         except BusyError:
@@ -124,9 +124,9 @@ class TunnelServer:
         await socket.send_bytes(line.hello())
         slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # allow for the round trip to the customer
         if line.open(await _record(socket)) != READY:
-            raise TunnelKeyError("the handshake was not ended as it should be")
+            raise TunnelKeyError("the handshake ended wrongly")
         if self._is_full(task):  # other customers may have entered during the round trip
-            raise TunnelKeyError("as many tunnels are open as may be")
+            raise TunnelKeyError("all tunnels are in use")
         return line
 
 
@@ -145,7 +145,7 @@ async def _record(socket: web.WebSocketResponse) -> bytes:
     """Return the next message of a handshake. Raise TunnelKeyError if it is not binary."""
     message = await socket.receive()
     if message.type is not WSMsgType.BINARY:
-        raise TunnelKeyError("that is no handshake of a tunnel")
+        raise TunnelKeyError("not the handshake of a tunnel")
     return bytes(message.data)
 
 

@@ -75,7 +75,7 @@ class BrokerSender:
             except BROKER_ERRORS as error:
                 # One report for several attempts, so that a missing broker does not fill the log.
                 if failures % len(RECONNECT_SECONDS) == 0:
-                    self.say(f"the broker {self.address.url} takes no telemetry ({error}); trying again")
+                    self.say(f"the broker {self.address.url} accepts no telemetry ({error}); trying again")
             finally:
                 self.is_connected = False
             await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
@@ -105,7 +105,7 @@ class BrokerSender:
             await asyncio.wait((sending, broken), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
-            raise aiomqtt.MqttError("the connection broke off") from broken.exception()
+            raise aiomqtt.MqttError("the connection was lost") from broken.exception()
         except asyncio.CancelledError:
             # MQTT 3.1.1, 3.14.4: a clean disconnect discards the will, so absence is published here.
             with contextlib.suppress(*BROKER_ERRORS, TimeoutError):

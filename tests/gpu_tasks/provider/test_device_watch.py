@@ -71,7 +71,7 @@ def test_a_device_computes_waits_for_the_chain_and_has_nothing_to_do(tmp_path: P
     async def scene(village: Village) -> None:
         miner = village.miners[0]
         seen = Seen(miner)
-        assert seen.now() == "no node", "no block was seen"
+        assert seen.now() == "no node", "no block seen"
         await step(village)
         assert seen.now() == "not asked for"
         assert "service 0" in seen.words()

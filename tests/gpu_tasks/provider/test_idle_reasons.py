@@ -98,7 +98,7 @@ def test_which_reason_comes_first(scene: IdleScene, why: WhyIdle) -> None:
 
 
 def test_the_words_name_what_can_be_changed() -> None:
-    assert "no unit of service 3 is open" in why_idle(NOTHING).words
+    assert "service 3 is open" in why_idle(NOTHING).words
     assert "4.9" in why_idle(replace(NOTHING, demand=asked(replace(FITS, rate=49 * OGPU // 10)))).words
     of_others = replace(FITS, rate=48 * OGPU // 10, classes=FASTER)
     cheap = why_idle(replace(NOTHING, demand=asked(of_others, replace(FITS, rate=47 * OGPU // 10)))).words

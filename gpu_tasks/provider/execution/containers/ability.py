@@ -66,9 +66,9 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
     except ContainerError as error:
         return _without(bad("engine", error.why, "start it: `systemctl start docker`"))
     try:
-        info = await door.call("ask the engine about itself", lambda client: client.info())
+        info = await door.call("query the engine", lambda client: client.info())
     except ContainerError as error:
-        return _without(bad("engine", error.why, "look at its log: `journalctl -u docker`"))
+        return _without(bad("engine", error.why, "check its log: `journalctl -u docker`"))
     finally:
         await door.close()
     toolkit = await _toolkit()
@@ -85,7 +85,7 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
         _swap(),
         _disk(info),
         toolkit,
-        weak("network", outward, "containers without a network run") if outward else good("network", "outbound"),
+        weak("network", outward, "only containers without a network run") if outward else good("network", "outbound"),
     )
     return ContainerAbility(
         items,
@@ -105,11 +105,11 @@ def why_unreachable(address: str) -> Diagnosis | None:
         is_socket = True  # a closed folder on the path has the same remedy as a closed socket
     if not is_socket:
         if missing := [part for part in ENGINE_PARTS if shutil.which(part) is None and not is_there(part)]:
-            says = f"Docker's engine is not complete: {', '.join(missing)} not installed"
+            says = f"Docker is incomplete: {', '.join(missing)} not installed"
             return bad("engine", says, "apt-get install docker.io iptables")
-        return bad("engine", f"it does not run: there is no socket {path}", "systemctl start docker")
+        return bad("engine", f"not running: no socket {path}", "systemctl start docker")
     if not os.access(path, os.R_OK | os.W_OK):
-        return bad("engine", f"no permission for {path}", "add the daemon's user to the group docker (as good as root)")
+        return bad("engine", f"no permission for {path}", "add the daemon's user to the group docker (equal to root)")
     return None
 
 
@@ -126,7 +126,7 @@ def _storage(info: Mapping[str, Any]) -> Diagnosis:
     # There an image's id is not the hash of its configuration, and ids are how archives are verified.
     if any("io.containerd.snapshotter" in str(line) for line in info.get("DriverStatus") or []):
         then = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
-        return bad("storage", "images lie in containerd's store, under other ids than their own", then)
+        return bad("storage", "images are in containerd's store, under other ids", then)
     if driver == "vfs":
         return weak("storage", "vfs copies every layer of every image", "use overlay2")
     return good("storage", driver)
@@ -159,24 +159,26 @@ def _seccomp(info: Mapping[str, Any]) -> Diagnosis:
     options = [str(option) for option in info.get("SecurityOptions") or []]
     mine = [option for option in options if option.startswith("name=seccomp")]
     if not mine or "unconfined" in mine[0]:
-        return bad("system calls", "the engine filters none (seccomp)", "run it with its default profile")
+        return bad("system calls", "the engine has no filter (seccomp)", "run it with its default profile")
     more = ", ".join(option.split(",")[0].removeprefix("name=") for option in options if option not in mine)
     return good("system calls", "filtered by the default profile" + (f"; {more}" if more else ""))
 
 
 def _user_namespace(info: Mapping[str, Any]) -> Diagnosis:
     if any(str(option).startswith("name=userns") for option in info.get("SecurityOptions") or []):
-        return good("user namespace", "users of containers are nobody outside")
+        return good("user namespace", "container users map to unprivileged users")
     if _is_rootless(info):
         return good("user namespace", "the engine is not root")
     then = 'put "userns-remap": "default" into /etc/docker/daemon.json'
-    return weak("user namespace", "none: a container's user 65534 is the machine's", then)
+    return weak("user namespace", "none: a container's user 65534 is also the machine's", then)
 
 
 def _workspaces() -> Diagnosis:
     if best_kind() is WorkspaceKind.FILE:
-        return good("workspaces", "files with a file system each")
-    return weak("workspaces", "in memory: no root, losetup, mkfs.ext4 or /dev/loop-control", "bid for small ones")
+        return good("workspaces", "one file system per workspace")
+    return weak(
+        "workspaces", "in memory only: no root, losetup, mkfs.ext4 or /dev/loop-control", "bid only for small ones"
+    )
 
 
 def _swap() -> Diagnosis:
@@ -186,8 +188,8 @@ def _swap() -> Diagnosis:
         has_swap = False
     # A tmpfs volume may be swapped out, and swap space survives the container.
     if has_swap and not has_noswap():
-        return weak("secrets", "they may reach the swap space before Linux 6.4", "encrypt it, or `swapoff -a`")
-    return good("secrets", "in memory alone")
+        return weak("secrets", "before Linux 6.4 they may be swapped to disk", "encrypt it, or `swapoff -a`")
+    return good("secrets", "only in memory")
 
 
 def _disk(info: Mapping[str, Any]) -> Diagnosis:
@@ -195,7 +197,7 @@ def _disk(info: Mapping[str, Any]) -> Diagnosis:
     try:
         free = shutil.disk_usage(root).free
     except OSError:
-        return weak("disk for images", f"{root} cannot be looked at", "look with `df`")
+        return weak("disk for images", f"{root} cannot be read", "check it with `df`")
     says = f"{free // GIB} GiB free under {root}"
     if free < DISK_LEAST_BYTES:
         return weak("disk for images", says, f"free {DISK_LEAST_BYTES // GIB} GiB: `docker image prune`")
@@ -233,10 +235,10 @@ def judge_toolkit(said: str, then: str = "") -> Diagnosis:
     """Judge NVIDIA's toolkit by the output of its version command."""
     found = re.search(r"(\d+)\.(\d+)\.(\d+)(-\S+)?", said)
     if found is None:
-        return weak("GPUs", "NVIDIA's container toolkit does not say its version", then)
+        return weak("GPUs", "the version of NVIDIA's container toolkit is unknown", then)
     version = tuple(int(part) for part in found.groups()[:3])
     shown = f"NVIDIA's container toolkit {found[0]}"
     # A pre-release of the least version precedes the fix.
     if version < TOOLKIT_LEAST or (version == TOOLKIT_LEAST and found[4]):
-        return weak("GPUs", f"{shown} lets an image run code outside of its container (CVE-2025-23266)", then)
+        return weak("GPUs", f"{shown} lets an image run code outside its container (CVE-2025-23266)", then)
     return good("GPUs", shown)

@@ -111,10 +111,10 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     ):
         if got.get(name, False) != wanted.get(name, False):
             raise ContainerError(
-                "limit a container", f"the engine made {name} {got.get(name)!r}", "see `ogpu-provider doctor`"
+                "limit a container", f"the engine set {name} to {got.get(name)!r}", "see `ogpu-provider doctor`"
             )
     if _gpus_of(got) != _gpus_of(wanted):
-        raise ContainerError("give a container a GPU", f"the engine gives {_gpus_of(got)}", "report this")
+        raise ContainerError("give a container a GPU", f"the engine gave {_gpus_of(got)}", "report this")
     # These settings would let a container reach the machine. None of them was requested.
     open_doors = [
         name
@@ -127,7 +127,7 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     # An image can declare volumes of its own, which no limit would hold.
     volumes = {mount["Source"] for mount in wanted["Mounts"]}
     if any(mount.get("Type") != "tmpfs" and mount.get("Name") not in volumes for mount in found.get("Mounts") or []):
-        raise ContainerError("limit a container", "the engine mounted what nobody asked for", "report this")
+        raise ContainerError("limit a container", "the engine mounted an unrequested folder", "report this")
 
 
 def _gpus_of(host: Mapping[str, Any]) -> list[tuple[list[str], int]]:

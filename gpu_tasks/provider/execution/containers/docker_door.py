@@ -112,7 +112,7 @@ async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
     """Connect to the engine at a Unix socket ("unix:///path"). Raise ContainerError with the reason on failure."""
     # `streams` opens the socket by its path, so a TCP address would not work there.
     if not address.startswith("unix:///"):
-        raise ContainerError("reach the engine", f"{address} is no Unix socket", "name it as unix:///path")
+        raise ContainerError("reach the engine", f"{address} is not a Unix socket", "write it as unix:///path")
     path = address.removeprefix("unix://")
 
     def reach() -> docker.APIClient:
@@ -122,7 +122,7 @@ async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
         client = await asyncio.to_thread(reach)
     except (DockerException, requests.RequestException) as error:
         raise ContainerError(
-            "reach the engine", f"it does not answer at {path}: {error}", "see `ogpu-provider doctor`"
+            "reach the engine", f"no answer at {path}: {error}", "see `ogpu-provider doctor`"
         ) from None
     return DockerDoor(client, path)
 

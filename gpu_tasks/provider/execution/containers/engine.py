@@ -170,7 +170,7 @@ class ContainerEngine:
         self._check_ability(spec)
         # A second start would fail half-way, and its cleanup would remove the running container.
         if spec.container_id in self._containers or spec.container_id in self._starting:
-            raise ContainerRefusedError("run a container", f"{spec.container_id} is there already", "remove it first")
+            raise ContainerRefusedError("run a container", f"{spec.container_id} exists already", "remove it first")
         self._starting.add(spec.container_id)
         try:
             container = await self._started(spec)
@@ -312,7 +312,7 @@ class ContainerEngine:
     async def _end_of(self, container: RunningContainer, seconds: float, *, is_late: bool) -> ContainerEnd:
         try:
             name = container.name
-            found = await self._door.call("look at a container", lambda client: client.inspect_container(name))
+            found = await self._door.call("inspect a container", lambda client: client.inspect_container(name))
         except ContainerError:
             reason = EndReason.STOPPED if container.stop_wanted.is_set() else EndReason.ENGINE_LOST
             return ContainerEnd(reason, -1, seconds)

@@ -101,9 +101,9 @@ def told(images: Collection[BroughtImage], bytes_max: int, age_seconds: int, now
     """Return a sentence about used and available space."""
     total = sum(image.bytes for image in images)
     unused = max((now - image.used_at for image in images), default=0.0)
-    age = f"; unused ones go after {age_seconds / 86_400:.1f} days" if age_seconds else "; unused ones stay"
+    age = f"; unused ones are removed after {age_seconds / 86400:.1f} days" if age_seconds else "; unused ones are kept"
     oldest = f", one unused for {max(0.0, unused) / 86_400:.1f} days" if images else ""
-    return f"{len(images)} brought for tasks, {total / (1 << 30):.2f} of {bytes_max / (1 << 30):.2f} GiB{oldest}{age}"
+    return f"{len(images)} fetched for tasks, {total / (1 << 30):.2f} of {bytes_max / (1 << 30):.2f} GiB{oldest}{age}"
 
 
 class ImageKeeping:
@@ -142,8 +142,8 @@ class ImageKeeping:
         taken = self._book.bytes_of(set(self._used_by.values()))
         # Images in use cannot be removed, so no space would become free for this one.
         if taken + size >= self._bytes_max:
-            text = f"those of programs that run or are bid for take {taken} of {self._bytes_max} bytes"
-            raise ContainerError("bring an image", text, "raise `image_disk` of the policy")
+            text = f"images of running programs and of bids take {taken} of {self._bytes_max} bytes"
+            raise ContainerError("fetch an image", text, "raise `image_disk` in the policy")
         await self.tidy(size)
         self._book.note(BroughtImage(reference, 0, time.time()))
         self._coming.add(reference)
@@ -293,12 +293,12 @@ class Images:
                 async with asyncio.timeout(PULL_SECONDS):
                     await self._door.wait("pull an image", lambda client: _pull(client, reference, size_max))
             except TimeoutError:
-                raise ContainerError("pull an image", f"not here after {PULL_SECONDS:.0f} s", "try later") from None
+                raise ContainerError("pull an image", f"unfinished after {PULL_SECONDS:.0f} s", "try later") from None
         else:
             await self._door.wait("load an image", lambda client: self._load(client, image, size_max))
         found = await self._find(image)
         if found is None:
-            raise ContainerError("use an image", "the engine has it under another id", "see `ogpu-provider doctor`")
+            raise ContainerError("use an image", "the engine lists it under another id", "see `ogpu-provider doctor`")
         return found
 
     def _load(self, client: docker.APIClient, image: ImageArchive, size_max: int) -> None:
@@ -315,7 +315,7 @@ class Images:
         check_start(found.get("Config") or {}, has_command=has_command)
         check_size(int(found.get("Size") or 0), size_max)
         if isinstance(image, ImageByDigest) and image.reference not in (found.get("RepoDigests") or []):
-            raise refused(f"the engine does not know it as {image.reference}", "pull it again")
+            raise refused(f"the engine has no {image.reference}", "pull it again")
         return str(found["Id"])
 
 
@@ -355,7 +355,7 @@ def check_progress(messages: Iterable[Mapping[str, Any]], announced: dict[str, i
     """Read the engine's messages about a pull. Raise ContainerError, or ContainerRefusedError if it is too large."""
     for message in messages:
         if "error" in message:
-            raise ContainerError("pull an image", str(message["error"])[:300], "name repository and digest")
+            raise ContainerError("pull an image", str(message["error"])[:300], "give its repository and digest")
         detail = message.get("progressDetail") or {}
         if message.get("status") in {"Downloading", "Extracting"}:
             announced[str(message.get("id"))] = int(detail.get("total") or detail.get("current") or 0)

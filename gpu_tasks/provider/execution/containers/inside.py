@@ -73,10 +73,10 @@ class Inside:
                     said[1 if number == 1 else 2] += data[:room]
                     is_cut = is_cut or len(data) > room
         except TimeoutError:
-            raise ContainerError("run a program", f"no end after {seconds:.0f} s", "stop the container") from None
+            raise ContainerError("run a program", f"unfinished after {seconds:.0f} s", "stop the container") from None
         finally:
             stream.close()
-        found = await self._door.call("look at a program", lambda client: client.exec_inspect(made["Id"]))
+        found = await self._door.call("inspect a program", lambda client: client.exec_inspect(made["Id"]))
         code = found.get("ExitCode")
         return ProgramSaid(-1 if code is None else int(code), said[1], said[2], is_cut)
 
@@ -92,7 +92,7 @@ class Inside:
     async def end_program(self, shell: Shell) -> int:
         """Close the stream, kill the program if it runs, and return its exit code; 255 if unknown."""
         shell.stream.close()
-        found = await self._door.call("look at a program", lambda client: client.exec_inspect(shell.exec_id))
+        found = await self._door.call("inspect a program", lambda client: client.exec_inspect(shell.exec_id))
         process = int(found.get("Pid") or 0)
         # The engine's API cannot end such a program, so the signal goes to its process on this machine.
         if found.get("Running") and process > 1:
@@ -104,7 +104,7 @@ class Inside:
 
     async def process_of(self, container: RunningContainer) -> int:
         """Return the machine's process id of the container's first process. Raise ContainerError if it has ended."""
-        found = await self._door.call("look at a container", lambda client: client.inspect_container(container.name))
+        found = await self._door.call("inspect a container", lambda client: client.inspect_container(container.name))
         process = int((found.get("State") or {}).get("Pid") or 0)
         if process <= 1:
             raise ContainerError("reach a port", "the program has ended", "")
@@ -119,7 +119,9 @@ class Inside:
         limits = container.spec.limits
         most = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
         if folder not in most:
-            raise ContainerRefusedError("copy into a container", f"{folder!r} is not out or workspace", "use these")
+            raise ContainerRefusedError(
+                "copy into a container", f"{folder!r} is neither out nor workspace", "use these"
+            )
         found = await asyncio.to_thread(input_files, files, most[folder])
         await self._parts.lay(container.spec.container_id, copied_in(folder, found))
 

@@ -64,5 +64,7 @@ def owner_of(folder: Path) -> Owner:
     name = path.read_text().strip()
     # A damaged name would hide all earlier containers from the cleanup.
     if not _OWNER_FORM.fullmatch(name):
-        raise ValueError(f"{path} does not hold 12 hexadecimal digits; remove it once nothing of this daemon runs")
+        raise ValueError(
+            f"{path} does not contain 12 hexadecimal digits; remove it once no container of this daemon runs"
+        )
     return Owner(name)

@@ -32,7 +32,7 @@ class InputFile:
     size: int
 
 
-_refused = partial(ContainerRefusedError, "lay in inputs")
+_refused = partial(ContainerRefusedError, "prepare inputs")
 
 
 def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[InputFile]:
@@ -49,7 +49,7 @@ def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[Inpu
         if len(found) > FILES_MAX:
             raise _refused(f"more than {FILES_MAX} files", "pack them")
     if (size := sum(file.size for file in found)) > bytes_max:
-        raise _refused(f"{size} bytes, the limit is {bytes_max}", "raise input_bytes")
+        raise _refused(f"{size} bytes, of at most {bytes_max}", "raise input_bytes")
     return found
 
 
@@ -85,7 +85,7 @@ def _walk(name: str, path: Path, depth: int) -> Iterator[InputFile]:
         for child in sorted(path.iterdir()):
             yield from _walk(f"{name}/{child.name}", child, depth + 1)
     else:
-        raise _refused(f"{name} is neither file nor folder", "remove links and devices")
+        raise _refused(f"{name} is neither a file nor a folder", "remove links and devices")
 
 
 def _file(name: str, file: InputFile, mode: int, owner: int) -> Iterator[bytes]:
@@ -109,7 +109,7 @@ def _counted(source: BinaryIO, file: InputFile) -> Iterator[bytes]:
         # The tar header promises this size, so a shorter file would shift every later entry.
         piece = source.read(min(left, CHUNK_BYTES))
         if not piece:
-            raise _refused(f"{file.name} became shorter while it was read", "leave it alone")
+            raise _refused(f"{file.name} was shortened during the copy", "do not change it")
         left -= len(piece)
         yield piece
 

@@ -66,7 +66,7 @@ class Networks:
     async def make(self, container_id: str) -> str:
         """Make a network that reaches public addresses only, and return its name. Raise ContainerError on failure."""
         if why := await why_not_outbound():
-            raise ContainerError("open the network to a container", why, "offer containers without a network")
+            raise ContainerError("open the network to a container", why, "offer only containers without a network")
         name, bridge = self._owner.name_of(container_id, "network"), self._owner.bridge(container_id)
         options = {
             "com.docker.network.bridge.name": bridge,
@@ -119,13 +119,13 @@ class Networks:
 async def why_not_outbound() -> str:
     """Return the reason that outbound access is impossible on this machine; empty if it is possible."""
     if not is_root():
-        return "the daemon is not root and cannot set the kernel's rules"
+        return "the daemon is not root and cannot change firewall rules"
     if not is_there("iptables"):
         return "iptables is not installed"
     try:
         await run_program("iptables", *_WAIT, "-S", DOCKER_CHAIN)
     except ContainerError as error:
-        return f"the engine keeps no rules of its own ({error.why})"
+        return f"the engine has no firewall rules of its own ({error.why})"
     return await _why_rules_are_not_asked()
 
 
@@ -133,7 +133,7 @@ async def _why_rules_are_not_asked() -> str:
     """Return the reason that the kernel does not evaluate the engine's chain first; empty if it does."""
     first = [line for line in (await run_program("iptables", *_WAIT, "-S", "FORWARD")).splitlines() if "-A" in line][:1]
     if first != [f"-A FORWARD -j {DOCKER_CHAIN}"]:
-        return f"{DOCKER_CHAIN} is not the first thing that the kernel asks about forwarded packets"
+        return f"{DOCKER_CHAIN} is not the first rule for forwarded packets"
     return ""
 
 
@@ -142,9 +142,9 @@ async def _check_engines_rules(bridge: str) -> None:
     why = await _why_rules_are_not_asked()
     hidden = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
     if not why and not any(f"! -o {bridge} " in line and "MASQUERADE" in line for line in hidden.splitlines()):
-        why = "the engine makes no rules for its networks (it runs with --iptables=false)"
+        why = "the engine runs with --iptables=false, so its networks have no rules"
     if why:
-        raise ContainerError("open the network to a container", why, "offer containers without a network")
+        raise ContainerError("open the network to a container", why, "offer only containers without a network")
 
 
 def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -76,7 +76,7 @@ class ContainerParts:
     async def lay(self, container_id: str, pieces: Iterator[bytes]) -> None:
         """Unpack a tar stream into the volumes."""
         holder = self.holder_name(container_id)
-        await self._door.call("lay in files", lambda client: client.put_archive(holder, "/", pieces))
+        await self._door.call("copy inputs into a container", lambda client: client.put_archive(holder, "/", pieces))
 
     async def remove(self, container_id: str) -> None:
         """Remove all existing parts. Raise ContainerError that names everything that remains."""
@@ -91,7 +91,7 @@ class ContainerParts:
             with _noted(failures):
                 await self._workspaces.remove(container_id, folder)
         if failures:
-            raise ContainerError("remove a container", "; ".join(failures)[:1_000], "the next start tries again")
+            raise ContainerError("remove a container", "; ".join(failures)[:1_000], "the next start retries")
 
     async def _make_volumes(self, spec: ContainerSpec, input_bytes: int) -> dict[str, str]:
         limits, made = spec.limits, {}
@@ -110,7 +110,7 @@ class ContainerParts:
         made = await self._door.call(
             "make a container", lambda client: client.create_container_from_config(config, name=name)
         )
-        found = await self._door.call("look at a container", lambda client: client.inspect_container(name))
+        found = await self._door.call("inspect a container", lambda client: client.inspect_container(name))
         check_made(config, made.get("Warnings"), found)
 
 

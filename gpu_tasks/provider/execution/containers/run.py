@@ -16,10 +16,10 @@ class EndReason(Enum):
     """The causes of a container's end."""
 
     EXITED = "the program ended"
-    OUT_OF_MEMORY = "it wanted more memory than its limit"
+    OUT_OF_MEMORY = "it exceeded its memory limit"
     TIME_IS_UP = "its time was up"
     STOPPED = "it was stopped"
-    ENGINE_LOST = "the engine did not say how it ended"
+    ENGINE_LOST = "the engine did not report its end"
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,9 +162,7 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     """
     # The id becomes part of names in the engine, the kernel and the file system.
     if not ID_FORM.fullmatch(spec.container_id):
-        raise _refused(
-            "its id has other letters than a to z, 0 to 9 and -, or more than 48", "name it by task and place"
-        )
+        raise _refused("its id is not 1 to 48 of the characters a to z, 0 to 9 and -", "name it by task and place")
     _check_image(spec.image)
     check_limits(spec.limits, policy.greatest)
     _check_command(spec.command)
@@ -172,7 +170,7 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     _check_files(spec)
     _check_gpus(spec.gpus, policy.gpus)
     if spec.network is NetworkAccess.OUTBOUND and not policy.outbound:
-        raise _refused("it wants to reach the network, and the provider's policy allows no container to", "ask without")
+        raise _refused("it asks for the network, which the provider's policy forbids", "ask without a network")
 
 
 def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
@@ -188,13 +186,15 @@ def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
 def check_environment(environment: Mapping[str, str], whose: str) -> None:
     """Raise ContainerRefusedError for loader variables, invalid names or too much environment."""
     if len(environment) > ENVIRONMENT_MAX:
-        raise _refused(f"{whose} has {len(environment)} variables", f"have at most {ENVIRONMENT_MAX}")
+        raise _refused(f"{whose} has {len(environment)} variables", f"use at most {ENVIRONMENT_MAX}")
     if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
         raise _refused(f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs")
     for name, value in environment.items():
         # The engine's helpers and GPU hooks run with the container's environment, outside of it.
         if is_loader_variable(name):
-            raise _refused(f"{whose} sets {name:.60}, which loaders act on", "set it in the program, once it runs")
+            raise _refused(
+                f"{whose} sets {name:.60}, which changes how programs are loaded", "set it in the program itself"
+            )
         if not VARIABLE_FORM.fullmatch(name) or "\0" in value:
             raise _refused(f"{whose} has a variable {name[:60]!r}", "use letters, digits and _")
 
@@ -205,7 +205,7 @@ def _check_image(image: ImageByDigest | ImageArchive) -> None:
     if isinstance(image, ImageByDigest) and not (
         len(image.repository) <= 200 and REPOSITORY_FORM.fullmatch(image.repository)
     ):
-        raise _refused(f"{image.repository[:60]!r} is no repository", "write host/name, without tag and digest")
+        raise _refused(f"{image.repository[:60]!r} is not a repository", "write host/name, without tag and digest")
 
 
 def _check_command(command: tuple[str, ...]) -> None:
@@ -218,7 +218,7 @@ def _check_command(command: tuple[str, ...]) -> None:
 def _check_files(spec: ContainerSpec) -> None:
     for what, names, most in (("secrets", spec.secrets, SECRETS_MAX), ("inputs", spec.inputs, INPUTS_MAX)):
         if len(names) > most:
-            raise _refused(f"{len(names)} {what}", f"have at most {most}")
+            raise _refused(f"{len(names)} {what}", f"use at most {most}")
         for name in names:
             if not NAME_FORM.fullmatch(name):
                 raise _refused(f"a name among its {what} is {name[:60]!r}", "use letters, digits, _ . and -, no path")
@@ -228,7 +228,7 @@ def _check_files(spec: ContainerSpec) -> None:
 
 def _check_gpus(gpus: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     if len(set(gpus)) != len(gpus) or len(gpus) > GPUS_MAX:
-        raise _refused("a GPU is named twice, or too many are", f"name at most {GPUS_MAX}")
+        raise _refused("GPUs are repeated or too many", f"use at most {GPUS_MAX}")
     for gpu in gpus:
         if not GPU_FORM.fullmatch(gpu) or gpu not in allowed:
-            raise _refused(f"GPU {gpu[:60]!r} is none that containers are given", "name those of the assignment")
+            raise _refused(f"GPU {gpu[:60]!r} is not available to containers", "use those of the assignment")

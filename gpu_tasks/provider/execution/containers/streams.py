@@ -97,9 +97,9 @@ async def _ask(
     try:
         answer = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
-        raise ContainerError("open a stream", f"the engine hung up: {error}") from None
+        raise ContainerError("open a stream", f"the engine closed the connection: {error}") from None
     status = answer.split(b" ", 2)[1:2]
     # 101 for attach and exec. `wait` is a plain request with the status 200, and its answer is read in the same way.
     if status not in ([b"101"], [b"200"]):
         said = (await reader.read(500)).decode(errors="replace")
-        raise ContainerError("open a stream", f"the engine says {answer[:60].decode(errors='replace')!r}: {said}")
+        raise ContainerError("open a stream", f"the engine answered {answer[:60].decode(errors='replace')!r}: {said}")

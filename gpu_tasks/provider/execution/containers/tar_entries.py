@@ -107,7 +107,7 @@ class TarStream:
         while self._left:
             piece = self._read(min(self._left, CHUNK_BYTES))
             if not piece:
-                raise refused("it ends within a file")
+                raise refused("it ends inside a file")
             self._left -= len(piece)
             yield piece
         self._exactly(self._padding)
@@ -120,13 +120,13 @@ class TarStream:
         declared = _number(block[148:156])
         # The checksum field itself counts as eight spaces.
         if declared != sum(block) - sum(block[148:156]) + 8 * 0x20:
-            raise refused("the checksum of a header is wrong")
+            raise refused("a header has a wrong checksum")
         return block
 
     def _entry(self, header: bytes, flag: bytes, size: int, extended: dict[str, str]) -> TarEntry:
         kind = _KINDS.get(flag)
         if kind is None or any(key.startswith("GNU.sparse") for key in extended):
-            raise refused("it has an entry that is sparse or of an unknown kind")
+            raise refused("an entry is sparse or of an unknown kind")
         # POSIX pax: an extended size replaces the header's field, which has too few digits for large files.
         if "size" in extended:
             size = _decimal(extended["size"])
@@ -134,7 +134,7 @@ class TarStream:
         if kind is not EntryKind.FILE:
             size = 0
         if size > SIZE_MAX:
-            raise refused("an entry declares more bytes than a disk holds")
+            raise refused("an entry declares more bytes than any disk has")
         self._left, self._padding = size, -size % BLOCK
         name = extended.get("path") or _name_of(header)
         link = extended.get("linkpath") or _text(header[157:257])
@@ -142,7 +142,7 @@ class TarStream:
 
     def _extend(self, flag: bytes, size: int, extended: dict[str, str]) -> None:
         if size > EXTENDED_BYTES_MAX:
-            raise refused(f"an extended header of {size} bytes; {EXTENDED_BYTES_MAX} are read")
+            raise refused(f"an extended header has {size} bytes, of at most {EXTENDED_BYTES_MAX}")
         content = self._exactly(size)
         self._exactly(-size % BLOCK)
         match flag:
@@ -155,7 +155,7 @@ class TarStream:
             case _:
                 # Global records would apply to every later entry. Harmless ones, such as comments, are ignored.
                 if any(key.startswith("GNU.sparse") or key in {"path", "size"} for key in _records(content)):
-                    raise refused("a global header that renames every file")
+                    raise refused("a global header renames every file")
 
     def _exactly(self, count: int, *, may_end: bool = False) -> bytes:
         data = b""
@@ -164,7 +164,7 @@ class TarStream:
             if not piece:
                 if may_end and not data:
                     return b""
-                raise refused("it is cut off")
+                raise refused("it is truncated")
             data += piece
         return data
 
@@ -230,13 +230,13 @@ def _number(field: bytes) -> int:
     if not digits:
         return 0
     if not all(0x30 <= digit < 0x38 for digit in digits):
-        raise refused("a number of a header is none")
+        raise refused("a header has an invalid number")
     return int(digits, 8)
 
 
 def _decimal(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise refused("a number of an extended header is none")
+        raise refused("an extended header has an invalid number")
     return int(text)
 
 
@@ -247,7 +247,7 @@ def _records(content: bytes) -> dict[str, str]:
     while at < len(content):
         count += 1
         if count > RECORDS_MAX:
-            raise refused(f"an extended header with more than {RECORDS_MAX} records")
+            raise refused(f"an extended header has more than {RECORDS_MAX} records")
         digits, space, _ = content[at : at + 8].partition(b" ")
         if not space or not digits.isdigit():
             raise refused("an extended header is damaged")

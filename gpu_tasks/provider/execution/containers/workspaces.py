@@ -109,7 +109,7 @@ def _allocate(path: Path, size: int) -> None:
         os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
         path.unlink()
-        raise ContainerError("make a workspace", str(error), "free disk, or bid for less") from None
+        raise ContainerError("make a workspace", str(error), "free disk space, or bid for smaller ones") from None
     finally:
         os.close(descriptor)
 

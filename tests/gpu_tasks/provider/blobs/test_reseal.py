@@ -72,10 +72,10 @@ async def test_everybody_else_is_refused(tmp_path: Path) -> None:
         ):
             with pytest.raises(BlobError, match=reason):
                 await ask(village, racer, question)
-        with pytest.raises(BlobError, match="no output of this unit here"):
+        with pytest.raises(BlobError, match="no output of"):
             await ask(village, judge, good)
         racer.chain.is_away = True
-        with pytest.raises(BlobError, match="cannot be asked now"):
+        with pytest.raises(BlobError, match="chain cannot be"):
             await ask(village, racer, good)
 
 

@@ -54,9 +54,9 @@ async def test_several_endpoints_are_tried_and_each_refusal_is_named(tmp_path: P
         dead = "http://127.0.0.1:1"
         assert await client.put(b"x", [dead, url, url], copies=2) == [url]  # once is once
         assert await client.get(address_of(b"x"), [dead, "nonsense", "ftp://x", url + "/", url]) == b"x"
-        with pytest.raises(BlobError, match=r"127.0.0.1:1: cannot be reached.*answered 404"):
+        with pytest.raises(BlobError, match=r"127.0.0.1:1: .*answered 404"):
             await client.get(bytes(32), [dead, url])
-        with pytest.raises(BlobError, match="no store took the blob"):
+        with pytest.raises(BlobError, match="no store took"):
             await client.put(b"x", [dead])
 
 
@@ -141,7 +141,7 @@ async def test_bytes_that_are_no_http_leave_no_trace(
 
 async def test_a_full_store_says_so_and_another_one_is_tried(tmp_path: Path) -> None:
     async with asked(tmp_path, Quota(blobs_max=0)) as (_, client, url):
-        with pytest.raises(BlobError, match=r"answered 507 full: 0 blobs"):
+        with pytest.raises(BlobError, match="507 full"):
             await client.put(b"x", [url])
 
 
@@ -234,7 +234,7 @@ async def test_bytes_that_do_not_hash_to_their_address_do_not_count() -> None:
     async with answering(lie) as (client, url):
         with pytest.raises(BlobError, match="served other bytes"):
             await client.get(address_of(b"x"), [url])
-        with pytest.raises(BlobError, match="stored something else"):
+        with pytest.raises(BlobError, match="returned another address"):
             await client.put(b"x", [url])
 
 

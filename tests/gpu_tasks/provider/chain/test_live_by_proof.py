@@ -89,7 +89,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[LiveChain], Awaitable[object]]]] = {
     "duties": ("ogpu_callProof", lambda chain: chain.standing()),
     "a unit": ("ogpu_callProof", lambda chain: chain.unit(bytes(32))),
     "a final unit": ("ogpu_callProof", lambda chain: chain.final_unit(bytes(32))),
-    "who may judge": ("ogpu_callProof", lambda chain: chain.judging_readers()),
+    "possible judges": ("ogpu_callProof", lambda chain: chain.judging_readers()),
     "who judges": ("ogpu_callProof", lambda chain: chain.judges(bytes(32))),
     "seats": ("ogpu_callProof", lambda chain: chain.final_seats()),
     "whose key": ("ogpu_callProof", lambda chain: chain.stash_of(KEY.public_key)),
@@ -114,7 +114,7 @@ async def test_whatever_the_daemon_acts_on_is_proved_and_a_lie_costs_a_retry(sce
         scene.node.author()  # of a block that was shown to be final before, no certificate matters
         await until_final(scene.node, scene.chain)
         scene.lies[lied] = lie
-        with pytest.raises(ChainError, match="do not believe the node at"):
+        with pytest.raises(ChainError, match="not believe"):
             await ask(scene.chain)
         del scene.lies[lied]
     await ask(scene.chain)
@@ -128,7 +128,7 @@ async def test_no_new_connection_takes_who_is_at_work_back_to_an_older_state(sce
     await until_final(scene.node, scene.chain)
     assert (await scene.chain.standing())[0] == 2
     scene.lies["ogpu_certifiedHeader"] = lambda _: old
-    with pytest.raises(ChainError, match="its newest final block is 1, and 2 was final before"):
+    with pytest.raises(ChainError, match=r"block is 1; .*block 2$"):
         await scene.chain._same_chain()
     del scene.lies["ogpu_certifiedHeader"]
     again = await scene.chain._same_chain()
@@ -213,7 +213,7 @@ async def test_another_chain_than_the_known_one_ends_the_program_before_anything
     path.write_text(json.dumps(asdict(replace(pin, genesis="0x" + "ab" * 32))))
     asked: list[RpcJson] = []
     scene.lies[SUBMITTING] = asked.append
-    with pytest.raises(ChainChangedError, match=r"another chain than before.*Nothing was signed"):
+    with pytest.raises(ChainChangedError, match="another chain"):
         await LiveChain.connect(scene.chain._url, KEY, scene.chain._trust)
     with pytest.raises(ChainChangedError):  # and so for a daemon that runs, which waits
         await scene.chain._same_chain()

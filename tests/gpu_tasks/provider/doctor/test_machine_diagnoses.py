@@ -41,14 +41,14 @@ def test_root_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: i
     assert found_here(tmp_path, "user").grade is grade
 
 
-@pytest.mark.parametrize(("user", "says"), [(0, "containers have"), (1000, "no container has")])
+@pytest.mark.parametrize(("user", "says"), [(0, "containers can have"), (1000, "containers cannot have")])
 def test_who_offers_containers_is_told_what_root_gives_and_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, says: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
     (found,) = (each for each in machine.system_diagnoses(tmp_path, None, "", are_offered=True) if each.check == "user")
     assert (found.grade, says in found.says) == (Grade.WEAK, True)
-    assert "number of processes" in found.says
+    assert "workers' processes" in found.says
     assert ("root" in found.todo) == bool(user), "nobody is told to be what it is"
 
 
@@ -65,7 +65,7 @@ def test_a_folder_that_is_not_there_or_not_ours_is_bad(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "access", lambda *_: False)
     found = found_here(tmp_path, "disk")
     assert found.grade is Grade.BAD
-    assert "cannot be written to" in found.says
+    assert "not writable" in found.says
 
 
 def test_too_few_files_are_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

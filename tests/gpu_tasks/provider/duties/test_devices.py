@@ -51,15 +51,15 @@ def test_what_is_not_here_or_promises_too_much_is_not_served_and_told_why() -> N
     standing = standing_of(table, [GPU, PROCESSOR], terms, Workloads([FakeForm()]))
     assert standing.served == {b"a" * 32: GPU}
     assert [form.name for form in standing.promised[b"a" * 32]] == ["reversed"]
-    assert "(consumer) is not on this machine" in standing.unserved[b"b" * 32]
-    assert "it offers service 1, but workload 0x3f3f3f3f.. is none" in standing.unserved[b"c" * 32]
+    assert "(consumer)" in standing.unserved[b"b" * 32]
+    assert "service 1, but workload 0x3f3f3f3f.." in standing.unserved[b"c" * 32]
 
 
 def test_another_model_is_another_promise() -> None:
     standing = standing_of(
         [registered(b"a", GPU, 0)], [GPU], {0: replace(TERMS, model=b"?" * 32)}, Workloads([FakeForm()])
     )
-    assert "model 0x3f3f3f3f.. of reversed is not this daemon's" in standing.unserved[b"a" * 32]
+    assert "model 0x3f3f3f3f.. of reversed" in standing.unserved[b"a" * 32]
 
 
 def paused(village: Village, device: bytes) -> bool:
@@ -134,5 +134,5 @@ async def test_a_daemon_with_another_key_than_the_registered_one_does_not_run(vi
     other = SealKey.of(keypair(village.miners[1].keys)).public
     call = Devices.register_provider(seal_key=other, endpoint=b"http://127.0.0.1:1")
     village.node.chain.block(signed(miner.keys.stash, call))
-    with pytest.raises(StandingError, match="sealed to another key"):
+    with pytest.raises(StandingError, match="another key"):
         await miner.daemon.run()

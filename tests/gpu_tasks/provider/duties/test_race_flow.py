@@ -225,9 +225,7 @@ def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypa
         await village.run(await village.post())
         assert [refunded.refund for refunded in village.happened(UnitRefunded)] == [Refund.INPUT_BAD]
         told = [fields for miner in village.miners for name, fields in miner.heard.events if name == "bad_input"]
-        assert {fields["problem"] for fields in told} == {
-            "its answers may have more than the 1,048,576 bytes of a blob"
-        }
+        assert {fields["problem"] for fields in told} == {"its answers may exceed the 1,048,576 bytes of a blob"}
         assert not any(miner.executor.runs for miner in village.miners)
         await village.run(await village.post(request=b"complete: less"))
         assert village.happened(UnitSettled)

@@ -174,7 +174,7 @@ async def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_
         await one_block(village)
         for miner in village.miners:
             folder = tmp_path / miner.keys.name / ROLL_CALLS_FOLDER
-            assert not folder.exists() or not list(folder.iterdir()), "the roll call is over"
+            assert not folder.exists() or not list(folder.iterdir()), "after the roll call"
 
 
 def rolled(miner: Miner) -> bool:

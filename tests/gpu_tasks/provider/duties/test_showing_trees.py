@@ -174,6 +174,6 @@ def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_
     parts = cast("Parts[Any]", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
     shown = [settled_leaves(parts, unit, root) for root in roots]
     assert [batch_root(totals_of(leaves)) for leaves in shown] == roots
-    with pytest.raises(ExecutionError, match="no such result"):
+    with pytest.raises(ExecutionError, match="lacks this result"):
         settled_leaves(parts, unit, bytes(32))
     journal.close()

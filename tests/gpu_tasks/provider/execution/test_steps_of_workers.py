@@ -45,5 +45,5 @@ async def test_what_is_no_state_or_no_request_costs_one_question() -> None:
 
 async def test_a_workload_without_steps_says_so() -> None:
     async with started(worker_of("matmul-hash")) as executor:
-        with pytest.raises(ExecutionError, match="does not run in steps"):
+        with pytest.raises(ExecutionError, match="run in steps"):
             await executor.begin(b"")

@@ -95,7 +95,7 @@ async def test_a_worker_that_is_something_else_computes_nothing() -> None:
     async with recorded() as (recorder, bench):
         recorder.open += 1  # `close` is counted, the plain fake's start is not
         bench._make = lambda _hardware, _form: recorder.make(_hardware, form(2))
-        with pytest.raises(ExecutionError, match="computes something else than reversed"):
+        with pytest.raises(ExecutionError, match="compute reversed"):
             await bench.worker(form(1))
         recorder.open -= 1
 
@@ -107,7 +107,7 @@ async def test_a_provider_without_a_device_here_judges_and_races_nothing() -> No
     assert worker_pool.devices == {}
     assert await worker_pool.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
     assert await worker_pool.verify(FakeForm(), REQUEST, REQUEST[::-1])
-    with pytest.raises(ExecutionError, match="is not served by this machine"):
+    with pytest.raises(ExecutionError, match="on this machine"):
         await worker_pool.race(b"d" * 32, FakeForm(), REQUEST)
     await worker_pool.end_idle()
     await worker_pool.close()
@@ -136,7 +136,7 @@ def test_workloads_are_found_by_what_a_service_promises() -> None:
     terms = ServiceTerms(b"any name", WORKLOAD, MODEL, grain, grain, 1, 30, 64)
     fake = FakeForm()
     assert Workloads([fake]).of(terms) is fake
-    with pytest.raises(UnknownWorkloadError, match=r"workload 0x77777777\.\. is none that this daemon has"):
+    with pytest.raises(UnknownWorkloadError, match=r"workload 0x77777777\.\."):
         Workloads().of(terms)
     with pytest.raises(LookupError, match="no workload 'nonsense'"):
         Workloads.named(["nonsense"])

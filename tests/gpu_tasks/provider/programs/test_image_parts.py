@@ -129,7 +129,7 @@ def test_a_bomb_is_written_no_further_than_its_size_says(tmp_path: Path, monkeyp
     bomb = stores.image(gzip.compress(bytes(100_000_000)), 5_000, part_bytes=500_000)
     tracemalloc.start()
     try:
-        with pytest.raises(UnfitProgramError, match="longer than its size says"):
+        with pytest.raises(UnfitProgramError, match="longer than"):
             laid(tmp_path / "images", stores, bomb)
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
@@ -141,7 +141,7 @@ def test_what_is_not_to_be_had_now_is_tried_again(tmp_path: Path, monkeypatch: p
     stores = Stores()
     image = stores.image(gzip.compress(CONTENT), len(CONTENT))
     gone = replace(image, parts=(*image.parts, ImagePart(bytes(32), bytes(32))))
-    with pytest.raises(ProgramError, match="not to be had"):
+    with pytest.raises(ProgramError, match="cannot be fetched"):
         laid(tmp_path / "images", stores, gone)
     monkeypatch.setattr(image_parts, "FREE_BYTES_LEAST", 1 << 60)
     with pytest.raises(ProgramError, match="no room"):
@@ -156,7 +156,7 @@ def test_stores_that_are_slow_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     stores = Slow()
     monkeypatch.setattr(image_parts, "FETCH_SECONDS", 0.01)
-    with pytest.raises(ProgramError, match="is not here after"):
+    with pytest.raises(ProgramError, match="did not arrive"):
         laid(tmp_path / "images", stores, stores.image(gzip.compress(CONTENT), len(CONTENT)))
     assert list(tmp_path.glob("images/*")) == []
 

@@ -171,5 +171,5 @@ def test_nobody_signs_for_a_checkpoint_that_does_not_go_on_from_what_counts(root
     if root == root_of(DIGESTS[:3]):
         assert asyncio.run(fetching).state == STATES[index]
         return
-    with pytest.raises(BlobError, match="milestone 2 does not go on from milestone 1"):
+    with pytest.raises(BlobError, match=r"milestone 2 .*milestone 1$"):
         asyncio.run(fetching)

@@ -74,7 +74,7 @@ async def test_a_lie_is_found_where_it_begins_and_its_proof_is_paid(
     assert fraud is not None
     assert fraud.place == 0
     assert fraud.proof.index == 2, "two segments of two steps were right"
-    assert seen[0].waits_for == "somebody who works for it"
+    assert seen[0].waits_for == "another worker of this provider"
     assert [step.done for step in seen if not step.waits_for] == list(range(6))
     await proven(village, task, prover, fraud)
     ended = await village.until(task, TaskState.ENDED, blocks=300)
@@ -88,12 +88,12 @@ async def test_a_right_result_is_found_right_and_a_party_proves_nothing(village:
     task = await village.bought(PRICES[0])
     assert await watched(village, task, village.miners[3], tmp_path / "run", []) is None
     winner = village.slot_miner(task)
-    with pytest.raises(CannotProveError, match="has a part in it"):
+    with pytest.raises(CannotProveError, match="takes part in"):
         await watched(village, task, winner, tmp_path / "other", [])
     found = village.task(task)
     stranger = village.miners[3].keys.stash
     assert why_not(found, stranger) is None
-    assert "has a part" in str(why_not(found, CUSTOMER.stash))
+    assert "takes part" in str(why_not(found, CUSTOMER.stash))
     assert "no such task" in str(why_not(None, stranger))
     assert "no trace" in str(why_not(replace(found, order=replace(found.order, segments=0)), stranger))
     village.ask(TrainingMarket.accept(task=task))

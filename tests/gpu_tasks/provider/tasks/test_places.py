@@ -306,4 +306,4 @@ def test_why_time_that_is_sold_waits() -> None:
     order = replace(a_task().order, checked_by=CheckedBy.METERED, milestones=4, blocks_max=12)
     task = a_task(order=order, state=TaskState.RUNNING, slots=(SOLD,), milestones=4)
     said = why_waiting(OwnTask(KEY, task, OPENED), entry(), ME)
-    assert said == "its program runs; interval 1 of 4 is paid when it is over"
+    assert said.endswith("interval 1 of 4 is paid at its end")

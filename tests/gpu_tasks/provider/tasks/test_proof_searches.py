@@ -100,7 +100,7 @@ def test_the_whole_run_is_had_of_who_stated_it(scene: Any) -> None:
 
 def test_nobody_is_accused_of_what_was_wrong_before_its_leg(scene: Any) -> None:
     stated = states(8, 3)
-    with pytest.raises(CannotProveError, match="where no segment of its own is"):
+    with pytest.raises(CannotProveError, match="its own segments"):
         scene(stated, submitted(stated, behind=2)).found()
     stated = states(8, 5)
     fraud = scene(stated, submitted(stated, behind=2)).found()

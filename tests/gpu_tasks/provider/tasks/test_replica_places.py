@@ -97,10 +97,10 @@ def test_an_offer_to_an_earlier_draw_may_have_a_place_in_the_leg() -> None:
 def test_an_offer_that_is_there_waits_for_its_draw() -> None:
     sought, newest = copies(TaskState.VOLUNTEERING), DRAWS_FROM + 2
     assert why_offer_over(sought, newest, None, sought.deadline + 1, is_there=True) == ""
-    assert "did not come in time" in why_offer_over(sought, newest, None, sought.deadline + 1, is_there=False)
+    assert "was too late" in why_offer_over(sought, newest, None, sought.deadline + 1, is_there=False)
     assert why_offer_over(sought, newest, None, sought.deadline, is_there=False) == ""
-    assert "did not come in time" in why_offer_over(replace(sought, deadline=0), newest, None, 1, is_there=False)
-    assert why_offer_over(copies(TaskState.RUNNING), newest, None, 1, is_there=True) == "others were drawn"
+    assert "was too late" in why_offer_over(replace(sought, deadline=0), newest, None, 1, is_there=False)
+    assert why_offer_over(copies(TaskState.RUNNING), newest, None, 1, is_there=True) == "other providers were drawn"
     assert why_offer_over(copies(TaskState.RUNNING), newest, 2, 1, is_there=True) == ""
 
 

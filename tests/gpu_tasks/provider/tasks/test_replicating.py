@@ -186,7 +186,7 @@ async def test_who_asks_for_more_than_the_award_does_not_offer(village: Renting)
     task = await asked(village)
     ended = await village.until(task, TaskState.ENDED)
     assert ended.outcome is TaskOutcome.NO_AWARD
-    assert any("and the policy asks for" in str(each) for miner in village.miners for each in miner.heard.events)
+    assert any("the policy requires" in str(each) for miner in village.miners for each in miner.heard.events)
 
 
 @among_replicas()

@@ -79,18 +79,18 @@ def test_a_state_is_shown_with_its_place_and_that_of_the_next(segment: int) -> N
 @pytest.mark.parametrize("first", [0, 1, 3, 5, SEGMENTS])
 def test_what_is_not_looked_at_is_not_shown(first: int) -> None:
     """Above all the state after a stretch: the judge could take it over instead of computing."""
-    with pytest.raises(RefusedResealError, match="are not looked at"):
+    with pytest.raises(RefusedResealError, match="part of the"):
         shown(first, behind=1, named=4)
-    with pytest.raises(RefusedResealError, match="are not looked at"):
+    with pytest.raises(RefusedResealError, match="part of the"):
         shown(first, first + 2, behind=1)
 
 
 def test_a_run_that_is_not_read_whole_shows_what_it_has_and_asks_for_patience_with_the_rest() -> None:
     assert shown(3, known=4).state == STATES[3]
-    with pytest.raises(RefusedResealError, match="read from the disk; ask again"):
+    with pytest.raises(RefusedResealError, match="ask again"):
         shown(4, known=4)
 
 
 def test_a_state_whose_file_is_gone_is_said_to_be_gone() -> None:
-    with pytest.raises(RefusedResealError, match="not here any more"):
+    with pytest.raises(RefusedResealError, match="no longer here"):
         shown(3, lost=3)

@@ -126,7 +126,7 @@ def test_a_state_of_another_step_or_of_no_run_is_wrong() -> None:
 
 
 def test_a_state_that_is_not_in_the_trace_is_no_state() -> None:
-    with pytest.raises(BlobError, match="not in its trace"):
+    with pytest.raises(BlobError, match="outside its trace"):
         is_right(RIGHT, 3, {3: state(6, b"another")})
 
 
@@ -141,7 +141,7 @@ def test_the_state_behind_a_segment_is_in_the_trace_too() -> None:
 
     parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
     case = case_of([*RIGHT[:4], state(9), *RIGHT[5:]], 3)
-    with pytest.raises(BlobError, match="not in its trace"):
+    with pytest.raises(BlobError, match="outside its trace"):
         asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, Search()))
 
 

@@ -139,7 +139,7 @@ def test_who_stands_by_holds_a_checkpoint_that_stands_where_it_should(
     asyncio.run(scene.duty._fetch_to_hold(OwnTask(KEY, task, None), task, entry()))
     assert scene.duty._held == ({KEY: THEIRS.milestone} if stands_at == 4 else {})
     assert scene.waits == ([] if stands_at == 4 else [
-        "milestone 1 is not held: its checkpoint stands at step 5, and it should at 4"
+        "milestone 1 is not confirmed: its checkpoint is at step 5 instead of 4"
     ])  # fmt: skip
 
 

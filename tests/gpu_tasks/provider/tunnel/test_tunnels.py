@@ -158,7 +158,7 @@ async def test_a_port_that_the_task_names_is_reached_and_no_other(
         service.close()
         quiet.close()
         assert any("nothing listens on port" in problem for problem in problems)
-        assert any("names no port 22" in problem for problem in problems)
+        assert any("not name port 22" in problem for problem in problems)
 
 
 def test_a_port_of_the_machine_is_not_reached_as_one_of_a_container() -> None:
@@ -216,7 +216,7 @@ async def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
         with pytest.raises(TunnelError, match="lets nobody in"):
             async with entered.tunnel(SealKey(b"z" * 32)):
                 pass
-        with pytest.raises(TunnelError, match="no program of this task runs there"):
+        with pytest.raises(TunnelError, match="no program of"):
             async with entered.tunnel(task=b"?" * 32):
                 pass
         assert not entered.engine.inside.streams
@@ -284,7 +284,7 @@ async def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
             for _ in range(tunnel_server.TUNNELS_OF_TASK_MAX):
                 tunnel = await exits.enter_async_context(entered.tunnel())
                 await (await begun(tunnel, *ECHO)).read()
-            with pytest.raises(TunnelError, match="as many tunnels are open"):
+            with pytest.raises(TunnelError, match="all tunnels are"):
                 await exits.enter_async_context(entered.tunnel())
         for _ in range(500):
             if not entered.door.count:

@@ -64,7 +64,7 @@ def test_gpus_are_asked_for_by_their_identifiers() -> None:
 def test_other_gpus_than_those_that_were_asked_for_are_found(given: list[dict[str, Any]]) -> None:
     asked = config(replace(SPEC, gpus=("GPU-1",)))
     check_made(asked, [], found(DeviceRequests=asked["HostConfig"]["DeviceRequests"]))
-    with pytest.raises(ContainerError, match="give a container a GPU"):
+    with pytest.raises(ContainerError, match="container a GPU"):
         check_made(asked, [], found(DeviceRequests=given))
 
 
@@ -114,7 +114,7 @@ def test_an_engine_that_drops_a_limit_and_warns() -> None:
         check_made(config(), ["Your kernel does not support swap limit capabilities. Limitation discarded."], found())
     strange = found()
     strange["Mounts"].append({"Type": "volume", "Name": "of-the-image"})
-    with pytest.raises(ContainerError, match="nobody asked"):
+    with pytest.raises(ContainerError, match="an unrequested"):
         check_made(config(), None, strange)
     strange = found()
     strange["Config"]["User"] = "0"

@@ -134,7 +134,7 @@ async def test_programs_and_files_of_one_that_runs(tmp_path: Path, address: str)
                 await inside.copy_out(container, path, OutputLimits(1, 10), sink)
         with pytest.raises(ContainerRefusedError):
             await inside.copy_in(container, "in", {"f": b""})
-        with pytest.raises(ContainerError, match="no end after"):
+        with pytest.raises(ContainerError, match="unfinished after"):
             await inside.run(container, ["sleep", "20"], 0.5, 10)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import platform
+import re
 import tarfile
 import time
 from collections.abc import Callable, Iterator
@@ -132,7 +133,7 @@ async def test_what_programs_use_stays_and_what_finds_no_room_beside_them_is_not
     images = keeping(engine, age=1)
     for number in range(3):
         await images.ready(archive(number), ROOM, used_by=f"c{number}")
-    with pytest.raises(ContainerError, match="programs that run or are bid for"):
+    with pytest.raises(ContainerError, match="running programs"):
         await images.ready(archive(3), ROOM, used_by="c3")
     await images.keeping.tidy(ROOM)
     assert len(engine.images) == 3
@@ -281,7 +282,7 @@ async def test_one_that_is_refused_or_too_large_is_sent_away() -> None:
     engine = FakeEngineImages()
     images = keeping(engine)
     engine.pulled_bytes = ROOM + 1
-    with pytest.raises(ContainerRefusedError, match="the limit is"):
+    with pytest.raises(ContainerRefusedError, match="of at most"):
         await images.ready(PULLED, 2 * ROOM)
     assert PULLED.reference in images.keeping._book.images, "an engine may have it all the same"
     await images.keeping.tidy()
@@ -326,7 +327,6 @@ def test_a_damaged_book_is_empty_or_a_book(tmp_path_factory: pytest.TempPathFact
 
 def test_a_book_is_told() -> None:
     images = [BroughtImage("a", 3 << 30, 100.0), BroughtImage("b", 1 << 29, 100.0 + 86_400)]
-    assert told(images, 20 << 30, 7 * 86_400, 100.0 + 2 * 86_400) == (
-        "2 brought for tasks, 3.50 of 20.00 GiB, one unused for 2.0 days; unused ones go after 7.0 days"
-    )
-    assert told([], 20 << 30, 0, 0.0) == "0 brought for tasks, 0.00 of 20.00 GiB; unused ones stay"
+    line = told(images, 20 << 30, 7 * 86_400, 100.0 + 2 * 86_400)
+    assert re.findall(r"[0-9.]+", line) == ["2", "3.50", "20.00", "2.0", "7.0"]
+    assert told([], 20 << 30, 0, 0.0).endswith("are kept")

@@ -66,11 +66,11 @@ def test_the_provider_sets_the_greatest_limits(name: str) -> None:
         ({"command": ("a\0b",)}, "zero byte"),
         ({"command": ("a" * 70_000,)}, "longer"),
         ({"environment": {"LD_PRELOAD": "x"}}, "LD_PRELOAD"),
-        ({"environment": {"ld_library_path": "x"}}, "loaders"),
-        ({"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "loaders"),
-        ({"environment": {"GLIBC_TUNABLES": "x"}}, "loaders"),
+        ({"environment": {"ld_library_path": "x"}}, "how programs are"),
+        ({"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "how programs are"),
+        ({"environment": {"GLIBC_TUNABLES": "x"}}, "how programs are"),
         *(
-            ({"environment": {name: "x"}}, "loaders")
+            ({"environment": {name: "x"}}, "how programs are")
             for name in (
                 "BASH_ENV",
                 "bash_env",
@@ -101,7 +101,7 @@ def test_the_provider_sets_the_greatest_limits(name: str) -> None:
         ({"inputs": {"a\n": b""}}, "inputs"),
         ({"gpus": ("GPU-2",)}, "GPU-2"),
         ({"gpus": ("all",)}, "all"),
-        ({"gpus": ("GPU-1", "GPU-1")}, "twice"),
+        ({"gpus": ("GPU-1", "GPU-1")}, "repeated or too"),
     ],
 )
 def test_what_is_refused(change: dict[str, object], why: str) -> None:
