@@ -48,7 +48,7 @@ class WhyIdle(Enum):
     BETWEEN = "between units"
     UNMATCHED = "unmatched"
     TAKEN = "taken"
-    NOT_ASKED = "not checked"
+    NOT_ASKED = "not asked for"
 
 
 TimedState = Activity | WhyIdle

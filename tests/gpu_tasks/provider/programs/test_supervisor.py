@@ -129,7 +129,7 @@ async def test_secrets_are_given_once_and_before_it_begins(monkeypatch: pytest.M
     await supervisor.prepare(PARTS, key, TASK, b"c")
     assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (True, key)
     for given in ({}, {"TOKEN": b"x", "MORE": b"y"}):
-        with pytest.raises(ProgramError, match="waits for TOKEN"):
+        with pytest.raises(ProgramError, match="at once: TOKEN"):
             supervisor.give_secrets(key, given)
     supervisor.give_secrets(key, {"TOKEN": b"x"})
     assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (False, None)
