@@ -134,7 +134,11 @@ class SlowStores:
 
 
 class BlobError(Exception):
-    """A blob could not be fetched or stored. The text has each store's answer."""
+    """A blob could not be fetched or stored. The text has each store's answer.
+
+    Codes: `blob_not_found` and `blob_not_stored` if no store helped. For one store: `store_refused`, `store_slow`,
+    `store_unreachable`, `answer_too_long`, `wrong_bytes`.
+    """
 
 
 @dataclass(slots=True)

@@ -222,7 +222,7 @@ class BrokerBook:
         try:
             await self.blobs.broker_of(endpoint)
         except BlobError as error:
-            return str(error).startswith(("answered", "sent more"))
+            return error.is_answer
         return True
 
     async def _broker(self, stash: bytes) -> tuple[BrokerAddress | None, str | None]:

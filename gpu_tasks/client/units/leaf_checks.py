@@ -41,12 +41,12 @@ from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
 WORDS = {
-    LeafStage.AWAITED: "which leaves are looked at is drawn once the next blocks are final",
+    LeafStage.AWAITED: "the leaves to check are drawn once the next blocks are final",
     LeafStage.SHOWING: "the racers must show the drawn leaves by block {deadline}",
-    LeafStage.CHECKING: "an auditor computes the leaves that were drawn, up to block {deadline}",
-    LeafStage.PROVING: "an auditor has passed the leaves that were drawn; courts may look at that",
-    LeafStage.DOUBTED: "judges compute leaf {leaf}, which was called wrong",
-    LeafStage.OPEN: "its customer may dispute any leaf, up to block {deadline}",
+    LeafStage.CHECKING: "an auditor must compute the drawn leaves by block {deadline}",
+    LeafStage.PROVING: "an auditor found the drawn leaves right; courts may review that",
+    LeafStage.DOUBTED: "judges compute the disputed leaf {leaf}",
+    LeafStage.OPEN: "its customer may dispute any leaf by block {deadline}",
 }
 
 
@@ -68,15 +68,15 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
     """
     if check is None and not unit.leaf_audit_ppm:
         raise ResultError(
-            "its leaves are not checked: it has too few requests, or the chain had fewer than six in office when it "
-            "was posted; it is audited as a whole, now and then, without anybody's word"
+            "the chain does not check the leaves of this unit, because it has too few requests, or the chain had fewer "
+            "than six validators when it was posted. Only a random audit of the whole unit can refute it"
         )
     if check is None:
         since = f", and the unit ended in block {unit.ended_at}" if unit.ended_at else ""
-        raise ResultError(f"the time to dispute a leaf of it is over: its check has ended{since}")
+        raise ResultError(f"no leaf can be disputed any more: the check of the unit has ended{since}")
     assert not is_early(check), "an early dispute waits for the check"
     if height >= check.deadline:
-        raise ResultError(f"the time to dispute a leaf of it was over after block {check.deadline}")
+        raise ResultError(f"no leaf can be disputed any more: the time for that ended after block {check.deadline}")
     return check
 
 
@@ -107,9 +107,9 @@ def first_wrong(
     """
     form = paid.form
     if form is None:
-        raise ResultError("this program does not know the workload, so it cannot compute it")
+        raise ResultError("this program does not know the unit's workload and cannot compute it. Update ogpu")
     if indices and max(indices) >= len(paid.requests):
-        raise ResultError(f"the batch has {len(paid.requests)} requests, counted from 0")
+        raise ResultError(f"the batch has {len(paid.requests)} requests, so leaves are 0 to {len(paid.requests) - 1}")
     chosen = [paid.requests[index] for index in indices]
     outputs: list[bytes | None] = [None] * len(chosen)
     workload = _opened(form.name, backend)
@@ -128,7 +128,7 @@ def _opened(name: str, backend: str) -> Workload:
     try:
         return registry.open_workload(name, backend)
     except (LookupError, ImportError, ValueError, NonConformingBackendError) as error:
-        raise ResultError(f"nothing can be computed here: {error}; name another --backend") from None
+        raise ResultError(f"this machine cannot compute the leaf: {error}. Name another --backend") from None
 
 
 LOOKED_BACK = BLOCKS_PROVED - 8
@@ -176,7 +176,7 @@ class CheckEnd:
             CheckOutcome.REFUTED: self._refuted,
             CheckOutcome.WITHHELD: self._withheld,
         }[self.told.outcome]()
-        silent = f"{_names(self.check.silent)} said nothing" if self.check.silent else ""
+        silent = f"{_names(self.check.silent)} did not answer" if self.check.silent else ""
         return "; ".join(
             filter(None, (f"ended in block {self.block}: {said}", silent, self._dismissed(), *_lost_and_back(unit)))
         )
@@ -193,22 +193,22 @@ class CheckEnd:
             for who, shares in withheld_shares(terms.price, terms.customer, held):
                 for share in shares:
                     role = "burned" if share.payee is None else "the customer, its price back"
-                    found.append(UnitPayment(role, share.payee, share.amount, who, "who showed no leaves"))
+                    found.append(UnitPayment(role, share.payee, share.amount, who, "showed no leaves"))
         return found + ([] if self.moved is None else case_payments(unit, *self.moved))
 
     def _passed(self) -> str:
-        assert self.check.auditor is not None, "somebody passed"
+        assert self.check.auditor is not None, "a passed check has an auditor"
         them = "it" if len(self.check.shown) == 1 else "them"
         found = f"{_names([self.check.auditor])} computed the {_drawn(self.check)} and found {them} right"
         return found + self._not_upheld()
 
     def _unlooked(self) -> str:
-        return f"no auditor's word stands about the {_drawn(self.check)}, so the settlement does" + self._not_upheld()
+        return f"no auditor's verdict on the {_drawn(self.check)} counts, so the settlement stays" + self._not_upheld()
 
     def _refuted(self) -> str:
         assert self.check.doubt is not None, "a leaf was doubted"
         by = "a court" if self.case is not None and self.case.outcome in BY_COURT else "judges"
-        return f"leaf {self.check.doubt.shown.index} is wrong, as {by} found after {self._doubter()} had doubted it"
+        return f"leaf {self.check.doubt.shown.index} is wrong: {self._doubter()} disputed it, and {by} confirmed that"
 
     def _withheld(self) -> str:
         return "the racers did not show the drawn leaves"
@@ -217,13 +217,13 @@ class CheckEnd:
         """Return a clause about a doubted leaf that was not refuted."""
         if self.check.doubt is None:
             return ""
-        leaf = f"; leaf {self.check.doubt.shown.index}, which {self._doubter()} had doubted,"
+        leaf = f"; leaf {self.check.doubt.shown.index}, which {self._doubter()} disputed,"
         if self.case is None:
-            return f"{leaf} was not found wrong"
+            return f"{leaf} was not refuted"
         if self.case.outcome is CaseOutcome.INPUT_BAD:
-            return f"{leaf} could not be judged: judges found that its input cannot be used"
+            return f"{leaf} was not judged, because its input cannot be used"
         undecided = self.case.outcome in UNDECIDED
-        return f"{leaf} {'was judged without a decision' if undecided else 'is right, as judges found'}"
+        return f"{leaf} {'was judged without a decision' if undecided else 'is right, by the judges' verdict'}"
 
     def _doubter(self) -> str:
         assert self.check.doubt is not None, "the caller checks for a doubt"
@@ -233,7 +233,7 @@ class CheckEnd:
     def _dismissed(self) -> str:
         """Return a clause about earlier auditors without effect."""
         others = [who for who in self.check.drawn if who != self.check.auditor and who not in self.check.silent]
-        return f"the word of {_names(others)}, asked before, did not stand" if others else ""
+        return f"the verdict of the earlier auditor {_names(others)} does not count" if others else ""
 
 
 async def check_end(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> CheckEnd | None:
@@ -256,8 +256,8 @@ async def leaves_ended(client: ChainClient, unit_id: bytes, unit: Unit, final: b
     end = await check_end(client, unit_id, unit, final)
     if end is not None:
         return end.says(unit), end
-    said = "found wrong, or not shown" if unit.is_refuted else "not found wrong"
-    return "; ".join((f"looked at no more: {said}", *_lost_and_back(unit), NOT_SHOWN)), None
+    said = "a leaf was wrong or not shown" if unit.is_refuted else "no leaf was refuted"
+    return "; ".join((f"the check is over: {said}", *_lost_and_back(unit), NOT_SHOWN)), None
 
 
 async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str | None:
@@ -268,7 +268,7 @@ async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str 
     if not others:
         return None
     said = await _how_decided(client, unit_id, unit, others)
-    back = f"its customer has {_amount(unit.price)} back out of that"
+    back = f"its customer got {_amount(unit.price)} of that back"
     return "; ".join((said, *_lost(unit, others), back))
 
 
@@ -280,7 +280,7 @@ def lost_by(unit: Unit, racer: Racer) -> int:
 async def _how_decided(client: ChainClient, unit_id: bytes, unit: Unit, others: list[Racer]) -> str:
     dispute = await _dispute_before(client, unit_id, unit) if unit.leaf_audit_ppm else None
     if dispute is None:
-        return f"its racers gave different answers; that of {_names(racer.owner for racer in others)} does not stand"
+        return f"its racers gave different answers; that of {_names(racer.owner for racer in others)} is wrong"
     if dispute.stage is DisputeStage.JUDGED:
         return f"its racers differed first in leaf {dispute.leaf}, which judges computed"
     silent = [who for side in dispute.sides if not side.has_shown for who in side.accounts]
@@ -338,7 +338,7 @@ def _lost_and_back(unit: Unit) -> list[str]:
     if not unit.is_refuted or winner is None:
         return []
     answered = [racer for racer in unit.racers if racer.reveal and racer.reveal.output_root == unit.output_root]
-    return [*_lost(unit, answered), f"its customer has {_amount(money.due(unit, winner))} back"]
+    return [*_lost(unit, answered), f"its customer got {_amount(money.due(unit, winner))} back"]
 
 
 def _lost(unit: Unit, racers: Iterable[Racer]) -> list[str]:
@@ -346,7 +346,7 @@ def _lost(unit: Unit, racers: Iterable[Racer]) -> list[str]:
 
 
 def _drawn(check: LeafCheck) -> str:
-    return "leaf that was drawn" if len(check.shown) == 1 else f"{len(check.shown)} leaves that were drawn"
+    return "drawn leaf" if len(check.shown) == 1 else f"{len(check.shown)} drawn leaves"
 
 
 def _names(accounts: Iterable[bytes]) -> str:

@@ -16,7 +16,7 @@ from genesis import dev_accounts
 from gpu_tasks.client.tasks import subscriber as listening_module
 from gpu_tasks.client.tasks.streams import TaskHearings
 from gpu_tasks.client.tasks.subscriber import BrokerBook, BrokerListener, BrokerTrouble, HeardNote, ToldSlot
-from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
@@ -113,6 +113,13 @@ async def test_a_provider_without_a_broker_is_said(tmp_path: Path, named: str | 
             assert slot.broker is None
             assert problem in (slot.problem or "")
             assert await book.answers(ALICE)
+
+
+def test_a_store_that_answers_with_an_error_is_online() -> None:
+    answers = {code: BlobError("", code=code).is_answer for code in ("store_refused", "answer_too_long")}
+    silent = {code: BlobError("", code=code).is_answer for code in ("store_slow", "store_unreachable", "wrong_bytes")}
+    assert all(answers.values())
+    assert not any(silent.values())
 
 
 async def test_a_provider_that_is_away_does_not_answer(tmp_path: Path) -> None:
