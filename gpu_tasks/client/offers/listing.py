@@ -201,13 +201,13 @@ def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -
     """Return a sentence about the judges that must stay outside a race, and the owners that may race then."""
     if spare.count < 0:
         return (
-            f"too few judges would be left: {judges.needed} validators in office must stay to judge it, "
-            f"and {judges.needed + spare.count} could, for the customer, decliners and later keys do not count"
+            f"too few judges would be left: {judges.needed} validators must stay out of the race to judge it, "
+            f"and {judges.needed + spare.count} could. The customer, decliners and later keys do not count"
         )
     owners = "1 owner" if racers == 1 else f"{racers} owners"
     return (
-        f"too few judges would be left: needs {owners}, and {racing} of those that suit may race, "
-        f"for {judges.needed} validators in office must stay to judge it"
+        f"too few judges would be left: needs {owners}, and {racing} suitable may race, "
+        f"because {judges.needed} validators must stay out of the race to judge it"
         + (", with two thirds of the stake" if judges.needed >= LEFT_MIN else "")
     )
 
@@ -218,7 +218,7 @@ async def require_judges(client: ChainClient, number: int, customer: bytes, pric
     judges, spare = await judges_for(client, number, customer, 1, at)
     if spare.count < 0:
         raise ServiceError(
-            f"{too_few_judges(0, 0, spare, judges)}: the chain takes no unit of yours until more of them are providers"
+            f"{too_few_judges(0, 0, spare, judges)}. The chain refuses your units until more validators are providers"
         )
     if judges.needed:
         await _require_seats(client, judges, await own_accounts(client, customer, at), price_max, at)

@@ -43,14 +43,14 @@ from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
 from wallet.amounts import BareGrains, Grains
 
-DISAGREEING = "its providers do not agree on the result"
+DISAGREEING = "its providers report different results"
 EXIT_STOPPED = 143
 """The exit code of a program that its provider stopped, as at the end of the bought time."""
 CAUSES = {
-    JudgedFor.AUDIT: "the beacon drew its result for an audit",
+    JudgedFor.AUDIT: "its result was drawn for an audit",
     JudgedFor.DISPUTE: "its customer disputes the result",
-    JudgedFor.FRAUD_PROOF: "somebody has shown a proof that the result is wrong",
-    JudgedFor.INPUT: "a provider says that its input is not to be had",
+    JudgedFor.FRAUD_PROOF: "a challenger has shown a proof that the result is wrong",
+    JudgedFor.INPUT: "a provider reports that its input is unavailable",
 }
 
 
@@ -99,15 +99,16 @@ def why(task: Task, case: CaseStatus | None = None) -> str:
             return _why_replicating(task)
         case TaskState.ASKING:
             asked = "the runner-up" if task.standby is None else ss58.encode(task.standby.provider)
-            return (
-                f"the provider is gone: {asked} may take over up to block {task.deadline}, then the rest is auctioned"
-            )
+            then = "After that the rest is auctioned"
+            return f"the provider dropped out: {asked} may take over by block {task.deadline}. {then}"
         case TaskState.SUBMITTED:
             return _why_submitted(task)
         case TaskState.SHOWING:
             return _why_showing(task)
         case TaskState.JUDGED:
-            return _cause(task) + (f"; {what_judges_do(case)}" if case is not None else "; its judges have said all")
+            return _cause(task) + (
+                f"; {what_judges_do(case)}" if case is not None else "; all its judges have answered"
+            )
         case TaskState.ENDED:
             return how_ended(task)
 
@@ -123,7 +124,7 @@ def how_ended(task: Task) -> str:
             says = _how_time_ended(task)
         case outcome:
             says = TABLE[outcome].says
-    return f"{says}. Its record is kept up to block {task.deadline}"
+    return f"{says}. The chain keeps its record until block {task.deadline}"
 
 
 def _outcome(task: Task) -> str:
@@ -139,9 +140,9 @@ def _outcome(task: Task) -> str:
 def _why_not_sold(task: Task) -> str:
     if not task.bids:
         suits = "runs its image within its limits" if runs_program(task.order) else "has the time for it"
-        return f"Nobody has bid: no provider that was free {suits} for this price. Nothing moves"
+        return f"No bids: no free provider {suits} at this price. No money moves"
     if is_replicated(task.order):
-        return "No bid could win, or too few owners offered a device for the other copies: nothing moves"
+        return "No bid could win, or too few owners offered a device for the other replicas. No money moves"
     return TABLE[TaskOutcome.NO_AWARD].says
 
 
@@ -170,19 +171,19 @@ def unheld(task: Task) -> int | None:
 
 def _why_bidding(task: Task) -> str:
     if task.state is TaskState.COMMITTING:
-        return f"{_auction(task)}: sealed bids are committed to up to block {task.deadline}"
+        return f"{_auction(task)}: sealed bids are accepted until block {task.deadline}"
     if task.state is TaskState.REVEALING:
-        return f"{_auction(task)}: bids are opened up to block {task.deadline}; one that is not loses its bond"
-    return f"the beacon of block {task.beacon_at} breaks ties: it is awarded once that block is final"
+        return f"{_auction(task)}: bidders reveal their bids by block {task.deadline} or lose their bonds"
+    return f"it is awarded once block {task.beacon_at} is final, whose beacon breaks ties"
 
 
 def _why_replicating(task: Task) -> str:
     if task.state is TaskState.OPENING:
-        return f"all have committed to a result: they reveal it up to block {task.deadline}, and the chain compares"
+        return f"all have committed to a result: they reveal it by block {task.deadline}, and the chain compares"
     if not task.deadline:
-        return f"the beacon of block {task.beacon_at} draws who computes it too, once that block is final"
-    who = "a jury is" if task.jury_from else "replicas are"
-    return f"{who} sought: devices are offered up to block {task.deadline}"
+        return f"the beacon of block {task.beacon_at} draws the other replicas once that block is final"
+    who = "a jury" if task.jury_from else "replicas"
+    return f"providers may offer devices for {who} until block {task.deadline}"
 
 
 def _of_panel(task: Task, count: int) -> str:
@@ -200,9 +201,9 @@ def _auction(task: Task) -> str:
 def _why_starting(task: Task) -> str:
     late = [ss58.encode(slot.provider) for slot in task.slots if not slot.started_at and slot.outcome is None]
     if is_replicated(task.order):
-        return f"drawn: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and is out"
+        return f"drawn: {', '.join(late[:3])} must start by block {task.deadline}, or pays a penalty and is out"
     then = "the runner-up takes its place" if task.standby is not None else "it is auctioned again"
-    return f"awarded: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and {then}"
+    return f"awarded: {', '.join(late[:3])} must start by block {task.deadline}, or pays a penalty and {then}"
 
 
 def _why_running(task: Task) -> str:
@@ -212,7 +213,7 @@ def _why_running(task: Task) -> str:
         return f"{who} compute it: one without a commitment by block {task.deadline} is out"
     if is_by_time(task.order):
         return (
-            f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
+            f"the program runs: interval {number} of {task.order.milestones} ends with block {interval_end(task)}; "
             f"a provider that is silent after block {task.deadline} is out "
             "(`ogpu task stop` ends it, and pays that interval)"
         )
@@ -229,23 +230,23 @@ def _work(task: Task) -> str:
     if not task.behind:
         return "at work"
     who = ", ".join(ss58.encode(slot.provider) for slot in task.slots[:3])
-    return f"{who} goes on from the checkpoint of milestone {task.behind}"
+    return f"{who} continues from the checkpoint of milestone {task.behind}"
 
 
 def _why_submitted(task: Task) -> str:
     chance = (task.beacon_at or task.finished_at) + AUDIT_DELAYS[-1]
-    known = "no audit is asked for" if task.is_checked else f"block {chance} is final and asks for no audit"
+    known = "no audit is due" if task.is_checked else f"block {chance} is final and draws no audit"
     if task.accepted is not None and is_replicated(task.order):
-        return "accepted: paid with the next block"
+        return "accepted: it is paid with the next block"
     if task.accepted is not None:
         how = "by silence" if task.accepted is Acceptance.BY_SILENCE else "by its customer"
-        return f"accepted {how}: paid once {known}"
+        return f"accepted {how}: it is paid once {known}"
     last = task.finished_at + task.windows.dispute
     if is_replicated(task.order):
         return _why_agreed(task, last)
     return (
-        f"the result is there: `ogpu task accept` it, or `ogpu task dispute` it up to block {last}; "
-        f"after block {task.deadline} it counts as accepted, and is paid once {known}"
+        f"the result is ready: run `ogpu task accept`, or `ogpu task dispute` by block {last}. "
+        f"After block {task.deadline} it counts as accepted. It is paid once {known}"
     )
 
 
@@ -256,40 +257,42 @@ def _why_agreed(task: Task, last: int) -> str:
     """
     others = outvoted(task)
     differ = (
-        f", {counted(others, 'replica')} found something else: `ogpu task result --place` shows it" if others else ""
+        f", {counted(others, 'replica has', 'replicas have')} another result (see `ogpu task result --place N`)"
+        if others
+        else ""
     )
     return (
-        f"most replicas agree{differ}: `ogpu task accept` it, or `ogpu task dispute` it up to block {last} before a "
-        f"jury; after block {task.deadline} it is paid"
+        f"most replicas agree{differ}: run `ogpu task accept`, or `ogpu task dispute` by block {last} to call a "
+        f"jury. After block {task.deadline} it is paid"
     )
 
 
 def _why_showing(task: Task) -> str:
     if not task.deadline:
-        return f"{_cause(task)}; the beacon of block {task.beacon_at} draws what is looked at, once it is final"
+        return f"{_cause(task)}; the beacon of block {task.beacon_at} draws the states to check, once it is final"
     shown = sum(slot.is_shown for slot in task.slots)
     return (
-        f"{_cause(task)}; its providers show the states that were drawn up to block {task.deadline} "
-        f"({shown} of {len(task.slots)} have), and one that does not counts as a liar"
+        f"{_cause(task)}; its providers must show the drawn states by block {task.deadline} "
+        f"({shown} of {len(task.slots)} have), or count as liars"
     )
 
 
 def _cause(task: Task) -> str:
     """Return the reason for a check. The chain has one word for a drawn audit and for differing results."""
     if task.judged_for is None:
-        return "it is looked at"
+        return "it is checked"
     if task.judged_for is JudgedFor.AUDIT and len({slot.result.root for slot in task.slots if slot.result}) > 1:
         return DISAGREEING
     cause = CAUSES[task.judged_for]
     if task.challenge is not None:
         return f"{cause}, in segment {task.challenge.segment}: {ss58.encode(task.challenge.challenger)}"
-    return cause if task.named is None else f"{cause}, and names segment {task.named}"
+    return cause if task.named is None else f"{cause} (segment {task.named})"
 
 
 BYTES_SHOWN = 4
 ACCOUNT_LETTERS = 8
 SHORTENED = ("device", "result")
-TAKEN_BACK = "the customer took the task back before the award"
+TAKEN_BACK = "the customer cancelled the task before the award"
 HISTORY_COLUMNS = (
     "task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "milestones", "price",
     "cost_before_fees", "outcome",
@@ -521,12 +524,12 @@ def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
     is_taken_back = task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
     if opened is not None:
         row |= {"promised": opened.blocks, "collateral": Grains(opened.collateral), "price": Grains(opened.price)}
-        follows = "the award follows once all are opened, and the beacon is final"
+        follows = "the award follows once all bids are revealed and the beacon is final"
         return row | {"fate": "opened", "why": TAKEN_BACK if is_taken_back else follows}
     if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
-        when = " until the opening begins" if task.state is TaskState.COMMITTING else f" up to block {task.deadline}"
+        when = " until the reveal phase" if task.state is TaskState.COMMITTING else f" up to block {task.deadline}"
         return row | {"fate": "sealed", "why": f"price, time and collateral are sealed{when}"}
-    why = f"it was never opened: {TAKEN_BACK}" if is_taken_back else "it was not opened in time: its bond burns"
+    why = f"it was never revealed: {TAKEN_BACK}" if is_taken_back else "it was not revealed in time: its bond burns"
     return row | {"fate": "not opened", "why": why}
 
 

@@ -69,14 +69,17 @@ def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> Leaf
     if check is None and not unit.leaf_audit_ppm:
         raise ResultError(
             "the chain does not check the leaves of this unit, because it has too few requests, or the chain had fewer "
-            "than six validators when it was posted. Only a random audit of the whole unit can refute it"
+            "than six validators when it was posted. Only a random audit of the whole unit can refute it",
+            code="leaves_not_checked",
         )
     if check is None:
         since = f", and the unit ended in block {unit.ended_at}" if unit.ended_at else ""
-        raise ResultError(f"no leaf can be disputed any more: the check of the unit has ended{since}")
+        why = f"no leaf can be disputed any more: the check of the unit has ended{since}"
+        raise ResultError(why, code="check_ended")
     assert not is_early(check), "an early dispute waits for the check"
     if height >= check.deadline:
-        raise ResultError(f"no leaf can be disputed any more: the time for that ended after block {check.deadline}")
+        why = f"no leaf can be disputed any more: the time for that ended after block {check.deadline}"
+        raise ResultError(why, code="dispute_time_over")
     return check
 
 
@@ -107,9 +110,11 @@ def first_wrong(
     """
     form = paid.form
     if form is None:
-        raise ResultError("this program does not know the unit's workload and cannot compute it. Update ogpu")
+        why = "this program does not know the unit's workload and cannot compute it. Update ogpu"
+        raise ResultError(why, code="unknown_workload")
     if indices and max(indices) >= len(paid.requests):
-        raise ResultError(f"the batch has {len(paid.requests)} requests, so leaves are 0 to {len(paid.requests) - 1}")
+        count = len(paid.requests)
+        raise ResultError(f"the batch has {count} requests, so leaves are 0 to {count - 1}", code="no_such_leaf")
     chosen = [paid.requests[index] for index in indices]
     outputs: list[bytes | None] = [None] * len(chosen)
     workload = _opened(form.name, backend)
@@ -128,7 +133,8 @@ def _opened(name: str, backend: str) -> Workload:
     try:
         return registry.open_workload(name, backend)
     except (LookupError, ImportError, ValueError, NonConformingBackendError) as error:
-        raise ResultError(f"this machine cannot compute the leaf: {error}. Name another --backend") from None
+        why = f"this machine cannot compute the leaf: {error}. Name another --backend"
+        raise ResultError(why, code="unusable_backend") from None
 
 
 LOOKED_BACK = BLOCKS_PROVED - 8
@@ -223,7 +229,7 @@ class CheckEnd:
         if self.case.outcome is CaseOutcome.INPUT_BAD:
             return f"{leaf} was not judged, because its input cannot be used"
         undecided = self.case.outcome in UNDECIDED
-        return f"{leaf} {'was judged without a decision' if undecided else 'is right, by the judges' verdict'}"
+        return f"{leaf} {'was judged without a decision' if undecided else 'is right, as judges decided'}"
 
     def _doubter(self) -> str:
         assert self.check.doubt is not None, "the caller checks for a doubt"

@@ -30,7 +30,7 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
-AWAITS_DRAW = "waits for its draw"
+AWAITS_DRAW = "waiting for the next draw"
 """No obstacle: the beacon of the next blocks decides."""
 
 
@@ -79,9 +79,8 @@ async def look(client: ChainClient, units: Iterable[Unit | None], final: bytes) 
 
 def why_queued(unit: Unit, view: MarketView) -> str:
     """Return a sentence: the reason why the unit waits, and the block that ends its wait."""
-    return (
-        f"{reason_queued(unit, view)}; refunded at block {unit.posted_at + unit.rules.queue_blocks} if nobody takes it"
-    )
+    until = unit.posted_at + unit.rules.queue_blocks
+    return f"{reason_queued(unit, view)}. Refunded at block {until} if not drawn by then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +128,20 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
     # A key that is newer than the input can never open it.
     reading = [slot for slot in secured if slot.key_since is not None and slot.key_since <= unit.terms.sealed_at]
     if _owners(reading) < needed:
-        return f"needs {_needed(needed)} who can open its input, {_owners(reading)} can: cancel it and post it again"
+        return (
+            f"needs {_needed(needed)} who can open its input, {_owners(reading)} can. Cancel the unit and post it again"
+        )
 
     spare = view.judges.spare(unit.terms.sealed_at, _excluded(unit, view), needed)
     racing = view.judges.racing({slot.owner for slot in reading}, spare)
     if spare.count < 0 or racing < needed:
         why = too_few_judges(needed, racing, spare, view.judges)
-        return f"{why}: cancel it and post it again" if spare.count < 0 else why
+        return f"{why}. Cancel the unit and post it again" if spare.count < 0 else why
 
     free = view.judges.racing({slot.owner for slot in reading if slot.is_free}, spare)
     if free < needed:
         are = "is" if free == 1 else "are"
-        return f"busy: needs {_needed(needed, 'free owner')}, {free} of the {racing} that suit {are} free"
+        return f"busy: needs {_needed(needed, 'free owner')}, {free} of {racing} suitable {are} free"
     return AWAITS_DRAW
 
 
@@ -207,7 +208,7 @@ def _more_classes(unit: Unit, view: MarketView) -> str:
     if age is None:
         return ""
     more = _either(classes_at(unit.terms.device_class, age, ramp_of_classes(unit, ramp)))
-    return f"; from block {unit.posted_at + age} on {more} will do"
+    return f"; from block {unit.posted_at + age} on, {more} suffices"
 
 
 def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
@@ -217,14 +218,14 @@ def _too_dear(unit: Unit, view: MarketView, slots: Sequence[_Slot]) -> str:
         lowest[slot.owner] = min(slot.ask, lowest.get(slot.owner, slot.ask))
     needed = unit.terms.racers
     ask = price_of(sorted(lowest.values())[needed - 1], money.work_allowed(unit))
-    what = "the lowest ask is" if needed == 1 else f"the lowest asks of {needed} owners go up to"
+    what = "the lowest ask is" if needed == 1 else f"the {needed} lowest asks go up to"
     if ask > unit.terms.price_max:
-        return f"{what} {format_amount(ask)} oGPU, it pays at most {format_amount(unit.terms.price_max)}"
+        return f"{what} {format_amount(ask)} oGPU, and its maximum price is {format_amount(unit.terms.price_max)}"
     last = unit.posted_at + unit.rules.queue_blocks
     reached = next((height for height in range(view.height, last) if _price(unit, view, height) >= ask), None)
     if reached is None:
-        return f"{what} {format_amount(ask)} oGPU, which its price does not reach in time"
-    return f"{what} {format_amount(ask)} oGPU, which its rising price reaches at block {reached}"
+        return f"{what} {format_amount(ask)} oGPU, and its price does not reach that in time"
+    return f"{what} {format_amount(ask)} oGPU, and its rising price reaches that at block {reached}"
 
 
 BENCHES = {CaseStage.PAIR: "a pair of judges", CaseStage.COMMITTEE: "a committee", CaseStage.COURT: "a court"}
@@ -244,12 +245,17 @@ def why_differing(dispute: LeafDispute) -> str:
     what = "their trees" if dispute.stage is DisputeStage.SUBTREES else "their leaves"
     who = "both" if len(dispute.sides) == 2 else f"all {len(dispute.sides)} sides"
     shown = sum(side.has_shown for side in dispute.sides)
-    return f"its racers differ; {who} show {what} until block {dispute.deadline}, {shown or 'none'} so far"
+    so_far = f"{shown or 'none'} did so far"
+    return f"its racers gave different answers; {who} must show {what} by block {dispute.deadline}, {so_far}"
 
 
 def why_judging(status: CaseStatus, leaf: int | None = None) -> str:
     """Return a sentence: the cause of a unit's case, or that of one leaf, and the current step of its judges."""
-    cause = _cause(status.case) if leaf is None else f"its racers differ first in leaf {leaf}, which alone is judged"
+    cause = (
+        _cause(status.case)
+        if leaf is None
+        else f"its racers first differ in leaf {leaf}, and judges decide that leaf alone"
+    )
     return f"{cause}; {what_judges_do(status)}"
 
 
@@ -260,19 +266,19 @@ def _cause(case: CourtCase) -> str:
     if len(answers) > 1:
         return "its racers gave different answers"
     if answers:
-        return "one answer came where more were asked for"
-    return f"{declined} providers could not use its input" if declined else "no answer was opened in time"
+        return "too few of its racers answered"
+    return f"{declined} providers could not use its input" if declined else "no racer revealed an answer in time"
 
 
 def what_judges_do(status: CaseStatus) -> str:
     """Return the current step of the judges, and its last block."""
     case = status.case
     if case.stage is CaseStage.APPEALABLE:
-        return f"judges have decided, which stands if nobody appeals up to block {case.appealable_until}"
+        return f"judges have decided, and their verdict is final without an appeal by block {case.appealable_until}"
     bench = BENCHES.get(case.stage, "judges")
     if case.round is None:
         return f"{bench} will be drawn"
     if status.opens_from:
-        return f"{bench} opens what it found, at the latest in block {status.opens_until}"
-    until = f", at the latest up to block {status.commits_until}" if status.commits_until else ""
+        return f"{bench} reveals its verdict by block {status.opens_until}"
+    until = f", by block {status.commits_until}" if status.commits_until else ""
     return f"{bench} computes it again{until}"

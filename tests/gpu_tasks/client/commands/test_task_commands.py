@@ -18,7 +18,7 @@ from genesis import dev_accounts
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.data.unit_input import commitment_of, decode_input
-from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
@@ -68,7 +68,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
             "1/2",
             "0/10",
         )
-        assert row["why"].startswith("at auction: sealed bids are committed to up to block ")
+        assert row["why"].startswith("at auction: sealed bids are accepted until block ")
         shown = answer(ogpu(tmp_path, url, "task", "show", task))
         assert (shown["customer"], shown["workload"], shown["slots"]) == (ss58.encode(BOB), "train-int8", [])
         assert shown["price_max"]["ogpu"] == "2.5"
@@ -98,7 +98,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         check_ended(tmp_path, url, task, cost=prepaid + int(dry["gone"]["grains"]))
         (ended,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB, "--all"))
         assert ended["state"] == "ended, cancelled before award"
-        assert ended["why"].startswith("The customer took the task back before the award. Its record is kept up to")
+        assert ended["why"].startswith(TABLE[TaskOutcome.CANCELLED_BEFORE_AWARD].says)
         for words, code in (
             (["task", "cancel"], "not_cancellable"),
             (["task", "amend", "--raise", "4"], "not_raisable"),

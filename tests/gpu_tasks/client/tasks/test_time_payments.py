@@ -367,13 +367,13 @@ def test_nothing_is_agreed_on_while_it_is_opened() -> None:
 def test_every_step_says_why_it_waits() -> None:
     chain, _ = ordered()
     assert progress(chain.now()) == "volunteering, 0 devices offered"
-    assert "replicas are sought" in why(chain.now())
+    assert "devices for replicas " in why(chain.now())
     offer(chain, *chain.keys[1:5])
     while chain.now().deadline:
         chain.block()
-    assert "draws who computes it too" in why(chain.now())
+    assert "draws the other replicas" in why(chain.now())
     chain.until(TaskState.STARTING)
-    assert "else it pays for that, and is out" in why(chain.now())
+    assert "pays a penalty and is out" in why(chain.now())
     chain, _, whose = replicated()
     bind(chain, whose[0], 0)
     assert progress(chain.now()) == "running, 1 of 3 replicas bound"
@@ -384,9 +384,9 @@ def test_every_step_says_why_it_waits() -> None:
     assert "and the chain compares" in why(chain.now())
     chain, _, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
-    assert "1 replica found something else: `ogpu task result --place` shows it" in why(chain.now())
+    assert "1 replica has another result (see `ogpu task result --place N`)" in why(chain.now())
     chain.dispute()
-    assert "a jury is sought" in why(chain.now())
+    assert "devices for a jury " in why(chain.now())
 
 
 # What is locked for a task: as much as its customer holds for it, a dispute's bonds too.

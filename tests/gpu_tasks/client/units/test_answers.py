@@ -417,7 +417,7 @@ def racing(*devices: int, closed_at: int = 0) -> Unit:
     return replace(QUEUED_OF_STANDING, state=UnitState.RACING, racers=racers, round=Round(4, closed_at=closed_at))
 
 
-BUSY = "busy: needs 2 free owners, 1 of the 4 that suit is free"
+BUSY = "busy: needs 2 free owners, 1 of 4 suitable is free"
 
 
 def said(monkeypatch: pytest.MonkeyPatch, units: list[Unit], not_posted: int = 0, why: str = BUSY) -> str:
@@ -438,7 +438,7 @@ def test_units_are_counted_by_what_they_are_at(monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
     assert said(monkeypatch, units, 1_200) == (
         "units: 2 racing on 3 devices, 1 being opened and settled, 1 before judges, 1,200 not posted yet, "
-        "3 waiting for a draw (busy: needs 2 free owners, 1 of the 4 that suit is free)"
+        "3 waiting for a draw (busy: needs 2 free owners, 1 of 4 suitable is free)"
     )
 
 

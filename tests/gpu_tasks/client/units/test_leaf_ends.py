@@ -120,15 +120,15 @@ def wrongly_doubted(stage: LeafChain) -> bytes:
 
 
 CASES: list[tuple[Callable[[LeafChain], bytes], CheckOutcome, list[str]]] = [
-    (passed, CheckOutcome.PASSED, ["{auditor} computed the {leaves} that were drawn and found them right"]),
-    (all_silent, CheckOutcome.UNLOOKED, ["no auditor's word stands", "so the settlement does", "said nothing"]),
-    (silent_then_passed, CheckOutcome.PASSED, ["{auditor} computed the", "{silent} said nothing"]),
-    (wrongly_doubted, CheckOutcome.PASSED, ["{auditor} computed the", "word of {dismissed}, asked before, did not"]),
-    (doubted, CheckOutcome.REFUTED, ["leaf {leaf} is wrong, as", "found after {auditor} had doubted it", "{lost}"]),
-    (disputed_rightly, CheckOutcome.REFUTED, ["leaf 7 is wrong, as", "after its customer had doubted it", "{lost}"]),
-    (disputed_in_vain, CheckOutcome.UNLOOKED, ["leaf 7, which its customer had doubted, is right, as judges found"]),
-    (unusable, CheckOutcome.UNLOOKED, ["leaf 7, which its customer had doubted, could not be judged: judges found"]),
-    (withheld, CheckOutcome.WITHHELD, ["did not show the drawn leaves", "{lost}"]),
+    (passed, CheckOutcome.PASSED, ["{auditor}", "{leaves}"]),
+    (all_silent, CheckOutcome.UNLOOKED, ["{leaves}", "{silent} did not answer"]),
+    (silent_then_passed, CheckOutcome.PASSED, ["{auditor}", "{silent} did not answer"]),
+    (wrongly_doubted, CheckOutcome.PASSED, ["{auditor}", "earlier auditor {dismissed} "]),
+    (doubted, CheckOutcome.REFUTED, ["leaf {leaf} is wrong", "{auditor} disputed it", "{lost}"]),
+    (disputed_rightly, CheckOutcome.REFUTED, ["leaf 7 is wrong", "its customer disputed it", "{lost}"]),
+    (disputed_in_vain, CheckOutcome.UNLOOKED, ["leaf 7, which its customer disputed, is right"]),
+    (unusable, CheckOutcome.UNLOOKED, ["leaf 7, which its customer disputed, was not judged"]),
+    (withheld, CheckOutcome.WITHHELD, ["{lost}"]),
 ]  # fmt: skip
 
 
@@ -145,12 +145,12 @@ def test_every_end_of_a_check_is_told_and_what_it_moved(
     assert end.told.outcome is outcome
     check, chain = end.check, cast("WatchedChain", stage.chain)
     liars = [racer for racer in record.racers if record.is_refuted]
-    back = [f"its customer has {format_amount(check.terms.price)} oGPU back"] if liars else []
+    back = [f"its customer got {format_amount(check.terms.price)} oGPU back"] if liars else []
     lost = [f"{short(each.owner)} lost {format_amount(lost_by(record, each))} oGPU" for each in liars]
     dismissed = [who for who in check.drawn if who != check.auditor and who not in check.silent]
     words = {
         "auditor": short(check.auditor or bytes(32)),
-        "leaves": f"{len(check.shown)} leaves",
+        "leaves": f"{len(check.shown)} drawn leaves",
         "leaf": "" if check.doubt is None else str(check.doubt.shown.index),
         "silent": ", ".join(map(short, check.silent)),
         "dismissed": ", ".join(map(short, dismissed)),
@@ -207,9 +207,9 @@ def test_the_block_of_the_end_is_found_with_few_reads_and_not_where_no_state_is_
     assert asyncio.run(ask(young)) is None
     said, none = told(stage, unit, end.block)
     assert none is None
-    assert said.startswith("looked at no more: found wrong, or not shown; ")
+    assert "wrong or not shown" in said
     assert said.endswith(NOT_SHOWN)
-    assert f"its customer has {format_amount(end.check.terms.price)} oGPU back" in said, "the record says that"
+    assert f"its customer got {format_amount(end.check.terms.price)} oGPU back" in said, "the record says that"
 
 
 def test_a_node_that_lacks_the_settlement_still_shows_the_end() -> None:
@@ -237,12 +237,13 @@ def test_racers_who_differed_are_told_with_the_leaf_that_was_judged() -> None:
 
     money_of = (
         f"; {short(liar.stash)} lost {format_amount(held)} oGPU; "
-        f"its customer has {format_amount(record.price)} oGPU back out of that"
+        f"its customer got {format_amount(record.price)} oGPU of that back"
     )
-    assert ask() == f"its racers differed first in leaf 70, which judges computed{money_of}"
-    assert ask(stage.chain.height) == (
-        f"its racers gave different answers; that of {short(liar.stash)} does not stand{money_of}"
-    )
+    assert (ask() or "").endswith(money_of)
+    assert "leaf 70" in (ask() or "")
+    late = ask(stage.chain.height) or ""
+    assert "leaf 70" not in late
+    assert late.endswith(f"that of {short(liar.stash)} is wrong{money_of}")
 
 
 def test_who_withheld_its_tree_is_named_and_those_who_agree_are_nobodys_dispute() -> None:

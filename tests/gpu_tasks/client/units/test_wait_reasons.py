@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.client.offers.listing import asks_of
-from gpu_tasks.client.units.wait_reasons import MarketView, why_differing, why_heard, why_judging, why_queued
+from gpu_tasks.client.units.wait_reasons import (
+    AWAITS_DRAW,
+    MarketView,
+    why_differing,
+    why_heard,
+    why_judging,
+    why_queued,
+)
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
 from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
@@ -87,30 +94,30 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], ask=OGPU)),
-            "the lowest asks of 2 owners go up to 1 oGPU, it pays at most 0.1",
+            "the 2 lowest asks go up to 1 oGPU, and its maximum price is 0.1",
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
             view(offered(OWNERS[0], ask=OGPU)),
-            "the lowest ask is 1 oGPU, it pays at most 0.1",
+            "the lowest ask is 1 oGPU, and its maximum price is 0.1",
         ),
         (replace(UNIT, terms=replace(UNIT.terms, racers=1)), view(), "needs 1 owner, 0 offer the service"),
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
-            "the lowest asks of 2 owners go up to 0.05 oGPU, which its rising price reaches at block 145",
+            "the 2 lowest asks go up to 0.05 oGPU, and its rising price reaches that at block 145",
         ),
         (
             replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=40)),
             view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
-            "0.05 oGPU, which its price does not reach in time; refunded at block 140",
+            "0.05 oGPU, and its price does not reach that in time. Refunded at block 140",
         ),
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
             "needs 2 owners with 0.38719969 oGPU of a device's bond free, 1 has it",
         ),
-        (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), "waits for its draw"),
+        (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), AWAITS_DRAW),
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL + 1)),
@@ -119,96 +126,96 @@ TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
         (
             replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=45)),
             view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
-            "0.05 oGPU, which its price does not reach in time; refunded at block 145",
+            "0.05 oGPU, and its price does not reach that in time. Refunded at block 145",
         ),
         (
             UNIT,
             view(*TWO, readers={0: {OWNERS[0]: 5, OWNERS[1]: 91}}),
-            "needs 2 owners who can open its input, 1 can: cancel it and post it again",
+            "needs 2 owners who can open its input, 1 can. Cancel the unit",
         ),
         (UNIT, view(*TWO, readers={0: {OWNERS[0]: 5}}), "who can open its input, 1 can"),
         (UNIT, view(TWO[0], offered(OWNERS[1], registered_at=91)), "who can open its input, 1 can"),
         (
             UNIT,
             view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), offered(OWNERS[3]), TWO[0]),
-            "waits for its draw",
+            AWAITS_DRAW,
         ),
         (
             UNIT,
             view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
-            "busy: needs 2 free owners, 1 of the 3 that suit is free",
+            "busy: needs 2 free owners, 1 of 3 suitable ",
         ),
-        (UNIT, view(*TWO, offered(OWNERS[2]), judges=judging(4)), "waits for its draw"),
+        (UNIT, view(*TWO, offered(OWNERS[2]), judges=judging(4)), AWAITS_DRAW),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=3)),
             view(*TWO, offered(OWNERS[2]), judges=judging(4)),
             (
-                "too few judges would be left: needs 3 owners, and 2 of those that suit may race, for 2 validators in "
-                "office must stay to judge it; refunded at block 700"
+                "too few judges would be left: needs 3 owners, and 2 suitable may race, because 2 validators must stay "
+                "out of the race to judge it. Refunded at block 700"
             ),
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
             view(TWO[0], judges=judging(2)),
-            "too few judges would be left: needs 1 owner, and 0 of those that suit may race",
+            "too few judges would be left: needs 1 owner, and 0 suitable may race",
         ),
         (
             replace(UNIT, terms=replace(UNIT.terms, racers=1)),
             view(TWO[0], judges=judging(2, 91)),
             (
-                "too few judges would be left: 2 validators in office must stay to judge it, and 1 could, for the "
-                "customer, decliners and later keys do not count: cancel it and post it again"
+                "too few judges would be left: 2 validators must stay out of the race to judge it, and 1 could. The "
+                "customer, decliners and later keys do not count. Cancel the unit"
             ),
         ),
         (
             replace(UNIT, declined_by=(OWNERS[3],)),
             view(*TWO, judges=judging(4)),
-            "too few judges would be left: needs 2 owners, and 1 of those",
+            "too few judges would be left: needs 2 owners, and 1 suitable",
         ),
         (
             UNIT,
             view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, judges=judging(4)),
-            "too few judges would be left: needs 2 owners, and 1 of those",
+            "too few judges would be left: needs 2 owners, and 1 suitable",
         ),
-        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), "waits for its draw"),
+        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), AWAITS_DRAW),
         (
             UNIT,
             view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
-            "too few judges would be left: needs 2 owners, and 1 of",
+            "too few judges would be left: needs 2 owners, and 1 suitable",
         ),
         (
             UNIT,
             view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
-            "busy: needs 2 free owners, 1 of the 2 that suit is free",
+            "busy: needs 2 free owners, 1 of 2 suitable ",
         ),
         (
             of_class(DeviceClass.CONSUMER),
             view(*TWO, offered(OWNERS[2], kind=DeviceClass.CONSUMER)),
             (
-                "needs 2 owners with a consumer device, 1 offers the service; from block 150 on cpu or consumer or "
-                "datacenter will do; refunded at block 700"
+                "needs 2 owners with a consumer device, 1 offers the service; from block 150 on, cpu or consumer or "
+                "datacenter suffices. Refunded at block 700"
             ),
         ),
         (
             of_class(DeviceClass.DATACENTER, recorded_at=150),
             view(*TWO),
-            "needs 2 owners with a consumer or datacenter device, 0 offer the service; from block 200 on cpu or",
+            "needs 2 owners with a consumer or datacenter device, 0 offer the service; from block 200 on, cpu or",
         ),
         (
             of_class(DeviceClass.CONSUMER, rules=replace(DEFAULT_RULES, queue_blocks=60)),
             view(*TWO),
-            "0 offer the service; from block 115 on cpu or consumer or datacenter will do; refunded at block 160",
+            "0 offer the service; from block 115 on, cpu or consumer or datacenter suffices. Refunded at block 160",
         ),
         (
             of_class(DeviceClass.CONSUMER),
             view(*TWO, *(offered(owner, MAXIMUM, kind=DeviceClass.CONSUMER) for owner in OWNERS[2:])),
-            "the lowest asks of 2 owners go up to 0.1 oGPU",
+            "the 2 lowest asks go up to 0.1 oGPU",
         ),
-        (of_class(DeviceClass.CPU), view(*TWO), "waits for its draw"),
-        (of_class(DeviceClass.CONSUMER, recorded_at=200), view(*TWO), "waits for its draw"),
-        (of_class(DeviceClass.CONSUMER), view(*TWO, services={}), "waits for its draw"),
-        (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
-        (UNIT, view(*TWO, services={}), "waits for its draw"),
+        (of_class(DeviceClass.CPU), view(*TWO), AWAITS_DRAW),
+        (of_class(DeviceClass.CONSUMER, recorded_at=200), view(*TWO), AWAITS_DRAW),
+        (of_class(DeviceClass.CONSUMER), view(*TWO, services={}), AWAITS_DRAW),
+        (UNIT, view(*TWO), f"{AWAITS_DRAW}. Refunded at block 700 "),
+        (UNIT, view(*TWO, services={}), AWAITS_DRAW),
     ],
 )
 def test_what_keeps_a_unit_waiting(unit: Unit, seen: MarketView, why: str) -> None:
@@ -221,7 +228,7 @@ def test_the_block_that_is_named_is_the_first_whose_price_is_enough(ask: int, ag
     if "rising price" not in text:
         assert money.ramped_price(FLOOR, MAXIMUM, age, RAMP) >= ask
         return
-    reached = int(text.split("at block ")[1].split(";")[0]) - UNIT.posted_at
+    reached = int(text.split("at block ")[1].split(".")[0]) - UNIT.posted_at
     assert (
         money.ramped_price(FLOOR, MAXIMUM, reached, RAMP) >= ask > money.ramped_price(FLOOR, MAXIMUM, reached - 1, RAMP)
     )
@@ -260,9 +267,9 @@ ANSWERS = ((ClaimKind.ANSWERED, ROOT), (ClaimKind.ANSWERED, OTHER))
     ("claims", "cause"),
     [
         (ANSWERS, "its racers gave different answers"),
-        (((ClaimKind.ANSWERED, ROOT), (ClaimKind.ABSENT, None)), "one answer came where more were asked for"),
+        (((ClaimKind.ANSWERED, ROOT), (ClaimKind.ABSENT, None)), "too few of its racers answered"),
         (((ClaimKind.DECLINED, None), (ClaimKind.DECLINED, None)), "2 providers could not use its input"),
-        (((ClaimKind.WITHHELD, None), (ClaimKind.WITHHELD, None)), "no answer was opened in time"),
+        (((ClaimKind.WITHHELD, None), (ClaimKind.WITHHELD, None)), "no racer revealed an answer in time"),
     ],
 )
 def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | None], ...], cause: str) -> None:
@@ -274,12 +281,12 @@ def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | No
     [
         ({"stage": CaseStage.PAIR}, (0, 0, 0), "a pair of judges will be drawn"),
         ({"stage": CaseStage.COURT, "round": Round(12)}, (0, 0, 0), "a court computes it again"),
-        ({"round": Round(12)}, (40, 0, 0), "a committee computes it again, at the latest up to block 40"),
-        ({"round": Round(12)}, (40, 42, 54), "a committee opens what it found, at the latest in block 54"),
+        ({"round": Round(12)}, (40, 0, 0), "a committee computes it again, by block 40"),
+        ({"round": Round(12)}, (40, 42, 54), "a committee reveals its verdict by block 54"),
         (
             {"stage": CaseStage.APPEALABLE, "appealable_until": 70},
             (0, 0, 0),
-            "judges have decided, which stands if nobody appeals up to block 70",
+            "judges have decided, and their verdict is final without an appeal by block 70",
         ),
     ],
 )
@@ -294,14 +301,14 @@ DISPUTE = LeafDispute(3, 200, SIDES, 100, DisputeStage.SUBTREES, deadline=140)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, "its racers differ; both show their trees until block 140, none so far"),
+        ({}, "its racers gave different answers; both must show their trees by block 140, none did so far"),
         (
             {"stage": DisputeStage.LEAVES, "sides": (replace(SIDES[0], has_shown=True), SIDES[1])},
-            "its racers differ; both show their leaves until block 140, 1 so far",
+            "its racers gave different answers; both must show their leaves by block 140, 1 did so far",
         ),
         (
             {"sides": (*SIDES, Side(b"t" * 32, (b"c" * 32,)))},
-            "its racers differ; all 3 sides show their trees until block 140, none so far",
+            "its racers gave different answers; all 3 sides must show their trees by block 140, none did so far",
         ),
     ],
 )
@@ -311,8 +318,8 @@ def test_what_racers_of_a_batch_show_is_said(changed: dict[str, Any], said: str)
 
 def test_the_leaf_that_judges_compute_is_named() -> None:
     status = CaseStatus(replace(said(*ANSWERS), round=Round(12)), 40, 0, 0)
-    leaf = "its racers differ first in leaf 100, which alone is judged"
-    assert why_judging(status, 100) == f"{leaf}; a committee computes it again, at the latest up to block 40"
+    leaf = "its racers first differ in leaf 100, and judges decide that leaf alone"
+    assert why_judging(status, 100) == f"{leaf}; a committee computes it again, by block 40"
 
 
 class ToldOf:
@@ -334,10 +341,15 @@ BATCH = Unit(0, b"c" * 32, UnitTerms(100, 2, bytes(32), bytes(32), 1, 64, 200), 
 @pytest.mark.parametrize(
     ("dispute", "case", "unit", "begins"),
     [
-        (DISPUTE, None, BATCH, "its racers differ; both show their trees"),
-        (JUDGED, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers differ first in leaf 100, which alone"),
+        (DISPUTE, None, BATCH, "its racers gave different answers; both must show their trees"),
+        (JUDGED, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers first differ in leaf 100"),
         (None, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers gave different answers; a committee"),
-        (DISPUTE, CaseStatus(said(*ANSWERS), 0, 0, 0), replace(BATCH, leaf_audit_ppm=0), "its racers gave different"),
+        (
+            DISPUTE,
+            CaseStatus(said(*ANSWERS), 0, 0, 0),
+            replace(BATCH, leaf_audit_ppm=0),
+            "its racers gave different answers; a committee",
+        ),
         (None, None, BATCH, None),
         (JUDGED, None, BATCH, None),
     ],
