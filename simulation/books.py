@@ -241,8 +241,8 @@ class ChainBooks:
 
         Count the whole state if the block did not begin at the recorded one.
 
-        Raise BooksBroken if the books do not balance, or AssertionError if a relation between entries fails. An
-        unchecked block is recorded only if the books are current.
+        Raise BooksBroken if the books do not balance, or AssertionError if a relation between entries fails. If
+        `is_checked` is False, the block is recorded only if it follows the recorded one.
         """
         # An exception below leaves the books outdated, and then the next block needs a full count.
         kept, state, self._state = self._books, self._state, None

@@ -49,7 +49,7 @@ STAKE_WORDS = {
         what="delegated behind the validator that is the case",
         until="until you undelegate it",
         taken_by=_OFFENCE.format(whose="the validator")
-        + "; of redelegated stake, for a time, also of the earlier validator",
+        + "; for a time after a redelegation, also by an offence of the earlier validator",
     ),
     LockPart.LEAVING: LockWords(
         what="stake on its way out from behind the validator that is the case",

@@ -23,7 +23,7 @@ UNIT_COMMANDS = {
     "dispute": ("unit:dispute", "Dispute an answer of a unit."),
     "appeal": ("unit:appeal", "Appeal against a verdict on a unit."),
     "picture": ("unit:picture", "Render a picture in tiles on several providers."),
-    "runs": ("unit:runs", "List the files that were posted with --out, or show one."),
+    "runs": ("unit:runs", "List the runs of `ogpu unit post --out`, or show one."),
 }
 TASK_COMMANDS = {
     "run": ("container:run", "Run a command in a container on a provider's device."),

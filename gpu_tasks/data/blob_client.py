@@ -28,7 +28,7 @@ from gpu_tasks.data.presence import PRESENCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
 from runtime.cryptography.hashing import blake2_256
-from wallet.errors import harmless
+from wallet.errors import CodedError, harmless
 
 FETCH_SECONDS = 8.0
 STORE_SECONDS = 20.0
@@ -133,12 +133,21 @@ class SlowStores:
         return sorted(known, key=lambda endpoint: self._until.get(endpoint, 0.0) > now)
 
 
-class BlobError(Exception):
+ANSWERED = ("store_refused", "answer_too_long")
+"""Codes of a store that could be reached, but gave no usable answer."""
+
+
+class BlobError(CodedError):
     """A blob could not be fetched or stored. The text has each store's answer.
 
     Codes: `blob_not_found` and `blob_not_stored` if no store helped. For one store: `store_refused`, `store_slow`,
     `store_unreachable`, `answer_too_long`, `wrong_bytes`.
     """
+
+    @property
+    def is_answer(self) -> bool:
+        """True if the store answered: it is online."""
+        return self.code in ANSWERED
 
 
 @dataclass(slots=True)
@@ -195,13 +204,13 @@ class BlobClient:
         async def fetch(endpoint: str) -> bytes:
             blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
             if address_of(blob) != address:
-                raise BlobError("served other bytes than requested")
+                raise BlobError("served other bytes than requested", code="wrong_bytes")
             return blob
 
         refusals = _Refusals()
         found = await self._tried(fetch, endpoints, refusals, wanted=1, seconds=seconds)
         if not found:
-            raise BlobError(f"blob 0x{address.hex()} was not found ({refusals})")
+            raise BlobError(f"blob 0x{address.hex()} was not found ({refusals})", code="blob_not_found")
         return found[0]
 
     async def put(self, blob: bytes, endpoints: Iterable[str], copies: int = 1) -> list[str]:
@@ -213,13 +222,13 @@ class BlobClient:
         async def store(endpoint: str) -> str:
             answer = await self._request("PUT", endpoint, "/blobs", blob)
             if answer != address_of(blob).hex().encode():
-                raise BlobError("returned another address than that of the blob")
+                raise BlobError("returned another address than that of the blob", code="wrong_bytes")
             return endpoint
 
         refusals = _Refusals()
         stored = await self._tried(store, endpoints, refusals, wanted=copies, seconds=STORE_SECONDS)
         if not stored:
-            raise BlobError(f"no store took the blob ({refusals})")
+            raise BlobError(f"no store took the blob ({refusals})", code="blob_not_stored")
         return stored
 
     async def ask(self, endpoint: str, path: str, question: bytes) -> bytes:
@@ -288,15 +297,16 @@ class BlobClient:
                 async with self._session.request(verb, url, data=data, allow_redirects=False) as answer:
                     if answer.status not in (200, 201):
                         text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
-                        raise BlobError(f"answered {answer.status} {harmless(text)}".strip())
+                        said = f"answered {answer.status} {harmless(text)}".strip()
+                        raise BlobError(said, code="store_refused")
                     found = await _read_limited(answer, limit, loop.time(), most)
                     self.rates.note(loop.time() - began, sent=len(body or b""), received=len(found))
                     return found
         except TimeoutError:
             self._slow.note_slow(endpoint, loop.time())
-            raise BlobError("was too slow") from None
+            raise BlobError("was too slow", code="store_slow") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
-            raise BlobError(f"cannot be reached ({_in_words(error)})") from error
+            raise BlobError(f"cannot be reached ({_in_words(error)})", code="store_unreachable") from error
 
     @contextlib.asynccontextmanager
     async def _slot(self, endpoint: str, slots: asyncio.Semaphore) -> AsyncIterator[None]:
@@ -325,7 +335,7 @@ async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, 
         length += len(part)
         # Before the part is kept, since a store can send without end.
         if length > most:
-            raise BlobError(f"sent more than {most:,} bytes")
+            raise BlobError(f"sent more than {most:,} bytes", code="answer_too_long")
         parts.append(part)
         limit.reschedule(began + GRACE_SECONDS + length / BYTES_PER_SECOND_MIN)
     return b"".join(parts)

@@ -144,7 +144,7 @@ class ContainerSource:
         return self.file.refused("spec.run.inputs", text, "unusable_input")
 
     def prepared(self, inputs: Mapping[str, bytes], _seed: bytes, slot_ms: int) -> AskedTask:
-        """Return the task with its inputs by their paths. Raise TaskFileError for a bad input."""
+        """Return the task with its inputs by file name, from contents by path. Raise TaskFileError for a bad input."""
         return prepare_container(self.file, {path.rpartition("/")[2]: inputs[path] for path in inputs}, slot_ms)
 
 

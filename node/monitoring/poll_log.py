@@ -20,7 +20,7 @@ ConditionsMet = tuple[tuple[Condition, int], ...]
 """Each condition of acceptance (`beta` polls in a row with `alpha` of the weight), and the polls that met it."""
 
 Electorate = Callable[[int], tuple[ValidatorSet, Mapping[bytes, int]]]
-"""Return the set of an open poll, and the drawn validators' votes by session key."""
+"""Return the validator set that an open poll samples, and each sampled validator's vote weight by session key."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Devices of a recorded chain at roll calls: most enrol, most of those answer, and inspectors object to some.
 
-Invariant: no device computes its rows (`simulation.pallets.devices`), so an objection is never wrong here. Most
-inspectors do not look, so that enough devices may work.
+Invariant: all rows are invented (`simulation.pallets.devices`), so every objection is right. Most inspectors do not
+check the rows, so that enough devices may work.
 """
 
 from collections.abc import Iterator

@@ -48,15 +48,15 @@ def test_a_raw_specification_is_checked_too(tmp_path: Path, capsys: pytest.Captu
         ({"TransactionPayment.base_fee": 20_001}, "a post prepays its duty calls: "),
         (
             {"TransactionPayment.base_fee": 20_001},
-            "TransactionPayment.byte_fee or TransactionPayment.weight_price: chainParameters in the patch",
+            "TransactionPayment.byte_fee or TransactionPayment.weight_price in chainParameters",
         ),
-        ({"Courts.conviction_blocks": 359}, "to lose; change Courts.conviction_blocks: chainParameters"),
+        ({"Courts.conviction_blocks": 359}, "change Courts.conviction_blocks in chainParameters"),
         ({"TrustStake.unbonding_epochs": 9}, "no such parameter: TrustStake.unbonding_epochs, which is a constant"),
         (
             {"TrustStake.slash_reporter": 500_000, "TrustStake.slash_treasury": 500_001},
             "1000000 >= 1000001, which must",
         ),
-        ({"TransactionPayment.base_fee": 0}, "TransactionPayment.base_fee is 0, beyond 1 to 1000000 grains"),
+        ({"TransactionPayment.base_fee": 0}, "TransactionPayment.base_fee is 0, outside 1 to 1000000 grains"),
         ({"Balances.supply_cap": 1}, "frozen"),
         ({"Balances.nothing": 1}, "no such parameter: Balances.nothing"),
     ],

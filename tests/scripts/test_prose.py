@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.prose.__main__ import ROOT, by_kind, problems
 from scripts.prose.code import measure_code
 from scripts.prose.figures import faults, measure, sentence_lengths
 from scripts.prose.texts import Kind, read_texts
@@ -69,3 +70,7 @@ def test_measures() -> None:
 def test_code_in_a_text_is_no_prose() -> None:
     assert faults("Run `who is there` and ```what is it``` again, [here](what/is.md).") == []
     assert sentence_lengths("One two three four. One.\n\n* a b c d") == [4, 5]
+
+
+def test_the_texts_of_this_tree_keep_the_bars() -> None:
+    assert problems(by_kind(read_texts(ROOT))) == []

@@ -257,7 +257,7 @@ def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
         found_by = f"found by {figures.found_by or 'nobody'}"
         finding.answers[found_by] = finding.answers.get(found_by, 0) + 1
         if figures.held:
-            what, unit = "what stood for the cheat", "0x" + trace.unit.hex()
+            what, unit = "collateral lost for the cheat", "0x" + trace.unit.hex()
             finding.checks.append(Check(what, unit, trace.ended_at, figures.lost, figures.due))
         chance = f"the draw finds it with {figures.chance_ppm / 10_000:.0f} %"
         money = f"lost {format_amount(figures.lost)} of {format_amount(figures.held)} oGPU for what was paid"

@@ -131,7 +131,7 @@ def _wrong_copies(scene: ContainerScene, told: Mapping[str, Any]) -> Iterator[st
         return
     rows = [row for row in told["payments"] if row["party"] == "provider"]
     if len(rows) != scene.copies:
-        yield f"{len(rows)} providers had a part in it, not {scene.copies}"
+        yield f"the payments of the task name {len(rows)} providers, not {scene.copies}"
     outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
     if outvoted != bool(scene.liar):
         yield f"{outvoted} of its replicas are outvoted"

@@ -182,7 +182,7 @@ def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMo
 async def _before(chain: ChainClient, height: int, task_id: bytes) -> Task:
     """Return the task's record after the previous block."""
     found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height - 1))
-    assert isinstance(found, Task), "a task whose slot is settled was there before"
+    assert isinstance(found, Task), "the task exists in the block before its slot is settled"
     return found
 
 

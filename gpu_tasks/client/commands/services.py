@@ -79,7 +79,7 @@ class PriceRow:
     lowest: int | None
     median: int | None
     last: SettledUnit | None
-    """None without a recent payment."""
+    """The most recently settled unit, or None without a recent payment."""
 
 
 def price_rows(offers: Iterable[OfferRow], settled: Sequence[SettledUnit]) -> list[PriceRow]:

@@ -257,8 +257,8 @@ def picture() -> None:
 @postings_option
 @carried_out_by("units:runs")
 def runs() -> None:
-    """List the files that were posted with --out, or show one.
+    """List the runs of `ogpu unit post --out`, or show one.
 
-    RESULTS is the file of results, or the run's id. The command reads the records of this machine and asks no node.
-    With --json it prints OpenAI's batch object for one run.
+    RESULTS is the results file or the run's id. The command reads the records of this machine and asks no node. With
+    --json it prints a run as an OpenAI batch object.
     """

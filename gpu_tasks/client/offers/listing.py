@@ -345,7 +345,7 @@ def _lacking(devices: Collection[bytes]) -> str:
     if not devices:
         return ""
     number = "1 more device has" if len(devices) == 1 else f"{len(devices)} more devices have"
-    return f" ({number} proven too little at a roll call)"
+    return f" ({number} not proven enough capacity at a roll call)"
 
 
 async def judges_for(

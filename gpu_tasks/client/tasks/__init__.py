@@ -12,6 +12,7 @@ In reading order:
 * `records`: a task and its auctions in sentences, rows and facts
 * `estimates`: the expected cost of a task, and the number of eligible providers that claim to run it
 * `results`: checkpoints, results and outputs, fetched, opened, checked and held
+* `exports`: trained weights in public formats
 * `shifts`: the blocks of a task's life: statements, winners and successors
 * `payments`: the payments, losses and returns of each party
 * `progress`: a task from block to block, until it ends

@@ -152,7 +152,7 @@ def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
         if service:
             carrying.leave(f"port {port} to service {service}", "there is no network between tasks")
         for key in sorted(reader.keys() - {"global", "service"}):
-            carrying.leave(f"port {port} to {key}", "only you reach it, by `ogpu port-forward`")
+            carrying.leave(f"port {port}, expose.to.{key}", "only you reach it, by `ogpu port-forward`")
 
 
 def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:

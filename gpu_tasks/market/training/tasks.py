@@ -248,7 +248,7 @@ class Task:
     milestones: U8
     """The number of milestones of this leg."""
     done: U8 = 0
-    """The number of counted milestones of this leg. A provider that takes over begins behind them."""
+    """The number of accepted milestones of this leg. The next provider continues after them."""
     owed: U8 = 0
     """The number of them that the customer itself has signed. These are paid if their provider dies."""
     behind: U8 = 0

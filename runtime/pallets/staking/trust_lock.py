@@ -257,7 +257,7 @@ class TrustLock(Pallet, index=8):
         self.balances.rededicate(who, source, target, amount)
 
     def pay_out(self, who: bytes, hold: Hold, shares: Sequence[Share]) -> None:
-        """Pay the payees of `shares` from the account's lock for a case."""
+        """Pay the payees of `shares` out of the account's lock under `hold`."""
         before = self.locked(who, hold)
         self._pay_held(who, hold, shares)
         for share in shares:

@@ -70,7 +70,7 @@ def test_a_key_file_that_is_not_there_is_one_sentence(tmp_path: Path, url: str, 
     options = ["--url", url, "--provider-key", str(tmp_path / "none.json"), "--base-path", str(tmp_path)]
     answer = CliRunner().invoke(main, [*options, command, *COMMANDS[command]])
     assert answer.exit_code == 2
-    assert "there is no key file" in answer.output
+    assert "no key file" in answer.output
 
 
 def own_device(operator: Operator) -> str:
@@ -144,7 +144,7 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
     for text in ("mine", key.address):
         assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
         said = alice.refusal("register", "--yes", "--key", text, "--key-password-file", str(password))
-        assert "the stash is no candidate yet" in said
+        assert "the stash not a candidate yet" in said
     assert alice.refused_code("register", "--yes", "--key", EVE) == "unknown_key"
 
 
@@ -292,8 +292,8 @@ def test_what_a_provider_has_is_said_and_what_changes_is_asked(eve: Operator) ->
     assert eve.refused_code(*[word for word in moved if word != "--yes"]) == "no_terminal"
     shown = eve.answer(*moved, "--dry-run")
     assert shown["calls"] == "Devices.register_provider, InferenceMarket.offer"
-    assert shown["endpoint"].endswith(" until now, then http://127.0.0.1:9999")
-    assert shown["ask"] == "0.01 oGPU until now, then 0.5 oGPU"
+    assert shown["endpoint"].endswith(" at present, then http://127.0.0.1:9999")
+    assert shown["ask"] == "0.01 oGPU at present, then 0.5 oGPU"
     assert "seal_key" not in shown
     assert "unstake`" in again.stderr
     assert {"unstake", "commission", "set-keys"} <= set(wallet.commands)

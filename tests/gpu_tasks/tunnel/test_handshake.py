@@ -14,7 +14,7 @@ NAME = TunnelName(b"g" * 32, b"t" * 32, b"p" * 32)
 def ends(
     customer: SealKey = CUSTOMER, provider: SealKey = PROVIDER, name: TunnelName = NAME
 ) -> tuple[SealedLine, SealedLine]:
-    """Return a customer's end, by its own belief about the other, and the provider's."""
+    """Return the customer's and the provider's ends. Each expects the genuine key of the other."""
     theirs = SealedLine(name, customer, PROVIDER.public, is_customer=True)
     return theirs, SealedLine(NAME, provider, CUSTOMER.public, is_customer=False)
 

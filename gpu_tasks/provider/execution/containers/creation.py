@@ -24,7 +24,7 @@ OOM_SCORE = 800
 CPU_SLACK_SECONDS = 60
 TMP_FILE_COST_BYTES = 4_096
 TMP_FILES_MIN = 1_024
-"""A minimum, because empty files use kernel memory."""
+"""The lowest limit of files in /tmp. The number is limited because empty files use kernel memory."""
 NO_NETWORK = "none"
 
 

