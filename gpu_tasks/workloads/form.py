@@ -38,7 +38,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ModelTensor:
     """An array of a trained model, for other programs."""
 
     name: str
@@ -107,7 +107,7 @@ class WorkloadForm(Protocol):
         """Return the number of segments in the run's trace, or 0. Raise DecodeError for an invalid request."""
         return 0
 
-    def model_tensors(self, request: bytes, state: bytes) -> tuple[Tensor, ...]:
+    def model_tensors(self, request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
         """Return the trained model in a state of a request's run, empty for a workload that trains none.
 
         Raise DecodeError for a state of another request.

@@ -59,7 +59,7 @@ class BlocksOrTime(click.ParamType[TimeSpan]):
             self.fail(f"{value!r} is neither a number of blocks nor a time such as 90s, 10m, 2h or 1d", param, ctx)
 
 
-class Seconds(click.ParamType[float]):
+class DurationRange(click.ParamType[float]):
     """A time such as `12s` or `2m`; a bare number is seconds."""
 
     name = "TIME"

@@ -12,8 +12,8 @@ from gpu_tasks.client.groups.declared import (
     BLOCKS_OR_TIME,
     FILE_PATH,
     Declared,
+    DurationRange,
     OneOf,
-    Seconds,
     accept_option,
     account_option,
     after_options,
@@ -132,7 +132,7 @@ def history() -> None:
     "--listen",
     default="12s",
     show_default=True,
-    type=Seconds(0.5, 600),
+    type=DurationRange(0.5, 600),
     help="With --key: listen this long at most.",
 )
 @carried_out_by("auctions:show_task")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
-from gpu_tasks.workloads.form import Tensor
+from gpu_tasks.workloads.form import ModelTensor
 from wallet.errors import WalletError
 
 NPY_MAGIC = b"\x93NUMPY\x01\x00"
@@ -24,7 +24,7 @@ class ExportError(WalletError):
     """A result that cannot be exported."""
 
 
-def safetensors_file(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+def safetensors_file(tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
     """Return tensors in the safetensors format."""
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     end = 0
@@ -36,7 +36,7 @@ def safetensors_file(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> 
     return b"".join([len(text).to_bytes(8, "little"), text, *(each.data for each in tensors)])
 
 
-def npz_file(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+def npz_file(tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
     """Return tensors as an .npz archive, with the metadata as the archive's comment."""
     stream = BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -46,14 +46,14 @@ def npz_file(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
     return stream.getvalue()
 
 
-def _npy(tensor: Tensor) -> bytes:
+def _npy(tensor: ModelTensor) -> bytes:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tensor.shape!r}, }}".encode()
     length = len(NPY_MAGIC) + 2 + len(header) + 1
     header += b" " * (-length % NPY_ALIGNMENT) + b"\n"
     return NPY_MAGIC + len(header).to_bytes(2, "little") + header + tensor.data
 
 
-FORMS: Mapping[str, Callable[[Sequence[Tensor], Mapping[str, str]], bytes]] = {
+FORMS: Mapping[str, Callable[[Sequence[ModelTensor], Mapping[str, str]], bytes]] = {
     ".safetensors": safetensors_file,
     ".npz": npz_file,
 }
@@ -65,6 +65,6 @@ def require_form(path: Path) -> None:
         raise ExportError(f"--export {path}: the name ends with {' or '.join(FORMS)}", code="export_form_unknown")
 
 
-def exported(path: Path, tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+def exported(path: Path, tensors: Sequence[ModelTensor], metadata: Mapping[str, str]) -> bytes:
     """Return the content of an export in the form that the file's ending names."""
     return FORMS[path.suffix](tensors, metadata)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root
-from gpu_tasks.workloads.form import Option, RequestError, Tensor, WorkloadForm, settings
+from gpu_tasks.workloads.form import ModelTensor, Option, RequestError, WorkloadForm, settings
 from gpu_tasks.workloads.train_int8.request import (
     BATCH_MAX,
     CONTEXT_MAX,
@@ -101,7 +101,7 @@ class TrainingForm(WorkloadForm):
         """Return the number of segments. All but the last have the length that the request names."""
         return segments(decode_request(request))
 
-    def model_tensors(self, request: bytes, state: bytes) -> tuple[Tensor, ...]:
+    def model_tensors(self, request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
         """Return embedding, hidden layers and output layer."""
         return model_tensors(request, state)
 

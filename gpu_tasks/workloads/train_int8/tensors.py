@@ -7,7 +7,7 @@ Floats hold the weights exactly as a step multiplies them: the vectors of bytes 
 import struct
 from collections.abc import Sequence
 
-from gpu_tasks.workloads.form import Tensor
+from gpu_tasks.workloads.form import ModelTensor
 from gpu_tasks.workloads.train_int8.request import decode_request, matrices
 from runtime.encoding.codec import DecodeError
 
@@ -17,7 +17,7 @@ WEIGHT_UNIT, VECTOR_UNIT, OPERAND_UNIT = 24, 5, 12
 """Negative powers of two: of stored weights, of the vectors of bytes and of other weights when they multiply."""
 
 
-def model_tensors(request: bytes, state: bytes) -> tuple[Tensor, ...]:
+def model_tensors(request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
     """Return the layers of a state's model, each bias apart; DecodeError if the state is not of this request's size."""
     asked = decode_request(request)
     shapes = matrices(asked)
@@ -47,5 +47,5 @@ def _rounded(stored: Sequence[int], unit: int) -> list[float]:
     return [((weight + half) >> shift) / (1 << unit) for weight in stored]
 
 
-def _tensor(name: str, shape: tuple[int, ...], values: Sequence[float]) -> Tensor:
-    return Tensor(name, shape, struct.pack(f"<{len(values)}f", *values))
+def _tensor(name: str, shape: tuple[int, ...], values: Sequence[float]) -> ModelTensor:
+    return ModelTensor(name, shape, struct.pack(f"<{len(values)}f", *values))

@@ -19,7 +19,7 @@ from gpu_tasks.client.tasks.results import FetchedRun
 from gpu_tasks.data.run_states import RunState
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.workloads import registry
-from gpu_tasks.workloads.form import Tensor
+from gpu_tasks.workloads.form import ModelTensor
 from gpu_tasks.workloads.registry import form_named
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.backends import arithmetic
@@ -67,7 +67,7 @@ def test_a_state_of_another_size_is_refused() -> None:
     assert form_named("render-tile").model_tensors(b"", b"") == ()
 
 
-TENSORS = (Tensor("a", (2, 3), np.arange(6, dtype="<f4").tobytes()), Tensor("b.bias", (1,), b"\0\0\x80\x3f"))
+TENSORS = (ModelTensor("a", (2, 3), np.arange(6, dtype="<f4").tobytes()), ModelTensor("b.bias", (1,), b"\0\0\x80\x3f"))
 
 
 def test_numpy_reads_an_npz() -> None:
