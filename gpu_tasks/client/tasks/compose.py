@@ -39,37 +39,37 @@ from gpu_tasks.tasks.task_kinds import OtherFile
 UNNEEDED = dict.fromkeys(
     ("container_name", "hostname", "labels", "logging", "healthcheck", "init", "stop_signal", "tty",
      "stop_grace_period", "stdin_open", "pull_policy", "profiles"),
-    "nothing of a task depends on it",
+    "it has no effect on a task",
 ) | {
-    "cap_drop": "no container has capabilities anyway",
+    "cap_drop": "containers have no capabilities anyway",
     "read_only": "the image is read-only anyway; programs write to /workspace, /out and /tmp",
 }  # fmt: skip
 """Keys without effect on the program."""
 WHY = {
-    "build": "an image is not built: push it to a registry, and name it with --image",
-    "entrypoint": "the image's own entry point runs: make an image with this one",
-    "volumes": "files go in by spec.run.inputs, `ogpu cp` or the network; /workspace is the task's own",
-    "env_file": "write its variables with --env, or into the file",
-    "privileged": "no container is privileged",
-    "cap_add": "no container has capabilities",
-    "user": "programs run as the container's own user",
-    "working_dir": "programs begin in /workspace",
-    "depends_on": "a task is one container; `ogpu task submit --after-ok` waits for another task",
-    "networks": "there is no network between tasks",
-    "restart": "nobody begins a program anew when it ends: a lease lasts until its time is up",
-    "expose": "there is no network between tasks; name it in `ports` to reach it by `ogpu port-forward`",
-    "scale": "a task is one container; for several submit an --array",
-    "extends": "no other file is read: convert the output of `docker compose config`",
-    "devices": "GPUs alone go into containers",
-    "ulimits": "limits are the provider's",
-    "ipc": "a container has its own",
-    "platform": "most devices run linux/amd64: use an image for it",
-    "network_mode": "there is no network between tasks; --network outbound asks for public addresses",
-    "security_opt": "a container has the engine's own profiles, and no new privileges",
+    "build": "ogpu builds no images. Push the image to a registry and name it with --image",
+    "entrypoint": "the image's own entry point runs. Build an image with this entry point",
+    "volumes": "a task cannot mount your files. Use spec.run.inputs, `ogpu cp` or the network, and write to /workspace",
+    "env_file": "ogpu does not read it. Pass its variables with --env, or write them into this file",
+    "privileged": "containers are never privileged",
+    "cap_add": "containers have no capabilities",
+    "user": "the provider chooses the user",
+    "working_dir": "programs start in /workspace",
+    "depends_on": "a task is one container. To wait for another task, use `ogpu task submit --after-ok`",
+    "networks": "tasks have no network between them",
+    "restart": "an ended program is not restarted; a lease lasts until its time is up",
+    "expose": "tasks have no network between them. Name the port in `ports` and reach it with `ogpu port-forward`",
+    "scale": "a task is one container. For several, submit an --array",
+    "extends": "ogpu reads no other files. Convert the output of `docker compose config`",
+    "devices": "containers get GPUs only",
+    "ulimits": "the provider sets the limits",
+    "ipc": "each container has its own IPC namespace",
+    "platform": "most devices run linux/amd64. Use an image for that platform",
+    "network_mode": "tasks have no network between them. For access to the internet, use --network outbound",
+    "security_opt": "containers run with the engine's default profiles and without new privileges",
     "tmpfs": "only /tmp is in memory",
     "shm_size": SMALL_SHM,
 }
-FILLED_BY_COMPOSE = "no variable is filled in: convert the output of `docker compose config`"
+FILLED_BY_COMPOSE = "ogpu does not substitute variables. Convert the output of `docker compose config`"
 UNANCHORED = "convert the output of `docker compose config`, which has none"
 NO_LIMIT = "-1"
 SAME: dict[str, tuple[Tree, ...]] = {
@@ -87,7 +87,7 @@ _PORT = re.compile(r"(?:(?:[0-9.:\[\]a-f-]|\$\{[^{}]{0,60}\}|\$[A-Za-z_][A-Za-z0
 _GPU_DEVICE = re.compile(r"nvidia\.com/gpu=.{1,80}|/dev/nvidia[0-9]{1,2}(?::.*)?", re.ASCII)
 DOLLAR = "$$"
 """The escape of one dollar in a Compose file."""
-UNNEEDED_RESOURCES = "no task has such a resource"
+UNNEEDED_RESOURCES = "tasks have no such resource"
 _VARIABLE = re.compile(r"\$(?:\{|[A-Za-z_])", re.ASCII)
 
 
@@ -114,7 +114,7 @@ def from_compose(
     tree = tree_of(data, file, UNANCHORED)
     services = table_at(tree.get("services"), "services")
     if not services:
-        raise ForeignFileError(_without_services(tree), 1)
+        raise ForeignFileError(_without_services(tree), 1, code="no_services")
     name = only_key(services, service, "services", "--service")
     found = _Found(environment)
     _note_others(found, tree, services, name)
@@ -122,7 +122,11 @@ def from_compose(
         _take(found, key, value, is_job=is_job)
     _fill_dollars(found)
     if not network:
-        found.carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
+        found.carrying.leave(
+            "the network",
+            "a task has no network by default. For access to the internet, use --network outbound",
+            matters=False,
+        )
     with found.carrying.named_beside_errors():
         named = _image_of(found, image, is_archived=is_archived)
     draft = ProgramDraft(
@@ -134,13 +138,14 @@ def from_compose(
 def _without_services(tree: dict[str, Tree]) -> str:
     parts = [value for value in tree.values() if isinstance(value, dict)]
     if any("image" in part or "build" in part for part in parts):
-        return "this is a Compose file of version 1: write its services under `services:`, indented"
-    return "the file has no services: is it a Compose file?"
+        return "this is a Compose file of version 1. Indent its services under `services:`"
+    return "the file has no services. Is it a Compose file?"
 
 
 def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
     if given is None and _VARIABLE.search(found.image) is not None:
-        raise ForeignFileError(f"image: {FILLED_BY_COMPOSE}, or name it with --image", line_of(found.image))
+        why = f"image: {FILLED_BY_COMPOSE}, or name the image with --image"
+        raise ForeignFileError(why, line_of(found.image), code="variable")
     return image_for(given, found.image, is_archived=is_archived)
 
 
@@ -156,15 +161,15 @@ def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
     if _is_nothing(key, value):
         return
     if key == "ports" and is_job:
-        found.carrying.leave("ports", "a job has no ports: leave out --job to get a lease, which has")
+        found.carrying.leave("ports", "a job has no ports. Leave out --job to get a lease, which has ports")
     elif value in SAME.get(key, ()):
-        found.carrying.leave(key, "nothing of a task depends on it", matters=False)
+        found.carrying.leave(key, "it has no effect on a task", matters=False)
     elif key in _CARRIED:
         _CARRIED[key](found, value)
     elif key in UNNEEDED or key.startswith("x-"):
-        found.carrying.leave(key, UNNEEDED.get(key, "it is an extension"), matters=False)
+        found.carrying.leave(key, UNNEEDED.get(key, "extensions have no effect on a task"), matters=False)
     else:
-        found.carrying.leave(key, WHY.get(key, "a task has nothing like it"))
+        found.carrying.leave(key, WHY.get(key, "tasks have no equivalent"))
 
 
 def _command(found: _Found, value: Tree) -> None:
@@ -172,7 +177,7 @@ def _command(found: _Found, value: Tree) -> None:
         try:
             words = shlex.split(value)
         except ValueError:
-            raise ForeignFileError("command: its quotes do not match", line_of(value)) from None
+            raise ForeignFileError("command: its quotes do not match", line_of(value), code="quotes") from None
     else:
         words = texts_at(value, "command")
     found.put("command", tuple(words), "command", value)
@@ -187,10 +192,13 @@ def _environment(found: _Found, value: Tree) -> None:
             env[name] = text
         elif name in found.environment:
             env[name] = found.environment[name]
-            why = "its value is the one that you gave, and every bidder can read it"
+            why = "its value comes from your --env, and every bidder can read it"
             found.carrying.leave(f"environment {name} as a secret", why, matters=False)
         else:
-            why = "it has no value here: --env NAME takes that of your environment, which every bidder can read then"
+            why = (
+                "the file has no value for it. To take the value of your environment, pass --env NAME. Every bidder "
+                "can read it"
+            )
             found.carrying.leave(f"environment {name}", why)
     lent = {name: text for name, text in env.items() if name in found.environment}
     own = {name: text for name, text in env.items() if name not in lent}
@@ -207,7 +215,7 @@ def _ports(found: _Found, value: Tree) -> None:
         elif _VARIABLE.search(text) is not None:
             found.carrying.leave(f"port {text}", FILLED_BY_COMPOSE)
         else:
-            found.carrying.leave(f"port {text}", "one port of TCP is reached at a time")
+            found.carrying.leave(f"port {text}", "a tunnel reaches a single TCP port. List ports one by one")
     found.put("ports", tuple(dict.fromkeys(ports)), "ports", value)
 
 
@@ -226,9 +234,9 @@ def _secrets(found: _Found, value: Tree) -> None:
         if VARIABLE_FORM.fullmatch(text):
             names.append(text)
         else:
-            found.carrying.leave(f"secret {text}", "a secret is named like a variable")
+            found.carrying.leave(f"secret {text}", "a secret needs the name of a variable")
     found.put("secrets", tuple(dict.fromkeys(names)), "secrets", value)
-    found.carrying.leave("where secrets lie", "in /secrets, and not in /run/secrets")
+    found.carrying.leave("the place of secrets", "they are in /secrets, not in /run/secrets")
 
 
 def _deploy(found: _Found, value: Tree) -> None:
@@ -246,12 +254,12 @@ def _deploy(found: _Found, value: Tree) -> None:
     for key in sorted({*limits, *reserved} - {"cpus", "memory", "pids", "devices", "generic_resources"}):
         found.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
     if text_at(deploy.get("replicas"), "deploy.replicas") not in {"", "1"}:
-        found.carrying.leave("deploy.replicas", "a task is one container; for several submit an --array")
+        found.carrying.leave("deploy.replicas", "a task is one container. For several, submit an --array")
     condition = text_at(table_at(deploy.get("restart_policy"), "restart_policy").get("condition"), "condition")
     if "restart_policy" in deploy and condition != "none":
         found.carrying.leave("deploy.restart_policy", WHY["restart"])
     for key in sorted(deploy.keys() - {"resources", "replicas", "restart_policy"}):
-        found.carrying.leave(f"deploy.{key}", "nothing of a task depends on it", matters=False)
+        found.carrying.leave(f"deploy.{key}", "it has no effect on a task", matters=False)
 
 
 def _reservations(found: _Found, reserved: dict[str, Tree]) -> None:
@@ -277,7 +285,7 @@ def _host_devices(found: _Found, value: Tree) -> None:
     if named:
         _one_gpu(found, "devices", value)
     if len(named) > 1:
-        found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
+        found.carrying.leave("more than one GPU", "a device is one GPU, so the task gets one")
 
 
 def _runtime(found: _Found, value: Tree) -> None:
@@ -285,7 +293,7 @@ def _runtime(found: _Found, value: Tree) -> None:
     if value == "nvidia":
         _one_gpu(found, "runtime", value)
     else:
-        found.carrying.leave("runtime", "the provider's engine has its own")
+        found.carrying.leave("runtime", "the provider's engine chooses the runtime")
 
 
 def _one_gpu(found: _Found, words: str, tree: Tree) -> None:
@@ -301,14 +309,14 @@ def _gpus(found: _Found, value: Tree) -> None:
 
 def _device(found: _Found, device: dict[str, Tree]) -> None:
     if "gpu" not in texts_at(device.get("capabilities"), "devices.capabilities"):
-        found.carrying.leave("a device", "GPUs alone go into containers")
+        found.carrying.leave("a device", "containers get GPUs only")
         return
     count = _filled(device.get("count"), "devices.count") or "1"
     named = texts_at(device.get("device_ids"), "devices.device_ids")
     if count == "0":
         return
     if count != "1" or len(named) > 1:
-        found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
+        found.carrying.leave("more than one GPU", "a device is one GPU, so the task gets one")
     _one_gpu(found, "devices", device.get("count"))
 
 
@@ -316,7 +324,7 @@ def _filled(value: Tree, where: str) -> str:
     """Return a single value that is no variable of Compose."""
     text = text_at(value, where)
     if _VARIABLE.search(text) is not None:
-        raise ForeignFileError(f"{where}: {shown(text)}: {FILLED_BY_COMPOSE}", line_of(value))
+        raise ForeignFileError(f"{where}: {shown(text)}: {FILLED_BY_COMPOSE}", line_of(value), code="variable")
     return text
 
 
@@ -355,10 +363,12 @@ def _note_others(found: _Found, tree: dict[str, Tree], services: dict[str, Tree]
     """Note the parts of the file beside the service."""
     for key in services:
         if key != name:
-            found.carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
+            found.carrying.leave(
+                f"service {key}", "it becomes a task of its own. Convert it with --service", matters=False
+            )
     for key in tree:
         if key not in {"version", "name", "services"} and not key.startswith("x-"):
-            found.carrying.leave(key, "the service names the parts that it uses", matters=False)
+            found.carrying.leave(key, "only the parts that the service names are used", matters=False)
 
 
 _CARRIED: dict[str, Callable[[_Found, Tree], None]] = {

@@ -26,7 +26,7 @@ SAID_MAX = 100
 """The most listed omissions of each kind. A file may have thousands."""
 DIGEST_HELP = (
     "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
-    "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
+    "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` shows its digest"
 )
 HANDED_OVER = (
     "it looks like a secret, and every bidder can read the task file. Name {0} in spec.run.secrets, read /secrets/{0} "
@@ -148,7 +148,7 @@ def refuse_other(data: bytes, *own: OtherFile) -> None:
     """Raise ForeignFileError for a known file of another kind than `own`."""
     other = other_file(data)
     if other is not None and other not in own:
-        raise ForeignFileError(f"this is {other.value}", 1)
+        raise ForeignFileError(f"this is {other.value}", 1, code="other_kind")
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -169,17 +169,19 @@ def image_for(given: str | None, named: str, *, is_archived: bool = False) -> st
     if is_archived:
         return _archived(given)
     if not image:
-        raise ForeignFileError("the file names no image: name one with --image NAME@sha256:…")
+        raise ForeignFileError("the file names no image. Pass --image NAME@sha256:…", code="no_image")
     if _IMAGE_ID.fullmatch(image) is not None:
         raise ForeignFileError(
-            "--image: this is the id of an image: add --archive FILE, which `docker save` wrote, or name that of a "
-            "registry by its digest, NAME@sha256:…"
+            "--image: this is an image id. Add --archive FILE, written by `docker save`, or name an image of a "
+            "registry by its digest, NAME@sha256:…",
+            code="no_archive",
         )
     if "@" in image and "@sha256:" not in image:
-        raise ForeignFileError(f"the image {shown(image)} is named by no SHA-256 digest: name it as NAME@sha256:…")
+        raise ForeignFileError(f"the image {shown(image)} has no SHA-256 digest. Use NAME@sha256:…", code="no_digest")
     if "@sha256:" not in image:
         name = shlex.quote(image[:IMAGE_SHOWN_MAX])
-        raise ForeignFileError(f"the image {shown(image)} is named by a tag: {DIGEST_HELP.format(name, name)}")
+        why = f"the image {shown(image)} is named by a tag, which can change. {DIGEST_HELP.format(name, name)}"
+        raise ForeignFileError(why, code="image_tag")
     repository, _, digest = image.partition("@")
     head, _, last = repository.rpartition("/")
     return f"{head}{'/' if head else ''}{last.partition(':')[0]}@{digest}"
@@ -188,7 +190,8 @@ def image_for(given: str | None, named: str, *, is_archived: bool = False) -> st
 def _archived(given: str | None) -> str:
     if given is None or _IMAGE_ID.fullmatch(given) is None:
         raise ForeignFileError(
-            "--archive: name the id of its image by --image sha256:…; `docker image inspect --format '{{.Id}}'` says it"
+            "--archive: name its image with --image sha256:…. `docker image inspect --format '{{.Id}}'` shows the id",
+            code="no_image_id",
         )
     return given if given.startswith("sha256:") else f"sha256:{given}"
 
@@ -225,7 +228,7 @@ def table_at(tree: Tree, where: str) -> dict[str, Tree]:
     if tree is None or tree == "":
         return {}
     if not isinstance(tree, dict):
-        raise ForeignFileError(f"{where} is no table of keys: is this a file of another kind?", line_of(tree))
+        raise ForeignFileError(f"{where} is not a table. Is this another kind of file?", line_of(tree), code="no_table")
     return tree
 
 
@@ -234,7 +237,7 @@ def text_at(tree: Tree, where: str) -> str:
     if tree is None:
         return ""
     if not isinstance(tree, str):
-        raise ForeignFileError(f"{where} is no single value", line_of(tree))
+        raise ForeignFileError(f"{where} is not a single value", line_of(tree), code="no_value")
     return tree
 
 
@@ -268,10 +271,11 @@ def placed_like(part: str, text: str) -> str:
 def only_key(table: dict[str, Tree], named: str | None, where: str, option: str) -> str:
     """Return the requested key, or the only one. Raise ForeignFileError if there is no such key."""
     if named is not None and named not in table:
-        raise ForeignFileError(f"{where} has no {shown(named)}: it has {_names(table)}")
+        raise ForeignFileError(f"{where} has no {shown(named)}. It has {_names(table)}", code="unknown_name")
     if named is None and len(table) != 1:
         raise ForeignFileError(
-            f"{where} has {len(table)} of them, and a task is one: name one with {option}: {_names(table)}"
+            f"{where} has {len(table)} entries, and a task is made of one. Choose with {option}: {_names(table)}",
+            code="several",
         )
     return named if named is not None else next(iter(table))
 
@@ -307,7 +311,7 @@ def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) 
     found = _SIZE.fullmatch(text)
     is_milli = found is not None and is_decimal and found[3] == "m"  # to Kubernetes and Akash no million
     if found is None or is_milli or len(text) > DIGITS_MAX:
-        raise ForeignFileError(f"{where}: {shown(text)} is no size", line_of(text))
+        raise ForeignFileError(f"{where}: {shown(text)} is not a size", line_of(text), code="invalid_size")
     whole, part, letter, binary = found.groups(default="")
     power = _POWERS[(letter or unit).lower()]
     base = 1_000 if is_decimal and not binary and power else 1_024
@@ -319,7 +323,7 @@ def cores_of(text: str, where: str) -> str:
     """Return cores, rounded up to thousandths: `2`, `0.5`, `.5`, `500m`; empty for 0, which means no limit."""
     found = _CPU.fullmatch(text)
     if found is None:
-        raise ForeignFileError(f"{where}: {shown(text)} is no number of cores", line_of(text))
+        raise ForeignFileError(f"{where}: {shown(text)} is not a number of cores", line_of(text), code="invalid_cores")
     number, milli, whole, part = found.groups(default="")
     if number:
         thousandths = int(number) if milli else int(number) * 1_000
@@ -345,7 +349,8 @@ def slurm_seconds(text: str) -> int:
         return 0
     found = _SLURM_TIME.fullmatch(text)
     if found is None:
-        raise ForeignFileError(f"--time: {shown(text)} is no time; Slurm writes minutes, H:M:S or D-H:M:S")
+        why = f"--time: {shown(text)} is not a time. Slurm writes minutes, H:M:S or D-H:M:S"
+        raise ForeignFileError(why, code="invalid_time")
     days, *parts = found.groups()
     given = [int(each) for each in parts if each is not None]
     if days is not None:
@@ -362,4 +367,4 @@ def written_time(seconds: int) -> str:
     try:
         return written_span(seconds * 1_000)
     except QuantityError:
-        raise ForeignFileError("a time is at least a second") from None
+        raise ForeignFileError("a time must be at least one second", code="invalid_time") from None

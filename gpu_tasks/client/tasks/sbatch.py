@@ -42,23 +42,23 @@ SHORT = {
 FLAGS = ("exclusive", "requeue", "no-requeue", "overcommit", "hold", "parsable", "verbose", "quiet", "wait")
 """Options whose value is missing or optional."""
 UNNEEDED = {
-    "partition": "there are no partitions: whoever bids and fits may run it",
+    "partition": "there are no partitions. Any suitable provider may bid",
     "account": "the key pays",
     "qos": "the price decides",
-    "output": "`ogpu logs` shows what it writes, and /out comes back",
-    "error": "`ogpu logs` shows what it writes, and /out comes back",
-    "mail-type": "`ogpu task watch` says how it goes",
-    "mail-user": "`ogpu task watch` says how it goes",
-    "requeue": "the runner-up or the next auction takes over by itself",
-    "no-requeue": "the runner-up or the next auction takes over by itself",
+    "output": "`ogpu logs` shows the program's output, and /out is returned",
+    "error": "`ogpu logs` shows the program's output, and /out is returned",
+    "mail-type": "`ogpu task watch` reports progress",
+    "mail-user": "`ogpu task watch` reports progress",
+    "requeue": "the runner-up, or a new auction, takes over automatically",
+    "no-requeue": "the runner-up, or a new auction, takes over automatically",
     "parsable": "`--json` prints for programs",
-    "verbose": "nothing depends on it",
-    "quiet": "nothing depends on it",
+    "verbose": "it has no effect on a task",
+    "quiet": "it has no effect on a task",
     "wait": "`ogpu task submit --watch` waits",
-    "open-mode": "`ogpu logs` shows what it writes, and /out comes back",
+    "open-mode": "`ogpu logs` shows the program's output, and /out is returned",
     "priority": "the price decides",
     "nice": "the price decides",
-    "comment": "nothing depends on it",
+    "comment": "it has no effect on a task",
 }
 CLUSTER_COMMANDS = re.compile(
     r"\s*(srun|mpirun|mpiexec|module|ml|sbatch|squeue|scontrol|sacct|scancel)(?:\s|$)", re.ASCII
@@ -93,16 +93,19 @@ def from_sbatch(
 ) -> Foreign:
     """Return a job that runs the script. Raise ForeignFileError if it cannot be carried over."""
     if len(script) > SCRIPT_BYTES_MAX:
-        raise ForeignFileError(f"the script has more than {SCRIPT_BYTES_MAX:,} bytes: nothing so long is an input")
+        why = f"the script has more than {SCRIPT_BYTES_MAX:,} bytes, the limit of an input"
+        raise ForeignFileError(why, code="script_too_long")
     try:
         text = script.decode()
     except UnicodeDecodeError:
-        raise ForeignFileError("the script is not UTF-8") from None
+        raise ForeignFileError("the script is not UTF-8. Save it as UTF-8", code="not_utf8") from None
     if text.startswith("\ufeff"):
-        raise ForeignFileError("the script begins with a byte order mark, which no shell understands: remove it")
+        why = "the script begins with a byte order mark, which no shell accepts. Remove it"
+        raise ForeignFileError(why, code="byte_order_mark")
     if "\r" in text:
         raise ForeignFileError(
-            "the lines of the script end as in Windows, which no shell reads: save it with Unix ends"
+            "the script has Windows line endings, which no shell accepts. Save it with Unix line endings",
+            code="line_endings",
         )
     # A line ends at a line feed only, as for a shell and for Slurm. An editor shows the same lines.
     lines = text.split("\n")[:LINES_MAX]
@@ -111,7 +114,7 @@ def from_sbatch(
         try:
             _take(found, name, value)
         except ForeignFileError as error:
-            raise ForeignFileError(str(error), found.line) from None
+            raise ForeignFileError(str(error), found.line, code=error.code) from None
     asked = found.fields
     if found.memory_per_core:
         asked["memory"] = size_for_cores(found.memory_per_core, asked.get("cpu") or "1")
@@ -141,14 +144,14 @@ def _note_body(lines: list[str], found: _Found) -> None:
         if line.lstrip().startswith("#"):
             continue
         if (set_here := _ASSIGNMENT.match(line)) is not None and looks_secret(set_here[1], set_here[2].strip("'\"")):
-            why = "every bidder can read the script: take it from /secrets, and name it in spec.run.secrets"
+            why = "every bidder can read the script. Read it from /secrets, and name it in spec.run.secrets"
             found.carrying.leave(f"{set_here[1]} as a secret", why)
         command = CLUSTER_COMMANDS.match(line)
         names = [command[1]] if command is not None else []
         for name in (*names, *CLUSTER_VARIABLES.findall(line)):
             if name not in found.seen and name not in CLUSTER_GIVEN and name not in found.env:
                 found.seen.add(name)
-                why = "the script uses it, and there is no Slurm in the container"
+                why = "the script uses it, but the container has no Slurm"
                 found.carrying.leave(name, why)
 
 
@@ -176,9 +179,9 @@ def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
         elif not content.startswith(DIRECTIVE):
             continue
         elif is_over:
-            carrying.leave(line[:80], "Slurm ignores it below the first command: move it up, or remove it")
+            carrying.leave(line[:80], "Slurm ignores directives below the first command. Move it up, or remove it")
         elif not line.startswith(DIRECTIVE):
-            carrying.leave(line[:80], "Slurm ignores it after blanks: start the line with it, or remove it")
+            carrying.leave(line[:80], "Slurm ignores directives after blanks. Start the line with it, or remove it")
         elif not is_divided:
             try:
                 words = shlex.split(line.removeprefix(DIRECTIVE), comments=True)
@@ -190,7 +193,10 @@ def _options(lines: list[str], found: _Found) -> Iterator[tuple[str, str]]:
             yield from _pairs(words[:end], carrying)
             if end is not None:
                 is_divided = True
-                carrying.leave("other components", "the script runs in the first; each other one is a job of its own")
+                carrying.leave(
+                    "other components",
+                    "the script runs in the first component. Submit each other one as a job of its own",
+                )
 
 
 def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
@@ -203,7 +209,7 @@ def _pairs(words: list[str], carrying: Carrying) -> Iterator[tuple[str, str]]:
             name, value = SHORT.get(word[1], word[1]), word[2:]
             is_set = value
         else:
-            carrying.leave(word, "is no option")
+            carrying.leave(word, "it is not an option")
             continue
         if not is_set and name not in FLAGS and rest and not rest[-1].startswith("-"):
             value = rest.pop()
@@ -227,7 +233,7 @@ def _take(found: _Found, name: str, value: str) -> None:
     elif name in UNNEEDED:
         found.carrying.leave(f"--{name}", UNNEEDED[name], matters=False)
     else:
-        found.carrying.leave(f"--{name}", "a task has nothing like it")
+        found.carrying.leave(f"--{name}", "tasks have no equivalent")
 
 
 def _gres(found: _Found, value: str) -> None:
@@ -237,27 +243,29 @@ def _gres(found: _Found, value: str) -> None:
         if kind in {"gpu", "gres/gpu"}:
             _gpus(found, part.removeprefix("gres/"))
         elif part not in {"", "none"}:
-            found.carrying.leave(f"--gres={part}", "only a GPU goes into a container")
+            found.carrying.leave(f"--gres={part}", "containers get GPUs only")
 
 
 def _gpus(found: _Found, value: str) -> None:
     match = _GPUS.fullmatch(value)
     if match is None:
-        found.carrying.leave(f"--gpus={value}", "is no number of GPUs")
+        found.carrying.leave(f"--gpus={value}", "it is not a number of GPUs")
         return
     kind = match[1] or match[3]
     if kind:
-        found.carrying.leave(f"GPUs of type {kind}", "devices are chosen by class: --class consumer or datacenter")
+        found.carrying.leave(
+            f"GPUs of type {kind}", "a task chooses devices by class. Use --class consumer or --class datacenter"
+        )
     count = int(match[2] or 1)
     if count > 1:
-        found.carrying.leave(f"{count} GPUs", "a device is one GPU: one goes in")
+        found.carrying.leave(f"{count} GPUs", "a device is one GPU, so the task gets one")
     found.fields["gpus"] = str(min(count, 1))
 
 
 def _only(what: str) -> Callable[[_Found, str], None]:
     def take(found: _Found, value: str) -> None:
         if value not in {"1", "1-1"}:
-            found.carrying.leave(f"--{what}={value}", "a job runs on one device; for many of them submit an --array")
+            found.carrying.leave(f"--{what}={value}", "a job runs on one device. For several, submit an --array")
 
     return take
 
@@ -266,7 +274,7 @@ def _array(found: _Found, value: str) -> None:
     try:
         index_set(value)
     except ArrayError:
-        why = f"`ogpu task submit --array` takes {MEMBERS_MAX} tasks at most: {_parts_of(value)}"
+        why = f"`ogpu task submit --array` takes at most {MEMBERS_MAX} tasks. {_parts_of(value)}"
         found.carrying.leave(f"--array={value}", why)
     else:
         found.hints.append(f"--array {shlex.quote(value)}" + " --watch" * ("%" in value))
@@ -276,19 +284,19 @@ def _parts_of(value: str) -> str:
     """Name the first parts of an array that is too large."""
     match = _RANGE.fullmatch(value)
     if match is None:
-        return "submit parts of it, such as `--array 0-63`"
+        return "Submit parts of it, such as `--array 0-63`"
     first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
     parts = range(first, last + 1, MEMBERS_MAX * max(step, 1))[:PARTS_SHOWN]
     tail = f":{step}" if step > 1 else ""
     shown = [f"`--array {start}-{min(last, start + (MEMBERS_MAX - 1) * step)}{tail}`" for start in parts]
     is_all = parts[-1] + MEMBERS_MAX * step > last if parts else True
-    return f"submit {', '.join(shown)}{'' if is_all else ' and so on'}, one after the other"
+    return f"Submit {', '.join(shown)}{'' if is_all else ' and so on'}, one after the other"
 
 
 def _dependency(found: _Found, value: str) -> None:
     match = _AFTER.fullmatch(value)
     if match is None:
-        why = "name the task that it waits for: `ogpu task submit --after-ok 0x…`, or --after-any"
+        why = "name the earlier task with `ogpu task submit --after-ok 0x…`, or --after-any"
         found.carrying.leave(f"--dependency={value}", why)
         return
     found.hints.append(f"--{'after-ok' if match[1] == 'afterok' else 'after-any'} {match[2]}")
@@ -301,9 +309,9 @@ def _export(found: _Found, value: str) -> None:
         if is_set:
             given[name] = content
         elif name in {"ALL", ""}:
-            found.carrying.leave("--export=ALL", "your environment stays with you: name variables in spec.run.env")
+            found.carrying.leave("--export=ALL", "your environment is not sent. Name variables in spec.run.env")
         elif name != "NONE":
-            why = "its value is not in the script: give it with --env NAME=VALUE"
+            why = "the script has no value for it. Pass --env NAME=VALUE"
             found.carrying.leave(f"--export={name}", why, variable=name)
     found.env |= found.carrying.variables(given, "--export", dict.fromkeys(given, found.line))
 
@@ -312,7 +320,8 @@ def _time(found: _Found, value: str) -> None:
     seconds = slurm_seconds(value)
     if not 0 < seconds <= TIME_SECONDS_MAX:
         longest = written_time(TIME_SECONDS_MAX)
-        why = f"a task buys {longest} at most, so it is {longest}: `ogpu task submit --watch --requeue N` buys more"
+        more = "To buy more, use `ogpu task submit --watch --requeue N`"
+        why = f"a task buys at most {longest}, so the limit is {longest}. {more}"
         found.carrying.leave(f"--time={value}", why)
         seconds = TIME_SECONDS_MAX
     found.fields["time"] = written_time(seconds)
@@ -336,7 +345,9 @@ def _memory_per_core(found: _Found, value: str) -> None:
 def _size(found: _Found, option: str, value: str) -> str:
     size = size_of(value, option, unit="m")
     if not size:
-        found.carrying.leave(f"{option}={value}", "nobody sells all of a machine: say how much it takes")
+        found.carrying.leave(
+            f"{option}={value}", "a task cannot ask for a whole machine. Give the size that the program needs"
+        )
     return size
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from converted import IMAGE, sdl
+from error_codes import raises_code
 from gpu_tasks.client.tasks.foreign import ForeignFileError
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.tasks.problems import TaskFileError
@@ -117,24 +118,28 @@ def test_a_job_has_no_ports() -> None:
     assert (found.task.is_lease, found.task.ports) == (False, ())
 
 
+def test_a_memory_beyond_the_limit_names_the_limit() -> None:
+    with pytest.raises((ForeignFileError, TaskFileError), match="4096Gi"):
+        sdl(file(resources="memory: {size: 9Ti}"))
+
+
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "code"),
     [
-        ("version: '1.0'\nservices: {web: {image: a}}", "Compose file"),
-        ("services: {web: {image: a}}", "Compose file"),
-        ("version: '2.0'\nservices: {web: {}}", "names no image"),
-        ("version: '2.0'\nservices: {web: {image: 'nginx:1'}}", "imagetools inspect nginx:1`"),
-        ("version: '2.0'\nservices: {web: {image: a}, db: {image: b}}", "name one with --service"),
-        ("{}", "no SDL of version 2.0"),
-        (file("env: [[A]]"), "is no single value"),
-        (file("expose: [80]"), "is no table of keys"),
-        (file(resources="cpu: {units: all}"), "is no number of cores"),
-        (file(resources="memory: {size: all}"), "is no size"),
-        (file(resources="memory: {size: 512m}"), "is no size"),
-        (file(resources="memory: {size: 9Ti}"), "4096Gi"),
-        (file(resources="storage: [a]"), "is no table of keys"),
+        ("version: '1.0'\nservices: {web: {image: a}}", "other_kind"),
+        ("services: {web: {image: a}}", "other_kind"),
+        ("version: '2.0'\nservices: {web: {}}", "no_image"),
+        ("version: '2.0'\nservices: {web: {image: 'nginx:1'}}", "image_tag"),
+        ("version: '2.0'\nservices: {web: {image: a}, db: {image: b}}", "several"),
+        ("{}", "unsupported_version"),
+        (file("env: [[A]]"), "no_value"),
+        (file("expose: [80]"), "no_table"),
+        (file(resources="cpu: {units: all}"), "invalid_cores"),
+        (file(resources="memory: {size: all}"), "invalid_size"),
+        (file(resources="memory: {size: 512m}"), "invalid_size"),
+        (file(resources="storage: [a]"), "no_table"),
     ],
 )
-def test_what_can_be_no_task_is_refused(text: str, says: str) -> None:
-    with pytest.raises((ForeignFileError, TaskFileError), match=says):
+def test_what_can_be_no_task_is_refused(text: str, code: str) -> None:
+    with raises_code(ForeignFileError, code):
         sdl(text)
