@@ -357,13 +357,13 @@ async def broker_mute(stage: BrokerStage, _: bytes) -> None:
 
 TASKS = (
     WatchedTask(HONEST, "Nothing goes wrong", None, hears_all=True),
-    WatchedTask("down", "The broker is killed, and started again after a while", "is gone", False, broker_killed),
+    WatchedTask("down", "The broker is killed, and restarted after a while", "is unreachable", False, broker_killed),
     WatchedTask("slow", "Each part of what goes to and from the broker takes half a second", "", True, broker_slow),
     WatchedTask("forged", "A stranger publishes what no provider told", "forged", True, forge),
     WatchedTask("replayed", "A stranger publishes again what was told", "replayed", True, replay),
     WatchedTask("flooded", "A stranger floods the task's topic", "floods", False, flood),
     WatchedTask(
-        "withheld", "The broker takes all, and hands nothing on", "nothing is heard, but the provider answers", False,
+        "withheld", "The broker takes all, and hands nothing on", "no messages come, but the provider answers", False,
         broker_mute, LONG_STEPS,
     ),
 )  # fmt: skip

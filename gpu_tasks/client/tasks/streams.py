@@ -249,9 +249,9 @@ class TaskHearings:
         trouble = BrokerTrouble.SILENT
         if await self.book.answers(slot.stash):
             trouble = BrokerTrouble.GONE
-            text = f"nothing is heard, but the provider answers: its broker {url} is gone, or holds everything back"
+            text = f"no messages come, but the provider answers: its broker {url} is unreachable, or withholds them"
         else:
-            text = f"nothing is heard, and the provider does not answer either (broker {url})"
+            text = f"no messages come, and the provider does not answer either (broker {url})"
         await self._say_if_new(slot, text, trouble)
 
     async def _say_if_new(self, slot: ToldSlot, problem: str | None, trouble: BrokerTrouble) -> None:
@@ -335,4 +335,4 @@ async def _fill(table: ProgressTable, hearings: AsyncIterator[HeardNote], second
 
 def nothing_heard(seconds: float) -> str:
     """Return a sentence about the silence."""
-    return f"nothing was heard in {seconds:g} s: the provider is gone or silent, or its broker withholds all of it"
+    return f"no messages came in {seconds:g} s: the provider is offline, or its broker withholds them"

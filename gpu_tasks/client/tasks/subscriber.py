@@ -53,16 +53,16 @@ KINDS_MAX = 64
 class BrokerTrouble(Enum):
     """A problem with a broker or a provider, as a sentence. The name is for programs."""
 
-    LIES = "the broker lies: it hands over what this provider never told, or told before"
-    WITHHOLDS = "the broker loses notes, or holds them back"
+    LIES = "the broker delivers forged or repeated messages"
+    WITHHOLDS = "the broker loses or withholds notes"
     SLOW = "the broker is slow, or a clock is wrong"
-    FLOODS = "the broker floods: not all is looked at"
-    GONE = "the broker is gone"
-    LEFT = "the broker says that the provider is gone"
-    SILENT = "nothing is heard of the provider"
+    FLOODS = "the broker sends too many messages, and some are dropped unread"
+    GONE = "the broker is unreachable, or delivers nothing"
+    LEFT = "the broker reports that the provider disconnected"
+    SILENT = "the provider sends no messages"
     NO_BROKER = "the provider names no broker"
-    THROWN_AWAY = "the provider threw notes away, which its broker did not take"
-    FOREIGN = "the notes belong to another customer"
+    THROWN_AWAY = "the provider dropped notes, because its broker accepted none"
+    FOREIGN = "the notes are sealed to the key of another customer"
 
 
 LASTING = (BrokerTrouble.GONE, BrokerTrouble.LEFT, BrokerTrouble.SILENT, BrokerTrouble.NO_BROKER)
@@ -90,7 +90,7 @@ class HeardNote:
                 details = " ".join(f"{each.name}={each.text}" for each in self.note.fields)
                 return [f"{self.note.event} {details}".rstrip()]
             case LogNote():
-                left_out = f"... {self.note.left_out:,} lines that came too fast to be told"
+                left_out = f"... {self.note.left_out:,} lines left out: they came too fast"
                 return [*[left_out] * bool(self.note.left_out), *map(shown_line, self.note.lines)]
             case ProgressNote():
                 return [_progress(self.note)]
@@ -238,7 +238,7 @@ class BrokerBook:
         except BlobError as error:
             return None, f"its provider names no broker: {endpoint} {error}"
         except EndpointError as error:
-            return None, f"its provider names a broker that is none: {error}"
+            return None, f"its provider names an invalid broker address: {error}"
 
 
 async def known_tasks(client: ChainClient, task_ids: tuple[bytes, ...]) -> dict[bytes, Task]:
@@ -290,7 +290,7 @@ class BrokerListener:
                     await self._listen(connection, topics, ledger)
             except BROKER_ERRORS as error:
                 await self._complain(
-                    BrokerTrouble.GONE, "gone", f"the broker {self.address.url} is gone ({error}); trying again"
+                    BrokerTrouble.GONE, "gone", f"the broker {self.address.url} is unreachable ({error}). ogpu retries"
                 )
             await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
             failures += 1
@@ -318,7 +318,7 @@ class BrokerListener:
     async def _notice_flood(self, connection: aiomqtt.Client) -> None:
         lost = take_overflow(connection)
         if lost:
-            text = f"{self.address.url} floods: {lost:,} messages were not looked at"
+            text = f"{self.address.url} floods this reader: {lost:,} messages were dropped unread"
             await self._complain(BrokerTrouble.FLOODS, "flood", text)
 
     async def _read(self, connection: aiomqtt.Client, ledger: TelemetryLedger) -> None:
@@ -333,7 +333,7 @@ class BrokerListener:
         count = self._second[1] + 1 if self._second[0] == second else 1
         self._second = (second, count)
         if count == LOOKED_AT_MAX + 1:
-            text = f"{self.address.url} floods: beyond {LOOKED_AT_MAX} a second, messages are not looked at"
+            text = f"{self.address.url} floods this reader: beyond {LOOKED_AT_MAX} messages a second, all are dropped"
             await self._complain(BrokerTrouble.FLOODS, "flood", text)
         return count <= LOOKED_AT_MAX
 
@@ -392,15 +392,15 @@ class BrokerListener:
         subject = message.subject
         if isinstance(subject, ProviderSubject):
             if isinstance(note, PresenceNote) and not note.is_here:
-                text = f"{self.address.url} says that the provider's connection broke off"
+                text = f"{self.address.url} reports that the provider disconnected"
                 await self._complain(BrokerTrouble.LEFT, "gone", text)
             return
-        assert isinstance(subject, TaskSubject), "nothing else is subscribed to"
+        assert isinstance(subject, TaskSubject), "only providers and tasks are subscribed to"
         self.heard_at[subject.task, subject.place] = time.monotonic()
-        for trouble, text in _odd(heard, note, ledger):
-            await self._complain(trouble, text.lstrip("0123456789, "), f"{self.address.url}: {text}")
+        for trouble, kind, text in _odd(heard, note, ledger):
+            await self._complain(trouble, kind, f"{self.address.url}: {text}")
         if note is None:
-            text = "a message is not sealed to this key: it is another customer's task"
+            text = "a message is not sealed to this key, because the task belongs to another customer"
             await self._complain(BrokerTrouble.FOREIGN, "sealed", text)
         else:
             await self.tell(HeardNote(subject.task, subject.place, message.told_at_ms, note))
@@ -424,23 +424,25 @@ class BrokerListener:
                 await self.tell(HeardNote(task, None, now_ms, problem=said, trouble=trouble))
 
 
-def _odd(heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger) -> list[tuple[BrokerTrouble, str]]:
-    """Return the oddities of a valid message."""
+def _odd(
+    heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger
+) -> list[tuple[BrokerTrouble, str, str]]:
+    """Return the oddities of a valid message: the problem, its kind for the limits, and a sentence."""
     found = []
     if heard.missing:
-        text = f"{heard.missing:,} messages before this one were not handed over"
-        found.append((BrokerTrouble.WITHHOLDS, text))
+        text = f"{heard.missing:,} messages before this one were not delivered"
+        found.append((BrokerTrouble.WITHHOLDS, "missing", text))
     if heard.dropped:
-        text = f"{heard.dropped:,} notes before this one the provider itself threw away: its broker took none"
-        found.append((BrokerTrouble.THROWN_AWAY, text))
+        text = f"the provider dropped {heard.dropped:,} notes before this one, because its broker accepted none"
+        found.append((BrokerTrouble.THROWN_AWAY, "dropped", text))
     if heard.late_ms:
-        text = f"{heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong"
-        found.append((BrokerTrouble.SLOW, text))
+        text = f"a message came {heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong"
+        found.append((BrokerTrouble.SLOW, "late", text))
     message = heard.message
     if isinstance(note, BeatNote) and message is not None and isinstance(message.subject, TaskSubject):
         for channel, told in ((Channel.LOG, note.logs), (Channel.METRICS, note.progress)):
             newest = ledger.newest(message.provider_key, message.subject, channel, message.session)
             if newest and told > newest:
-                text = f"{told - newest:,} messages of the {channel.name.lower()} are held back"
-                found.append((BrokerTrouble.WITHHOLDS, text))
+                text = f"{told - newest:,} messages of the {channel.name.lower()} are withheld"
+                found.append((BrokerTrouble.WITHHOLDS, f"withheld {channel.name}", text))
     return found

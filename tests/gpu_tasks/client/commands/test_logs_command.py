@@ -18,6 +18,7 @@ from error_codes import ended_code
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import logs
+from gpu_tasks.client.tasks.subscriber import BrokerTrouble
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import SealKey
@@ -147,29 +148,22 @@ def test_what_a_provider_tells_stands_beside_the_chain_s_facts(tmp_path: Path, u
 
 
 @pytest.mark.parametrize(
-    ("said", "trouble", "sentence"),
-    [
-        (forging, "lies", "the broker lies: it hands over what this provider never told"),
-        (late, "slow", "the broker is slow, or a clock is wrong"),
-        (nothing, "silent", "nothing is heard of the provider"),
-    ],
+    ("said", "trouble"), [(forging, BrokerTrouble.LIES), (late, BrokerTrouble.SLOW), (nothing, BrokerTrouble.SILENT)]
 )
-def test_what_a_broker_does_is_said_in_words(
-    tmp_path: Path, url: str, said: Round, trouble: str, sentence: str
-) -> None:
+def test_what_a_broker_does_is_said_in_words(tmp_path: Path, url: str, said: Round, trouble: BrokerTrouble) -> None:
     shown, text = described(tmp_path, url, said, "--listen", "2")
     (slot,) = shown["telemetry"]["slots"]
-    assert slot["trouble"] == trouble
-    assert sentence in shown["telemetry"]["troubles"][trouble]
-    assert f"note: {shown['telemetry']['troubles'][trouble]}" in text.stderr
+    assert slot["trouble"] == trouble.name.lower()
+    assert shown["telemetry"]["troubles"][trouble.name.lower()] == trouble.value
+    assert f"note: {trouble.value}" in text.stderr
     assert slot["percent"] in (25, None), "what a stranger made up is shown nowhere"
 
 
 def test_a_broker_that_is_gone_is_said(tmp_path: Path, url: str) -> None:
     words = ["task", "show", NAME, "--key", "//Ferdie", "--mqtt", "mqtt://127.0.0.1:1", "--listen", "2"]
     shown = answer(ogpu(tmp_path, url, *words))
-    assert shown["telemetry"]["troubles"] == {"gone": "the broker is gone"}
-    assert "the broker mqtt://127.0.0.1:1 is gone" in shown["telemetry"]["slots"][0]["problem"]
+    assert shown["telemetry"]["troubles"] == {"gone": BrokerTrouble.GONE.value}
+    assert "the broker mqtt://127.0.0.1:1 is unreachable" in shown["telemetry"]["slots"][0]["problem"]
 
 
 def test_a_stranger_hears_nothing_and_sees_the_chain(tmp_path: Path, url: str) -> None:

@@ -54,7 +54,7 @@ LINES = LogNote((LogLine(1, is_error=False, text="loss 3"), LogLine(2, is_error=
     [
         (EVENT, ["computed milestone=1 of=6"]),
         (EventNote("started", ()), ["started"]),
-        (LINES, ["... 3 lines that came too fast to be told", "out loss 3", "err oh"]),
+        (LINES, ["... 3 lines left out: they came too fast", "out loss 3", "err oh"]),
         (ProgressNote(30, 120, 500_000, NO_METER), ["step 30 of 120, 25 %, 45 s left"]),
         (ProgressNote(30, 120, 0, NO_METER), ["step 30 of 120, 25 %"]),
         (ProgressNote(3, 0, 1, NO_METER), ["step 3 of 0"]),
