@@ -53,7 +53,7 @@ def time_flows(
 ) -> tuple[TaskFlow, ...] | None:
     """Return all flows of a shift that sold time. `held` is the money locked when its leg began."""
     outcome = shift.outcome
-    assert outcome is not None, "it has ended somehow"
+    assert outcome is not None, "an ended task has an outcome"
     if shift.slot in task.slots:
         end = _told_end(task, terms, shift) if outcome in AGREED else end_flows(task, shift.slot, outcome, held)
         return None if end is None else (*interval_flows(task, shift.slot), *end)
@@ -224,13 +224,13 @@ def payment_rows(found: TaskAccount) -> list[dict[str, Any]]:
 
 
 def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, held: Mapping[int, int]) -> PartySum:
-    role = "provider, who took over" if shift.took_over else "provider"
+    role = "provider (took over)" if shift.took_over else "provider"
     party = PartySum(role, shift.provider)
     if not shift.is_over:
-        party.why = "nothing yet: it works on it"
+        party.why = "nothing yet: it still works"
         if is_by_time(found.task.order) and (paid := interval_flows(found.task, shift.slot)):
             party.paid, _ = found.take(paid)
-            party.why = "intervals so far: it works on it"
+            party.why = "intervals so far: it still works"
         return party
     flows = None if shift.outcome is None else _flows(found, shift, records, held)
     if shift.outcome is TaskOutcome.LIED and not is_replicated(found.task.order):
@@ -240,9 +240,9 @@ def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, hel
     else:
         party.paid, party.lost = found.take(flows)
     name = "" if shift.outcome is None else shift.outcome.name.lower().replace("_", " ")
-    party.why = name or "gone"
+    party.why = name or "dropped out"
     if party.lost is None:
-        found.miss(f"how the work of place {shift.place} in auction {shift.auction} was settled")
+        found.miss(f"the settlement of place {shift.place} in auction {shift.auction}")
     else:
         party.returned = shift.slot.collateral - party.lost
     return party
@@ -253,7 +253,7 @@ def _flows(
 ) -> tuple[TaskFlow, ...] | None:
     """Return the flows of a shift's end by the money table, or None if an input is unknown."""
     outcome, task = shift.outcome, found.task
-    assert outcome is not None, "it has ended somehow"
+    assert outcome is not None, "an ended task has an outcome"
     terms = task.terms if records.award is None else records.award.terms
     if is_by_time(task.order):
         return time_flows(task, shift, terms, found.told, _purses(found, terms, shift))
@@ -360,7 +360,7 @@ def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: S
         if _is_over(found.task, number):
             found.miss(f"the pay of the standby in auction {number}")
         else:
-            party.why = "nothing yet: it is bound"
+            party.why = "nothing yet: it is still committed"
     else:
         state = TaskMoney(found.task.rules, found.task.terms, {TaskPurse.ESCROW: price}, price)
         party.paid, _ = found.take(money.settle(TaskOutcome.STOOD_BY, state))
@@ -382,7 +382,7 @@ def _unseen(found: TaskAccount, number: int, records: AuctionRecords, shifts: Se
     who = placed.bid.provider
     ends = sum(len(found.told.settled(who, place)) for place in range(task.order.slots))
     if not found.told.is_whole or ends > sum(each.provider == who and each.is_over for each in shifts):
-        found.miss(f"whether the standby of auction {number} took over, and its payments then")
+        found.miss(f"the payments of the standby in auction {number}, if it took over")
 
 
 def _is_over(task: Task, number: int) -> bool:
@@ -416,15 +416,15 @@ def _unopened(found: TaskAccount, records: AuctionRecords) -> None:
         return
     for bid in records.bids.values():
         if bid.opened is None:
-            found.parties.append(PartySum("bidder", bid.provider, 0, bid.bond, 0, "its bid was not opened"))
+            found.parties.append(PartySum("bidder", bid.provider, 0, bid.bond, 0, "its bid was not revealed"))
             found.burned += bid.bond
 
 
 def _challengers(found: TaskAccount) -> None:
     for _, event in found.told.of(events.FraudProven):
-        found.parties.append(PartySum("prover of a lie", event.challenger, event.reward, 0, None, "a fraud proof"))
+        found.parties.append(PartySum("fraud prover", event.challenger, event.reward, 0, None, "a fraud proof"))
     for _, shown in found.told.of(events.FraudNotShown):
-        found.parties.append(PartySum("claimant", shown.challenger, 0, shown.burned, 0, "a proof that was not opened"))
+        found.parties.append(PartySum("claimant", shown.challenger, 0, shown.burned, 0, "its proof was not shown"))
         found.burned += shown.burned
 
 
@@ -461,13 +461,13 @@ def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
         bond = {TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max)}
         for _ in range(task.order.slots):
             found.take(money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(rules, task.terms, bond)))
-    customer = PartySum("customer", task.customer, found.to_customer, found.from_customer, None, "all that it locked")
+    customer = PartySum("customer", task.customer, found.to_customer, found.from_customer, None, "its whole deposit")
     # If an audit confirms the stated result, the pot or the judges themselves pay the judges.
     is_audited = task.judged_for is JudgedFor.AUDIT and all(slot.outcome in BY_RECORD[:3] for slot in task.slots)
     if task.state is TaskState.ENDED and found.unknown in ([], [JUDGES] if is_audited else []):
         customer.returned = locked - found.from_customer
     elif found.unknown:
-        customer.why = "at least: not all of it is shown"
+        customer.why = "at least: the node does not show all of it"
     found.parties.append(customer)
     for party, account, grains in (
         ("the treasury", TREASURY, found.fees),

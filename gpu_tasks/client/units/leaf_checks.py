@@ -198,7 +198,7 @@ class CheckEnd:
             held = [(each.account, each.held) for each in terms.answerers]
             for who, shares in withheld_shares(terms.price, terms.customer, held):
                 for share in shares:
-                    role = "burned" if share.payee is None else "the customer, its price back"
+                    role = "burned" if share.payee is None else "customer, price returned"
                     found.append(UnitPayment(role, share.payee, share.amount, who, "showed no leaves"))
         return found + ([] if self.moved is None else case_payments(unit, *self.moved))
 

@@ -224,23 +224,26 @@ def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tup
     `is_told` means that the customer declared the lines to be prompts, also those that are JSON.
     """
     if len(data) > PROMPT_FILE_BYTES_MAX:
-        raise PostError(f"the file has {len(data):,} bytes: at most {PROMPT_FILE_BYTES_MAX:,}; split it")
+        why = f"the file has {len(data):,} bytes, and the limit is {PROMPT_FILE_BYTES_MAX:,}. Split it"
+        raise PostError(why, code="file_too_large")
     try:
         reader = BatchReader(BytesIO(data), terms, FileForm.LINES if is_told else None)
         if reader.form is not FileForm.LINES:
             raise PostError(
-                "the lines are requests in JSON: add --out RESULTS, which answers files of such lines, or give "
-                "--form lines if they are prompts"
+                "the lines are JSON requests. Add --out RESULTS, which answers such files, or --form lines if they are "
+                "prompts",
+                code="json_lines",
             )
         lines = list(reader)
     except BatchFileError as error:
-        raise PostError(str(error)) from None
+        raise PostError(str(error), code="invalid_file") from None
     if len(lines) > PROMPTS_MAX:
-        raise PostError(f"the file has {len(lines):,} prompts: give 1 to {PROMPTS_MAX:,}, one a line")
+        why = f"the file has {len(lines):,} prompts. Give 1 to {PROMPTS_MAX:,}, one per line"
+        raise PostError(why, code="too_many_prompts")
     prompts, requests = [], []
     for line in lines:
         if isinstance(line, LineError):
-            raise PostError(f"line {line.number}: {line.message}")
+            raise PostError(f"line {line.number}: {line.message}", code="invalid_line")
         prompts.append(Prompt(line.number, line.text))
         requests.append(terms.request(line))
     return prompts, requests
@@ -266,7 +269,8 @@ def _unit_of(
     if size + (len(part) + 1) * LIST_BYTES > INPUT_BYTES_MAX:
         raise PostError(
             f"lines {lines[0].line} to {lines[-1].line} have {size:,} bytes of requests, and a unit holds "
-            f"{INPUT_BYTES_MAX:,}: give a smaller --batch"
+            f"{INPUT_BYTES_MAX:,}. Give a smaller --batch",
+            code="unit_too_large",
         )
     request = part[0] if len(part) == 1 else encode_requests(part)
     tokens_in = sum(form.cost_in(each) for each in part)
@@ -281,12 +285,14 @@ def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: st
     if not terms.price_min <= wish.rate_max <= terms.price_max:
         raise PostError(
             f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU per thousand "
-            f"{form.cost_unit}s for service {wish.service}, not {format_amount(wish.rate_max)}"
+            f"{form.cost_unit}s for service {wish.service}, not {format_amount(wish.rate_max)}",
+            code="price_not_sold",
         )
     if not 1 <= wish.cost_max <= terms.tokens_max:
         raise PostError(
             f"--max-tokens is 1 to {terms.tokens_max} for service {wish.service}, in {form.cost_unit}s, "
-            f"not {wish.cost_max}"
+            f"not {wish.cost_max}",
+            code="tokens_not_sold",
         )
     try:
         settings(form.options, wish.options)
@@ -303,7 +309,7 @@ async def cost_of(
     for (price, requests), count in counts.items():
         quote = await market_reads.quote(client, service, price, racers, requests)
         if quote is None:
-            raise PostError(f"there is no service {service}")
+            raise PostError(f"there is no service {service}. `ogpu offer services` lists all", code="unknown_service")
         quotes.append((count, quote))
     # A fee depends on the length and weight of a call, not on its hashes, so dummy terms stand for the real ones.
     dummy = UnitTerms(max((unit.price_max for unit in units), default=0), racers, bytes(32), bytes(32), 0, 1)
@@ -348,7 +354,7 @@ class Sealer:
         keys = keys_at(await market_reads.readers(client, self.service, final), sealed_at)
         if not keys:
             raise PostError(
-                f"service {self.service} has no provider that inputs could be sealed to; see `ogpu offer providers`"
+                f"service {self.service} has no provider that can open inputs. `ogpu offer providers` lists the providers"
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
         class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)

@@ -89,7 +89,9 @@ class LockedRecord:
             raise RecordBusyError(busy) from None
         except OSError as error:
             folder = self.path.parent
-            raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
+            raise RecordError(
+                f"{folder} cannot be used, and ogpu posts nothing without a record there: {error}"
+            ) from None
 
     def __enter__(self) -> Self:
         """Return the record, which `lock` has locked."""
@@ -121,7 +123,7 @@ class PostingRecord(LockedRecord):
         Raise RecordBusyError if another process holds it.
         """
         record = cls(folder.expanduser() / f"{record_name(*identity)}.json")
-        record.lock("another `ogpu unit post` or `ogpu task submit` is posting the same: wait for it")
+        record.lock("another `ogpu unit post` or `ogpu task submit` is posting the same. Wait for it")
         try:
             record.parts = _parts(record.path)
         except (OSError, ValueError, TypeError) as error:
@@ -160,7 +162,7 @@ class PostingRecord(LockedRecord):
         try:
             replace(self.path, data)
         except OSError as error:
-            raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
+            raise RecordError(f"{self.path} cannot be written, so posting stopped: {error}") from None
 
     def note_told(self, told: str) -> None:
         """Note that all units are in final blocks and were shown to the customer. Raise RecordError if that fails."""
@@ -187,7 +189,9 @@ def record_name(*identity: bytes) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> RecordError:
-    return RecordError(f"{path} cannot be read ({error}): see with `ogpu unit watch` what was posted, then remove it")
+    return RecordError(
+        f"{path} cannot be read ({error}). Look with `ogpu unit watch` at the posted units, then remove the file"
+    )
 
 
 def _parts(path: Path) -> list[PostedPart]:
@@ -200,7 +204,7 @@ def _read(path: Path) -> Sequence[dict[str, Any]]:
     with path.open("rb") as stream:
         found = json.loads(stream.read(RECORD_BYTES_MAX))
     if not isinstance(found, list):
-        raise TypeError("no list of parts")
+        raise TypeError("not a list of parts")
     return found
 
 
@@ -296,7 +300,7 @@ class PostingRun(Generic[Requested]):
         for part in list(self._record.parts):
             if part.block is None:
                 self._progress.say(
-                    f"an earlier try may have posted {self._named(part)}: looking for it, sending nothing"
+                    f"an earlier try may have posted {self._named(part)}: ogpu searches for it and sends nothing"
                 )
                 final = await self._client.finalized()
                 while not await self._is_settled(part, final):
@@ -314,7 +318,7 @@ class PostingRun(Generic[Requested]):
             self._progress.posted()
 
     async def _settle(self, part: PostedPart) -> None:
-        self._progress.say(f"an earlier try may have posted {self._named(part)}: looking for it")
+        self._progress.say(f"an earlier try may have posted {self._named(part)}: ogpu searches for it")
         final = await self._client.finalized()
         if not await self._is_settled(part, final):
             await self._send_again(part)
@@ -385,7 +389,7 @@ class PostingRun(Generic[Requested]):
         try:
             outcome = await client.outcome(block, blake2_256(extrinsic))
         except RpcError as error:
-            what = f"and the node no longer tells what it did there ({error})"
+            what = f"and the node no longer shows its outcome ({error})"
         else:
             if not outcome.is_success:
                 return
@@ -399,7 +403,7 @@ class PostingRun(Generic[Requested]):
         try:
             await self._client.rpc.call("author_submitExtrinsic", "0x" + part.extrinsic)
         except RpcError as error:
-            self._progress.say(f"the node does not take it again ({error}): waiting for block {part.expires_at}")
+            self._progress.say(f"the node refuses it ({error}): ogpu waits for block {part.expires_at}")
 
     # --------------------------------------------------------------------------------------------------------- posting
 
@@ -408,7 +412,9 @@ class PostingRun(Generic[Requested]):
         try:
             terms = await self._sealer.terms([self._requests[place] for place in places], self._progress.sealed)
         except BlobError as error:
-            raise PostError(f"an input could not be stored, so nothing was posted: {error}") from error
+            raise PostError(
+                f"nothing was posted, because no store took an input: {error}", code="input_not_stored"
+            ) from error
         return dict(zip(places, terms, strict=True))
 
     async def _post(self, places: Sequence[int], sealed: dict[int, SealedTerms]) -> None:
@@ -416,13 +422,13 @@ class PostingRun(Generic[Requested]):
         age_max = self._kind.sealed_age_max(client.runtime)
         # The chain refuses units whose seal is too old, and a later part may have waited for long.
         if await client.height() > sealed[places[0]].sealed_at + age_max - SEAL_MARGIN_BLOCKS:
-            self._progress.say("the inputs were sealed a while ago: sealing those that are left anew")
+            self._progress.say("the seals of the remaining inputs have become too old: ogpu seals them again")
             left = [place for place in sealed if place >= places[0]]
             sealed.update(await self._sealed(left))
         part = await self._signed(places, [sealed[place] for place in places])
         self._record.parts.append(part)
         self._record.save()
-        self._progress.say(f"posting {self._named(part)}; written down in {self._record.path}")
+        self._progress.say(f"posting {self._named(part)}; recorded in {self._record.path}")
         await self._sent(part)
         self._record.save()
         self._progress.posted()
@@ -443,8 +449,9 @@ class PostingRun(Generic[Requested]):
             outcome = await self._client.send(bytes.fromhex(part.extrinsic))
         except (NodeUnreachableError, RpcError, NotIncludedError) as error:
             raise PostError(
-                f"{error}. {self._named(part)} may have been sent: repeat the same command, which looks for it first "
-                "and posts nothing twice"
+                f"{error}. {self._named(part)} may have been sent. Repeat the same command: it searches for it first "
+                "and posts nothing twice",
+                code="maybe_sent",
             ) from error
         if not outcome.is_success:
             self._record.parts.remove(part)
@@ -453,10 +460,14 @@ class PostingRun(Generic[Requested]):
             why = (outcome.error or "").rstrip(".")
             raise PostError(
                 f"posting failed in block {outcome.block_number} after {done} {self._kind.noun}s: {why}. "
-                "The same command posts what is missing"
+                "The same command posts the missing ones",
+                code="posting_failed",
             )
         if not await self._is_found(part, outcome.block_hash):
-            raise PostError(f"block {outcome.block_number} does not hold {self._named(part)}: ask another node")
+            raise PostError(
+                f"block {outcome.block_number} does not contain {self._named(part)}. Ask another node",
+                code="not_in_block",
+            )
 
     def _named(self, part: PostedPart) -> str:
         """Return the part's units by their ids."""

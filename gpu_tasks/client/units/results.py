@@ -47,7 +47,7 @@ from wallet.keypair import Keypair
 from wallet.rpc import OddAnswerError, RpcError
 from wallet.trial import TrialError, over_state
 
-NO_REQUEST = "this is no request of the workload: nothing was computed, and nothing is paid for it"
+NO_REQUEST = "the request is invalid for this workload: it was not computed, and it costs nothing"
 
 
 class ResultError(WalletError):
@@ -135,7 +135,7 @@ def progress(unit: Unit) -> str:
         return unit.state.name.lower()
     committed = sum(racer.commitment is not None for racer in unit.racers)
     revealed = sum(racer.reveal is not None for racer in unit.racers)
-    refilling = ", a declined place is drawn again" if unit.is_refilling else ""
+    refilling = ", a declined place is redrawn" if unit.is_refilling else ""
     return f"racing, {committed} committed, {revealed} revealed{refilling}"
 
 
@@ -190,18 +190,23 @@ async def outcomes_served(
     tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
     found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
     if not found:
-        raise ResultError("no provider serves the output that was paid for now; try again later")
+        raise ResultError("no provider serves the paid output at the moment. Try again later", code="no_output")
     return found[0].outcomes
 
 
 def _require_result(unit: Unit, key: Keypair) -> None:
     """Raise ResultError if the unit has no result, or none that the key opens."""
     if unit.state is not UnitState.SETTLED or unit.output_root is None:
-        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu unit watch`")
+        raise ResultError(
+            f"the unit has no result: it is {progress(unit)}. Follow it with `ogpu unit watch`", code="no_result"
+        )
     if unit.is_refuted:
-        raise ResultError("an audit found its result wrong, and the price came back: post it again")
+        raise ResultError(
+            "an audit refuted the result, and the price was returned. Post the unit again", code="refuted"
+        )
     if unit.customer != key.account:
-        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
+        why = f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can open its result"
+        raise ResultError(why, code="not_customer")
 
 
 def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
@@ -222,12 +227,13 @@ async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[st
         stored = await gathered(await fetched(unit.terms.input_root), fetched, content_max(unit.terms.requests))
         content = SealKey.of(key).open(stored)
         if commitment_of(content) != unit.terms.input_commitment:
-            raise ResultError("the stored input is another than the one that was posted")
+            raise ResultError("the stored input is not the posted one. Try another node", code="wrong_input")
         return decode_input(content)
     except SealError as error:
-        raise ResultError(f"the input cannot be opened: {error}; is --key the customer's?") from error
+        why = f"this key cannot open the input: {error}. Is --key the customer's?"
+        raise ResultError(why, code="sealed_input") from error
     except (BlobError, DecodeError, PiecesError) as error:
-        raise ResultError(f"the input is gone: {error}") from error
+        raise ResultError(f"no store serves the input: {error}", code="no_input") from error
 
 
 async def _form_of(client: ChainClient, unit: Unit, at: bytes | None) -> WorkloadForm | None:
@@ -253,7 +259,7 @@ def _requests(asked: UnitInput, unit: Unit) -> tuple[bytes, ...]:
     try:
         return requests_of(asked, unit.terms.requests)
     except DecodeError as error:
-        raise ResultError(f"the input is not what the unit says: {error}") from error
+        raise ResultError(f"the input does not match the unit: {error}", code="wrong_input") from error
 
 
 def _shown_output(form: WorkloadForm | None, output: bytes | None) -> str | None:
@@ -275,9 +281,9 @@ async def _fetched(blobs: BlobClient, own: SealKey, address: bytes, endpoint: st
 
 REASONS = {
     Refund.CANCELLED: "cancelled by the key that posted it",
-    Refund.EXPIRED: "no result in the time that a unit may wait for one",
-    Refund.INPUT_BAD: "a committee found that its input cannot be used",
-    Refund.INCONCLUSIVE: "no committee could decide; the bond is gone if hardly a judge had its input",
+    Refund.EXPIRED: "no result within the time limit of a unit",
+    Refund.INPUT_BAD: "a committee found its input unusable",
+    Refund.INCONCLUSIVE: "no committee could decide; its bond is lost if too few judges could get its input",
 }
 
 
@@ -331,7 +337,7 @@ def _by_record(unit: Unit) -> list[UnitPayment]:
     outcome = race_results.result(unit.racers, unit.output_root)
     witness = outcome.witness if outcome is not None else None
     shares = money.settlement(unit, unit.escrow + unit.bond, winner=winner, witness=witness, treasury=TREASURY)
-    roles: dict[bytes | None, str] = {None: "burned", TREASURY: "fee", AUDIT_POT: "premium of audits"}
+    roles: dict[bytes | None, str] = {None: "burned", TREASURY: "fee", AUDIT_POT: "audit premium"}
     roles[winner.owner] = "winner"
     if witness is not None:
         roles[witness.owner] = "witness"
@@ -350,7 +356,7 @@ def _for_the_auditor(unit: Unit) -> list[UnitPayment]:
     if not unit.leaf_audit_ppm:
         return []
     fee = money.check_fee(unit.rules, unit.price, unit.terms.requests)
-    return [UnitPayment("auditor of its leaves, or the audit pot", None, fee, unit.customer)]
+    return [UnitPayment("auditor of its leaves, or audit pot", None, fee, unit.customer)]
 
 
 def _unnamed(unit: Unit) -> str:
@@ -362,7 +368,7 @@ def _unnamed(unit: Unit) -> str:
 
 def case_payments(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> list[UnitPayment]:
     """Return the payments of a case about a unit or its leaves."""
-    roles = {unit.customer: "the customer, its price back"}
+    roles = {unit.customer: "customer, price returned"}
     if case is not None and case.appeal is not None:
         roles[case.appeal.appellant] = "appellant"
     found = []
@@ -382,7 +388,7 @@ def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]
     for event in ending.events:
         if isinstance(event, UnitSettled) and event.unit == unit_id and isinstance(before, ProviderRebated):
             found.append(
-                UnitPayment("winner, of its fee", before.provider, before.amount, PROVIDER_REWARDS, "the emission")
+                UnitPayment("winner, fee rebate", before.provider, before.amount, PROVIDER_REWARDS, "the emission")
             )
         if isinstance(event, UnitRefunded) and event.unit == unit_id:
             burned = unit.paid - sum(flow.amount for flow in ending.flows if flow.purse in CUSTOMER_PURSES)

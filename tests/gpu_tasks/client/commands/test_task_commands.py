@@ -225,7 +225,7 @@ def test_intervals_that_the_chain_does_not_pay_in_are_refused_before_anything_is
 def test_what_no_store_takes_is_not_submitted(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
     with chain(tmp_path) as url, patch("gpu_tasks.client.tasks.orders.stores_for", lambda *_: []):
         refused = refusal(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--yes"))
-        assert "an input could not be stored, so nothing was posted" in refused
+        assert "nothing was posted" in refused
         assert asyncio.run(count(url)) == 0
         assert not blobs
 
@@ -237,7 +237,7 @@ def test_a_retry_after_a_lost_answer_submits_once(tmp_path: Path, spoil: Any) ->
         with spoiled(url, spoil) as (lossy, _):
             lost = refusal(ogpu(tmp_path, lossy, "task", "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "task 0x" in lost
-        assert "may have been sent: repeat the same command" in lost
+        assert "may have been sent. Repeat" in lost
         dry = answer(ogpu(tmp_path, url, "task", "submit", MINIMAL, *OF_BOB, "--dry-run"))
         assert (dry["locked"]["grains"], dry["fees"]["grains"]) == ("0", "0")
         task = submitted(tmp_path, url)

@@ -353,7 +353,11 @@ def test_the_bytes_that_were_paid_for_go_into_a_file(tmp_path: Path, url: str, b
 
     blobs.clear()
     gone = result(url, tmp_path, name, "--out", str(tmp_path / "gone"))
-    assert (gone.exit_code, "the input is gone" in gone.stderr, (tmp_path / "gone").exists()) == (2, True, False)
+    assert (gone.exit_code, "no store serves the input" in gone.stderr, (tmp_path / "gone").exists()) == (
+        2,
+        True,
+        False,
+    )
 
 
 def test_without_a_result_there_is_no_file(tmp_path: Path, url: str) -> None:

@@ -251,7 +251,7 @@ def test_who_showed_a_lie_was_paid_by_the_liar(kept: Kept) -> None:
     (before,), (after,) = ([each for each in one.parties if each.party == "provider"] for one in (alone, shown))
     assert before.lost is not None
     assert after.lost == before.lost + 77
-    assert [(each.account, each.paid) for each in shown.parties if each.party == "prover of a lie"] == [
+    assert [(each.account, each.paid) for each in shown.parties if each.party == "fraud prover"] == [
         (chain.keys[5].stash, 77)
     ]
 

@@ -214,7 +214,7 @@ def test_while_it_runs_what_was_paid_for_intervals_is_shown() -> None:
     give(chain, chain.alice, 1, 2)
     (provider,) = (each for each in account(chain, TaskEvents()).parties if each.account == chain.alice.stash)
     assert provider.paid == chain.wealth(chain.alice.stash) - books.before[chain.alice] > 0
-    assert (provider.lost, provider.why) == (0, "intervals so far: it works on it")
+    assert (provider.lost, provider.why) == (0, "intervals so far: it still works")
 
 
 @pytest.mark.parametrize("scene", KNOWN)

@@ -158,7 +158,7 @@ def test_units_end_in_every_way_and_each_line_is_told_once(tmp_path: Path, monke
     told = {line["index"]: line["error"] for line in ends.lines("errors")}
     assert sorted(told) == [2, 3, 4, 5]
     assert told[2]["code"] == "invalid_request"
-    assert "refunded in block 9: no result in the time" in told[3]["message"]
+    assert "refunded in block 9: no result within" in told[3]["message"]
     assert "has forgotten this unit" in told[5]["message"]
     assert ends.record().total == UnitSums(30, 3, 9, 10, 4), "of the one that the chain forgot, nothing is known"
     assert ends.follow() == ([], [(1, 1), (0, 2), (0, 1)]), "nothing is left to ask for"

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from error_codes import raises_code
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.client.units.results import (
@@ -170,7 +171,7 @@ def test_a_batch_is_shown_in_the_order_of_its_requests(tmp_path: Path, monkeypat
         {"index": 2, "prompt": "<two>", "output": "< second>"},
     ]
     fewer = replace(unit, terms=replace(terms, requests=2))
-    with pytest.raises(ResultError, match="no provider serves the output"):
+    with raises_code(ResultError, "no_output"):
         completions(tmp_path / "2", monkeypatch, fewer, [sealed, blob])
 
 
@@ -194,35 +195,35 @@ def test_what_does_not_hash_to_the_settled_root_is_not_shown(tmp_path: Path, mon
     liar, lie = racer(b"1" * 32, b" something else")
     honest, blob = racer(b"2" * 32, OUTPUT)
     assert read(tmp_path, monkeypatch, settled(liar, honest), [INPUT, lie, blob]) == "<prompt>< answer>"
-    with pytest.raises(ResultError, match="no provider serves the output"):
+    with raises_code(ResultError, "no_output"):
         read(tmp_path / "2", monkeypatch, settled(liar), [INPUT, lie])
 
 
 @pytest.mark.parametrize(
-    ("unit", "stored", "key", "why"),
+    ("unit", "stored", "key", "code"),
     [
-        (settled(state=UnitState.QUEUED), [INPUT], KEY, "the unit is queued: it has no result"),
-        (settled(racer(b"1" * 32, OUTPUT)[0]), [], KEY, "the input is gone"),
-        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "only the key that posted it opens its result"),
-        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], KEY, "no provider serves"),
+        (settled(state=UnitState.QUEUED), [INPUT], KEY, "no_result"),
+        (settled(racer(b"1" * 32, OUTPUT)[0]), [], KEY, "no_input"),
+        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "not_customer"),
+        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], KEY, "no_output"),
         (
             settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_root=address_of(SEALED_TO_ANOTHER))),
             [SEALED_TO_ANOTHER],
             KEY,
-            "not sealed to this key; is --key the customer's",
+            "sealed_input",
         ),
         (
             settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_commitment=bytes(32))),
             [INPUT],
             KEY,
-            "another than the one that was posted",
+            "wrong_input",
         ),
     ],
 )
 def test_what_is_missing_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Unit, stored: list[bytes], key: Keypair, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Unit, stored: list[bytes], key: Keypair, code: str
 ) -> None:
-    with pytest.raises(ResultError, match=why):
+    with raises_code(ResultError, code):
         read(tmp_path, monkeypatch, unit, stored, key)
 
 
@@ -251,13 +252,13 @@ def test_what_an_ended_unit_cost_and_who_was_paid() -> None:
         progress(
             settled(declined, replace(second, commitment=None, reveal=None), state=UnitState.RACING, is_refilling=True)
         )
-        == "racing, 0 committed, 0 revealed, a declined place is drawn again"
+        == "racing, 0 committed, 0 revealed, a declined place is redrawn"
     )
 
 
 def test_a_result_that_an_audit_refuted_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, blob = racer(b"1" * 32, OUTPUT)
-    with pytest.raises(ResultError, match="an audit found its result wrong"):
+    with raises_code(ResultError, "refuted"):
         read(tmp_path, monkeypatch, settled(one, is_refuted=True), [INPUT, blob])
 
 
@@ -356,11 +357,11 @@ def cancelled(chain: WatchedChain) -> bytes:
 
 
 ENDINGS = {
-    "agreed": (agreed, {"winner", "witness", "fee", "premium of audits", "burned", "winner, of its fee"}),
-    "lied": (lied, {"winner", "judge", "the customer, its price back", "burned"}),
+    "agreed": (agreed, {"winner", "witness", "fee", "audit premium", "burned", "winner, fee rebate"}),
+    "lied": (lied, {"winner", "judge", "customer, price returned", "burned"}),
     "a silent judge": (silent_judge, {"winner", "judge", "burned"}),
-    "alone": (alone, {"winner", "judge", "premium of audits"}),
-    "appealed": (appealed, {"winner", "judge", "appellant", "the customer, its price back"}),
+    "alone": (alone, {"winner", "judge", "audit premium"}),
+    "appealed": (appealed, {"winner", "judge", "appellant", "customer, price returned"}),
     "unusable": (unusable, {"judge"}),
     "unheard": (unheard, {"burned"}),
     "cancelled": (cancelled, {"burned"}),
