@@ -68,7 +68,7 @@ class TaskFollower:
             height = await self.client.height(final)
             task = await training_reads.task(self.client, self.task_id, final)
             if task is None:
-                yield height, None, {"task": self.task_id, "state": "not known any more", "why": None}
+                yield height, None, {"task": self.task_id, "state": "forgotten by the chain", "why": None}
                 return
             row = fields_of(task_view(self.task_id, task, await open_case(self.client, self.task_id, task, final)))
             doing = self._next_step(task, height)
@@ -91,15 +91,13 @@ class TaskFollower:
         if self.keeper is None or height < self._next_try:
             return None
         if self._hands and self._hands != _hands(task) and task.checkpoint is not None and is_open(task):
-            return (
-                f"storing the checkpoint of milestone {task.checkpoint.milestone.number} once more, for the successor"
-            )
+            return f"storing the checkpoint of milestone {task.checkpoint.milestone.number} again, for the successor"
         number = records.unheld(task)
         if number is not None:
-            return f"holding milestone {number}: its checkpoint is fetched, checked, stored and signed for"
+            return f"confirming milestone {number}: fetching, checking and storing its checkpoint"
         if self._is_to_hand(task):
-            return "its secrets are handed over, and its program begins"
-        return "the result is fetched and checked, to accept it" if self._is_to_accept(task) else None
+            return "handing over its secrets; then its program starts"
+        return "fetching and checking the result, to accept it" if self._is_to_accept(task) else None
 
     def _is_to_accept(self, task: Task) -> bool:
         """Return True if the result should be accepted.
@@ -121,7 +119,7 @@ class TaskFollower:
             return
         if self._hands and hands != self._hands:
             handing = self.keeper.hand_on(self.task_id, task, final)
-            if not await self._tried(handing, height, "not handed on"):
+            if not await self._tried(handing, height, "checkpoint not handed on"):
                 return
         self._hands = hands
         if records.unheld(task) is not None:
@@ -162,7 +160,8 @@ class TaskFollower:
     async def _send(self, call: Call) -> None:
         outcome = await self.send(call)
         if not outcome.is_success:
-            raise RunBlobError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+            why = f"{call.name} failed in block {outcome.block_number}: {outcome.error}"
+            raise RunBlobError(why, code="call_failed")
 
 
 def _hands(task: Task) -> tuple[Any, ...]:

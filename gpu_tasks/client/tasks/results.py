@@ -78,7 +78,7 @@ async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: d
     """
     newest = last_stated(task)
     if newest is None:
-        raise RunBlobError(no_result(task))
+        raise RunBlobError(no_result(task), code="no_result")
     if isinstance(newest, Milestone):
         return await fetch_checkpoint(blobs, key, task, newest, providers)
 
@@ -102,7 +102,7 @@ async def stated_digests(
         return await _fetched_run(blobs, key, task, result, providers, "the result")
 
     if not _results(task):
-        raise RunBlobError(no_result(task))
+        raise RunBlobError(no_result(task), code="no_result")
     return (await _first_usable(_results(task), fetched)).run.digests
 
 
@@ -130,12 +130,13 @@ async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: di
     try:
         content = SealKey.of(key).open(await blobs.get(address, _stores(task, address, providers)))
         if commitment_of(content) != task.order.input_root:
-            raise RunBlobError("the input is another than was submitted")
+            raise RunBlobError("the stored input is not the submitted one", code="wrong_blob")
         return decode_input(content).request
     except BlobError as error:
-        raise RunBlobError(f"the input cannot be had now: {error}; try again later") from error
+        raise RunBlobError(f"no store serves the input: {error}. Try again later", code="no_blob") from error
     except (SealError, DecodeError) as error:
-        raise RunBlobError(f"the input cannot be opened: {error}; is --key the customer's?") from error
+        why = f"this key cannot open the input: {error}. Is --key the customer's?"
+        raise RunBlobError(why, code="sealed_blob") from error
 
 
 def last_stated(task: Task) -> TaskResult | Milestone | None:
@@ -147,8 +148,10 @@ def last_stated(task: Task) -> TaskResult | Milestone | None:
 def no_result(task: Task) -> str:
     """Return a sentence about the missing result."""
     if task.state is TaskState.ENDED:
-        return "the task ended without a result: `ogpu task show` says how, `ogpu task submit` asks for it again"
-    return f"the task is {task.state.name.lower()}: there is no result yet; follow it with `ogpu task watch`"
+        return (
+            "the task ended without a result. `ogpu task show` tells how it ended. `ogpu task submit` submits it again"
+        )
+    return f"the task is {task.state.name.lower()}: there is no result yet. Follow it with `ogpu task watch`"
 
 
 async def _fetched_run(
@@ -159,7 +162,7 @@ async def _fetched_run(
     try:
         return FetchedRun(blob, read_run_state(content, task.order, number, root))
     except WrongRunStateError as error:
-        raise RunBlobError(f"{what} is not what was stated: {error}") from error
+        raise RunBlobError(f"{what} differs from its statement: {error}", code="wrong_blob") from error
 
 
 async def opened_blob(
@@ -169,14 +172,14 @@ async def opened_blob(
     try:
         blob = await blobs.get(address, _stores(task, address, providers))
     except BlobError as error:
-        raise RunBlobError(f"{what} cannot be had now: {error}; try again later") from error
+        raise RunBlobError(f"no store serves {what}: {error}. Try again later", code="no_blob") from error
     try:
         return blob, SealKey.of(key).open(blob)
     except SealError as error:
-        kept = "; is --key the customer's? If so, it was kept from it"
-        judged = ": `ogpu task dispute` a result, and judges refute what its customer cannot open"
+        kept = ". Is --key the customer's? If so, the provider sealed it to another key"
+        judged = ". Run `ogpu task dispute`: judges refute a result that its customer cannot open"
         then = kept if runs_program(task.order) else kept + judged
-        raise RunBlobError(f"{what} cannot be opened: {error}{then}") from error
+        raise RunBlobError(f"this key cannot open {what}: {error}{then}", code="sealed_blob") from error
 
 
 def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
@@ -185,7 +188,8 @@ def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
     if held is None or goes_on_from(run.digests, task.order, held.milestone):
         return
     raise RunBlobError(
-        f"{what} does not go on from milestone {held.milestone.number}, which counts: `ogpu task dispute` the result"
+        f"{what} does not continue from the confirmed milestone {held.milestone.number}. Run `ogpu task dispute`",
+        code="not_continued",
     )
 
 
@@ -213,11 +217,14 @@ def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
     elif is_replicated(task.order):
         found = [result for _, result in agreed_results(task)]
         if not found and any(slot.result is not None for slot in task.slots):
-            raise RunBlobError("its replicas do not agree, or have not all opened: --place N shows what one found")
+            why = (
+                "no agreed result: the replicas differ, or have not all revealed. --place N shows one replica's output"
+            )
+            raise RunBlobError(why, code="no_agreement")
     else:
         found = [slot.result for slot in task.slots if slot.result is not None][:1]
     if not found:
-        raise RunBlobError(no_result(task))
+        raise RunBlobError(no_result(task), code="no_result")
     return found
 
 
@@ -242,12 +249,13 @@ async def _fetched_outputs(
 ) -> bytes:
     if NOTHING in (stated.root, stated.blob):
         raise RunBlobError(
-            f"the program left nothing that its provider could take out; it ended with exit code {stated.metric}; "
-            "`ogpu logs` shows what it wrote last"
+            f"the program left no outputs that its provider could store; it ended with exit code {stated.metric}. "
+            "`ogpu logs` shows its last lines",
+            code="no_outputs",
         )
     left = await _opened(blobs, key, task, providers, stated, "the outputs")
     if hashlib.blake2b(left.outputs, digest_size=32).digest() != stated.root:
-        raise RunBlobError("the outputs are not those whose hash was stated: the provider shows something else")
+        raise RunBlobError("the outputs differ from the hash that their provider stated", code="wrong_blob")
     return left.outputs
 
 
@@ -266,7 +274,7 @@ async def fetch_lines(
     Raise RunBlobError if they are missing.
     """
     result = task.slots[place].result
-    assert result is not None, "it is one of `places_with_lines`"
+    assert result is not None, "the place is one of `places_with_lines`"
     return await _opened(blobs, key, task, providers, result, f"the lines of place {place}")
 
 
@@ -277,7 +285,9 @@ async def _opened(
     try:
         return decode_left(content)
     except DecodeError as error:
-        raise RunBlobError(f"{what} cannot be read: the provider sealed something else ({error})") from None
+        raise RunBlobError(
+            f"the provider sealed something else than {what} ({error})", code="unreadable_blob"
+        ) from None
 
 
 def names_in(archive: bytes) -> list[str]:
@@ -289,7 +299,7 @@ def names_in(archive: bytes) -> list[str]:
     try:
         return list(islice(_files_of(archive), NAMES_SHOWN))
     except tarfile.TarError as error:
-        raise RunBlobError(f"the outputs are no archive: {error}") from None
+        raise RunBlobError(f"the outputs are not a valid archive: {error}", code="invalid_archive") from None
 
 
 def _files_of(archive: bytes) -> Iterator[str]:
@@ -334,7 +344,8 @@ class CheckpointKeeper:
         """
         number, milestone = unheld(task), task.slots[0].milestone if task.slots else None
         if number is None or milestone is None:
-            raise RunBlobError("no milestone waits to be held: all have to state it first, and each is held once")
+            why = "no milestone can be confirmed: all providers must report it first, and each is confirmed once"
+            raise RunBlobError(why, code="no_milestone")
         providers = await market_reads.providers(self.client, at)
         found = await fetch_checkpoint(self.blobs, self.key, task, milestone, providers)
         self._write(task_id, found.blob)
@@ -363,13 +374,13 @@ class CheckpointKeeper:
         return self.folder.expanduser() / f"{task_id.hex()}.blob"
 
     def _write(self, task_id: bytes, blob: bytes) -> None:
-        assert len(blob) <= BLOB_BYTES_MAX, "no longer answer is read"
+        assert len(blob) <= BLOB_BYTES_MAX, "the client reads no longer blob"
         try:
             make_folder(self.folder.expanduser())
             replace(self._path(task_id), blob)
         except OSError as error:
-            why = f"the checkpoint cannot be kept in {self.folder}: {error}; name another folder"
-            raise RunBlobError(why) from None
+            why = f"the checkpoint cannot be kept in {self.folder}: {error}. Name another folder"
+            raise RunBlobError(why, code="unwritable_folder") from None
 
     async def _spread(self, task: Task, blob: bytes, providers: dict[bytes, Provider]) -> None:
         # A copy at a provider of the task would be lost with that provider.
@@ -379,4 +390,6 @@ class CheckpointKeeper:
         try:
             await self.blobs.put(blob, stores_for(address_of(blob), stores), COPIES)
         except BlobError as error:
-            raise RunBlobError(f"no other store takes the checkpoint: {error}; try again later") from error
+            raise RunBlobError(
+                f"no other store takes the checkpoint: {error}. Try again later", code="not_stored"
+            ) from error

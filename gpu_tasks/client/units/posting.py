@@ -354,7 +354,8 @@ class Sealer:
         keys = keys_at(await market_reads.readers(client, self.service, final), sealed_at)
         if not keys:
             raise PostError(
-                f"service {self.service} has no provider that can open inputs. `ogpu offer providers` lists the providers"
+                f"service {self.service} has no provider that can open inputs. `ogpu offer providers` lists all",
+                code="no_reader",
             )
         endpoints = endpoints_of(await market_reads.providers(client, final))
         class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)

@@ -137,7 +137,7 @@ def test_secrets_are_handed_to_each_who_runs_it_once(tmp_path: Path, monkeypatch
     assert handed == [b"1" * 32, b"1" * 32, b"2" * 32], "again where it failed, and to who took over"
     said = [row["why"] for _, _, row in changes]
     assert any("its secrets are not handed over: nobody answers" in why for why in said)
-    assert any(why.endswith("its secrets are handed over, and its program begins") for why in said)
+    assert any(why.endswith("handing over its secrets; then its program starts") for why in said)
 
 
 def test_nobody_but_its_customer_hands_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_checkpoint_is_held_and_its_file_goes_with_the_task(
     stated = a_running_task(1, blob)
     film = TaskFilm([a_running_task(), stated])
     changes = follow(tmp_path, monkeypatch, film)
-    holding = "; holding milestone 1: its checkpoint is fetched, checked, stored and signed for"
+    holding = "; confirming milestone 1: "
     assert [holding in row["why"] for _, _, row in changes] == [False, True]
     assert film.sent == [TrainingMarket.confirm_checkpoint(task=NAME, number=1, root=run_root(1))]
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [blob]
@@ -180,7 +180,7 @@ def test_what_cannot_be_held_says_why_and_is_tried_again(
     task = a_running_task(1, blob)
     film = TaskFilm([task] * 8)
     _, (_, _, row) = follow(tmp_path, monkeypatch, film)
-    assert "; not held: the checkpoint of milestone 1 cannot be had now" in row["why"]
+    assert "; not held: no store serves the checkpoint of milestone 1" in row["why"]
     assert film.sent == []
     blobs[address_of(blob)] = blob
     film = TaskFilm([task, replace(task, owed=1, done=1)])
@@ -288,7 +288,7 @@ def test_what_could_not_be_handed_on_is_tried_again(
     changes = follow(tmp_path, monkeypatch, TaskFilm([held, *[again] * 6]))
     assert len(tries) == 2
     assert ["all are full" in row["why"] for _, _, row in changes] == [False, False, True, False]
-    assert changes[1][2]["why"].endswith("milestone 1 once more, for the successor")
+    assert changes[1][2]["why"].endswith("milestone 1 again, for the successor")
 
 
 def test_a_node_that_is_refuted_ends_the_following(
@@ -335,7 +335,7 @@ def test_a_result_that_is_another_is_not_accepted_and_says_why(
     film = TaskFilm([finished(blob)])
     _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
     assert film.sent == []
-    assert "not accepted: the result is not what was stated: it has the hashes of 8 states" in row["why"]
+    assert "not accepted: the result differs from its statement: it has the hashes of 8 states" in row["why"]
 
 
 def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
@@ -346,7 +346,7 @@ def test_a_result_that_does_not_go_on_from_what_counts_is_refused(
     other = HeldCheckpoint(Milestone(2, b"x" * 32, 1, bytes(32)), BOB)
     film = TaskFilm([replace(finished(blob), checkpoint=other)])
     _, (_, _, row) = follow(tmp_path, monkeypatch, film, accepts=True)
-    assert "the result does not go on from milestone 2, which counts: `ogpu task dispute` the result" in row["why"]
+    assert "the result does not continue from the confirmed milestone 2" in row["why"]
 
 
 def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
@@ -359,7 +359,7 @@ def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
     other, own = (replace(a_running_task(2, blob), checkpoint=each, done=1, owed=1) for each in counted)
     film = TaskFilm([other])
     _, (_, _, row) = follow(tmp_path, monkeypatch, film)
-    assert "not held: the checkpoint of milestone 2 does not go on from milestone 1" in row["why"]
+    assert "not held: the checkpoint of milestone 2 does not continue from the confirmed milestone 1" in row["why"]
     assert film.sent == []
     film = TaskFilm([own])
     follow(tmp_path, monkeypatch, film)
@@ -370,7 +370,7 @@ def test_a_task_that_is_gone_ends_the_following(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ((_, task, row),) = follow(tmp_path, monkeypatch, TaskFilm([None]))
-    assert (task, row["state"]) == (None, "not known any more")
+    assert (task, row["state"]) == (None, "forgotten by the chain")
 
 
 @pytest.mark.parametrize("as_json", [True, False])
