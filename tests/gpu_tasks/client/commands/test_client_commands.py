@@ -181,7 +181,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) 
     unit = first["unit"]
     row = as_json(ogpu("--json", "unit", "result", unit, "--key", "//Bob"))
     assert row["state"] == "queued"
-    assert row["why"].startswith("needs 3 owners, 1 offers the service; refunded at block ")
+    assert row["why"].startswith("needs 3 owners, 1 offers the service. Refunded at block ")
 
     refused = ogpu("unit", "cancel", unit, "--key", "//Charlie")
     assert "Only the key that posted it" in refused.output
