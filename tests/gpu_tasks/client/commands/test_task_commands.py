@@ -107,7 +107,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
             (["task", "dispute"], "no_open_result"),
             (["task", "close"], "not_closable"),
             (["task", "confirm"], "no_checkpoint"),
-            (["task", "result"], "run_blob"),
+            (["task", "result"], "no_result"),
         ):
             yes = [] if words[1] == "result" else ["--yes"]
             assert ended_code(ogpu(tmp_path, url, *words[:2], task, *words[2:], *OF_BOB, *yes)) == code, words
@@ -319,7 +319,7 @@ def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
 ) -> None:
     planted, url = running
     hold = ["task", "confirm", planted.name, *OF_BOB, "--yes"]
-    assert "the checkpoint of milestone 1 cannot be had now" in refusal(ogpu(tmp_path, url, *hold))
+    assert "no store serves the checkpoint of milestone 1" in refusal(ogpu(tmp_path, url, *hold))
     store(blobs, planted.checkpoint)
     foreign = ogpu(tmp_path, url, "task", "confirm", planted.name, "--key", "//Charlie", "--yes")
     assert ended_code(foreign) == "not_owner"
@@ -336,8 +336,8 @@ def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
 @pytest.mark.parametrize(
     ("blob", "says"),
     [
-        (run_blob(1, SealKey.of(BOB_KEY).public[:31] + b"\x11"), "cannot be opened"),
-        (run_blob(2), "6 states; milestone 1 has 3"),
+        (run_blob(1, SealKey.of(BOB_KEY).public[:31] + b"\x11"), "cannot open the checkpoint"),
+        (run_blob(2), "6 states, and milestone 1 3"),
     ],
 )
 def test_a_checkpoint_that_is_not_what_was_stated_is_not_signed_for(
@@ -392,7 +392,7 @@ def test_a_result_is_fetched_checked_and_written_once(
 ) -> None:
     planted, url = finished
     result = ["task", "result", planted.name, *OF_BOB]
-    assert "the result cannot be had now" in refusal(ogpu(tmp_path, url, *result))
+    assert "no store serves the result" in refusal(ogpu(tmp_path, url, *result))
     store(blobs, planted.result)
     out = tmp_path / "model.state"
     shown = answer(ogpu(tmp_path, url, *result, "--out", str(out)))

@@ -260,5 +260,5 @@ def test_what_can_be_no_task_is_refused(text: str, says: str) -> None:
 def test_a_service_is_named() -> None:
     text = f"services:\n  web: {{image: a}}\n  Data_Base: {{image: '{IMAGE}'}}\n"
     assert compose(text, "Data_Base").task.name == "data-base"
-    with pytest.raises(ForeignFileError, match="has no 'x': it has 'web', 'Data_Base'"):
+    with pytest.raises(ForeignFileError, match=r"has no 'x'\. It has 'web', 'Data_Base'"):
         compose(text, "x")
