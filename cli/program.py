@@ -42,6 +42,14 @@ class OptionPlaceError(click.UsageError):
     """An option on the wrong side of a command."""
 
 
+OTHER_NAMES = {"--from": "--key", "--account": "--key", "--signer": "--key"}
+"""Options of other wallets, and the options here that do the same."""
+
+
+class OtherOptionError(click.UsageError):
+    """An option of another program, which has another name here."""
+
+
 class UnknownCommandError(click.UsageError):
     """A command that the program does not have."""
 
@@ -57,11 +65,18 @@ class ExplainingCommand(click.Command):
             return super().make_context(info_name, args, parent, **extra)
         except click.NoSuchOption as error:
             raise explain_option(error, info_name, parent) from None
+        except click.MissingParameter as error:
+            if error.param is None or "--key" not in error.param.opts:
+                raise
+            hint = "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice."
+            raise click.MissingParameter(hint, error.ctx, error.param) from None
 
 
 def explain_option(error: click.NoSuchOption, info_name: str | None, parent: click.Context | None) -> click.UsageError:
     """Return a clearer error for an unknown option that is a negative number, or belongs before the command."""
     name = error.option_name
+    if name in OTHER_NAMES and error.ctx is not None and _has_option(error.ctx.command, OTHER_NAMES[name]):
+        return OtherOptionError(f"No such option {name!r}. Use {OTHER_NAMES[name]}.", error.ctx)
     if name[1:2].isdigit():
         return NegativeNumberError(f"{name} is negative, and amounts and numbers here are not", error.ctx)
     program = None if parent is None else parent.find_root()
@@ -250,7 +265,7 @@ def _file_error(error: BaseException) -> OSError | None:
 
 
 def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
-    """ReportEnd an error and return the exit code; None for an error without a file."""
+    """Report an error and return the exit code; None for an error without a file."""
     exit_code: int | None = None
     with suppress(OSError):  # standard error may be as full
         if error.filename is not None:

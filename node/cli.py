@@ -22,6 +22,8 @@ from node.errors import BadInputError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 
 PORT = click.IntRange(0, 65535)
+FOREIGN_WORDS = {"start": "ogpu-node", "run": "ogpu-node"}
+"""Words of other programs: a node runs without a subcommand."""
 ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
 
 base_path_option = click.option(
@@ -53,11 +55,12 @@ class NodeProgram(ProgramGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words."""
         _refuse_lists(args)
+        _refuse_two_accounts(args)
         return super().parse_args(ctx, args)
 
 
-@click.group("ogpu-node", cls=NodeProgram, explained=(SpecError,), invoke_without_command=True,
-             context_settings=HELP_NAMES)  # fmt: skip
+@click.group("ogpu-node", cls=NodeProgram, explained=(SpecError,), foreign_words=FOREIGN_WORDS,
+             invoke_without_command=True, context_settings=HELP_NAMES)  # fmt: skip
 @chain_options
 @_account_options
 @click.option("--tmp", is_flag=True, help="Use a temporary folder, removed at the end.")
@@ -125,6 +128,13 @@ def _refuse_lists(words: Sequence[str]) -> None:
                 f"{option} takes one address. Repeat it for each: {option} {first} {option} {second}",
                 code="several_addresses",
             )
+
+
+def _refuse_two_accounts(words: Sequence[str]) -> None:
+    """Raise BadInputError for two shortcuts such as --alice: click would take the last one silently."""
+    accounts = [word for word in dict.fromkeys(words) if word.removeprefix("--").capitalize() in DEV_NAMES]
+    if len(accounts) > 1:
+        raise BadInputError(f"{' and '.join(accounts)} name several validators. Give one", code="several_accounts")
 
 
 # --- the chain

@@ -172,7 +172,7 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
             refusal = f"{call.name}: {error_name}: {error_reason}"
             if isinstance(error, MONEY_ERRORS):
                 remaining_text = format_amount(balances.spendable_balance(signer))
-                refusal += f" (after the fee the account can spend {remaining_text} {SYMBOL})"
+                refusal = f"{refusal.removesuffix('.')} (after the fee the account can spend {remaining_text} {SYMBOL})"
             return Trial(refusal=refusal, code=error_name)
     return Trial(balance_before - balances.free_balance(signer), held=_held_changes(bound), returned=returned)
 

@@ -14,8 +14,11 @@ from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 from genesis.preset_names import VALIDATORS_MAX
 
+FOREIGN_WORDS = {"start": "ogpu-devnet up", "stop": "ogpu-devnet down", "ps": "ogpu-devnet status"}
+"""Words of other systems, and the commands that do the same."""
 
-@click.group("ogpu-devnet", cls=ProgramGroup, context_settings=HELP_NAMES)
+
+@click.group("ogpu-devnet", cls=ProgramGroup, context_settings=HELP_NAMES, foreign_words=FOREIGN_WORDS)
 @click.option(
     "--folder", type=click.Path(path_type=Path), help=f"The devnet's folder.  [default: {DEFAULT_FOLDER}]",
 )  # fmt: skip

@@ -72,13 +72,15 @@ def up(  # one for each option
     count = sum(member.is_validator for member in net.members)
     if validators not in {None, count}:
         raise DevnetError(
-            f"the devnet in {folder} has {count} validators. Leave out -n, or run `ogpu-devnet down --purge` first",
+            f"the devnet in {folder} has {count} validators. Leave out -n, or run "
+            f"`{named_command(folder)} down --purge` first",
             code="other_devnet",
         )
     if sample not in {None, net.sample}:
         said = "every validator" if net.sample is None else f"{net.sample} units of stake"
         raise DevnetError(
-            f"the devnet in {folder} polls {said}. Leave out --sample, or run `ogpu-devnet down --purge` first",
+            f"the devnet in {folder} polls {said}. Leave out --sample, or run "
+            f"`{named_command(folder)} down --purge` first",
             code="other_devnet",
         )
     missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)

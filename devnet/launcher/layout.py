@@ -237,6 +237,9 @@ def create(
         )
     names = validator_names(validators, apart)
     folder.mkdir(parents=True, exist_ok=True)
+    # `down --purge` removes the whole folder, so it must hold nothing but the devnet.
+    if any(folder.iterdir()):
+        raise DevnetError(f"{folder} holds other files. Name an empty folder with --folder", code="folder_not_empty")
     broker_port = one_free_port() if providers and broker_program() is not None else None
     net = Devnet(folder.resolve(), (), providers, broker_port=broker_port, sample=sample)
     ports = _ports(any_ports=any_ports)

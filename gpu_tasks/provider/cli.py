@@ -36,7 +36,11 @@ DEVICE_BOND = 10_000_000_000
 """Grains: the default of `--device-bond`."""
 
 
-@click.group("ogpu-provider", cls=ProgramGroup, context_settings=HELP_NAMES)
+FOREIGN_WORDS = {"start": "ogpu-provider run", "stop": "ogpu-provider drain", "setup": "ogpu-provider register"}
+"""Words of other systems, and the commands that do the same."""
+
+
+@click.group("ogpu-provider", cls=ProgramGroup, context_settings=HELP_NAMES, foreign_words=FOREIGN_WORDS)
 @url_option
 @click.option(
     "--provider-key", "key_text", default="provider-key.json", show_default=True, envvar="OGPU_PROVIDER_KEY",
@@ -174,7 +178,9 @@ def broker_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--device", "numbers", type=int, multiple=True, help="Only this device number of `devices`; repeatable.")
 @click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
 @click.option("--blob-host", default="127.0.0.1", show_default=True, help="Address on which the blob store listens.")
-@click.option("--blob-port", type=int, help="Its port.  [default: that of the endpoint on the chain]")
+@click.option(
+    "--blob-port", type=click.IntRange(0, 65_535), help="Its port.  [default: that of the endpoint on the chain]"
+)
 @click.option(
     "--input-mib", type=click.IntRange(0), default=1_024, show_default=True, help="MiB of disk for copies of inputs.",
 )  # fmt: skip

@@ -10,7 +10,11 @@ from click.testing import CliRunner, Result
 from cli.messages import note
 from cli.program import EITHER, ProgramGroup
 from cli.wallet.program import FOREIGN_WORDS, main
+from devnet.launcher import cli as devnet_cli
+from error_codes import ended_code
 from gpu_tasks.client import cli as client_cli
+from gpu_tasks.provider import cli as provider_cli
+from node import cli as node_cli
 
 NOBODY = ("--url", "ws://127.0.0.1:9")
 
@@ -162,3 +166,23 @@ def test_an_option_of_a_command_before_it_is_shown_its_place() -> None:
     for words, place in ((["--key", "//Bob", "ps"], "ogpu unit post … --key"), (["--racers", "2"], "ogpu unit post …")):
         refused = CliRunner().invoke(client_cli.main, words, prog_name="ogpu")
         assert (refused.exit_code, place in refused.stderr) == (2, True), refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "code", "shown"),
+    [
+        (node_cli.ogpu_node, ["--alice", "--bob"], "several_accounts", "--alice and --bob"),
+        (node_cli.ogpu_node, ["start"], "unknown_command", "`ogpu-node`"),
+        (provider_cli.main, ["start"], "unknown_command", "`ogpu-provider run`"),
+        (provider_cli.main, ["run", "--blob-port", "99999"], "bad_parameter", "65535"),
+        (devnet_cli.ogpu_devnet, ["start"], "unknown_command", "`ogpu-devnet up`"),
+        (main, ["send", "//Bob", "5", "--from", "//Alice"], "other_option", "--key"),
+        (main, ["send", "//Bob", "5"], "missing_parameter", "//Alice"),
+    ],
+)
+def test_a_mistake_of_a_newcomer_is_answered_with_the_right_words(
+    program: click.Group, words: list[str], code: str, shown: str
+) -> None:
+    result = CliRunner().invoke(program, ["--json", *words], prog_name=program.name)
+    assert (ended_code(result), result.exit_code) == (code, 2)
+    assert shown in result.stderr

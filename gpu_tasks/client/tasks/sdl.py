@@ -34,8 +34,8 @@ VERSIONS = ("2.0", "2.1", "2")
 TUNNELLED = {"", "tcp", "http", "https"}
 SERVICE_KEYS = {"image", "command", "args", "env", "expose", "params"}
 WHY = {
-    "credentials": "no task carries the credentials of a registry: use a public image, or an archive (--archive)",
-    "depends-on": "a task is one container; `ogpu task submit --after-ok` waits for another task",
+    "credentials": "a task carries no registry credentials. Use a public image, or an archive (--archive)",
+    "depends-on": "a task is one container. To wait for another task, use `ogpu task submit --after-ok`",
 }
 SHM = "/dev/shm"  # noqa: S108
 YES = {"true", "yes", "on"}
@@ -64,22 +64,26 @@ def from_sdl(
     tree = tree_of(data, file)
     if text_at(tree.get("version"), "version") not in VERSIONS:
         refuse_other(data, OtherFile.SDL)
-        text = f"this is no SDL of version {VERSIONS[0]}: `version` says so in the first line"
-        raise ForeignFileError(text, line_of(tree.get("version")))
+        text = f"the file is not an SDL of version {VERSIONS[0]}. Its first line must be `version`"
+        raise ForeignFileError(text, line_of(tree.get("version")), code="unsupported_version")
     services = table_at(tree.get("services"), "services")
     name = only_key(services, service, "services", "--service")
     asked, carrying = table_at(services[name], f"services.{name}"), Carrying()
     if not network:
-        carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
+        carrying.leave(
+            "the network",
+            "a task has no network by default. For access to the internet, use --network outbound",
+            matters=False,
+        )
     for key in sorted(asked.keys() - SERVICE_KEYS):
-        carrying.leave(f"services.{name}.{key}", WHY.get(key, "a task has nothing like it"))
+        carrying.leave(f"services.{name}.{key}", WHY.get(key, "tasks have no equivalent"))
     resources = _resources(tree, name, carrying)
     volumes = _volumes(resources, carrying)
     _mounts(table_at(asked.get("params"), "params"), volumes, carrying)
     for key in sorted(services.keys() - {name}):
-        carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
+        carrying.leave(f"service {key}", "it becomes a task of its own. Convert it with --service", matters=False)
     for key in sorted(tree.keys() - {"version", "services", "profiles", "deployment"}):
-        carrying.leave(key, "a task has nothing like it")
+        carrying.leave(key, "tasks have no equivalent")
     draft = ProgramDraft(
         name=name,
         image=_image(asked, carrying),
@@ -101,7 +105,9 @@ def from_sdl(
 def _command(asked: dict[str, Tree], carrying: Carrying) -> tuple[str, ...]:
     command, args = texts_at(asked.get("command"), "command"), texts_at(asked.get("args"), "args")
     if command:
-        carrying.leave("command", "it goes to the image's entry point, which runs: use an image that has none")
+        carrying.leave(
+            "command", "the image's entry point runs and receives it as arguments. Use an image without an entry point"
+        )
     carrying.place("command", "command", line_of(asked.get("command") or asked.get("args")))
     return (*command, *args)
 
@@ -115,7 +121,7 @@ def _env(tree: Tree, carrying: Carrying) -> dict[str, str]:
     env: dict[str, str] = {}
     for name, value in pairs_at(tree, "env"):
         if value is None:
-            carrying.leave(f"env {name}", "it has no value here: give it with --env NAME=VALUE", variable=name)
+            carrying.leave(f"env {name}", "the file has no value for it. Pass --env NAME=VALUE", variable=name)
         else:
             env[name] = value
     carrying.place("env", "env", line_of(tree))
@@ -128,16 +134,16 @@ def _ports(tree: Tree, carrying: Carrying) -> tuple[str, ...]:
         exposed = table_at(item, "expose")
         port = text_at(exposed.get("port"), "expose.port")
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65_535):
-            carrying.leave(f"port {port}", "is no port of TCP")
+            carrying.leave(f"port {port}", "it is not a TCP port")
             continue
         protocol = text_at(exposed.get("proto"), "expose.proto").lower()
         if protocol not in TUNNELLED:
-            carrying.leave(f"port {port} of {protocol}", "the tunnel carries TCP alone")
+            carrying.leave(f"port {port} of {protocol}", "the tunnel carries TCP only")
             continue
         ports.append(port)
         _note_readers(exposed.get("to"), port, carrying)
         for key in sorted(exposed.keys() - {"port", "proto", "to", "as"}):
-            carrying.leave(f"port {port} {key}", "nobody stands between you and the port")
+            carrying.leave(f"port {port} {key}", "`ogpu port-forward` connects directly to the port")
     carrying.place("ports", "expose", line_of(tree))
     return tuple(dict.fromkeys(ports))
 
@@ -148,11 +154,11 @@ def _note_readers(tree: Tree, port: str, carrying: Carrying) -> None:
         reader = table_at(item, "expose.to")
         service = text_at(reader.get("service"), "expose.to.service")
         if text_at(reader.get("global"), "expose.to.global").lower() in YES:
-            carrying.leave(f"port {port} to the world", "only you reach it, by `ogpu port-forward`")
+            carrying.leave(f"port {port} to the world", "only you can reach the port, with `ogpu port-forward`")
         if service:
-            carrying.leave(f"port {port} to service {service}", "there is no network between tasks")
+            carrying.leave(f"port {port} to service {service}", "tasks have no network between them")
         for key in sorted(reader.keys() - {"global", "service"}):
-            carrying.leave(f"port {port}, expose.to.{key}", "only you reach it, by `ogpu port-forward`")
+            carrying.leave(f"port {port}, expose.to.{key}", "only you can reach the port, with `ogpu port-forward`")
 
 
 def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[str, Tree]:
@@ -171,18 +177,20 @@ def _resources(tree: dict[str, Tree], service: str, carrying: Carrying) -> dict[
         _placement(table_at(profiles.get("placement"), "profiles.placement").get(placement), placement, carrying)
     resources = table_at(table_at(compute.get(profile), f"profiles.compute.{profile}").get("resources"), "resources")
     for key in sorted(resources.keys() - {"cpu", "memory", "storage", "gpu", "id"}):
-        carrying.leave(f"resources {key}", "no task has such a resource")
+        carrying.leave(f"resources {key}", "tasks have no such resource")
     for key, known in (("cpu", "units"), ("memory", "size")):
         for more in sorted(table_at(resources.get(key), key).keys() - {known}):
-            carrying.leave(f"{key}.{more}", "devices are chosen by class: --class consumer or datacenter")
+            carrying.leave(
+                f"{key}.{more}", "a task chooses devices by class. Use --class consumer or --class datacenter"
+            )
     return resources
 
 
 def _placement(tree: Tree, name: str, carrying: Carrying) -> None:
     placement = table_at(tree, f"profiles.placement.{name}")
-    carrying.leave(f"placement {name}", "whoever bids and fits may run it; the price is --max-price", matters=False)
+    carrying.leave(f"placement {name}", "any suitable provider may bid, up to --max-price", matters=False)
     for key in sorted(placement.keys() - {"pricing"}):
-        carrying.leave(f"placement {name} {key}", "it chooses among another chain's providers")
+        carrying.leave(f"placement {name} {key}", "it selects providers of another chain")
 
 
 def _gpus(resources: dict[str, Tree], carrying: Carrying) -> str:
@@ -191,9 +199,9 @@ def _gpus(resources: dict[str, Tree], carrying: Carrying) -> str:
     if units in {"", "0"}:
         return ""
     if units != "1":
-        carrying.leave(f"{units} GPUs", "a device is one GPU: one goes in")
+        carrying.leave(f"{units} GPUs", "a device is one GPU, so the task gets one")
     if gpu.get("attributes") is not None:
-        carrying.leave("gpu.attributes", "devices are chosen by class: --class consumer or datacenter")
+        carrying.leave("gpu.attributes", "a task chooses devices by class. Use --class consumer or --class datacenter")
     carrying.place("gpus", "gpu.units", line_of(gpu.get("units")))
     return "1"
 
@@ -232,7 +240,10 @@ def _volumes(resources: dict[str, Tree], carrying: Carrying) -> list[_Volume]:
         if is_memory:
             carrying.leave(f"storage {name} of class ram", SMALL_SHM)
         elif text_at(attributes.get("persistent"), "persistent").lower() in YES:
-            carrying.leave("storage that persists", "a workspace ends with its task: take along what you need")
+            carrying.leave(
+                "storage that persists",
+                "a workspace ends with its task. Copy its files out before, or write them to /out",
+            )
     return found
 
 
@@ -250,4 +261,4 @@ def _mounts(params: dict[str, Tree], volumes: Sequence[_Volume], carrying: Carry
         if mount and not (name in in_memory and mount == SHM):
             carrying.leave(f"storage {name} in {mount}", "programs write to /workspace, /out and /tmp")
     for key in sorted(params.keys() - {"storage"}):
-        carrying.leave(f"params.{key}", "a task has nothing like it")
+        carrying.leave(f"params.{key}", "tasks have no equivalent")

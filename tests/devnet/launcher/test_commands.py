@@ -181,3 +181,10 @@ def test_what_runs_is_a_node_or_a_provider(net: Devnet, monkeypatch: pytest.Monk
         assert lifecycle.runs(net) is expected
     with pytest.raises(DevnetError):
         lifecycle.process_named(net, "")
+
+
+def test_a_folder_with_other_files_is_refused_since_purge_would_remove_them(tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("kept")
+    result = CliRunner().invoke(ogpu_devnet, ["--folder", str(tmp_path), "--json", "up", "--detach"])
+    assert (result.exit_code, ended_code(result)) == (2, "folder_not_empty")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]

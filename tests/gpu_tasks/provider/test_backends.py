@@ -78,7 +78,7 @@ def test_a_backend_that_is_not_installed_is_refused_with_those_that_are(
 def test_doctor_says_that_a_gpu_would_compute_in_numpy(
     tmp_path: Path, options: list[str], grade: str, code: int
 ) -> None:
-    answer = Operator(tmp_path, "", "Eve").run("doctor", "--offline", *options)
+    answer = Operator(tmp_path, "ws://127.0.0.1:9", "Eve").run("doctor", "--offline", *options)
     assert answer.exit_code == code
     rows: dict[str, Any] = {row["check"]: row for row in json.loads(answer.stdout)}
     assert rows["backend"]["grade"] == grade

@@ -104,7 +104,7 @@ def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_start, "find_spec", lambda _: object())
-    rows = examined(Operator(tmp_path, "", "Alice"), "--offline", "--backend", "torch-cuda", code=1)
+    rows = examined(Operator(tmp_path, "ws://127.0.0.1:9", "Alice"), "--offline", "--backend", "torch-cuda", code=1)
     assert rows["workers"]["grade"] == "problem"
 
 

@@ -144,7 +144,7 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
     for text in ("mine", key.address):
         assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
         said = alice.refusal("register", "--yes", "--key", text, "--key-password-file", str(password))
-        assert "the stash not a candidate yet" in said
+        assert "not a candidate yet" in said
     assert alice.refused_code("register", "--yes", "--key", EVE) == "unknown_key"
 
 

@@ -148,7 +148,7 @@ async def test_a_program_that_starts_when_its_customer_has_left_is_taken_away(vi
     selling.forget((task, 1))
     await selling.programs.remove((task, 1))
     engine.may_start.set()
-    with pytest.raises(ProgramError, match="over before"):
+    with pytest.raises(ProgramError, match="before it began"):
         await begins
     assert len(engine.started) == len(engine.removed) == 1
 
