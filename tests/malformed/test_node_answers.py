@@ -46,7 +46,7 @@ def test_answers_that_are_no_json_rpc(reply: str | bytes) -> None:
 
 @pytest.mark.parametrize("result", RESULTS, ids=range(len(RESULTS)))
 def test_results_of_another_kind(result: str) -> None:
-    with pytest.raises(UnknownRulesError, match="does not answer as a node"):
+    with pytest.raises(UnknownRulesError, match="is not a node"):
         asyncio.run(connect_to(result, by_id=True))
 
 

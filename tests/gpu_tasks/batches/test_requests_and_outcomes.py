@@ -84,8 +84,8 @@ def test_outcomes_of_exactly_the_most_bytes_and_of_one_more() -> None:
     ("requests", "message"),
     [
         ([], "is empty"),
-        ([b""] * (REQUESTS_MAX + 1), "4097 items where 4096"),
-        ([bytes(REQUEST_BYTES_MAX + 1)], "65537 bytes where 65536"),
+        ([b""] * (REQUESTS_MAX + 1), "4097 items, limit 4096"),
+        ([bytes(REQUEST_BYTES_MAX + 1)], "65537 bytes, limit 65536"),
     ],
 )
 def test_requests_that_are_no_batch(requests: list[bytes], message: str) -> None:
@@ -97,8 +97,8 @@ def test_requests_that_are_no_batch(requests: list[bytes], message: str) -> None
     ("batch", "message"),
     [
         ([], "without outcomes"),
-        ([RefusedRequest()] * (REQUESTS_MAX + 1), "4097 items where 4096"),
-        ([Completed(bytes(COMPLETED_BYTES_MAX + 1), 0, 0)], "262145 bytes where 262144"),
+        ([RefusedRequest()] * (REQUESTS_MAX + 1), "4097 items, limit 4096"),
+        ([Completed(bytes(COMPLETED_BYTES_MAX + 1), 0, 0)], "262145 bytes, limit 262144"),
     ],
 )
 def test_outcomes_that_are_no_batch(batch: list[BatchOutcome], message: str) -> None:

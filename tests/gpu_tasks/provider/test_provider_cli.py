@@ -106,7 +106,7 @@ def test_what_status_says_was_earned_is_what_earnings_adds_up(tmp_path: Path) ->
 
 
 def test_losses_stand_in_the_earnings_and_alone(tmp_path: Path) -> None:
-    operator = Operator(tmp_path, "", "Eve")
+    operator = Operator(tmp_path, "ws://127.0.0.1:9", "Eve")
     base = tmp_path / "Eve"
     base.mkdir()
     EarningsBook(base / EARNINGS_FILE).note("unit", b"n" * 32, 1, device=b"d", service="s", grains=5)
@@ -134,7 +134,7 @@ def test_an_unknown_memory_of_a_gpu_is_no_zero(tmp_path: Path, monkeypatch: pyte
     found = [cpu, *cards]
     monkeypatch.setattr(status, "hardware_of", lambda _: found)
     monkeypatch.setattr(status, "lost_gpus", lambda: ["GPU 2: lost"])
-    operator = Operator(tmp_path, "", "Eve")
+    operator = Operator(tmp_path, "ws://127.0.0.1:9", "Eve")
     shown = operator.answer("devices")
     assert [row["memory_mib"] for row in shown] == [0, None, 24_576]
     assert [row["note"] for row in shown[1:]] == ["limit 0", "limit 1"]

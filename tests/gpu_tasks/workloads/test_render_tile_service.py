@@ -297,7 +297,7 @@ def test_a_text_is_its_tile_or_the_whole_picture() -> None:
         (SMALL, {"segment": "99999"}, 9, "at least 1, not '99999'"),
         (SMALL, {"segment": "²"}, 9, "at least 1, not '²'"),
         (SMALL, {"colour": "red"}, 9, "option 'colour' .*: segment"),
-        (SMALL.replace("12 9", "200 200"), {}, 99, "it costs 103 bundles, more than 99: take a smaller tile"),
+        (SMALL.replace("12 9", "200 200"), {}, 99, "103 bundles, more than 99"),
     ],
 )
 def test_what_is_no_request_is_said(text: str, options: dict[str, str], cost_max: int, why: str) -> None:

@@ -225,7 +225,7 @@ def test_a_proof_of_the_longest_trace_is_less_than_a_kibibyte() -> None:
     assert has_form(trace_root(digests), SEGMENTS_MAX, proof)
     too_long = replace(proof, before=replace(proof.before, path=(bytes(32),) * (PATH_MAX + 1)))
     assert not has_form(trace_root(digests), SEGMENTS_MAX, too_long)
-    with pytest.raises(ValueError, match="11 items where 10"):
+    with pytest.raises(ValueError, match="11 items, limit 10"):
         FRAUD_PROOF.encode(too_long)
 
 

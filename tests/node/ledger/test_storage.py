@@ -178,6 +178,7 @@ def test_a_flipped_bit_is_an_error_never_a_wrong_value(tmp_path: Path) -> None:
         table.write_bytes(original)
 
 
+ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
 sys.path[:0] = {path!r}
@@ -195,7 +196,7 @@ while True:
 
 
 def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    script = WRITER.format(path=[str(Path(__file__).parents[3])])
+    script = WRITER.format(path=[str(ROOT), str(ROOT / "tests" / "support")])
     for _ in range(5):
         with subprocess.Popen(
             [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True

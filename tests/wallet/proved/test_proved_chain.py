@@ -250,22 +250,22 @@ def _of_another_state(said: RpcJson) -> RpcJson:
 
 
 LIES_ABOUT_READS: dict[str, tuple[str, Lie, str]] = {
-    "another world's proof": ("state_getReadProof", _of_another_state, "System.Number: the proof is incom"),
-    "a node left out": ("state_getReadProof", _without_last("proof"), "System.Number: the proof is incom"),
+    "another world's proof": ("state_getReadProof", _of_another_state, "System.Number: incomplete proof"),
+    "a node left out": ("state_getReadProof", _without_last("proof"), "System.Number: incomplete proof"),
     "no proof": (
         "state_getReadProof",
         lambda said: {**said, "proof": []},
-        "System.Number: the proof is incom",
+        "System.Number: incomplete proof",
     ),
     "null": ("state_getReadProof", lambda _: None, "System.Number: the answer is not the object"),
     "a number": ("state_getReadProof", lambda _: 7, "System.Number: the answer is not the object"),
     "no hex": ("state_getReadProof", lambda _: {"proof": ["0xzz"]}, "System.Number: the answer is not the hex"),
     "a text": ("state_getReadProof", lambda _: {"proof": "0x00"}, "System.Number: the answer is not the list"),
-    "call proof": ("ogpu_callProof", _without_last("proof"), "OgpuApi_stakes: the proof is incom"),
+    "call proof": ("ogpu_callProof", _without_last("proof"), "OgpuApi_stakes: incomplete proof"),
     "keys left out": (
         "state_getKeysPaged",
         lambda _: [],
-        "all of InferenceMarket.Services: the proof is incom",
+        "all of InferenceMarket.Services: incomplete proof",
     ),
     "key without 0x": (
         "state_getKeysPaged",
@@ -363,7 +363,7 @@ OUTCOME_LIES: dict[str, tuple[str, Lie, str]] = {
         _block(lambda block: {"extrinsics": [*block["extrinsics"], "0x00"]}),
         "about block 0x.*: the extrinsics are not those",
     ),
-    "events left out": ("state_getReadProof", lambda _: {"proof": []}, "about the events of block 1: .* incomplete"),
+    "events left out": ("state_getReadProof", lambda _: {"proof": []}, "about the events of block 1: incomplete"),
 }
 
 

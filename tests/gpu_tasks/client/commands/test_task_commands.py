@@ -337,7 +337,7 @@ def test_a_checkpoint_is_fetched_checked_kept_and_signed_for(
     ("blob", "says"),
     [
         (run_blob(1, SealKey.of(BOB_KEY).public[:31] + b"\x11"), "cannot open the checkpoint"),
-        (run_blob(2), "6 states, and milestone 1 3"),
+        (run_blob(2), "6 states; milestone 1 has 3"),
     ],
 )
 def test_a_checkpoint_that_is_not_what_was_stated_is_not_signed_for(

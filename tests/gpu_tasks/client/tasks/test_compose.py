@@ -1,4 +1,4 @@
-"""A Compose file as a task: a table with each key's replacement, or the reason for leaving it out."""
+"""A Compose file as a task: a table of keys, each with what it becomes, or why it is left out."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.tasks.container_request import ContainerNetwork
 from gpu_tasks.tasks.problems import TaskFileError
 
-SECRETS = "where secrets lie"
+SECRETS = "the place of secrets"
 
 
 def one(*lines: str) -> str:
@@ -227,7 +227,7 @@ def test_an_image_by_tag_is_asked_for_with_the_command_that_finds_its_digest() -
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("services: {web: {image: a}, db: {image: b}}", "services has 2 of them, and a task is one: name one with"),
+        ("services: {web: {image: a}, db: {image: b}}", "services has 2 entries"),
         ("services: {}", "has no services"),
         ("web: {image: nginx}", "of version 1"),
         ("web: {build: .}", "of version 1"),
@@ -236,20 +236,20 @@ def test_an_image_by_tag_is_asked_for_with_the_command_that_finds_its_digest() -
         (one("cpus: ${CPUS:-2}"), "docker compose config"),
         (one("pids_limit: $PIDS"), "docker compose config"),
         (one(devices("{count: '${N}', capabilities: [gpu]}")), "docker compose config"),
-        ("services: {web: [a]}", "is no table of keys"),
-        ("services: {web: {image: [a]}}", "is no single value"),
-        ("services: {web: {image: a, ports: [[1]]}}", "ports is no single value"),
-        ("services: {web: {image: a, deploy: {resources: {reservations: {devices: [a]}}}}}", "is no table of keys"),
-        ("services: {web: {image: a, environment: {A: [1]}}}", "is no single value"),
+        ("services: {web: [a]}", "is not a table"),
+        ("services: {web: {image: [a]}}", "is not a single value"),
+        ("services: {web: {image: a, ports: [[1]]}}", "ports is not a single value"),
+        ("services: {web: {image: a, deploy: {resources: {reservations: {devices: [a]}}}}}", "is not a table"),
+        ("services: {web: {image: a, environment: {A: [1]}}}", "is not a single value"),
         ("{}", "has no services"),
-        ("[]", "is no table of keys"),
+        ("[]", "is not a table"),
         ("a: &x 1\nb: *x", "docker compose config"),
         ("a: !!python/object:os.system 1", "tags"),
         ("a: 1\na: 2", "repeats line 1"),
-        ("services: {web: {image: a, cpus: many}}", "'many' is no number of cores"),
-        ("services: {web: {image: a, mem_limit: much}}", "'much' is no size"),
+        ("services: {web: {image: a, cpus: many}}", "'many' is not a number of cores"),
+        ("services: {web: {image: a, mem_limit: much}}", "'much' is not a size"),
         ("services: {web: {image: a, command: 'sh -c \"x'}}", "its quotes do not match"),
-        (one("pids_limit: many"), "spec.resources.processes"),
+        (one("pids_limit: many"), "is not a text; write many without quotes"),
     ],
 )
 def test_what_can_be_no_task_is_refused(text: str, says: str) -> None:

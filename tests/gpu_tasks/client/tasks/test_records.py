@@ -287,7 +287,7 @@ def test_what_nobody_bid_for_says_what_did_not_suit() -> None:
 def test_bought_time_that_is_over_says_how_its_program_ended(code: int, says: str) -> None:
     chain, _ = awarded()
     task = replace(chain.now(), state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
-    assert "the program has ended, or the time is up" in how_ended(task)
+    assert "the program has ended, or the bought time is over" in how_ended(task)
     slot = replace(task.slots[0], result=TaskResult(bytes(32), bytes(32), code))
     assert how_ended(replace(task, slots=(slot,))).startswith(f"{says}. ")
 

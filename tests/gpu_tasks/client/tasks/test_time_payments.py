@@ -351,7 +351,7 @@ def test_outputs_are_those_that_most_agree_on_or_of_who_is_named() -> None:
     assert [result.root for result in stated_outputs(task, 1)] == [WRONG]
     with pytest.raises(RunBlobError):
         stated_outputs(task, 7)
-    with pytest.raises(RunBlobError, match="do not agree"):
+    with pytest.raises(RunBlobError, match="no agreed result"):
         stated_outputs(undecided()[0].now())
 
 
