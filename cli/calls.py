@@ -17,7 +17,7 @@ import click
 from cli.options import SendingOptions as SendingOptions  # noqa: PLC0414  # part of what commands share
 from cli.options import sending_options as sending_options  # noqa: PLC0414
 from cli.output import Account, Output, as_text
-from cli.session import CallFailedError, WalletSession, explained, note
+from cli.session import CallFailedError, WalletSession, note
 from runtime.frame.call import Call
 from runtime.pallets.pots import STAKES
 from wallet.amounts import Grains
@@ -114,7 +114,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
     if sending.dry_run or (is_refused and not sending.is_anyway):
         session.output.facts({**facts, "sent": False})
         if is_refused:
-            explained(lambda: _refuse(facts["refused"], facts["refused_code"]))
+            _refuse(facts["refused"], facts["refused_code"])
         return
     _ask(session.output, facts, sending, plans[0].question)
     # A second connection: the first would be closed as dead while a person takes time to answer.

@@ -10,23 +10,14 @@ from typing import Any
 
 import click
 
-from wallet.errors import code_of, harmless
+from wallet.errors import harmless
 
 JSON_MARK = "cli.messages.json"
 """The key in a program's context that is True under `--json`."""
 
 
-def report_error(error: BaseException, exit_code: int, *, code: str | None = None, text: str | None = None) -> int:
-    """Report the error that ends the program, and return `exit_code`.
-
-    `code` and `text` replace the error's own.
-    """
-    report_text(str(error) if text is None else text, exit_code, code or code_of(error))
-    return exit_code
-
-
-def report_text(text: str, exit_code: int, code: str) -> int:
-    """Report why the program ends, without an exception, and return `exit_code`."""
+def report_error(text: str, exit_code: int, code: str) -> int:
+    """Report why the program ends, and return `exit_code`."""
     _write("error", text, code=code, exit_code=exit_code)
     return exit_code
 

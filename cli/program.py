@@ -30,6 +30,10 @@ EXIT_OUTPUT_LOST = 74
 NO_HOME = "Could not determine home directory."
 """The message of `pathlib` for a user without a home folder, as in a container."""
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+OTHER_NAMES = {"--from": "--key", "--account": "--key", "--signer": "--key"}
+"""Options of other wallets, and the options here that do the same."""
+MISSING = {"--key": "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice."}
+"""Advice for a missing option."""
 ReportEnd = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""
 
@@ -40,10 +44,6 @@ class NegativeNumberError(click.UsageError):
 
 class OptionPlaceError(click.UsageError):
     """An option on the wrong side of a command."""
-
-
-OTHER_NAMES = {"--from": "--key", "--account": "--key", "--signer": "--key"}
-"""Options of other wallets, and the options here that do the same."""
 
 
 class OtherOptionError(click.UsageError):
@@ -66,10 +66,12 @@ class ExplainingCommand(click.Command):
         except click.NoSuchOption as error:
             raise explain_option(error, info_name, parent) from None
         except click.MissingParameter as error:
-            if error.param is None or "--key" not in error.param.opts:
+            advice = (
+                next((MISSING[name] for name in error.param.opts if name in MISSING), None) if error.param else None
+            )
+            if advice is None:
                 raise
-            hint = "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice."
-            raise click.MissingParameter(hint, error.ctx, error.param) from None
+            raise click.MissingParameter(advice, error.ctx, error.param) from None
 
 
 def explain_option(error: click.NoSuchOption, info_name: str | None, parent: click.Context | None) -> click.UsageError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.messages import note as note  # noqa: PLC0414  # part of what commands share
-from cli.messages import report_error
 from cli.output import Output
 from cli.prompts import typed_secret
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
@@ -28,7 +27,7 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.password_file import read_passwords
-from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.rpc import RpcError
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust
 
@@ -42,12 +41,19 @@ Doing = str | Callable[[], str | None] | None
 """The present activity in words, or a function that returns it; None if the command shows it itself."""
 NAMES_ALIKE = 0.75
 """The least similarity, by difflib's measure: one letter of five may differ."""
-EXIT_INPUT = 2
 EXIT_FAILED = 1
 
 
 class CallFailedError(WalletError):
     """The chain refused the call."""
+
+    exit_code = EXIT_FAILED
+
+
+class NodeRefusedError(WalletError):
+    """The node refused a request."""
+
+    exit_code = EXIT_FAILED
 
 
 def account_named(keyring: Keyring, text: str) -> bytes:
@@ -111,11 +117,13 @@ class WalletSession:
             async with await self.connect() as client:
                 await body(client)
 
-        explained(lambda: asyncio.run(main() if tells else self._telling_of_waits(main())))
+        with refusals_explained():
+            asyncio.run(main() if tells else self._telling_of_waits(main()))
 
     def run_connecting(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a body that calls `connect` itself. Errors end the program with a message."""
-        explained(lambda: asyncio.run(self._telling_of_waits(body())))
+        with refusals_explained():
+            asyncio.run(self._telling_of_waits(body()))
 
     async def _telling_of_waits(self, doing: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine, and print a note about the wait now and then."""
@@ -251,18 +259,13 @@ def is_address(text: str) -> bool:
     return True
 
 
-def explained(action: Callable[[], Awaitable[None] | None]) -> None:
-    """Run an action. Errors that the user can correct become a message and an exit code."""
+@contextmanager
+def refusals_explained() -> Iterator[None]:
+    """Turn a node's JSON-RPC error into a NodeRefusedError, which ends the program with a message."""
     try:
-        action()
-    except CallFailedError as error:
-        raise click.exceptions.Exit(report_error(error, EXIT_FAILED)) from None
-    except (WalletError, NodeUnreachableError) as error:
-        raise click.exceptions.Exit(report_error(error, EXIT_INPUT)) from None
+        yield
     except RpcError as error:
-        raise click.exceptions.Exit(
-            report_error(error, EXIT_FAILED, code="node_refused", text=f"the node refused: {error}")
-        ) from None
+        raise NodeRefusedError(f"the node refused: {error}") from None
 
 
 def _outcome_facts(call: Call, outcome: Outcome) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-from wallet.errors import in_words, unquoted
+from wallet.errors import CodedError, in_words, unquoted
 from wallet.trust import DEFAULT_URL, socket_url
 
 RpcJson = Any
@@ -33,7 +33,7 @@ TOO_MANY = frozenset({429, 503})
 """HTTP statuses with which a full server refuses clients."""
 
 
-class NodeUnreachableError(ConnectionError):
+class NodeUnreachableError(CodedError, ConnectionError):
     """No node answers at this address, or the connection to it broke."""
 
 

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli.calls import PlannedCall, SendingOptions, make
-from cli.session import WalletSession, explained
+from cli.session import WalletSession
 from genesis.chain import DEVELOPMENT_PALLETS, PALLETS
 from runtime.encoding.scale import EncodeError
 from runtime.encoding.types import Signed
@@ -63,25 +63,21 @@ def call(
     sending: SendingOptions,
 ) -> None:
     """Make any call of the chain, or list calls or arguments."""
-
-    def act() -> None:
-        if name is None or "." not in name:
-            _list(session, Directory(_pallets_met(session), session.account), name or "")
-            return
-        directory = Directory(ALL_PALLETS, session.account)
-        method = directory.find(name)
-        if help_args or (arguments_of(method) and not arguments):
-            _show_arguments(session, method)
-            return
-        made = directory.build(method, arguments)
-        _require_signer(method)
-        if sender is None:
-            raise CallInputError("--key is missing. Name the key that signs", code="key_missing")
-        session.payer(sender)  # an unknown name is an error before a node is asked
-        style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
-        make(session, sender, sending, lambda client, _: _plan(client, made, style))
-
-    explained(act)
+    if name is None or "." not in name:
+        _list(session, Directory(_pallets_met(session), session.account), name or "")
+        return
+    directory = Directory(ALL_PALLETS, session.account)
+    method = directory.find(name)
+    if help_args or (arguments_of(method) and not arguments):
+        _show_arguments(session, method)
+        return
+    made = directory.build(method, arguments)
+    _require_signer(method)
+    if sender is None:
+        raise CallInputError("--key is missing. Name the key that signs", code="key_missing")
+    session.payer(sender)  # an unknown name is an error before a node is asked
+    style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
+    make(session, sender, sending, lambda client, _: _plan(client, made, style))
 
 
 def _pallets_met(session: WalletSession) -> Sequence[type[Pallet]]:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from cli.calls import PlannedCall, SendingOptions, make
-from cli.session import WalletSession, explained, reads
+from cli.session import WalletSession, reads
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.interface.parameters_api import ParameterStatus
@@ -76,12 +76,11 @@ async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
 
 def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
     """Read the typed change by the chain's declaration."""
-    read: list[ParameterChange] = []
     form = form_of(ParameterChange)
     assert isinstance(form, ParameterForm)
     at_name, at_value = (ArgumentPlace(where, session.account, _no_call) for where in ("NAME", "VALUE"))
-    explained(lambda: read.append(form.read({form.named(name, at_name): value}, at_value)))
-    return read[0]
+    change: ParameterChange = form.read({form.named(name, at_name): value}, at_value)
+    return change
 
 
 def _no_call(name: str, _arguments: Any, _place: ArgumentPlace) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.calls import PlannedCall, Planning, SendingOptions, make, sends
-from cli.session import WalletSession, explained
+from cli.session import WalletSession
 from cli.wallet.staking_facts import RISK_OF_BOND, open_view
 from cli.wallet.validator_names import web_text
 from runtime.frame.runtime import Bound
@@ -117,9 +117,9 @@ def profile(session: WalletSession, name: str, web: str, clear: bool, key_text: 
     """Set name and web address, or remove both."""
     if clear == bool(name or web):
         raise click.UsageError("give a NAME, or --clear to remove name and web address")
-    explained(lambda: _check_length("name", name, NAME_BYTES_MAX))
-    explained(lambda: _check_length("web address", web, WEB_BYTES_MAX))
-    explained(lambda: _check_web(web))
+    _check_length("name", name, NAME_BYTES_MAX)
+    _check_length("web address", web, WEB_BYTES_MAX)
+    _check_web(web)
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         view = await open_view(client)

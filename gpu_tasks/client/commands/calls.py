@@ -12,7 +12,7 @@ import click
 
 from cli.calls import PlannedCall
 from cli.chain_time import ChainTime
-from cli.messages import report_text
+from cli.messages import report_error
 from cli.output import Output, counted
 from cli.program import EXIT_ABORTED
 from runtime.frame.call import Call
@@ -48,7 +48,7 @@ def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(report_text(f"interrupted: {said()}", EXIT_ABORTED, "interrupted")) from None
+        raise click.exceptions.Exit(report_error(f"interrupted: {said()}", EXIT_ABORTED, "interrupted")) from None
 
 
 def told_nothing_was_sent() -> AbstractContextManager[None]:

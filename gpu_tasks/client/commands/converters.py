@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from cli.session import WalletSession, explained
+from cli.session import WalletSession
 from gpu_tasks.client.commands.tasks import ANY_SLOT_MS
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.compose import from_compose
@@ -72,18 +72,14 @@ def convert(
     session: WalletSession, /, file: Path, form: str | None, out: Path | None, force: bool, **given: Any
 ) -> None:
     """Carry out `ogpu task convert`."""
-
-    def body() -> None:
-        draft, hints = converted(file, None if form is None else ForeignForm(form), given, out=out)
-        if out is None:
-            click.echo(draft.json_text() if session.output.as_json else draft.text(), nl=False)
-        else:
-            written = OutputFile(out, force).write("task.yaml", draft.text().encode())
-            click.echo(f"written to {written}", err=True)
-        if hints:
-            click.echo(f"submit it with `ogpu task submit {harmless(' '.join(hints))} FILE`", err=True)
-
-    explained(body)
+    draft, hints = converted(file, None if form is None else ForeignForm(form), given, out=out)
+    if out is None:
+        click.echo(draft.json_text() if session.output.as_json else draft.text(), nl=False)
+    else:
+        written = OutputFile(out, force).write("task.yaml", draft.text().encode())
+        click.echo(f"written to {written}", err=True)
+    if hints:
+        click.echo(f"submit it with `ogpu task submit {harmless(' '.join(hints))} FILE`", err=True)
 
 
 def converted(

@@ -19,7 +19,7 @@ from rich.table import Column
 
 from cli import calls
 from cli.output import Output, counted
-from cli.session import SENT_FOLDER, CallFailedError, WalletSession, explained, note
+from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import other_command, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.offers.listing import (
     ServiceError,
@@ -124,9 +124,9 @@ def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: M
     facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
     if manner.dry_run:
         output.facts({**facts, "sent": False})
-        explained(lambda: require(available, cost.needed, f"posting {counted(cost.units)}"))
+        require(available, cost.needed, f"posting {counted(cost.units)}")
     elif cost.units and not manner.yes:
-        explained(lambda: calls.require_somebody_to_ask(is_asked=True))
+        calls.require_somebody_to_ask(is_asked=True)
         if not output.as_json:
             output.facts(facts)
         click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)

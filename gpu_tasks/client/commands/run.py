@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from cli import calls
-from cli.session import CallFailedError, WalletSession, explained, note
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import told_nothing_was_sent
 from gpu_tasks.client.commands.id_prefixes import require_market
 from gpu_tasks.client.commands.task_runs import (
@@ -52,14 +52,13 @@ ANY_GPU = "any"
 
 def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
     """Carry out `ogpu task run`."""
-    found: list[LoadedTask] = []
-    explained(lambda: found.append(_loaded(command, given)))
+    loaded = _loaded(command, given)
     secrets = named_secrets([word.partition("=")[0] for word in given["secret_words"]], given["secret_words"])
     out = None if given["out"] is None else OutputFile(given["out"], given["force"])
     wait = waiting_for(session, given["key_text"], given["after_ok"], given["after_any"])
     is_asked, is_dry = not given["yes"], given["dry_run"]
     submission = TaskSubmission(
-        session, given["key_text"], found[0], given["postings"], given["tip"], is_again=given["again"], is_quiet=True
+        session, given["key_text"], loaded, given["postings"], given["tip"], is_again=given["again"], is_quiet=True
     )
     codes: list[int] = []
 
@@ -101,7 +100,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
         session.run(look)
     if is_dry:
         session.output.facts({**submission.facts, "sent": False})
-        explained(submission.require_funds)
+        submission.require_funds()
         return
     if is_asked:
         submission.ask(is_asked=True)

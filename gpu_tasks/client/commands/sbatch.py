@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cli.session import WalletSession, explained, note
+from cli.session import WalletSession, note
 from gpu_tasks.client.commands.converters import ForeignForm, converted
 from gpu_tasks.client.commands.submit import submit_loaded
 from gpu_tasks.client.tasks.orders import LoadedTask, look_at_image
@@ -23,9 +23,7 @@ CONVERSION = (
 def sbatch(session: WalletSession, /, file: Path, **given: Any) -> None:
     """Carry out `ogpu sbatch`."""
     conversion = {name: given.pop(name) for name in CONVERSION}
-    found: list[tuple[LoadedTask, Sequence[str]]] = []
-    explained(lambda: found.append(_loaded(file, conversion)))
-    ((loaded, hints),) = found
+    loaded, hints = _loaded(file, conversion)
     asked = _asked(hints)
     given["array_text"] = given["array_text"] or asked.get("--array")
     if given["after_ok"] is None and given["after_any"] is None:

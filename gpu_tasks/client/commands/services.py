@@ -8,7 +8,7 @@ from typing import Any
 
 from cli.calls import PlannedCall, Planning, sends
 from cli.output import Account, Output, fields_of
-from cli.session import WalletSession, explained, note, reads
+from cli.session import WalletSession, note, reads
 from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.offers.listing import (
     DEVICE_COLUMNS,
@@ -220,7 +220,7 @@ PRICE_COLUMNS = (
 
 def search(session: WalletSession, conditions: tuple[str, ...], limit: int, inventory: bool) -> None:
     """Carry out `ogpu offer search`."""
-    explained(lambda: _search(session, " ".join(conditions), limit, is_asked=inventory))
+    _search(session, " ".join(conditions), limit, is_asked=inventory)
 
 
 def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) -> None:

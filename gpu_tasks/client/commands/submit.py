@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from cli import calls
-from cli.session import CallFailedError, WalletSession, explained, note
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import (
     other_command,
     this_command,
@@ -53,10 +53,8 @@ def submit(
     after_ok: str | None, after_any: str | None, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Carry out `ogpu task submit`."""
-    read: list[LoadedTask] = []
-    explained(lambda: read.append(load_any(file)))  # Read the file before any node is asked.
     submit_loaded(
-        session, read[0], key_text, is_watched=is_watched, accepts=accepts, secret_words=secret_words,
+        session, load_any(file), key_text, is_watched=is_watched, accepts=accepts, secret_words=secret_words,
         checkpoints=checkpoints, anyway=anyway, postings=postings, again=again, array_text=array_text,
         requeue=requeue, after_ok=after_ok, after_any=after_any, tip=tip, yes=yes, dry_run=dry_run,
     )  # fmt: skip
@@ -108,7 +106,7 @@ def submit_loaded(
         session.run(look)
     if dry_run:
         session.output.facts({**submission.facts, "sent": False})
-        explained(submission.require_funds)
+        submission.require_funds()
         return
     submission.ask(is_asked=not yes)
     # Reconnect: while a person answers, the node would close the first connection as dead.
@@ -118,13 +116,12 @@ def submit_loaded(
 
 def _indices(text: str, *, accepts: bool, can_wait: bool) -> IndexSet:
     """Return the indices of an array. Raise UsageError for options that do not fit."""
-    asked: list[IndexSet] = []
-    explained(lambda: asked.append(index_set(text)))
+    asked = index_set(text)
     if accepts:
         raise click.UsageError("--accept is for one task, not for an --array")
-    if asked[0].at_once is not None and not can_wait:
+    if asked.at_once is not None and not can_wait:
         raise click.UsageError("--array: a limit with % needs --watch")
-    return asked[0]
+    return asked
 
 
 def _check_requeue(requeue: int, loaded: LoadedTask, *, is_watched: bool) -> None:
@@ -182,7 +179,7 @@ class ArraySubmission:
         facts = {**member.facts, "tasks": len(missing), "most_of_all": Grains(most)}
         if is_dry:
             session.output.facts({**facts, "sent": False})
-            explained(require_funds)
+            require_funds()
             return
         if not session.output.as_json:
             session.output.facts({name: value for name, value in facts.items() if value is not None})

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import click
 
 from cli.output import Account
-from cli.session import SENT_FOLDER, CallFailedError, WalletSession, explained, note
+from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.output_files import OutputFile, output_file
@@ -285,7 +285,7 @@ def task_result(
     file = output_file(out, is_forced=force and (out is not None or export is None))
     model = output_file(export, is_forced=force and export is not None)
     if export is not None:
-        explained(lambda: require_form(export))
+        require_form(export)
 
     async def body(client: ChainClient) -> None:
         task_id, key = await named_task(session, client, task, key_text), session.key(key_text)

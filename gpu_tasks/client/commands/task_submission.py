@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cli import calls
-from cli.messages import report_text
+from cli.messages import report_error
 from cli.program import EXIT_ABORTED
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import other_command, this_command
@@ -254,7 +254,7 @@ def asked_when_interrupted(
         yield
     except KeyboardInterrupt:
         part = submitted()
-        report_text(f"interrupted: {_how_it_stands(part, key_text)}", EXIT_ABORTED, "interrupted")
+        report_error(f"interrupted: {_how_it_stands(part, key_text)}", EXIT_ABORTED, "interrupted")
         if part is not None and part.block is not None and calls.is_attended():
             _offer_to_end(session, key_text, bytes.fromhex(part.units[0]))
         raise click.exceptions.Exit(EXIT_ABORTED) from None

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cli.output import Account, counted
-from cli.session import CallFailedError, WalletSession, explained, note
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.offers import outlook
 from gpu_tasks.client.offers.outlook import grains_of, spendable
 from gpu_tasks.client.tasks.estimates import TaskEstimate, Willingness, estimate_of, willingness_of
@@ -40,13 +40,8 @@ ANY_SLOT_MS = 1_000
 
 def check(session: WalletSession, file: Path) -> None:
     """Carry out `ogpu task check`."""
-
-    def body() -> None:
-        # Any seed and any slot length show whether the request is valid.
-        asked = load_any(file).asked(bytes(32), ANY_SLOT_MS)
-        session.output.facts(facts_of(asked, ANY_SLOT_MS))
-
-    explained(body)
+    asked = load_any(file).asked(bytes(32), ANY_SLOT_MS)
+    session.output.facts(facts_of(asked, ANY_SLOT_MS))
 
 
 def schema(kind: str) -> None:
@@ -174,12 +169,11 @@ DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not", "policy
 
 def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
     """Carry out `ogpu task plan`."""
-    found: list[LoadedTask] = []
-    explained(lambda: found.append(load_any(file)))  # Read the file before any node is asked.
+    loaded = load_any(file)  # Read the file before any node is asked.
 
     async def body(client: ChainClient) -> None:
         account = None if key_text is None else session.account(key_text)
-        seen = await outlook_of(client, found[0], account, await client.finalized())
+        seen = await outlook_of(client, loaded, account, await client.finalized())
         answer, says = seen.plan, seen.says
         funds = None if account is None else await spendable(client, account)
         _show(session, {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, funds)}, answer, says)

@@ -14,7 +14,7 @@ import click
 from cli.calls import PlannedCall, Planning, sends
 from cli.chain_time import date_text, read_time
 from cli.output import Account, Output, counted, fields_of
-from cli.session import CallFailedError, WalletSession, explained, note, reads
+from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import named_unit, require_no_task
 from gpu_tasks.client.commands.task_runs import (
@@ -295,23 +295,19 @@ COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
 
 def runs(session: WalletSession, run: str | None, postings: Path) -> None:
     """Carry out `ogpu unit runs`."""
-
-    def body() -> None:
-        if run is None:
-            rows = [_row(state_of(record)) for record in runs_of(postings)]
-            session.output.rows(f"runs in {postings}", COLUMNS, rows)
-            return
-        state = state_of(run_named(postings, run))
-        if session.output.as_json:
-            click.echo(state.json())
-            return
-        facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
-        del facts["cost"]  # The cost comes at the end of the sums.
-        facts |= state.sums.facts()
-        times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
-        session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
-
-    explained(body)
+    if run is None:
+        rows = [_row(state_of(record)) for record in runs_of(postings)]
+        session.output.rows(f"runs in {postings}", COLUMNS, rows)
+        return
+    state = state_of(run_named(postings, run))
+    if session.output.as_json:
+        click.echo(state.json())
+        return
+    facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
+    del facts["cost"]  # The cost comes at the end of the sums.
+    facts |= state.sums.facts()
+    times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
+    session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
 
 
 @reads

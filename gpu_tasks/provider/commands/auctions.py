@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
@@ -77,7 +77,7 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
         finally:
             await chain.close()
 
-    explained(lambda: asyncio.run(told(show)))
+    asyncio.run(told(show))
 
 
 async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list[dict[str, Any]]:
@@ -149,38 +149,34 @@ def policy(
     """Print or change the bidding policy."""
     if is_none and kinds:
         raise click.UsageError("--none and --kind exclude each other. Leave one of them out")
-
-    def change() -> None:
-        names = bidding_kinds()
-        try:
-            before = read_policy(options.base_path, names)
-            after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
-            if least_price is not None:
-                after = replace(after, least_price=price_of(least_price))
-            if spans:
-                hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
-                after = replace(after, schedule=hours)
-            if images:
-                named = tuple(image_named(each) for each in images)
-                after = replace(after, containers=replace(after.containers, images=named))
-            if any_archive is not None:
-                after = replace(after, containers=replace(after.containers, any_archive=any_archive))
-        except PolicyError as error:
-            raise ProviderError(str(error), code="policy_unusable") from None
-        after = replace(
-            after,
-            kinds=() if is_none else after.kinds,
-            only_when_idle=after.only_when_idle if only_when_idle is None else only_when_idle,
-            gangs=after.gangs if gangs is None else gangs,
-            containers=after.containers if outbound is None else replace(after.containers, outbound=outbound),
-        )
-        if after != before:
-            write_policy(made_base_path(options.base_path), after)
-        options.output.facts(policy_facts(after) | {"changed": after != before})
-        for advice in _advice(before, after):
-            note(advice)
-
-    explained(change)
+    names = bidding_kinds()
+    try:
+        before = read_policy(options.base_path, names)
+        after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
+        if least_price is not None:
+            after = replace(after, least_price=price_of(least_price))
+        if spans:
+            hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
+            after = replace(after, schedule=hours)
+        if images:
+            named = tuple(image_named(each) for each in images)
+            after = replace(after, containers=replace(after.containers, images=named))
+        if any_archive is not None:
+            after = replace(after, containers=replace(after.containers, any_archive=any_archive))
+    except PolicyError as error:
+        raise ProviderError(str(error), code="policy_unusable") from None
+    after = replace(
+        after,
+        kinds=() if is_none else after.kinds,
+        only_when_idle=after.only_when_idle if only_when_idle is None else only_when_idle,
+        gangs=after.gangs if gangs is None else gangs,
+        containers=after.containers if outbound is None else replace(after.containers, outbound=outbound),
+    )
+    if after != before:
+        write_policy(made_base_path(options.base_path), after)
+    options.output.facts(policy_facts(after) | {"changed": after != before})
+    for advice in _advice(before, after):
+        note(advice)
 
 
 def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
@@ -212,14 +208,10 @@ def policy_facts(policy: BidPolicy) -> dict[str, Any]:
 
 def drain(options: ProviderOptions, is_off: bool) -> None:
     """Begin or end the drain of the daemon of this base path."""
-
-    def change() -> None:
-        base = made_base_path(options.base_path)
-        before = is_draining(base)
-        set_draining(base, drains=not is_off)
-        options.output.facts({"draining": not is_off, "changed": before is is_off})
-
-    explained(change)
+    base = made_base_path(options.base_path)
+    before = is_draining(base)
+    set_draining(base, drains=not is_off)
+    options.output.facts({"draining": not is_off, "changed": before is is_off})
 
 
 def _policy(options: ProviderOptions) -> BidPolicy:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MAX, SIZE_MIN, WorkShape, is_sound, operations
 from gpu_tasks.market.capacity.roll_call import COMMITS_TO, UNIT
@@ -104,7 +104,7 @@ def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
         rows = await asyncio.gather(*(_measured(chosen, place, piece, slot_ms) for place, piece in enumerate(pieces)))
         options.output.rows("Rates of the devices", BENCH, list(rows))
 
-    explained(lambda: asyncio.run(told(show)))
+    asyncio.run(told(show))
 
 
 async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import click
 
 from cli import calls as making
 from cli.output import Account, as_text
-from cli.session import CallFailedError, WalletSession, explained, note
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.provider.commands.options import told
 from gpu_tasks.provider.registration import Planned
 from runtime.frame.call import Call
@@ -56,13 +56,13 @@ def make(
     if dry_run or facts["refused"] is not None:
         session.output.facts(facts)
         if facts["refused"] is not None:
-            explained(lambda: _refuse(facts["refused"], facts["refused_code"]))
+            _refuse(facts["refused"], facts["refused_code"])
         return
     if not session.output.as_json:  # the result alone then
         session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
     if is_asked():
         click.confirm(_question(facts), abort=True, err=True)
-    explained(before)
+    before()
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(lambda client: told(lambda: send(client)))
 

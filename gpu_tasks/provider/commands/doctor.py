@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from cli.session import EXIT_FAILED, explained, note
+from cli.session import EXIT_FAILED, note
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
@@ -43,14 +43,10 @@ COLUMNS = ("check", "grade", "says", "todo")
 
 def doctor(options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool) -> None:
     """Print diagnoses. Exit with 1 if one of them is a problem."""
-
-    def show() -> None:
-        found = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))
-        options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
-        if any(each.grade is Grade.BAD for each in found):
-            raise click.exceptions.Exit(EXIT_FAILED)
-
-    explained(show)
+    found = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))
+    options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
+    if any(each.grade is Grade.BAD for each in found):
+        raise click.exceptions.Exit(EXIT_FAILED)
 
 
 async def _diagnoses(

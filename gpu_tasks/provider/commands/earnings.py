@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import (
     EARNINGS_FILE,
@@ -28,27 +28,23 @@ COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "los
 
 def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
     """Print earnings or losses."""
-
-    def show() -> None:
-        lost = list(losses(options.base_path / LOSSES_FILE))
-        if are_lost:
-            if as_text:
-                click.echo(losses_as_csv(lost), nl=False)
-                return
-            if not lost:
-                note(f"{options.base_path} has no losses. `run` records one when a bond falls")
-            rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
-            options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
-            return
-        found = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost)
-        if not found:
-            note(f"{options.base_path} has no payments. Give the daemon's --base-path")
+    lost = list(losses(options.base_path / LOSSES_FILE))
+    if are_lost:
         if as_text:
-            click.echo(as_csv(found, By(by)), nl=False)
+            click.echo(losses_as_csv(lost), nl=False)
             return
-        options.output.rows("Earnings", (by, *COLUMNS), [{by: each.name, **_row(each)} for each in found])
-
-    explained(show)
+        if not lost:
+            note(f"{options.base_path} has no losses. `run` records one when a bond falls")
+        rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
+        options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
+        return
+    found = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost)
+    if not found:
+        note(f"{options.base_path} has no payments. Give the daemon's --base-path")
+    if as_text:
+        click.echo(as_csv(found, By(by)), nl=False)
+        return
+    options.output.rows("Earnings", (by, *COLUMNS), [{by: each.name, **_row(each)} for each in found])
 
 
 def _row(each: EarnedSum) -> dict[str, Any]:

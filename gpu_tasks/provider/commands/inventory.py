@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice
 from gpu_tasks.provider.commands.containers import policy_of
@@ -18,27 +18,23 @@ COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_vers
 
 def inventory(options: ProviderOptions) -> None:
     """Print the published inventory."""
-
-    def show() -> None:
-        hardware = all_hardware(options.base_path)
-        machine = claimed_machine(options.base_path, TransferRates())
-        offered = {piece.uuid_hash for piece in hardware}
-        rows = [_row(device, is_offered=device.uuid_hash in offered) for device in claimed_devices(hardware)]
-        facts = {
-            "processor": machine.processor,
-            "cores": machine.cores,
-            "memory_mib": machine.memory_mib,
-            "disk_free_mib": machine.disk_free_mib,
-            **_policy(policy_of(options)),
-        }
-        if options.output.as_json:
-            options.output.facts(facts | {"devices": rows})
-            return
-        options.output.facts(facts)
-        options.output.rows("Devices", COLUMNS, rows)
-        note("the daemon measures the transfer rates while it works, and publishes them then")
-
-    explained(show)
+    hardware = all_hardware(options.base_path)
+    machine = claimed_machine(options.base_path, TransferRates())
+    offered = {piece.uuid_hash for piece in hardware}
+    rows = [_row(device, is_offered=device.uuid_hash in offered) for device in claimed_devices(hardware)]
+    facts = {
+        "processor": machine.processor,
+        "cores": machine.cores,
+        "memory_mib": machine.memory_mib,
+        "disk_free_mib": machine.disk_free_mib,
+        **_policy(policy_of(options)),
+    }
+    if options.output.as_json:
+        options.output.facts(facts | {"devices": rows})
+        return
+    options.output.facts(facts)
+    options.output.rows("Devices", COLUMNS, rows)
+    note("the daemon measures the transfer rates while it works, and publishes them then")
 
 
 def _policy(policy: BidPolicy) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cli.session import explained
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -111,18 +110,14 @@ def _resuming(status: DeviceStatus, risk: str) -> Planned:
 
 def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
     """Note the operator's pause or resume for the daemon of this base path."""
-
-    def note_all() -> None:
-        book = PauseBook(options.base_path)
-        for status in changed:
-            try:
-                book.note(status.id, **fields)
-            except (JournalError, OSError) as error:
-                raise ProviderError(
-                    f"{error}. The chain has the change, but the daemon may undo it", code="file_unusable"
-                ) from None
-
-    explained(note_all)
+    book = PauseBook(options.base_path)
+    for status in changed:
+        try:
+            book.note(status.id, **fields)
+        except (JournalError, OSError) as error:
+            raise ProviderError(
+                f"{error}. The chain has the change, but the daemon may undo it", code="file_unusable"
+            ) from None
 
 
 def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:

@@ -10,7 +10,7 @@ import click
 
 from cli.options import keyring_folder
 from cli.output import Output
-from cli.session import WalletSession
+from cli.session import WalletSession, refusals_explained
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
@@ -147,7 +147,8 @@ def idle_gpu_problem(hardware: Hardware) -> str:
 async def told(body: Body) -> None:
     """Run `body`. Errors that the operator can correct become a WalletError."""
     try:
-        await body()
+        with refusals_explained():
+            await body()
     except (JournalError, ExecutionError, StandingError, ChainError, TrialError, OSError) as error:
         # A node that is away says so itself, and a key that cannot be used is a WalletError already.
         if isinstance(error, NodeUnreachableError):

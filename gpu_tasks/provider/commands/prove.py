@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from cli import calls
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
@@ -56,7 +56,7 @@ def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: boo
         calls.require_somebody_to_ask(is_asked=not (dry_run or yes))  # now, and not after hours of computing
         looked.append(await _looked_at(options, task_id, backend))
 
-    explained(lambda: asyncio.run(told(look)))
+    asyncio.run(told(look))
     assert task_id is not None, "what is no task was refused"
     identity, fraud = looked[0]
     if fraud is None:

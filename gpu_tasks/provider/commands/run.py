@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from cli.session import explained
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, parse_endpoint
 from gpu_tasks.provider.blobs.server import DEFAULT_PORT
@@ -154,7 +153,7 @@ def run(
                     log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
                     await _until_stopped(daemon)
 
-    explained(lambda: asyncio.run(told(work)))
+    asyncio.run(told(work))
 
 
 async def _containers(options: ProviderOptions, workers: WorkerPool, address: str, log: Telling) -> Containers:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.proven_rates import why_no_work
@@ -50,26 +50,22 @@ DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
 def devices(options: ProviderOptions) -> None:
     """Print this machine's devices."""
-
-    def show() -> None:
-        found = hardware_of(options)
-        rows = [
-            {
-                "number": number,
-                "name": piece.name,
-                "class": piece.kind.name.lower(),
-                "memory_mib": None if piece.index is not None and not piece.memory_mib else piece.memory_mib,
-                "driver": piece.driver,
-                "uuid_hash": piece.uuid_hash,
-                "note": piece.limits if piece.index is not None else f"NVML: {why_no_gpu()}",
-            }
-            for number, piece in enumerate(found)
-        ]
-        options.output.rows("Devices of this machine", HARDWARE, rows)
-        for reason in lost_gpus() if any(piece.index is not None for piece in found) else ():
-            note(f"{reason}. It is not offered")
-
-    explained(show)
+    found = hardware_of(options)
+    rows = [
+        {
+            "number": number,
+            "name": piece.name,
+            "class": piece.kind.name.lower(),
+            "memory_mib": None if piece.index is not None and not piece.memory_mib else piece.memory_mib,
+            "driver": piece.driver,
+            "uuid_hash": piece.uuid_hash,
+            "note": piece.limits if piece.index is not None else f"NVML: {why_no_gpu()}",
+        }
+        for number, piece in enumerate(found)
+    ]
+    options.output.rows("Devices of this machine", HARDWARE, rows)
+    for reason in lost_gpus() if any(piece.index is not None for piece in found) else ():
+        note(f"{reason}. It is not offered")
 
 
 def status(options: ProviderOptions, stash: StashOptions) -> None:
@@ -86,7 +82,7 @@ def status(options: ProviderOptions, stash: StashOptions) -> None:
         finally:
             await chain.close()
 
-    explained(lambda: asyncio.run(told(show)))
+    asyncio.run(told(show))
 
 
 async def _show_left(options: ProviderOptions, stash: StashOptions, error: NobodyError) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from cli.session import explained, note
+from cli.session import note
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.utilisation import (
@@ -32,20 +32,16 @@ SILENT_MS = 15_000
 
 def utilisation(options: ProviderOptions, by: str) -> None:
     """Print the utilisation of the devices."""
-
-    def show() -> None:
-        folder = options.base_path / UTILISATION_FOLDER
-        found = used_sums(device_days(folder), payments(options.base_path / EARNINGS_FILE), UsedBy(by))
-        if not found:
-            note(f"{options.base_path} has no measurements. Give the daemon's --base-path")
-        if options.output.as_json:
-            options.output.rows("", (by, *PLAIN), [plain_row(each, by) for each in found])
-            return
-        options.output.rows("Utilisation", (by, *COLUMNS), [shown_row(each, by) for each in found])
-        rows = [row | {by: each.name} for each in found for row in state_rows(each)]
-        options.output.rows("Of this time", (by, *STATES), rows)
-
-    explained(show)
+    folder = options.base_path / UTILISATION_FOLDER
+    found = used_sums(device_days(folder), payments(options.base_path / EARNINGS_FILE), UsedBy(by))
+    if not found:
+        note(f"{options.base_path} has no measurements. Give the daemon's --base-path")
+    if options.output.as_json:
+        options.output.rows("", (by, *PLAIN), [plain_row(each, by) for each in found])
+        return
+    options.output.rows("Utilisation", (by, *COLUMNS), [shown_row(each, by) for each in found])
+    rows = [row | {by: each.name} for each in found for row in state_rows(each)]
+    options.output.rows("Of this time", (by, *STATES), rows)
 
 
 def plain_row(each: UsedSum, by: str) -> dict[str, Any]:
