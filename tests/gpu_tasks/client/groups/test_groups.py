@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
@@ -46,3 +47,17 @@ from gpu_tasks.traces.trace import SEGMENTS_MAX
 )
 def test_the_bounds_of_options_are_the_market_s(shown: object, meant: object) -> None:
     assert str(shown) == str(meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0.5", 0.5), ("12", 12.0), ("12s", 12.0), ("2m", 120.0), ("600", 600.0), ("10m", 600.0)],
+)
+def test_a_duration_is_seconds_or_a_time_with_a_unit(text: str, seconds: float) -> None:
+    assert declared.DurationRange(0.5, 600).convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["0.4", "0", "600.1", "601s", "11m", "-1", "x", "1e3", ""])
+def test_a_duration_out_of_its_range_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        declared.DurationRange(0.5, 600).convert(text, None, None)

@@ -267,6 +267,8 @@ def test_nothing_counts_before_or_after_its_time(chain: MarketChain) -> None:
     chain.block(
         refused(alice.stash, rows, ev.WrongTime),
         refused(bob.stash, Capacity.commit(device=bob.device, root=ROOT), ev.NotEnrolled),
+        refused(bob.stash, commit, NotOwner),
+        refused(bob.provider, commit, NotOwner),
         signed(alice.stash, commit),
         refused(alice.stash, commit, ev.CommittedAlready),
     )
@@ -278,6 +280,8 @@ def test_nothing_counts_before_or_after_its_time(chain: MarketChain) -> None:
     chain.block(
         refused(alice.stash, turned, ev.WrongRows),
         refused(alice.stash, Capacity.object(device=alice.device), ev.WrongTime),
+        refused(bob.stash, Capacity.show_rows(device=alice.device, rows=good), NotOwner),
+        refused(bob.provider, Capacity.show_rows(device=alice.device, rows=good), NotOwner),
         signed(alice.stash, Capacity.show_rows(device=alice.device, rows=good)),
         refused(alice.stash, Capacity.show_rows(device=alice.device, rows=good), ev.NothingCommitted),
     )
