@@ -185,12 +185,12 @@ class ProgramGroup(CommandGroup):
         `explained`: exceptions beside `CodedError` whose text is a message for the user.
         """
         super().__init__(*args, **kwargs)
-        self._ends = (END_WORD, *program_commands)
+        self._program_commands = program_commands
         self._explained: tuple[type[Exception], ...] = (CodedError, *explained)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words, with `--json` moved to the front, where the program's own options stand."""
-        options, rest = _split(args, self._ends)
+        options, rest = _split(args, self._own_words(args))
         if JSON_WORD in options:
             ctx.meta[JSON_MARK] = True
             args = [JSON_WORD, *(word for word in options if word != JSON_WORD), *rest]
@@ -204,13 +204,29 @@ class ProgramGroup(CommandGroup):
             behind = f"{ctx.command_path} {owner} … {name}"
             raise OptionPlaceError(f"{name} stands behind the command, as in: {behind}", error.ctx) from None
 
+    def _own_words(self, words: Sequence[str]) -> int:
+        """Return the number of words before a lone `--`, or before a command that passes words on."""
+        end = words.index(END_WORD) if END_WORD in words else len(words)
+        group: click.Group = self
+        place = 0
+        while place < end:
+            word = words[place]
+            if word.startswith("-"):
+                place += 2 if _takes_value(group, word) else 1
+                continue
+            command = group.commands.get(word)
+            if not isinstance(command, click.Group):
+                return place if word in self._program_commands else end
+            group, place = command, place + 1
+        return end
+
     def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
         """Run the program; an error becomes a message and an exit code."""
         run: Callable[..., Any] = super().main
         if not named.pop("standalone_mode", True):
             return run(args, *given, standalone_mode=False, **named)
         words = list(sys.argv[1:] if args is None else args)
-        is_json = JSON_WORD in _split(words, self._ends)[0]
+        is_json = JSON_WORD in words[: self._own_words(words)]
 
         def report(text: str, exit_code: int, code: str) -> int:
             write("error", text, is_json=is_json, code=code, exit_code=exit_code)
@@ -293,7 +309,11 @@ def _discard_output() -> None:
         os.close(lost)
 
 
-def _split(words: Sequence[str], ends: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split words at the first of `ends`, which belongs to the rest."""
-    place = next((number for number, word in enumerate(words) if word in ends), len(words))
+def _split(words: Sequence[str], place: int) -> tuple[list[str], list[str]]:
     return list(words[:place]), list(words[place:])
+
+
+def _takes_value(command: click.Command, word: str) -> bool:
+    """Return True if the word is an option whose value is the next word."""
+    options = [option for option in command.params if isinstance(option, click.Option) and word in option.opts]
+    return any(not option.is_flag and not option.count for option in options)

@@ -33,7 +33,9 @@ def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: b
     if has_terminal():
         secret: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
         return secret
-    line = sys.stdin.readline()
+    line = sys.stdin.readline(SECRET_CHARACTERS_MAX + 1)
+    if len(line) > SECRET_CHARACTERS_MAX:
+        raise WalletError(f"a secret has at most {SECRET_CHARACTERS_MAX:,} characters", code="secret_too_long")
     if not line:
         raise WalletError(
             f"there is no terminal to ask for: {prompt}. To run without one, {instead}", code="no_terminal"

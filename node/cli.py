@@ -22,6 +22,7 @@ from node.errors import BadInputError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 
 PORT = click.IntRange(0, 65535)
+ACCOUNT_OPTIONS = tuple(f"--{name.lower()}" for name in DEV_NAMES)
 FOREIGN_WORDS = {"start": "ogpu-node", "run": "ogpu-node"}
 """Words of other programs: a node runs without a subcommand."""
 ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
@@ -132,7 +133,7 @@ def _refuse_lists(words: Sequence[str]) -> None:
 
 def _refuse_two_accounts(words: Sequence[str]) -> None:
     """Raise BadInputError for two shortcuts such as --alice: click would take the last one silently."""
-    accounts = [word for word in dict.fromkeys(words) if word.removeprefix("--").capitalize() in DEV_NAMES]
+    accounts = [word for word in dict.fromkeys(words) if word in ACCOUNT_OPTIONS]
     if len(accounts) > 1:
         raise BadInputError(f"{' and '.join(accounts)} name several validators. Give one", code="several_accounts")
 
@@ -248,7 +249,11 @@ def inspect_node_key() -> None:
     "--key-type", type=click.Choice(["ogpu", "ogvr"]), required=True, help="ogpu: session key; ogvr: VRF key."
 )
 @click.option("--suri", help="The secret phrase or seed. Others see it in `ps`.")
-@click.option("--suri-file", type=click.File("r"), help="Read the secret from this file; -: standard input.")
+@click.option(
+    "--suri-file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Read the secret from this file; -: standard input.",
+)
 @runs("node.key_commands:insert", with_options=False)
 def insert() -> None:
     """Put an ed25519 key into a chain's keystore."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import PRESETS
 from genesis.spec import ChainSpec
 from node.config import Paths, chosen_spec, default_base_path
-from node.durable import is_there, require_folder, write_durably
+from node.durable import require_folder
 from node.duty.key_proofs import new_keys, prove_stored, stored_keys
 from node.duty.keystore import KEY_TYPES, Keystore
 from node.errors import BadInputError
@@ -25,9 +26,12 @@ from wallet.calls.node_keys import NodeKeys
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
+from wallet.password_file import read_passwords
+from wallet.private_file import write_new
 from wallet.suri import keypair_from_suri
 
 SECRET_BYTES_MAX = 4_096
+STANDARD_INPUT = Path("-")
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
 
 
@@ -45,13 +49,14 @@ def inspect(uri: str, scheme: str, output_type: str) -> None:
 def generate_node_key(path: Path | None) -> None:
     """Print or write a new network key."""
     seed = secrets.token_bytes(SEED_BYTES)
-    click.echo(_peer_id(seed), err=True)
     if path is None:
         click.echo(seed.hex())
-    elif is_there(path):
-        raise BadInputError(f"{path} exists already. Name a new file", code="file_exists")
     else:
-        write_durably(path, seed.hex().encode() + b"\n")
+        try:
+            write_new(path, seed.hex().encode() + b"\n")
+        except FileExistsError:
+            raise BadInputError(f"{path} exists already. Name a new file", code="file_exists") from None
+    click.echo(_peer_id(seed), err=True)
 
 
 def inspect_node_key(path: Any) -> None:
@@ -65,9 +70,7 @@ def inspect_node_key(path: Any) -> None:
     click.echo(_peer_id(seed))
 
 
-def insert(
-    base_path: Path | None, chain: str | None, key_type: str, suri: str | None, suri_file: TextIO | None
-) -> None:
+def insert(base_path: Path | None, chain: str | None, key_type: str, suri: str | None, suri_file: Path | None) -> None:
     """Put a key into a chain's keystore."""
     secret = _secret(suri, suri_file)
     paths = _paths(base_path, chain)[0]
@@ -125,11 +128,15 @@ def _paths(base_path: Path | None, chain: str | None) -> tuple[Paths, ChainSpec]
     return Paths(base, spec.id), spec
 
 
-def _secret(suri: str | None, suri_file: TextIO | None) -> str:
+def _secret(suri: str | None, suri_file: Path | None) -> str:
     """Return the secret of `--suri` or `--suri-file`."""
     if (suri is None) == (suri_file is None):
         raise BadInputError("give the secret with --suri-file, or with --suri", code="secret_needed")
-    return suri_file.read(SECRET_BYTES_MAX).strip() if suri_file is not None else suri or ""
+    if suri_file is None:
+        return suri or ""
+    if suri_file == STANDARD_INPUT:
+        return sys.stdin.readline(SECRET_BYTES_MAX).strip()
+    return read_passwords(suri_file, SECRET_BYTES_MAX, what="secret")[0].strip()
 
 
 def _owner(text: str, keyring: Path) -> bytes:

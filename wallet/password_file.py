@@ -19,21 +19,21 @@ SECRET_FOLDERS = (Path("/run/secrets"), Path("/run/credentials"))
 _MARK = "\ufeff"  # Windows' editors put it before a text
 
 
-def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX) -> tuple[str, ...]:
+def read_passwords(path: Path, limit_bytes: int = PASSWORD_BYTES_MAX, *, what: str = "password") -> tuple[str, ...]:
     """Return a file's password, and then the same text with a byte order mark and final CR, as older programs read it.
 
-    Raise WalletError, with the path, if the file holds no password.
+    `what` is the content in the words of errors. Raise WalletError, with the path, if the file holds no text.
     """
     try:
         file_bytes = _read(path, limit_bytes)
     except FileNotFoundError:
-        raise WalletError(f"the password file {path} does not exist", code="password_file_missing") from None
+        raise WalletError(f"the {what} file {path} does not exist", code="password_file_missing") from None
     except OSError as error:
-        raise WalletError(f"the password file {path} cannot be read: {error.strerror}", code="file_unusable") from None
+        raise WalletError(f"the {what} file {path} cannot be read: {error.strerror}", code="file_unusable") from None
     try:
         passwords_text = file_bytes.decode()
     except UnicodeDecodeError:
-        raise WalletError(f"the password in {path} is not UTF-8", code="password_file_unusable") from None
+        raise WalletError(f"the {what} in {path} is not UTF-8", code="password_file_unusable") from None
     return tuple(dict.fromkeys((passwords_text.removeprefix(_MARK).rstrip("\r\n"), passwords_text.rstrip("\n"))))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,7 +53,7 @@ def up(  # one for each option
     detach: bool,
 ) -> None:
     """Start a new devnet, or that of the folder."""
-    is_new = not (folder / "devnet.json").exists()
+    is_new = not (folder / layout.DESCRIPTION).exists()
     net = (
         layout.create(
             folder,
@@ -69,6 +68,12 @@ def up(  # one for each option
         if is_new
         else layout.load(folder)
     )
+    if not net.chain_spec.exists():
+        raise DevnetError(
+            f"the devnet in {folder} is unfinished, because its first start was interrupted. Run "
+            f"`{named_command(folder)} down --purge`, and start it again",
+            code="devnet_unfinished",
+        )
     count = sum(member.is_validator for member in net.members)
     if validators not in {None, count}:
         raise DevnetError(
@@ -146,7 +151,7 @@ def down(folder: Path, purge: bool) -> None:
     forced = network.down(net)
     click.echo("ended" + (f"; {', '.join(forced)} had to be killed" if forced else ""))
     if purge:
-        shutil.rmtree(net.folder)
+        layout.remove(net)
         click.echo(f"removed {net.folder}")
 
 

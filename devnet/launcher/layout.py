@@ -7,6 +7,7 @@ folder, log and node key, and no two members share a port.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,8 +33,11 @@ from node.p2p.identity import load_or_create
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
+from wallet import private_file
 from wallet.private_file import make_folder
 
+DESCRIPTION = "devnet.json"
+"""The file that describes a devnet."""
 CHAIN_ID = "devnet"
 FAST = "devnet-fast"
 PORT_TRIES = 200
@@ -216,7 +220,7 @@ def create(
     `is_fast` selects short epochs. With `sample`, each node polls that many units of stake. With `sells_all`, the
     providers sell every workload and bid for tasks from the beginning.
     """
-    if (folder / "devnet.json").exists():
+    if (folder / DESCRIPTION).exists():
         raise DevnetError(
             f"{folder} holds a devnet. Continue it with `{named_command(folder)} up`, or remove it with "
             f"`{named_command(folder)} down --purge`",
@@ -242,16 +246,18 @@ def create(
         raise DevnetError(f"{folder} holds other files. Name an empty folder with --folder", code="folder_not_empty")
     broker_port = one_free_port() if providers and broker_program() is not None else None
     net = Devnet(folder.resolve(), (), providers, broker_port=broker_port, sample=sample)
+    # The description comes first and the chain spec last: `up` notices an interrupted start, and `down --purge` works.
+    save(net)
     ports = _ports(any_ports=any_ports)
     for name in names:
         net = _with(net, name, next(ports), is_validator=True)
+    save(net)
     spec = _spec(net, numbers or {}, seats, is_fast=is_fast)
     if sells_all:
         assert spec.patch is not None  # presets have the patch form, not the raw one
         add_services(spec.patch, names[0])
         write_policies([net.home(member) / "provider" for member in net.members])
     net.chain_spec.write_text(to_json(spec), encoding="utf-8")
-    save(net)
     return net
 
 
@@ -318,12 +324,24 @@ def save(net: Devnet) -> None:
         "relay_port": net.relay_port,
         "sample": net.sample,
     }
-    (net.folder / "devnet.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    private_file.replace(net.folder / DESCRIPTION, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def remove(net: Devnet) -> None:
+    """Remove the devnet's folder. The description goes last, so that a repeat finishes an interrupted removal."""
+    for path in net.folder.iterdir():
+        if path.name == DESCRIPTION:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    shutil.rmtree(net.folder)
 
 
 def load(folder: Path) -> Devnet:
     """Return the devnet in a folder. Raise DevnetError if there is none or its file is damaged."""
-    path = folder / "devnet.json"
+    path = folder / DESCRIPTION
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         has_providers = bool(content["has_providers"])

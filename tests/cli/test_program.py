@@ -186,3 +186,28 @@ def test_a_mistake_of_a_newcomer_is_answered_with_the_right_words(
     result = CliRunner().invoke(program, ["--json", *words], prog_name=program.name)
     assert (ended_code(result), result.exit_code) == (code, 2)
     assert shown in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "is_json"),
+    [
+        (["task", "list", "--key", "run", "--json", "--bogus"], True),
+        (["--keyring", "run", "task", "convert", "exec", "--json", "--bogus"], True),
+        (["--keyring=run", "task", "convert", "x", "--bogus", "--json"], True),
+        (["task", "list", "--bogus", "--", "--json"], False),
+        (["run", "--bogus", "--json"], False),
+        (["task", "run", "--bogus", "--json"], False),
+        (["--json", "task", "run", "--bogus"], True),
+    ],
+)
+def test_only_a_command_that_passes_words_on_ends_the_own_words(words: list[str], *, is_json: bool) -> None:
+    said = CliRunner().invoke(client_cli.main, words).stderr
+    assert said.startswith("{") == is_json
+
+
+@pytest.mark.parametrize("words", [["--name", "bob", "--alice"], ["--base-path", "eve", "--alice"]])
+def test_values_of_options_name_no_validator(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, object]] = []
+    monkeypatch.setattr("node.run.run", started.append)
+    CliRunner().invoke(node_cli.ogpu_node, words, prog_name="ogpu-node", catch_exceptions=False)
+    assert [flags["dev_account"] for flags in started] == ["Alice"]

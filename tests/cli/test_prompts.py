@@ -38,3 +38,14 @@ def test_the_last_secret_is_all_that_is_left_of_standard_input(monkeypatch: pyte
     monkeypatch.setattr(prompts, "has_terminal", lambda: False)
     with CliRunner().isolation(input="a\nphrase\n\n"):
         assert prompts.typed_secret("Phrase", "pipe it", is_last=True) == "a\nphrase"
+
+
+def test_a_secret_of_standard_input_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompts, "has_terminal", lambda: False)
+    with CliRunner().isolation(input="a" * (prompts.SECRET_CHARACTERS_MAX - 1) + "\n"):
+        assert len(prompts.typed_secret("Phrase", "pipe it")) == prompts.SECRET_CHARACTERS_MAX - 1
+    with (
+        CliRunner().isolation(input="a" * (prompts.SECRET_CHARACTERS_MAX + 1)),
+        raises_code(WalletError, "secret_too_long"),
+    ):
+        prompts.typed_secret("Phrase", "pipe it")

@@ -105,6 +105,7 @@ def test_keys_go_to_the_chain_of_the_base_path(capsys: pytest.CaptureFixture[str
     """Without `--chain`, keys of another chain beside the running node's would never sign."""
     secret = tmp_path / "secret"
     secret.write_text("//Alice//session\n")
+    secret.chmod(0o600)
     words = ("key", "insert", "--key-type", "ogpu", "--suri-file", str(secret), "--base-path", str(tmp_path))
     Paths(tmp_path, "dev").keystore.mkdir(parents=True)
     run(*words)
@@ -237,3 +238,49 @@ def test_the_socket_of_a_deep_folder_has_a_short_path(tmp_path: Path) -> None:
 
 def test_presets_are_different_chains() -> None:
     assert genesis_state(load_spec("dev")) != genesis_state(load_spec("local"))
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "code"),
+    [
+        (b"//Alice\n", 0o644, "file_not_private"),
+        (b"\xff\xfe", 0o600, "password_file_unusable"),
+        (None, 0, "password_file_missing"),
+        (b"a" * 5_000, 0o600, "file_too_large"),
+    ],
+)
+def test_a_secret_of_a_file_is_private_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes | None, mode: int, code: str
+) -> None:
+    secret = tmp_path / "secret"
+    if content is not None:
+        secret.write_bytes(content)
+        secret.chmod(mode)
+    words = (
+        "key",
+        "insert",
+        "--key-type",
+        "ogpu",
+        "--suri-file",
+        str(secret),
+        "--base-path",
+        str(tmp_path),
+        "--chain",
+        "local",
+    )
+    assert json.loads(refused(capsys, "--json", *words)[1])["code"] == code
+
+
+def test_a_network_key_goes_into_a_new_private_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A draft or link that another user prepared must not receive the key."""
+    path, victim = tmp_path / "node-key", tmp_path / "victim"
+    victim.write_text("")
+    (tmp_path / ".node-key.new").symlink_to(victim)
+    run("key", "generate-node-key", "--file", str(path))
+    assert (path.stat().st_mode & 0o777, path.is_symlink(), victim.read_text()) == (0o600, False, "")
+    before = path.read_text()
+    assert (
+        json.loads(refused(capsys, "--json", "key", "generate-node-key", "--file", str(path))[1])["code"]
+        == "file_exists"
+    )
+    assert path.read_text() == before

@@ -72,7 +72,8 @@ def convert(
     session: WalletSession, /, file: Path, form: str | None, out: Path | None, force: bool, **given: Any
 ) -> None:
     """Carry out `ogpu task convert`."""
-    draft, hints = converted(file, None if form is None else ForeignForm(form), given, out=out)
+    data = read_foreign(file)
+    draft, hints = converted(file, data, None if form is None else ForeignForm(form), given, out=out)
     if out is None:
         click.echo(draft.json_text() if session.output.as_json else draft.text(), nl=False)
     else:
@@ -82,14 +83,19 @@ def convert(
         click.echo(f"submit it with `ogpu task submit {harmless(' '.join(hints))} FILE`", err=True)
 
 
-def converted(
-    path: Path, form: ForeignForm | None, given: dict[str, Any], *, out: Path | None = None
-) -> tuple[ProgramDraft, Sequence[str]]:
-    """Return the task of a file, and its options for `ogpu task submit`; list losses and defaults on standard error.
+def read_foreign(path: Path) -> bytes:
+    """Return the bytes of another system's file, at most one byte more than any form may have."""
+    return _bytes_of(path, max(FILE_BYTES_MAX, SCRIPT_BYTES_MAX))
 
+
+def converted(
+    path: Path, data: bytes, form: ForeignForm | None, given: dict[str, Any], *, out: Path | None = None
+) -> tuple[ProgramDraft, Sequence[str]]:
+    """Return the task of a file with these bytes, and its options for `ogpu task submit`.
+
+    Losses and defaults go to standard error.
     `given` are the options of `conversion_options`. Raise ForeignFileError for a file that is no task.
     """
-    data = _bytes_of(path, max(FILE_BYTES_MAX, SCRIPT_BYTES_MAX))
     form = form or form_by_content(path, data)
     if form is ForeignForm.SBATCH:
         if given.get("service") is not None or given.get("is_job"):

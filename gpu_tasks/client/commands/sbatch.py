@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.session import WalletSession, note
-from gpu_tasks.client.commands.converters import ForeignForm, converted
+from gpu_tasks.client.commands.converters import ForeignForm, converted, read_foreign
 from gpu_tasks.client.commands.submit import submit_loaded
 from gpu_tasks.client.tasks.orders import LoadedTask, look_at_image
 from gpu_tasks.tasks.task_kinds import read_any_task
@@ -36,10 +36,11 @@ def sbatch(session: WalletSession, /, file: Path, **given: Any) -> None:
 
 def _loaded(path: Path, conversion: dict[str, Any]) -> tuple[LoadedTask, Sequence[str]]:
     """Return the job of a script with the words of its hints; WalletError for a script that is no job."""
-    draft, hints = converted(path, ForeignForm.SBATCH, conversion)
+    data = read_foreign(path)  # once: the file may be a pipe, and the checked bytes are the ones to send
+    draft, hints = converted(path, data, ForeignForm.SBATCH, conversion)
     source = read_any_task(draft.text().encode(), str(path))
     image = None if source.image is None else look_at_image(conversion["archive"], source.image.sha256)
-    return LoadedTask(source, {path.name: path.read_bytes()}, image), shlex.split(" ".join(hints))
+    return LoadedTask(source, {path.name: data}, image), shlex.split(" ".join(hints))
 
 
 def _asked(words: Sequence[str]) -> dict[str, str]:

@@ -218,9 +218,7 @@ async def show_result(
     model: OutputFile | None = None,
 ) -> None:
     """Fetch, open and check the result of a task. Write its last state and its model to the named files."""
-    for file in (out, model):
-        if file is not None:
-            file.place(file_name_of(task_id))
+    _require_places(out, model, file_name_of(task_id))
     if model is not None and runs_program(task.order):
         raise ExportError("the task runs a program, so there is no model to export. Use --out", code="no_model")
     require_customer(task, key.account, "opens its result")
@@ -244,6 +242,17 @@ async def show_result(
         )
     if out is None and model is None:
         note("--out FILE writes the checked last state of the run to a file")
+
+
+def _require_places(out: OutputFile | None, model: OutputFile | None, name: str) -> None:
+    """Refuse unusable files of `--out` and `--export` before anything is fetched."""
+    state = None if out is None else out.place(name)
+    if model is None:
+        return
+    if model.named.is_dir():
+        raise ExportError(f"--export {model.named} is a folder. Name a file", code="not_a_file")
+    if model.place(model.named.name) == state:
+        raise ExportError("--out and --export name one file. Name two", code="same_file")
 
 
 async def _export(

@@ -2,13 +2,16 @@ import json
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from click.testing import CliRunner
 
 from devnet.launcher import layout, processes
+from devnet.launcher.cli import ogpu_devnet
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.lifecycle import provider_process
-from error_codes import raises_code
+from error_codes import ended_code, raises_code
 from genesis import dev_accounts
 from genesis.presets import ENDOWMENT, customer_names, load_spec
 from runtime.cryptography import ss58
@@ -132,3 +135,24 @@ def test_a_damaged_description_is_an_error_with_a_way_out(tmp_path: Path, conten
     (tmp_path / "devnet.json").write_text(content)
     with pytest.raises(DevnetError, match=f"is damaged .*`ogpu-devnet --folder {tmp_path} up`"):
         layout.load(tmp_path)
+
+
+def test_a_killed_start_and_a_killed_removal_leave_a_devnet_to_purge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kill the first start before each write, and the removal in the middle: `down --purge` finishes both."""
+    for target in ("_with", "_spec", "to_json"):
+        folder = tmp_path / target
+        with monkeypatch.context() as patched:
+            patched.setattr(layout, target, Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                layout.create(folder, 2, any_ports=True)
+        up = CliRunner().invoke(ogpu_devnet, ["--json", "--folder", str(folder), "up", "--detach"])
+        assert ended_code(up) == "devnet_unfinished"
+        down = ["--folder", str(folder), "down", "--purge"]
+        with monkeypatch.context() as patched:
+            patched.setattr("shutil.rmtree", Mock(side_effect=KeyboardInterrupt))
+            CliRunner().invoke(ogpu_devnet, down)
+        assert (folder / layout.DESCRIPTION).exists()
+        assert CliRunner().invoke(ogpu_devnet, down).exit_code == 0
+        assert not folder.exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from converted import IMAGE
 from error_codes import ended_code
+from gpu_tasks.client.commands.sbatch import CONVERSION, _loaded
 from task_customer import OF_BOB, ogpu, refusal
 from wallet_runner import answer, chain
 
@@ -71,3 +74,15 @@ def test_a_limit_of_an_array_follows_it(tmp_path: Path) -> None:
 def test_what_is_no_job_is_not_submitted(tmp_path: Path, more: str, words: list[str], code: str) -> None:
     done = ogpu(tmp_path, "ws://127.0.0.1:1", *script(tmp_path, more), *words, "--yes")
     assert (done.exit_code, ended_code(done)) == (2, code)
+
+
+def test_a_script_of_a_pipe_is_read_once_and_sent(tmp_path: Path) -> None:
+    content = SCRIPT.format(more="").encode()
+    pipe = tmp_path / "job.sh"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
+    writer.start()
+    given = dict.fromkeys(CONVERSION)
+    loaded, _ = _loaded(pipe, {**given, "image": IMAGE, "max_price": "0.5 oGPU", "variables": (), "strict": False})
+    writer.join(5)
+    assert loaded.inputs == {"job.sh": content}

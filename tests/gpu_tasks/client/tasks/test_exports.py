@@ -114,6 +114,11 @@ def test_a_result_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
         assert answer(ogpu(tmp_path, url, *words))["exported_to"] == str(target)
         assert target.read_bytes()
         assert ended_code(ogpu(tmp_path, url, *words)) == "file_exists"
+        both = [*words, "--out", str(tmp_path / "." / name), "--force"]
+        assert ended_code(ogpu(tmp_path, url, *both)) == "same_file"
+        folder = tmp_path / f"folder{target.suffix}"
+        folder.mkdir()
+        assert ended_code(ogpu(tmp_path, url, *words[:-1], str(folder))) == "not_a_file"
         assert answer(ogpu(tmp_path, url, *words, "--force"))["written_to"] is None
         assert ended_code(ogpu(tmp_path, url, *words[:-1], str(tmp_path / "x.pt"))) == "export_form_unknown"
         monkeypatch.setattr(registry, "form_of", lambda _: None)
