@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from wallet.errors import WalletError
+from wallet.errors import CodedError, WalletError
 
 SECRET_CHARACTERS_MAX = 4096
 
@@ -44,7 +44,7 @@ def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: b
     return (line + rest).rstrip("\n")
 
 
-def require_agreement(question: str, instead: str, error: type[Exception] = WalletError) -> None:
+def require_agreement(question: str, instead: str, error: type[CodedError] = WalletError) -> None:
     """Ask a question. Raise click.Abort unless the answer is yes, and `error` if there is no terminal."""
     try:
         is_agreed = click.confirm(question, err=True)
@@ -52,6 +52,6 @@ def require_agreement(question: str, instead: str, error: type[Exception] = Wall
         if has_terminal():
             raise
         click.echo(err=True)  # ends the line of the question
-        raise error(f"there is no terminal to ask for confirmation: {instead}") from None
+        raise error(f"there is no terminal to ask for confirmation: {instead}", code="no_terminal") from None
     if not is_agreed:
         raise click.Abort

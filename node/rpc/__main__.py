@@ -33,6 +33,7 @@ from node.rpc.runtime_calls import RuntimeCalls
 from node.rpc.server import CALLS_PER_MINUTE, MAX_SUBSCRIPTIONS, Server, ServerOptions
 
 log = logging.getLogger("rpc")
+NODE_ENDED = "the node ended: its RPC process ends too"
 
 COLLECTOR_THRESHOLDS = (5_000, 10, 10)
 """As in `node.process`, but in steps of 3 ms, which delay no answer: all modules in one step took 100 ms."""
@@ -116,7 +117,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
             async for frame in frames:
                 replica.apply(frame)
     except ConnectionError:
-        log.info("the node ended: its RPC process ends too")
+        log.info(NODE_ENDED)
         return 0
     except (OSError, feed.FeedError) as error:
         log.info("%s", error)

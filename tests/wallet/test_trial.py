@@ -58,9 +58,15 @@ def tried(node: LyingNode, call: Call = UNREGISTER) -> Any:
     return asyncio.run(attempt(client, [call], SIGNER))
 
 
-@pytest.mark.parametrize("answer", ["0x00", "0xzz", 7, {"a": []}, "", "0x" + "ff" * 1000])
-def test_values_that_are_none_are_told_in_a_sentence(answer: Any) -> None:
-    with pytest.raises((TrialError, OddAnswerError)):
+@pytest.mark.parametrize("answer", ["0xzz", 7, {"a": []}, ""])
+def test_answers_that_are_no_bytes_are_told_in_a_sentence(answer: Any) -> None:
+    with raises_code(OddAnswerError, "odd_answer"):
+        tried(LyingNode(answer))
+
+
+@pytest.mark.parametrize("answer", ["0x00", "0x" + "ff" * 1000])
+def test_values_that_are_none_are_told_in_a_sentence(answer: str) -> None:
+    with raises_code(TrialError, "node_answer_unusable"):
         tried(LyingNode(answer))
 
 

@@ -120,9 +120,12 @@ async def _looked_at(
     return wrong
 
 
+NOTHING_TO_DISPUTE = "There is nothing to dispute"
+
+
 def all_right(facts: dict[str, Any], count: int, noun: str) -> NothingToSend:
     """Return the facts of a recomputation without a difference."""
-    result = f"every {noun} equals the one that this machine computed. There is nothing to dispute"
+    result = f"every {noun} equals the one that this machine computed. {NOTHING_TO_DISPUTE}"
     return NothingToSend({**facts, "computed": count, "agree": count, "result": result})
 
 

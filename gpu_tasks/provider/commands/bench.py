@@ -167,6 +167,7 @@ def shape_of(text: str) -> WorkShape:
         ) from None
     if not is_sound(shape):
         raise ProviderError(
-            f"{text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds", code="invalid_work"
+            f"{text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds",
+            code="work_out_of_range",
         )
     return shape

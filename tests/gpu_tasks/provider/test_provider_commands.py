@@ -331,7 +331,7 @@ def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:
     enrol = ("enrol", device, "--work", "512x4096x9", *stash)
     assert eve.refused_code(*enrol) == "no_terminal", "it binds money"
     assert eve.refused_code("enrol", device, "--work", "512x4096", *stash, "--yes") == "invalid_work"
-    assert eve.refused_code("enrol", device, "--work", "512x4096x9999", *stash, "--yes") == "invalid_work"
+    assert eve.refused_code("enrol", device, "--work", "512x4096x9999", *stash, "--yes") == "work_out_of_range"
     assert "NotEnrolled" in eve.refusal("withdraw", device, *stash, code=1)
     planned = eve.answer(*enrol, "--dry-run")
     assert (planned["calls"], planned["roll_call_bond"]["ogpu"]) == ("Capacity.enrol", "0.1")

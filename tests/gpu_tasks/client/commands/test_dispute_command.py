@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
 from cli import calls
 from cli import session as of_commands
@@ -103,7 +105,8 @@ def test_no_dispute_names_what_is_not_there_or_is_right(
     assert (ended_code(beyond), f"0 to {len(STATES) - 2}" in beyond.stderr) == ("segment_unknown", True)
     right = answer(ogpu(tmp_path, url, *dispute, "--compute"))
     assert (right["computed"], right["agree"], right["sent"]) == (len(STATES) - 1, len(STATES) - 1, False)
-    assert "--dry-run" in refusal(ogpu(tmp_path, url, *dispute[:-1], "--compute"))
+    assert disputing.NOTHING_TO_DISPUTE in right["result"]
+    assert ended_code(ogpu(tmp_path, url, *dispute[:-1], "--compute")) == "no_terminal"
     both = ogpu(tmp_path, url, *dispute, "--compute", "--segment", "3")
     assert both.exit_code == 2
 
@@ -225,6 +228,13 @@ def test_a_dispute_of_copies_locks_what_pays_its_jury() -> None:
     assert (len(bonds), sum(bonds)) == (JURORS, before - chain.free(CUSTOMER.stash))
 
 
+def too_late_after(said: Result) -> int:
+    """Return the last block of the dispute window, which a refused dispute names."""
+    assert (said.exit_code, ended_code(said)) == (2, "too_late")
+    (block,) = re.findall(r"block (\d+)", said.stderr.splitlines()[-1])
+    return int(block)
+
+
 @pytest.mark.parametrize("last", [0, 1])
 def test_a_dispute_is_sent_while_the_next_block_may_take_it(tmp_path: Path, last: int) -> None:
     def until(task: Task) -> Task:
@@ -236,7 +246,7 @@ def test_a_dispute_is_sent_while_the_next_block_may_take_it(tmp_path: Path, last
     if last:
         assert answer(said)["disputable_up_to_block"] == last
     else:
-        assert ended_code(said) == "too_late"
+        assert too_late_after(said) == last
 
 
 def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
@@ -248,7 +258,7 @@ def test_a_dispute_that_is_late_says_so(tmp_path: Path, blobs: dict[bytes, bytes
         said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
         while not said.exit_code:
             said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--dry-run")
-        assert ended_code(said) == "too_late"
+        assert too_late_after(said) == 1
 
 
 def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_computed(
@@ -265,7 +275,7 @@ def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_comput
     with chain_with(tmp_path, planted) as url:
         for words in ([], ["--yes"], ["--dry-run"]):
             said = ogpu(tmp_path, url, "task", "dispute", planted.name, *OF_BOB, "--compute", *words)
-            assert ended_code(said) == "too_late", "nobody was asked before"
+            assert too_late_after(said) == 0, "nobody was asked before"
 
 
 # Answers of a batch that its customer doubts: computed again here, called wrong only where they are, with a bond.
@@ -420,6 +430,7 @@ def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
     for words in (["--yes"], ["--dry-run"]):
         found = answer(ogpu(tmp_path, url, "unit", "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", *words))
         assert (found["computed"], found["agree"], found["sent"]) == (20, 20, False)
+        assert disputing.NOTHING_TO_DISPUTE in found["result"]
         assert "call" not in found
 
 

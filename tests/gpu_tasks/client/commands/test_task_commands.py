@@ -162,7 +162,7 @@ def test_money_is_shown_and_asked_before_anything_is_sent(tmp_path: Path) -> Non
         assert (dry["task"], dry["could_bid"], dry["sent"]) == ("minimal", 1, False)
         # the price, 2 % for a standby, the audits' premium; 5 % bond; a deposit of 1
         assert 2.5 * 1.11 + 1 < float(dry["locked"]["ogpu"]) < 2.5 * 1.15 + 1
-        assert "--dry-run" in refusal(ogpu(tmp_path, url, *words))
+        assert ended_code(ogpu(tmp_path, url, *words)) == "no_terminal"
         declined = ogpu(tmp_path, url, *words, typed="n\n", as_json=False)
         assert declined.exit_code == 1
         assert "Submit minimal, locking 3.8" in declined.stderr
@@ -367,6 +367,7 @@ def test_a_running_task_is_extended_and_stopped(tmp_path: Path, running: tuple[P
     assert float(stop["gone"]["ogpu"]) > 0
     watched = ogpu(tmp_path, url, "task", "watch", planted.name, *OF_BOB)
     assert (watched.exit_code, ended_code(watched)) == (1, "no_result")
+    assert f": {TABLE[TaskOutcome.CANCELLED_RUNNING].says}." in watched.stderr, "which end it was"
 
 
 def test_both_agree_on_another_end(tmp_path: Path, running: tuple[PlantedTask, str]) -> None:

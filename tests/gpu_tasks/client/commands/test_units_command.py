@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from error_codes import ended_code
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.units import watch
@@ -256,7 +257,8 @@ def test_show_of_an_open_unit_says_why_it_waits(tmp_path: Path) -> None:
         assert shown["why"].startswith("needs 2 owners, 1 offers the service")
         unknown = show(url, tmp_path, "unit", "show", "0x" + "ee" * 32)
         assert (unknown.exit_code, "the chain knows no such unit" in unknown.stderr) == (2, True)
-        assert show(url, tmp_path, "unit", "show", "0x12").exit_code == 2
+        short = show(url, tmp_path, "--json", "unit", "show", "0x12")
+        assert (short.exit_code, ended_code(short)) == (2, "invalid_id")
 
 
 def test_show_says_what_became_of_a_check_once_it_is_over(tmp_path: Path) -> None:
