@@ -21,6 +21,7 @@ from node.monitoring.poll_log import PollLog
 INTERVAL_MS = 10_000
 LAG_SLOTS_MAX = 10
 """The most slots without a final block, beyond those that may stay empty, before a warning."""
+CATCHING_UP = "catching up: handoffs prove that #%d is final"
 _LOG = logging.getLogger("node")
 
 
@@ -57,7 +58,7 @@ class StatusLine:
             )
         proven = view.sync.sets_ahead.proven_height
         if proven > view.machine.final.height:
-            _LOG.info("catching up: handoffs prove that #%d is final", proven)
+            _LOG.info(CATCHING_UP, proven)
         if not peers and not self._is_alone():
             _LOG.warning("no peers: this node receives no blocks. Check --bootnodes, the port and the firewall")
         # An idle chain makes a block only every `heartbeat_slots` slots.

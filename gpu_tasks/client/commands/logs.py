@@ -39,10 +39,8 @@ HEARD_SECONDS = 12.0
 """A provider reports every ten seconds."""
 TASK_BYTES_SHOWN = 4
 REDRAWN_SECONDS = 0.5
-NOTHING = (
-    "no report arrived. The task may wait for its auction (`ogpu task show`), or its provider has no broker. "
-    "`-f` waits and shows the reason"
-)
+NOTHING = "no report arrived. The task's provider may have no broker. `-f` waits and shows the reason"
+NO_PROVIDER = "no report arrived: the task had no provider yet (`ogpu task show`). `-f` waits for one"
 NOT_KEPT = "the task has ended, and no output of its program was kept. See `ogpu task show` and `ogpu task result`"
 
 
@@ -68,6 +66,8 @@ async def logs(
                 heard += hearing.note is not None
                 _print(session.output, hearing)
     if not heard and not follow:
+        if not found.slots:
+            raise CallFailedError(NO_PROVIDER, code="no_provider_yet")
         raise CallFailedError(NOTHING, code="no_report")
 
 

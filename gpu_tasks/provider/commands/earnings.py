@@ -23,6 +23,7 @@ from gpu_tasks.provider.earnings import (
 )
 from wallet.amounts import Grains
 
+NO_PAYMENTS = "{} has no payments. Give the daemon's --base-path"
 COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "lost")
 
 
@@ -40,7 +41,7 @@ def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -
         return
     found = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost)
     if not found:
-        note(f"{options.base_path} has no payments. Give the daemon's --base-path")
+        note(NO_PAYMENTS.format(options.base_path))
     if as_text:
         click.echo(as_csv(found, By(by)), nl=False)
         return

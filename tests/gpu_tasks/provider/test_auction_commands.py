@@ -20,6 +20,7 @@ from gpu_tasks.provider.commands.auctions import (
     ONLY_TRIED,
     auction_rows,
 )
+from gpu_tasks.provider.commands.earnings import NO_PAYMENTS
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, is_draining
@@ -193,5 +194,7 @@ def test_a_proof_asks_before_it_computes_or_not_at_all(operator: Operator) -> No
 
 def test_where_nothing_was_earned_it_is_said_where_that_was_looked_up(operator: Operator) -> None:
     said = operator.run("earnings")
-    assert json.loads(said.stdout) == []
-    assert str(operator.folder / "Alice") in said.stderr
+    assert (said.exit_code, json.loads(said.stdout)) == (0, [])
+    assert [json.loads(line) for line in said.stderr.splitlines()] == [
+        {"note": NO_PAYMENTS.format(operator.folder / "Alice")}
+    ]

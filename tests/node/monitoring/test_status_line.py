@@ -11,7 +11,7 @@ import pytest
 from consensus.headers import TrustedBlock
 from node.clock import Clock
 from node.feed.view import final_age_ms
-from node.monitoring.monitoring import INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
+from node.monitoring.monitoring import CATCHING_UP, INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
 
 SLOT_MS = 1_000
 
@@ -69,7 +69,7 @@ def test_while_it_catches_up_it_says_how_far_the_chain_is_proven(
     clock.set_ms += INTERVAL_MS
     with caplog.at_level(logging.INFO):
         line.write_if_due()
-    assert [record.args for record in caplog.records[1:]] == [(8,)][: lines - 1]
+    assert [(record.msg, record.args) for record in caplog.records[1:]] == [(CATCHING_UP, (8,))][: lines - 1]
 
 
 @pytest.mark.parametrize("behind_s", [0, 1, 3_600, 1_700_000_000 - 12])

@@ -30,6 +30,8 @@ from gpu_tasks.workloads import registry
 from offered import device, service
 from played_node import DevChain
 from runtime.cryptography.signatures import Scheme
+from runtime.encoding.types import GRAINS_PER_OGPU
+from wallet.amounts import format_amount
 from wallet.suri import keypair_from_suri
 
 Ogpu = Callable[..., Result]
@@ -436,6 +438,9 @@ def test_a_task_that_nobody_could_serve_is_refused_with_the_reasons(ogpu: Ogpu, 
     assert "oGPU for each bid, and it has" in answer["devices_known"][0]["why_not"]
     answer, why = refused(plain, "//Nobody")
     assert answer["served"] is True
-    assert '"funds"' in why
+    error = json.loads(why.splitlines()[-1])
+    locked = sum(int(answer[name]["grains"]) for name in ("locked", "prepaid"))
+    assert (error["code"], re.findall(r"\b[0-9.]+\b", error["error"])) == ("funds", ["0", format_amount(locked)])
+    assert 3 * GRAINS_PER_OGPU <= locked < 4 * GRAINS_PER_OGPU
     task.write_text(plain.replace("maxPrice", "maxprice"))
     assert "did you mean maxPrice?" in ogpu("task", "plan", str(task)).stderr

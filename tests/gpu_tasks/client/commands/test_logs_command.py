@@ -260,7 +260,7 @@ def test_a_task_without_slots_is_waited_for(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(logs, "HEARD_SECONDS", 1.0)
     answer = asked(tmp_path, WAITING, "logs", NAME_OF_LOGS_COMMAND)
     assert (answer.exit_code, answer.stdout) == (1, "")
-    assert ended_code(answer) == "no_report"
+    assert ended_code(answer) == "no_provider_yet"
 
 
 def test_top_needs_a_task_that_runs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -119,22 +120,61 @@ def wrongly_doubted(stage: LeafChain) -> bytes:
     return unit
 
 
-CASES: list[tuple[Callable[[LeafChain], bytes], CheckOutcome, list[str]]] = [
-    (passed, CheckOutcome.PASSED, ["{auditor}", "{leaves}"]),
-    (all_silent, CheckOutcome.UNLOOKED, ["{leaves}", "{silent} did not answer"]),
-    (silent_then_passed, CheckOutcome.PASSED, ["{auditor}", "{silent} did not answer"]),
-    (wrongly_doubted, CheckOutcome.PASSED, ["{auditor}", "earlier auditor {dismissed} "]),
-    (doubted, CheckOutcome.REFUTED, ["leaf {leaf} is wrong", "{auditor} disputed it", "{lost}"]),
-    (disputed_rightly, CheckOutcome.REFUTED, ["leaf 7 is wrong", "its customer disputed it", "{lost}"]),
-    (disputed_in_vain, CheckOutcome.UNLOOKED, ["leaf 7, which its customer disputed, is right"]),
-    (unusable, CheckOutcome.UNLOOKED, ["leaf 7, which its customer disputed, was not judged"]),
-    (withheld, CheckOutcome.WITHHELD, ["{lost}"]),
-]  # fmt: skip
+CASES: list[tuple[Callable[[LeafChain], bytes], CheckOutcome, str | None, list[str], list[str]]] = [
+    (passed, CheckOutcome.PASSED, None, ["right"], ["{auditor} computed the {leaves}"]),
+    (
+        all_silent,
+        CheckOutcome.UNLOOKED,
+        None,
+        [],
+        ["no auditor's", "{leaves}", "settlement", "{silent} did not answer"],
+    ),
+    (silent_then_passed, CheckOutcome.PASSED, None, ["right"], ["{auditor} computed", "{silent} did not answer"]),
+    (
+        wrongly_doubted,
+        CheckOutcome.PASSED,
+        None,
+        ["right"],
+        ["{auditor} computed", "earlier auditor {dismissed} does not"],
+    ),
+    (
+        doubted,
+        CheckOutcome.REFUTED,
+        "decided",
+        ["wrong"],
+        ["leaf {leaf} is", "{auditor} disputed it, and judges", "{lost}"],
+    ),
+    (
+        disputed_rightly,
+        CheckOutcome.REFUTED,
+        "decided",
+        ["wrong"],
+        ["leaf 7 is", "its customer disputed it, and judges", "{lost}"],
+    ),
+    (
+        disputed_in_vain,
+        CheckOutcome.UNLOOKED,
+        "decided",
+        ["right"],
+        ["leaf 7, which its customer disputed, is", "judges"],
+    ),
+    (
+        unusable,
+        CheckOutcome.UNLOOKED,
+        "input_bad",
+        [],
+        ["leaf 7, which its customer disputed, was not judged", "input"],
+    ),
+    (withheld, CheckOutcome.WITHHELD, None, [], ["the racers did not show", "{lost}"]),
+]
+"""Ways for a check to end: its outcome, the outcome of its case, the verdicts of the sentence, and parts of it."""
 
 
-@pytest.mark.parametrize(("play", "outcome", "says"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(
+    ("play", "outcome", "judged", "verdicts", "says"), CASES, ids=[play.__name__ for play, *_ in CASES]
+)
 def test_every_end_of_a_check_is_told_and_what_it_moved(
-    play: Callable[[LeafChain], bytes], outcome: CheckOutcome, says: list[str]
+    play: Callable[[LeafChain], bytes], outcome: CheckOutcome, judged: str | None, verdicts: list[str], says: list[str]
 ) -> None:
     stage = leaf_chain()
     unit = play(stage)
@@ -158,6 +198,7 @@ def test_every_end_of_a_check_is_told_and_what_it_moved(
     }
     for part in says:
         assert part.format(**words) in said
+    assert re.findall(r"\b(?:right|wrong)\b", said) == verdicts
     assert said.startswith(f"ended in block {end.block}: ")
     assert ("lost" in said, "back" in said) == (record.is_refuted, record.is_refuted)
     payments = end.payments(record)
@@ -179,6 +220,8 @@ def test_every_end_of_a_check_is_told_and_what_it_moved(
     facts = end.facts()
     assert (facts["outcome"], facts["ended_in_block"]) == (outcome.name.lower(), end.block)
     assert facts["leaves"] == [leaf.index for leaf in check.shown]
+    assert (facts["judged"], facts["doubted_by"] is None) == (judged, judged is None)
+    assert (facts["auditor"], facts["silent"]) == (check.auditor, list(check.silent))
 
 
 def test_a_fee_that_nobody_earned_goes_to_the_pot_and_is_told_so() -> None:

@@ -382,6 +382,19 @@ def test_a_unit_that_sleeps_since_nobody_has_proven_anything_wakes_as_somebody_h
     assert not list(chain.now()[Capacity].returning.waiting.items())
 
 
+def test_before_roll_calls_are_in_force_no_device_returns_to_work() -> None:
+    """Every device may work then, so no sleeping unit waits for one: a return would only spend the block's budget."""
+    chain = a_chain()
+    alice = chain.validators[0]
+    enrol(chain, SHAPE, alice)
+    called(chain)
+    answered(chain, alice)
+    capacity = chain.now()[Capacity]
+    assert [told.device for told in chain.happened(ev.RowsOpened)] == [alice.device]
+    assert not capacity.is_enforced.get()
+    assert not list(capacity.returning.waiting.items())
+
+
 def test_a_device_that_proved_too_little_before_wakes_sleeping_units_as_it_proves_enough() -> None:
     chain = a_chain()
     device = chain.validators[2]
