@@ -68,26 +68,7 @@ def up(  # one for each option
         if is_new
         else layout.load(folder)
     )
-    if not net.chain_spec.exists():
-        raise DevnetError(
-            f"the devnet in {folder} is unfinished, because its first start was interrupted. Run "
-            f"`{named_command(folder)} down --purge`, and start it again",
-            code="devnet_unfinished",
-        )
-    count = sum(member.is_validator for member in net.members)
-    if validators not in {None, count}:
-        raise DevnetError(
-            f"the devnet in {folder} has {count} validators. Leave out -n, or run "
-            f"`{named_command(folder)} down --purge` first",
-            code="other_devnet",
-        )
-    if sample not in {None, net.sample}:
-        said = "every validator" if net.sample is None else f"{net.sample} units of stake"
-        raise DevnetError(
-            f"the devnet in {folder} polls {said}. Leave out --sample, or run "
-            f"`{named_command(folder)} down --purge` first",
-            code="other_devnet",
-        )
+    _check_as_started(net, validators, sample)
     missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
     click.echo(f"starting {missing} nodes in {net.folder}" if missing else f"all nodes in {net.folder} run already")
     click.echo(_customers(net))
@@ -104,6 +85,30 @@ def up(  # one for each option
                 return
     finally:
         network.down(net)
+
+
+def _check_as_started(net: Devnet, validators: int | None, sample: int | None) -> None:
+    """Raise `DevnetError` if the devnet is unfinished, or not the one that the options describe."""
+    if not net.chain_spec.exists():
+        raise DevnetError(
+            f"the devnet in {net.folder} is unfinished, because its first start was interrupted. Run "
+            f"`{named_command(net.folder)} down --purge`, and start it again",
+            code="devnet_unfinished",
+        )
+    count = sum(member.is_validator for member in net.members)
+    if validators not in {None, count}:
+        raise DevnetError(
+            f"the devnet in {net.folder} has {count} validators. Leave out -n, or run "
+            f"`{named_command(net.folder)} down --purge` first",
+            code="other_devnet",
+        )
+    if sample not in {None, net.sample}:
+        said = "every validator" if net.sample is None else f"{net.sample} units of stake"
+        raise DevnetError(
+            f"the devnet in {net.folder} polls {said}. Leave out --sample, or run "
+            f"`{named_command(net.folder)} down --purge` first",
+            code="other_devnet",
+        )
 
 
 def show_status(folder: Path, watch: bool) -> None:
