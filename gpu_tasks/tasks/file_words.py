@@ -96,6 +96,11 @@ def quantity_word(read: Callable[[str], Any], pattern: str) -> Word:
     return Word(read, {"type": "string", "pattern": pattern})
 
 
+def amount_word(read: Callable[[str], Any]) -> Word:
+    """Return the word for an amount, which a file may write as a bare number."""
+    return Word(read, {"type": ["string", "number"], "pattern": AMOUNT_PATTERN, "minimum": 0})
+
+
 def path_of(text: str) -> str:
     """Parse a path beside the task file, or below it."""
     if text.startswith("/") or ".." in text.split("/"):
@@ -144,8 +149,8 @@ NAME = text_word(
 )
 Label = Annotated[str, LABEL]
 FilePath = Annotated[str, quantity_word(path_of, "^.+$")]
-Price = Annotated[int, quantity_word(price_of, AMOUNT_PATTERN)]
-AMOUNT = quantity_word(quantities.amount, AMOUNT_PATTERN)
+Price = Annotated[int, amount_word(price_of)]
+AMOUNT = amount_word(quantities.amount)
 SPAN = quantity_word(deadline_of, SPAN_PATTERN)
 Classes = Annotated[tuple[Annotated[DeviceClass, choice_word("class", CLASS_NAMES)], ...], WordList(len(CLASS_NAMES))]
 

@@ -1,6 +1,7 @@
 """Quantities as people write them (`2.5 oGPU`, `90m`, `0.5 oGPU/h`, `16Gi`), as exact integers without floats.
 
-Invariant: a quantity carries its unit, so it cannot be taken for another. A value beyond a limit is refused, never cut.
+Invariant: a time or a size carries its unit, so it cannot be taken for another. An amount without a unit is in oGPU. A
+value beyond a limit is refused, never cut.
 """
 
 import re
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from wallet.amounts import MAX_GRAINS, SYMBOL, parse_amount
 from wallet.errors import AmountError, CodedError
 
-_AMOUNT = r"[0-9]{1,8}(?:\.[0-9]{1,8})? ?oGPU|[0-9]{1,16} ?grains?"
+_AMOUNT = r"[0-9]{1,8}(?:\.[0-9]{1,8})?(?: ?oGPU)?|[0-9]{1,16} ?grains?"
 _DURATION = r"(?:[0-9]{1,9}(?:\.[0-9]{1,3})? ?[dhms] ?)+"
 _SPAN = rf"{_DURATION}|[0-9]{{1,9}} ?blocks?"
 AMOUNT_PATTERN = rf"^(?:{_AMOUNT})$"
@@ -41,6 +42,10 @@ class TimeSpan:
         """Return the number of whole blocks in it, one for each slot."""
         return self.blocks or self.milliseconds // slot_ms
 
+    def blocks_for(self, slot_ms: int) -> int:
+        """Return the number of blocks that last at least as long."""
+        return self.blocks or -(-self.milliseconds // slot_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -61,18 +66,15 @@ class Rate:
 
 
 def amount(text: str) -> int:
-    """Return the grains of `2.5 oGPU` or `250000000 grains`."""
+    """Return the grains of `2.5 oGPU`, `2.5` or `250000000 grains`."""
     if re.fullmatch(_AMOUNT, text, re.ASCII) is None:
-        bare = re.fullmatch(r"[0-9.]+", text, re.ASCII) is not None
-        if bare:
-            raise QuantityError(f"has no unit; write `{text} {SYMBOL}`", code="no_unit")
         raise QuantityError(
             f"is not an amount; write it like `2.5 {SYMBOL}`, with at most 8 decimals, or `1000 grains`",
             code="invalid_amount",
         )
-    number, is_ogpu = re.split(r" ?[a-zA-Z]", text, maxsplit=1)[0], text.endswith(SYMBOL)
+    number, is_grains = re.split(r" ?[a-zA-Z]", text, maxsplit=1)[0], "grain" in text
     try:
-        grains = parse_amount(number) if is_ogpu else int(number)
+        grains = int(number) if is_grains else parse_amount(number)
     except AmountError as error:
         raise QuantityError(f"is not an amount: {error}", code="invalid_amount") from None
     if grains > MAX_GRAINS:

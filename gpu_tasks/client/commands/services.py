@@ -22,7 +22,7 @@ from gpu_tasks.client.offers.listing import (
     service_view,
     with_claims,
 )
-from gpu_tasks.client.offers.outlook import grains_of
+from gpu_tasks.client.offers.outlook import grains_of, slot_ms
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.proven_rates import proven_rates
@@ -30,7 +30,9 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ServiceCreated, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
+    COMMIT_WINDOW_MAX,
     PRICE_MAX,
+    RAMP_BLOCKS_MAX,
     SERVICE_NAME_BYTES_MAX,
     ServiceTerms,
     has_sound_paces,
@@ -39,6 +41,7 @@ from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.training.reputation import PPM
 from gpu_tasks.tasks.offer_query import asks_for_claims, matching, parse_query
 from gpu_tasks.tasks.offers import DeviceState, OfferRow, rows_of
+from gpu_tasks.tasks.quantities import TimeSpan, written_span
 from runtime.cryptography import ss58
 from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Outcome
@@ -140,16 +143,34 @@ async def providers(session: WalletSession, client: ChainClient) -> None:
 
 
 @sends
-async def create_service(by: Planning, /, workload: str, name: str, **numbers: int) -> PlannedCall:
+async def create_service(
+    by: Planning, /, workload: str, name: str, ramp: TimeSpan, commit_window: TimeSpan, **numbers: int
+) -> PlannedCall:
     """Carry out `ogpu offer create-service`."""
-    form = form_named(workload)
-    terms = ServiceTerms(name=name.encode(), workload=form.workload_id, model=form.model_id, **numbers)
+    form, slot = form_named(workload), slot_ms(by.client)
+    terms = ServiceTerms(
+        name=name.encode(),
+        workload=form.workload_id,
+        model=form.model_id,
+        ramp=_blocks("--ramp", ramp, slot, RAMP_BLOCKS_MAX),
+        commit_window=_blocks("--commit-window", commit_window, slot, COMMIT_WINDOW_MAX),
+        **numbers,
+    )
     _check(terms)
     deposit = await by.client.read(InferenceMarket.service_deposit.item)
     row = fields_of(service_view(terms))
     facts = {each: row[each] for each in CREATED} | {"deposit": Grains(deposit)}
     call = InferenceMarket.create_service(terms=terms)
     return planned(by.session.output, call, facts, locks=deposit, result=_created)
+
+
+def _blocks(option: str, span: TimeSpan, slot: int, most: int) -> int:
+    """Return the blocks of an option's time. Raise ServiceError for more than the chain takes."""
+    blocks = span.blocks_for(slot)
+    if blocks > most:
+        longest = f"{most:,} blocks, or {written_span(most * slot)}"
+        raise ServiceError(f"{option} is {blocks:,} blocks. Give at most {longest}", code="out_of_range")
+    return blocks
 
 
 def _check(terms: ServiceTerms) -> None:

@@ -110,9 +110,11 @@ def amend(
 
 def _more_blocks(client: ChainClient, more: TimeSpan) -> int:
     """Return the blocks of an extension; TaskError for more than the chain takes."""
-    blocks = more.blocks or -(-more.milliseconds // slot_ms(client))
+    blocks = more.blocks_for(slot_ms(client))
     if not 1 <= blocks <= BLOCKS_MAX:
-        raise TaskError(f"--extend is {blocks} blocks. Give 1 to {BLOCKS_MAX:,} blocks, or a time such as 20m")
+        raise TaskError(
+            f"--extend is {blocks} blocks. Give 1 to {BLOCKS_MAX:,} blocks, or a time such as 20m", code="out_of_range"
+        )
     return blocks
 
 

@@ -31,7 +31,7 @@ def carried_out_by(place: str, *, with_session: bool = True) -> Callable[[Callab
 
 
 class TaskPrice(click.ParamType[str]):
-    """An amount for a task file, which needs the unit; a command line may omit it."""
+    """An amount for a task file, in which it is written with its unit."""
 
     name = SYMBOL
 
@@ -49,10 +49,16 @@ class BlocksOrTime(click.ParamType[TimeSpan]):
 
     name = "BLOCKS|TIME"
 
+    def __init__(self, *, may_be_zero: bool = False) -> None:
+        """`may_be_zero`: accept 0."""
+        self._may_be_zero = may_be_zero
+
     def convert(self, value: str | TimeSpan, param: click.Parameter | None, ctx: click.Context | None) -> TimeSpan:
         """Return the span, in blocks or in milliseconds."""
         if isinstance(value, TimeSpan):
             return value
+        if self._may_be_zero and value == "0":
+            return TimeSpan()
         try:
             return span(f"{value} blocks" if value.isdecimal() else value)
         except QuantityError:

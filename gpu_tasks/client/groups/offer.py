@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from cli.options import AMOUNT, PERCENT, key_option, sending_options
 from gpu_tasks.client.groups import limits
-from gpu_tasks.client.groups.declared import carried_out_by
+from gpu_tasks.client.groups.declared import BLOCKS_OR_TIME, BlocksOrTime, carried_out_by
 
 ROWS_SHOWN = 50
 ROWS_SHOWN_MAX = 10_000
@@ -68,15 +68,15 @@ def price() -> None:
 @click.option("--price-max", type=AMOUNT, required=True, help="Highest price of a unit, per thousand tokens.")
 @click.option(
     "--ramp",
-    type=click.IntRange(0, limits.RAMP_BLOCKS_MAX),
+    type=BlocksOrTime(may_be_zero=True),
     required=True,
-    help="Blocks in which a waiting unit's price rises.",
+    help="Time in which a waiting unit's price rises, or 0.",
 )
 @click.option(
     "--commit-window",
-    type=click.IntRange(1, limits.COMMIT_WINDOW_MAX),
+    type=BLOCKS_OR_TIME,
     required=True,
-    help="Blocks in which racers must commit.",
+    help="Time in which racers must commit.",
 )
 @click.option(
     "--max-tokens",

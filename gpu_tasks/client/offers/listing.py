@@ -177,7 +177,7 @@ def form_named(name: str) -> WorkloadForm:
     try:
         return registry.form_named(name)
     except LookupError as error:
-        raise ServiceError(str(error)) from None
+        raise ServiceError(str(error), code="workload_unknown") from None
 
 
 def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:

@@ -17,6 +17,7 @@ HOUR = 3_600_000
     [
         ("2.5 oGPU", 250_000_000),
         ("2.5oGPU", 250_000_000),
+        ("2.5", 250_000_000),
         ("0.00000001 oGPU", 1),
         ("21000000 oGPU", MAX_GRAINS),
         ("0.1 oGPU", 10_000_000),
@@ -32,7 +33,7 @@ def test_amounts(text: str, grains: int) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("2.5", "no_unit"),
+        ("2.5.1", "invalid_amount"),
         ("2,5 oGPU", "invalid_amount"),
         ("2.5 ogpu", "invalid_amount"),
         (".5 oGPU", "invalid_amount"),
@@ -88,6 +89,7 @@ def test_what_is_no_time(text: str) -> None:
         ("0.5 oGPU/h", Rate(50_000_000, TimeSpan(HOUR)), 27_777),
         ("0.5 oGPU / h", Rate(50_000_000, TimeSpan(HOUR)), 27_777),
         ("200 grains/block", Rate(200, TimeSpan(blocks=1)), 200),
+        ("0.5/h", Rate(50_000_000, TimeSpan(HOUR)), 27_777),
         ("7 grains/s", Rate(7, TimeSpan(1_000)), 14),
         ("1 oGPU/d", Rate(100_000_000, TimeSpan(24 * HOUR)), 2_314),
     ],
@@ -97,7 +99,7 @@ def test_rates(text: str, rate: Rate, for_a_block_of_two_seconds: int) -> None:
     assert rate.per_block(2_000) == for_a_block_of_two_seconds
 
 
-@pytest.mark.parametrize("text", ["0.5 oGPU", "0.5 oGPU/week", "0.5/h", "/h", "1 oGPU/h/h"])
+@pytest.mark.parametrize("text", ["0.5 oGPU", "0.5 oGPU/week", "0.5", "/h", "1 oGPU/h/h"])
 def test_what_is_no_rate(text: str) -> None:
     with pytest.raises(QuantityError):
         quantities.rate(text)

@@ -130,7 +130,8 @@ def test_what_the_reader_takes_the_schema_takes(data: st.DataObject) -> None:
     [
         ("kind: TrainingTask", "kind: Task"),
         ("maxPrice:", "maxprice:"),
-        ("1 oGPU,", "1,"),
+        ("1 oGPU,", "-1,"),
+        ("1 oGPU,", "1 USD,"),
         ("[consumer, datacenter]", "gpu"),
         ("[consumer, datacenter]", "[]"),
         ("[consumer, datacenter]", "[cpu, cpu]"),

@@ -67,6 +67,11 @@ def test_six_lines_suffice() -> None:
     assert (task.time_value, task.loss, task.collateral, task.seed, task.options) == (None, None, 0, None, {})
 
 
+@pytest.mark.parametrize("amount", ["2.5", "'2.5'", "250000000 grains"])
+def test_an_amount_needs_no_unit(amount: str) -> None:
+    assert read(SIX_LINES.replace("2.5 oGPU", amount)).task == read(SIX_LINES).task
+
+
 def test_every_key_has_its_effect() -> None:
     task = read(ALL_KEYS).task
     assert task.labels == {"team": "vision", "owner/mail": "a.b"}
@@ -82,7 +87,7 @@ def test_every_key_has_its_effect() -> None:
     [
         ("maxPrice", "maxprice", 6, "spec.market", "unknown_key", "did you mean maxPrice?"),
         ("maxPrice: 2.5 oGPU", "", 6, "spec.market", "missing_key", "maxPrice"),
-        ("2.5 oGPU", "2.5", 6, "spec.market.maxPrice", "no_unit", "`2.5 oGPU`"),
+        ("2.5 oGPU", "2.5 USD", 6, "spec.market.maxPrice", "invalid_amount", "`2.5 oGPU`"),
         ("2.5 oGPU", "999 grains", 6, "spec.market.maxPrice", "price_too_low", "1,000"),
         ("2.5 oGPU", "[2.5 oGPU]", 6, "spec.market.maxPrice", "not_single", ""),
         ("2.5 oGPU", f"{'1' * 301} oGPU", 6, "spec.market.maxPrice", "too_long", "300"),

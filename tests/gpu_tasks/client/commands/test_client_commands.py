@@ -292,27 +292,36 @@ def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
+    ("changed", "code"),
     [
-        (["--workload", "abacus"], "no workload 'abacus'; there are"),
-        (["--name", "x" * 33], "--name has 33 bytes"),
-        (["--price-min", "2"], "--price-min, above 0, to --price-max"),
-        (["--price-min", "0"], "--price-min, above 0"),
-        (["--price-max", "10000001"], "at most 10000000 oGPU"),
-        (["--commit-window", "601"], "1<=x<=600"),
-        (["--consumer-pace", "9"], "--consumer-pace 9 needs a --pace too"),
-        (["--pace", "9", "--consumer-pace", "5"], "--pace 9, --consumer-pace 5"),
+        (["--workload", "abacus"], "workload_unknown"),
+        (["--name", "x" * 33], "invalid_name"),
+        (["--price-min", "2"], "invalid_prices"),
+        (["--price-min", "0"], "invalid_prices"),
+        (["--price-max", "10000001"], "invalid_prices"),
+        (["--commit-window", "601"], "out_of_range"),
+        (["--commit-window", "0"], "bad_parameter"),
+        (["--ramp", "1d"], "out_of_range"),
+        (["--consumer-pace", "9"], "invalid_paces"),
+        (["--pace", "9", "--consumer-pace", "5"], "invalid_paces"),
     ],
 )
-def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], why: str) -> None:
+def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], code: str) -> None:
     options = {
         "--workload": registry.FORMS[1].name, "--name": "x", "--price-min": "1", "--price-max": "1", "--ramp": "0",
         "--commit-window": "20", "--max-tokens": "100", "--key": "//Bob",
         **dict(zip(changed[::2], changed[1::2], strict=True)),
     }  # fmt: skip
-    answer = ogpu("offer", "create-service", *(word for pair in options.items() for word in pair), "--yes")
-    assert answer.exit_code == 2
-    assert why in answer.output
+    words = [word for pair in options.items() for word in pair]
+    assert ended_code(ogpu("--json", "offer", "create-service", *words, "--yes")) == code
+
+
+@pytest.mark.parametrize("span", ["3m", "180s"])
+def test_the_times_of_a_service_may_be_times(ogpu: Ogpu, span: str) -> None:
+    words = ["--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "1", "--price-max", "1"]
+    words += ["--ramp", span, "--commit-window", span, "--max-tokens", "100", "--key", "//Bob", "--dry-run"]
+    dry = as_json(ogpu("--json", "offer", "create-service", *words))
+    assert dry["ramp_blocks"] == dry["commit_window_blocks"] == 180
 
 
 def test_who_cannot_pay_is_told_how_much_there_is(ogpu: Ogpu) -> None:
