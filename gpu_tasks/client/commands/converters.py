@@ -14,6 +14,7 @@ import click
 
 from cli.session import WalletSession
 from gpu_tasks.client.commands.tasks import ANY_SLOT_MS
+from gpu_tasks.client.input_files import read_input
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.compose import from_compose
 from gpu_tasks.client.tasks.drafts import DraftOrigin, ProgramDraft, in_own_words, option_origins, variable_key
@@ -85,7 +86,7 @@ def convert(
 
 def read_foreign(path: Path) -> bytes:
     """Return the bytes of another system's file, at most one byte more than any form may have."""
-    return _bytes_of(path, max(FILE_BYTES_MAX, SCRIPT_BYTES_MAX))
+    return read_input(path, max(FILE_BYTES_MAX, SCRIPT_BYTES_MAX))
 
 
 def converted(
@@ -210,11 +211,3 @@ def _named_variables(given: dict[str, Any]) -> dict[str, str]:
             )
         found[name] = value if is_set else os.environ[name]
     return found
-
-
-def _bytes_of(path: Path, most: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(most + 1)
-    except OSError as error:
-        raise ForeignFileError(f"{path} cannot be read: {error.strerror}", code="file_unreadable") from None

@@ -18,6 +18,7 @@ from cli.session import CallFailedError, WalletSession
 from gpu_tasks.batches.requests import rate_of, work_of
 from gpu_tasks.client.commands.calls import told_nothing_was_sent
 from gpu_tasks.client.commands.purchase import Manner, answer_file
+from gpu_tasks.client.input_files import read_input
 from gpu_tasks.client.offers.listing import form_of
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.orders import load, load_input
@@ -263,13 +264,7 @@ def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
         data, price = load_input(file, found), found.task.price_max
     else:
         assert scene is not None, "one of the two was named"
-        try:
-            with scene.open("rb") as stream:
-                data, price = stream.read(SCENE_BYTES_MAX + 1), None
-        except OSError as error:
-            raise PictureSaleError(
-                f"the scene {scene} cannot be read: {error.strerror}. Give the path of a scene", code="scene_unreadable"
-            ) from None
+        data, price = read_input(scene, SCENE_BYTES_MAX, "the scene "), None
     if len(data) > SCENE_BYTES_MAX:
         raise PictureSaleError(
             f"the scene has more than {SCENE_BYTES_MAX:,} bytes. Give a shorter one", code="scene_too_long"

@@ -22,6 +22,7 @@ from gpu_tasks.client.commands.task_runs import (
     waiting_for,
 )
 from gpu_tasks.client.commands.task_submission import TaskSubmission, asked_when_interrupted
+from gpu_tasks.client.input_files import read_input
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.tasks.drafts import DraftOrigin, ProgramDraft, in_own_words, option_origins, variable_key
 from gpu_tasks.client.tasks.orders import ArchiveFile, LoadedTask, look_at_image
@@ -111,7 +112,7 @@ def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> No
 
 def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
     """Return the job with its inputs. Raise WalletError or TaskFileError."""
-    files = {path.name: _bytes_of(path) for path in given["inputs"]}
+    files = {path.name: read_input(path, INPUT_BYTES_MAX, "--in: ") for path in given["inputs"]}
     if len(files) != len(given["inputs"]):
         raise WalletError("--in: two files have the same name, and both go to /in. Rename one", code="duplicate_input")
     draft = ProgramDraft(
@@ -168,14 +169,6 @@ def _image(path: Path, saved: SavedImage) -> ArchiveFile:
         return look_at_image(path, saved.sha256)
     except OSError as error:
         raise WalletError(f"--archive: {path} cannot be read: {error.strerror}", code="archive_unreadable") from None
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(INPUT_BYTES_MAX + 1)
-    except OSError as error:
-        raise WalletError(f"--in: {path} cannot be read: {error.strerror}", code="file_unreadable") from None
 
 
 async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> bool:

@@ -18,6 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import tarfile
 import time
 import zlib
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpu_tasks.client.input_files import read_input
 from gpu_tasks.client.units.posting import TASK_POSTING, PostError, PostingKind
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
@@ -90,7 +92,10 @@ class ArchiveFile:
 
 def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
     """Return the archive with the image of this id. Raise ImageFileError if it is invalid, or OSError."""
-    size = path.stat().st_size
+    file = path.stat()
+    if not stat.S_ISREG(file.st_mode):
+        raise ImageFileError(f"{path.name} is not a plain file. Name a `docker save` archive", code="not_a_file")
+    size = file.st_size
     if size > IMAGE_ARCHIVE_BYTES_MAX:
         raise ImageFileError(
             f"{path.name} has {size >> 20} MiB, and an archive {IMAGE_ARCHIVE_BYTES_MAX >> 20}: push a larger image to "
@@ -201,11 +206,7 @@ def load_input(path: Path, file: TaskFile) -> bytes:
 
 
 def _bytes_of(path: Path) -> bytes:
-    try:
-        with path.open("rb") as opened:
-            return opened.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise WalletError(f"the task file {path} cannot be read: {_why(error)}; give the path of one") from None
+    return read_input(path, FILE_BYTES_MAX, "the task file ")
 
 
 def _input(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> bytes:

@@ -180,7 +180,7 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
     (tmp_path / "bad.yaml").write_text("apiVersion: ogpu/v1\n")
     with chain(tmp_path) as url:
         for words, says in (
-            ([str(tmp_path / "none.yaml"), *OF_BOB], "cannot be read"),
+            ([str(tmp_path / "none.yaml"), *OF_BOB], "file_unreadable"),
             ([str(tmp_path / "bad.yaml"), *OF_BOB], "kind"),
             ([MINIMAL, "--key", "//Nobody"], '"funds"'),
         ):
