@@ -32,7 +32,10 @@ NO_HOME = "Could not determine home directory."
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 OTHER_NAMES = {"--from": "--key", "--account": "--key", "--signer": "--key"}
 """Options of other wallets, and the options here that do the same."""
-MISSING = {"--key": "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice."}
+MISSING = {
+    "--key": "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice.",
+    "--service": "Give the number of a service. `ogpu offer services` lists them.",
+}
 """Advice for a missing option."""
 ReportEnd = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""

@@ -107,12 +107,12 @@ def span(text: str) -> TimeSpan:
 def rate(text: str) -> Rate:
     """Parse `0.5 oGPU/h` or `200 grains/block`, for d, h, m, s or block."""
     value, slash, unit = text.partition("/")
-    unit = unit.strip()
-    if not slash or unit not in (*UNITS_MS, "block"):
+    unit, value = unit.strip(), value.strip()
+    if not slash or unit not in (*UNITS_MS, "block") or re.fullmatch(_AMOUNT, value, re.ASCII) is None:
         raise QuantityError(
             f"is not an amount per time; write it like `0.5 {SYMBOL}/h`, per d, h, m, s or block", code="invalid_rate"
         )
-    return Rate(amount(value.strip()), TimeSpan(blocks=1) if unit == "block" else TimeSpan(UNITS_MS[unit]))
+    return Rate(amount(value), TimeSpan(blocks=1) if unit == "block" else TimeSpan(UNITS_MS[unit]))
 
 
 def whole(text: str) -> int:

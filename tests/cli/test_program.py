@@ -178,6 +178,7 @@ def test_an_option_of_a_command_before_it_is_shown_its_place() -> None:
         (devnet_cli.ogpu_devnet, ["start"], "unknown_command", "`ogpu-devnet up`"),
         (main, ["send", "//Bob", "5", "--from", "//Alice"], "other_option", "--key"),
         (main, ["send", "//Bob", "5"], "missing_parameter", "//Alice"),
+        (provider_cli.main, ["offer", "0x99", "--ask", "1"], "missing_parameter", "`ogpu offer services`"),
     ],
 )
 def test_a_mistake_of_a_newcomer_is_answered_with_the_right_words(
