@@ -204,7 +204,8 @@ class Daemon:
         except OSError as error:
             raise StandingError(
                 f"the blob store cannot listen at {host}:{port} ({error.strerror or error}). If another daemon has "
-                "the port, stop it, or register an endpoint with another --blob-port"
+                "the port, stop it, or register an endpoint with another --blob-port",
+                code="blob_port_unusable",
             ) from None
 
     async def run(self) -> None:
@@ -238,7 +239,7 @@ class Daemon:
         # A provider that leaves unregisters its devices first, so remaining devices mean that a court ended the
         # registration.
         if devices:
-            raise StandingError(EXPELLED)
+            raise StandingError(EXPELLED, code="expelled")
         stays = f"{format_amount(grains)} oGPU stay on the provider key {identity.key.address}"
         self.parts.telemetry.tell("left", height=view.height, why=LEFT.format(stays=stays))
         return True

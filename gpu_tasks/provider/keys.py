@@ -37,18 +37,23 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     if not path.exists():
         raise WalletError(
             f"there is no key file {path}. Make one with `ogpu-wallet new NAME --scheme ed25519` and give its path "
-            "with --provider-key, or give a development path like //Alice//provider"
+            "with --provider-key, or give a development path like //Alice//provider",
+            code="no_key_file",
         )
     if password_file is None:
-        raise WalletError(f"the key file {path} needs --password-file")
+        raise WalletError(f"the key file {path} needs --password-file", code="password_file_missing")
     try:
         file = keyfile.load(read_private(path, MAX_FILE_BYTES))
     except FileNotFoundError:
-        raise WalletError(f"{path} does not exist") from None
+        raise WalletError(f"{path} does not exist", code="no_key_file") from None
     key = keyfile.unlock(file, *read_passwords(password_file))
     # The chain verifies attestations as ed25519, so an sr25519 key would fail only at the first result.
     if key.scheme is not Scheme.ED25519:
-        raise WalletError(f"{path} has an sr25519 key, but attestations are signed with ed25519; make an ed25519 key")
+        raise WalletError(
+            f"{path} has an sr25519 key, but attestations are signed with ed25519. Make such a key with "
+            "`ogpu-wallet new NAME --scheme ed25519`",
+            code="wrong_key_scheme",
+        )
     return key
 
 

@@ -85,7 +85,8 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         raise WalletError(
             f"the stash has the provider key {ss58.encode(candidate.provider_key)}, but --provider-key is "
             f"{ss58.encode(wanted.provider_key)}. Give the file of the stash's key, or change the key with "
-            "`ogpu-wallet validate`"
+            "`ogpu-wallet validate`",
+            code="other_provider_key",
         )
     else:
         planned += await _bonding(client, wanted)
@@ -126,7 +127,8 @@ async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -
     if bond < least:
         raise WalletError(
             f"a device of class {kind.name.lower()} needs a bond of at least {format_amount(least)} oGPU, not "
-            f"{format_amount(bond)} oGPU"
+            f"{format_amount(bond)} oGPU",
+            code="device_bond_too_small",
         )
 
 
@@ -157,7 +159,8 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
     if wanted.node_keys is None:
         raise WalletError(
             "the stash is not a candidate yet. Give --node-keys, a file with the output of `ogpu-node key rotate`, "
-            "and --bond if nothing is bonded"
+            "and --bond if nothing is bonded",
+            code="node_keys_missing",
         )
     planned = await _bonding(client, wanted)
     keys, proof = wanted.node_keys.keys, wanted.node_keys.proof

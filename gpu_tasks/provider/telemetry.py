@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from wallet.errors import harmless
+from wallet.errors import code_of, harmless
 from wallet.private_file import own_opener
 
 LOG = logging.getLogger("ogpu.provider")
@@ -21,6 +21,11 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 TEXT_SHOWN = 400
 
 Detail = str | int | bytes | None
+
+
+def failure(error: Exception) -> dict[str, Detail]:
+    """Return the fields of an event about an error: its text, and its code for programs that read the events."""
+    return {"problem": str(error), "code": code_of(error)}
 
 
 class Telemetry(Protocol):

@@ -18,5 +18,8 @@ class Heard:
     def reasons(self, event: str) -> list[str]:
         return [str(fields["why"]) for name, fields in self.events if name == event]
 
+    def codes(self, event: str) -> list[Detail]:
+        return [fields["code"] for name, fields in self.events if name == event]
+
     def problems(self, event: str) -> list[Detail]:
         return [fields["problem"] for name, fields in self.events if name == event and "problem" in fields]

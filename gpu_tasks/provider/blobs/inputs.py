@@ -19,13 +19,14 @@ from gpu_tasks.provider.blobs.store import BlobStore, StoreFullError
 from gpu_tasks.provider.chain.port import Identity, NetworkPort
 from gpu_tasks.provider.telemetry import Telemetry
 from runtime.encoding.codec import DecodeError
+from wallet.errors import CodedError
 
 
 class _NotHereError(Exception):
     """A blob is not in this provider's store."""
 
 
-class UnusableInputError(Exception):
+class UnusableInputError(CodedError):
     """The input is unusable for every intended reader. The fault is the customer's."""
 
 
@@ -101,11 +102,11 @@ class Inputs:
             blob = await gathered(named, partial(self._fetch, sealed=sealed, unkept=unkept), sealed.content_max)
             opened = self._identity.seal_key.opened(blob)
         except (SealError, PiecesError) as error:
-            raise UnusableInputError(str(error)) from error
+            raise UnusableInputError(str(error), code="invalid_input") from error
         if unkept:  # the work goes on, and others have the input
             self._telemetry.tell("input_not_kept", unit=sealed.unit, problem=unkept[0])
         if commitment_of(opened.content) != sealed.commitment:
-            raise UnusableInputError("the input differs from the customer's commitment")
+            raise UnusableInputError("the input differs from the customer's commitment", code="other_commitment")
         return opened
 
     async def _check_boxes(self, sealed: SealedInput, opened: Opened) -> None:
@@ -116,7 +117,10 @@ class Inputs:
         judges = keys_at(await self._chain.judging_readers(), sealed.sealed_at)
         left_out = opened.left_out(judges)
         if left_out:
-            raise UnusableInputError(f"the input is not sealed to {len(left_out)} of the {len(judges)} possible judges")
+            raise UnusableInputError(
+                f"the input is not sealed to {len(left_out)} of the {len(judges)} possible judges",
+                code="not_sealed_to_judges",
+            )
 
     async def _fetch_own(self, address: bytes) -> bytes:
         return self._own(address)
@@ -161,7 +165,7 @@ def _asked(opened: Opened) -> UnitInput:
     try:
         asked = decode_input(opened.content)
     except DecodeError as error:
-        raise UnusableInputError(str(error)) from error
+        raise UnusableInputError(str(error), code="invalid_input") from error
     if not is_usable(asked.reply_key):
-        raise UnusableInputError("the reply key is not an X25519 key")
+        raise UnusableInputError("the reply key is not an X25519 key", code="invalid_reply_key")
     return asked

@@ -44,7 +44,7 @@ from runtime.pallets.staking.offences import proven
 from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
-from wallet.errors import WalletError, harmless, in_words
+from wallet.errors import WalletError, code_of, harmless, in_words
 from wallet.keypair import Keypair
 from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
@@ -302,13 +302,18 @@ class LiveChain:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
         except ODD_ANSWERS as error:
             await client.rpc.close()
-            raise ChainError(f"the node's answer makes no sense ({in_words(error)})") from error
+            raise ChainError(
+                f"the node's answer makes no sense ({in_words(error)})", code="implausible_answer"
+            ) from error
         except BaseException:
             await client.rpc.close()
             raise
         if stash is None:
             await client.rpc.close()
-            raise NobodyError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+            raise NobodyError(
+                f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`",
+                code="not_registered",
+            )
         client.rpc.patience = ANSWER_SECONDS[0]  # only connecting needs long patience, for many and large answers
         return cls(url, client, key, stash, trust, tell)
 
@@ -436,7 +441,8 @@ class LiveChain:
         height = await client.height(at)
         if height < self._final_height:
             raise ChainError(
-                f"its newest final block is {height}; an earlier answer had final block {self._final_height}"
+                f"its newest final block is {height}; an earlier answer had final block {self._final_height}",
+                code="node_went_back",
             )
         self._final_height = height
         return at
@@ -487,7 +493,7 @@ class LiveChain:
         found = await self.asked(market_reads.service(self.client, number))
         # A closed service is removed with its last unit, possibly just before this read.
         if found is None:
-            raise ChainError(f"there is no service {number} on {self.client.chain}")
+            raise ChainError(f"there is no service {number} on {self.client.chain}", code="unknown_service")
         return found
 
     async def providers(self) -> dict[bytes, Provider]:
@@ -577,10 +583,12 @@ class LiveChain:
         try:
             return await question
         except (NodeUnreachableError, RpcError, WalletError) as error:
-            raise ChainError(str(error)) from error
+            raise ChainError(str(error), code=code_of(error)) from error
         # A node can return anything: other types, missing fields, or bytes that do not decode.
         except ODD_ANSWERS as error:
-            raise ChainError(f"the node's answer makes no sense ({in_words(error)})") from error
+            raise ChainError(
+                f"the node's answer makes no sense ({in_words(error)})", code="implausible_answer"
+            ) from error
 
 
 def _after(failures: int, seconds: tuple[float, ...]) -> float:

@@ -27,13 +27,14 @@ from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
 from runtime.blocks.evidence import DoubleBallot, DoubleHeader, DoubleProposal
 from runtime.frame.call import Call
+from wallet.errors import CodedError
 from wallet.keypair import Keypair
 
 BidName = tuple[bytes, bytes]
 """An auction and a device."""
 
 
-class ChainError(Exception):
+class ChainError(CodedError):
     """The node refused something or is unreachable. The caller tries again later."""
 
 

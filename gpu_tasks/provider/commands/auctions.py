@@ -17,14 +17,13 @@ from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.commands.containers import bidding_kinds
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
+from gpu_tasks.provider.commands.options import ProviderOptions, made_base_path, told
 from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_program, check_task
 from gpu_tasks.provider.tasks.policy import (
     BidPolicy,
-    PolicyError,
     hours_of,
     hours_text,
     image_named,
@@ -66,7 +65,7 @@ def auctions(options: ProviderOptions, watch: bool) -> None:
         try:
             shown = None
             async for view in chain.views():
-                rows = await auction_rows(chain, _policy(options), view.newest)
+                rows = await auction_rows(chain, read_policy(options.base_path, bidding_kinds()), view.newest)
                 if rows != shown:
                     options.output.rows(f"Auctions at block {view.height}", AUCTIONS, rows)
                 if rows != shown and not rows:
@@ -150,21 +149,18 @@ def policy(
     if is_none and kinds:
         raise click.UsageError("--none and --kind exclude each other. Leave one of them out")
     names = bidding_kinds()
-    try:
-        before = read_policy(options.base_path, names)
-        after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
-        if least_price is not None:
-            after = replace(after, least_price=price_of(least_price))
-        if spans:
-            hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
-            after = replace(after, schedule=hours)
-        if images:
-            named = tuple(image_named(each) for each in images)
-            after = replace(after, containers=replace(after.containers, images=named))
-        if any_archive is not None:
-            after = replace(after, containers=replace(after.containers, any_archive=any_archive))
-    except PolicyError as error:
-        raise ProviderError(str(error), code="policy_unusable") from None
+    before = read_policy(options.base_path, names)
+    after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
+    if least_price is not None:
+        after = replace(after, least_price=price_of(least_price))
+    if spans:
+        hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
+        after = replace(after, schedule=hours)
+    if images:
+        named = tuple(image_named(each) for each in images)
+        after = replace(after, containers=replace(after.containers, images=named))
+    if any_archive is not None:
+        after = replace(after, containers=replace(after.containers, any_archive=any_archive))
     after = replace(
         after,
         kinds=() if is_none else after.kinds,
@@ -212,11 +208,3 @@ def drain(options: ProviderOptions, is_off: bool) -> None:
     before = is_draining(base)
     set_draining(base, drains=not is_off)
     options.output.facts({"draining": not is_off, "changed": before is is_off})
-
-
-def _policy(options: ProviderOptions) -> BidPolicy:
-    """Read the policy's file. Raise ProviderError if it is unusable."""
-    try:
-        return read_policy(options.base_path, bidding_kinds())
-    except PolicyError as error:
-        raise ProviderError(str(error), code="policy_unusable") from None

@@ -14,16 +14,13 @@ from cli.session import WalletSession, refusals_explained
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.chain.port import ChainError, Identity
+from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.daemon import JOURNAL_FILE, Daemon, Settings
-from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
-from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.worker_start import backends_here, has_torch, workers_with
-from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
 from wallet import private_file
@@ -32,7 +29,6 @@ from wallet.errors import WalletError, code_of
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.rpc import NodeUnreachableError
-from wallet.trial import TrialError
 from wallet.trust import Trust
 
 Body = Callable[[], Awaitable[None]]
@@ -145,14 +141,13 @@ def idle_gpu_problem(hardware: Hardware) -> str:
 
 
 async def told(body: Body) -> None:
-    """Run `body`. Errors that the operator can correct become a WalletError."""
+    """Run `body`. Refusals of the node and errors of files become errors that end the program with a message."""
     try:
         with refusals_explained():
             await body()
-    except (JournalError, ExecutionError, StandingError, ChainError, TrialError, OSError) as error:
-        # A node that is away says so itself, and a key that cannot be used is a WalletError already.
-        if isinstance(error, NodeUnreachableError):
-            raise
+    except NodeUnreachableError:
+        raise
+    except OSError as error:
         raise ProviderError(str(error), code=code_of(error)) from error
 
 

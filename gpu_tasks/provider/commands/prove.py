@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from cli import calls
 from cli.session import note
-from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
+from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainPort, Identity
@@ -23,16 +23,14 @@ from gpu_tasks.provider.commands.run import connect, hardware_for, workshop_of
 from gpu_tasks.provider.commands.walls import WHERE_POSSIBLE, walls_for
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
-from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.provider.execution.worker_start import chosen_backend
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.registration import Planned
-from gpu_tasks.provider.tasks.fraud_search import CannotProveError, Fraud, Step, forget, found_or_searched
+from gpu_tasks.provider.tasks.fraud_search import Fraud, Step, forget, found_or_searched
 from gpu_tasks.provider.telemetry import LogTelemetry
 from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.errors import code_of, harmless
 from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 
@@ -113,14 +111,12 @@ async def in_time(
 
 
 async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str | None) -> tuple[Identity, Fraud | None]:
-    """Return the prover, and the fraud in a task. Raise ProviderError if the task cannot be checked."""
+    """Return the prover, and the fraud in a task. Raise CodedError if the task cannot be checked."""
     chain, identity = await connect(options, tell=note)
     try:
         async with _own_parts(options, chain, identity, backend) as (parts, base):
             kept_in = made_base_path(options.base_path)
             return identity, await found_or_searched(parts, kept_in, base, task_id, _Told(), in_time(chain.views()))
-    except (CannotProveError, BlobError, UnusableInputError, BadRequestError) as error:
-        raise ProviderError(harmless(str(error)), code=code_of(error)) from error
     finally:
         await chain.close()
 

@@ -30,5 +30,5 @@ def walls_for(wish: str) -> Walls:
         return Walls(find_sandbox())
     except NoSandboxError as error:
         if wish == ALWAYS:
-            raise ProviderError(str(error), code="no_sandbox") from None
+            raise ProviderError(str(error), code=error.code) from None
         return Walls(None, str(error))

@@ -18,6 +18,7 @@ from gpu_tasks.provider.duties.leaf_work import TURN_BLOCKS, nodes_call, settled
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.telemetry import failure
 from runtime.encoding.codec import DecodeError
 
 
@@ -72,10 +73,10 @@ class DifferingDuty(Duty):
             leaves = self._own_leaves(status)
             await self.book.send(StepMessage(nodes_call(status, leaves), "tree_shown", {"unit": unit}))
         except (ExecutionError, ChainError, DecodeError) as error:
-            tell("tree_not_shown", unit=unit, problem=str(error))
+            tell("tree_not_shown", unit=unit, **failure(error))
 
     def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
         side = side_of(status.dispute, self.parts.identity.stash)
         if side is None:
-            raise ExecutionError("this provider is not a party of the dispute")
+            raise ExecutionError("this provider is not a party of the dispute", code="not_a_party")
         return settled_leaves(self.parts, status.unit, side.root)

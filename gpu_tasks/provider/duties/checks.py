@@ -34,6 +34,7 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.telemetry import failure
 from runtime.encoding.codec import DecodeError
 
 FETCHED_AT_ONCE = 16
@@ -119,7 +120,7 @@ class CheckDuty(Duty):
             leaves = settled_leaves(self.parts, unit, status.check.terms.output_root)
             await self.book.send(StepMessage(showing_call(status, leaves), "leaves_shown", {"unit": unit}))
         except (ExecutionError, ChainError, DecodeError) as error:
-            tell("leaves_not_shown", unit=unit, problem=str(error))
+            tell("leaves_not_shown", unit=unit, **failure(error))
 
     async def _audit(self, status: CheckStatus) -> None:
         """Send the finding. An existing finding about these leaves is sent again, not computed again."""
@@ -134,7 +135,7 @@ class CheckDuty(Duty):
             # The computation may take many blocks. Without this, the answer would be repeated at the next one.
             self.audits.note_sent(key, CheckStep.SAY)
         except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
-            self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, problem=str(error))
+            self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, **failure(error))
 
     async def _looked_at(self, status: CheckStatus) -> StepMessage:
         """Compute the shown leaves. Doubt the first that differs, or pass."""
@@ -161,14 +162,14 @@ class CheckDuty(Duty):
             if case_id is not None and case is not None and is_found_lying(case, self.parts.identity.stash):
                 await self.book.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", {"unit": unit}))
         except ChainError as error:
-            self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
+            self.parts.telemetry.tell("refused", unit=unit, **failure(error))
 
     async def _posted(self, unit: bytes) -> Unit:
         """Return the unit in the final chain, so that no other input is judged."""
         status = await self.parts.chain.final_unit(unit)
         # Judged by a unit that is not final, the leaves could be those of another input.
         if status is None:
-            raise ChainError("the final chain does not have the unit yet")
+            raise ChainError("the final chain does not have the unit yet", code="unit_not_final")
         return status.unit
 
 

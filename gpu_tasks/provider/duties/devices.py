@@ -25,12 +25,14 @@ from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseCause
+from gpu_tasks.provider.telemetry import failure
 from gpu_tasks.workloads.form import WorkloadForm
+from wallet.errors import CodedError
 
 DRAINING = "the daemon takes no new work: `ogpu-provider drain`"
 
 
-class StandingError(Exception):
+class StandingError(CodedError):
     """The registered provider is not the running one. The text states the remedy."""
 
 
@@ -86,12 +88,16 @@ class DeviceDuty(Duty):
         try:
             provider = await self.parts.chain.provider(identity.stash)
         except ChainError as error:
-            self.parts.telemetry.tell("not_settled", problem=str(error))
+            self.parts.telemetry.tell("not_settled", **failure(error))
             return False
         if provider is None:
-            raise StandingError("the stash is not registered as provider; run `ogpu-provider register`")
+            raise StandingError(
+                "the stash is not registered as provider; run `ogpu-provider register`", code="not_registered"
+            )
         if provider.seal_key != identity.seal_key.public:
-            raise StandingError("inputs are sealed to another key; run `ogpu-provider register` to change it")
+            raise StandingError(
+                "inputs are sealed to another key; run `ogpu-provider register` to change it", code="other_seal_key"
+            )
         self.drains = self._wants_drain()
         return await self._settle(resume=not self._keep_paused)
 
@@ -134,7 +140,7 @@ class DeviceDuty(Duty):
             for status in await self.parts.chain.own_devices():
                 await self._settle_device(status, standing, resume=resume)
         except ChainError as error:
-            self.parts.telemetry.tell("not_settled", problem=str(error))
+            self.parts.telemetry.tell("not_settled", **failure(error))
         return is_known
 
     async def _settle_device(self, status: DeviceStatus, standing: DeviceStanding, *, resume: bool) -> None:
@@ -212,5 +218,7 @@ def _promise(number: int, terms: ServiceTerms, workloads: Workloads) -> Workload
         return workloads.of(terms)
     except UnknownWorkloadError as error:
         raise UnknownWorkloadError(
-            f"it offers service {number}, but {error}; run `ogpu-provider withdraw-offer`, or install a release with it"
+            f"it offers service {number}, but {error}; run `ogpu-provider withdraw-offer`, or install a release "
+            "with it",
+            code=error.code,
         ) from None

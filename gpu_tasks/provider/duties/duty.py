@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
-from gpu_tasks.provider.telemetry import Telemetry
+from gpu_tasks.provider.telemetry import Telemetry, failure
 
 ENDINGS_EVERY_BLOCKS = 4
 """The interval of looking at the final chain, this provider's devices and the disk."""
@@ -57,4 +57,4 @@ def telling_refusals(telemetry: Telemetry, unit: bytes) -> Iterator[None]:
     try:
         yield
     except ChainError as error:
-        telemetry.tell("refused", unit=unit, problem=str(error))
+        telemetry.tell("refused", unit=unit, **failure(error))

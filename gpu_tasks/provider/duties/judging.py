@@ -79,14 +79,16 @@ class JudgeDuty(SeatDuty[Case]):
             # right one.
             root = proof_by(identity.genesis, case.batch, check, check.auditor, asked.salt, found)
         else:
-            raise ExecutionError("the case has no subject")
+            raise ExecutionError("the case has no subject", code="no_subject")
         requests, outcomes = tuple(each.request for each in found), tuple(each.outcome for each in found)
         return await stated(self.parts, case, FoundRight(form, asked.salt, requests, outcomes, root))
 
     async def _check_final(self, case: Case) -> None:
         status = await self.parts.chain.final_unit(case.posted_as)
         if status is None or status.unit.terms != case.unit.terms:
-            raise ChainError("the node's input differs from the final chain's, so the judgement is void")
+            raise ChainError(
+                "the node's input differs from the final chain's, so the judgement is void", code="input_not_final"
+            )
         if isinstance(case, DisputedLeaf):
             await self._check_leaf(case)
 
@@ -96,4 +98,4 @@ class JudgeDuty(SeatDuty[Case]):
         places = {seat.seat.probe_place for seat in await self.parts.chain.final_seats() if seat.id == case.id}
         is_same = dispute is not None and dispute.stage is DisputeStage.JUDGED and dispute.leaf == case.leaf
         if not is_same or case.seat.probe_place not in places:
-            raise ChainError("the case is now about another leaf")
+            raise ChainError("the case is now about another leaf", code="other_leaf")

@@ -54,11 +54,11 @@ def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Le
     entries = (entry for key, entry in parts.journal.races.items() if key[0] == unit)
     found = next((entry for entry in entries if entry.result is not None and entry.result.output_root == root), None)
     if found is None or found.result is None or found.input_salt is None:
-        raise ExecutionError("the journal lacks this result")
+        raise ExecutionError("the journal lacks this result", code="no_result")
     leaves = leaves_of(parts.identity.genesis, unit, found.input_salt, decode_outcomes(found.result.outcomes))
     # A damaged entry must not be shown: wrong leaves count as a lie.
     if batch_root(totals_of(leaves)) != root:
-        raise ExecutionError("the journal's result differs from its commitment")
+        raise ExecutionError("the journal's result differs from its commitment", code="other_commitment")
     return leaves
 
 

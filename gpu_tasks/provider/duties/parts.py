@@ -56,4 +56,4 @@ class Parts(Generic[PortT_co]):
         try:
             return self.workers.workloads.of(terms)
         except UnknownWorkloadError as error:
-            raise ExecutionError(f"service {unit.service}: {error}") from None
+            raise ExecutionError(f"service {unit.service}: {error}", code=error.code) from None

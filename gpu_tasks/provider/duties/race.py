@@ -38,7 +38,7 @@ from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionErro
 from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.journal.records import Basis, RaceEntry, UnitResult
-from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.provider.telemetry import Detail, failure
 from runtime.frame.call import Call
 
 
@@ -153,10 +153,10 @@ class RaceDuty(Duty):
                 await self._take_if_due(race, RaceStep.COMMIT)
         except (UnusableInputError, BadRequestError) as error:
             self._without_input.discard(race.key)
-            tell("bad_input", unit=unit, problem=str(error))
+            tell("bad_input", unit=unit, **failure(error))
             await self._take_if_due(race, RaceStep.DECLINE)
         except (BlobError, ExecutionError, ChainError) as error:
-            tell("hindered", unit=unit, problem=str(error))
+            tell("hindered", unit=unit, **failure(error))
             if race.key not in self._without_input:
                 self.hindered.add(race.key)
             self.parts.workers.times.look()

@@ -35,7 +35,7 @@ from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.worker_pool import JUDGES_BENCH
-from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.provider.telemetry import Detail, failure
 from gpu_tasks.workloads.matmul_chain.challenge import CHALLENGE, ChainChallenge
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.merkle import merkle_paths
@@ -267,13 +267,13 @@ class RollCallDuty(Duty):
             await asyncio.to_thread(self._kept.keep, challenge, rows)
             self._rows[challenge] = rows
         except (ExecutionError, KeyError, OSError) as error:
-            tell("roll_call_failed", device=device, number=number, problem=str(error))
+            tell("roll_call_failed", device=device, number=number, **failure(error))
 
     async def _warm(self, hardware: Hardware) -> None:
         try:
             await self._computer(hardware).start()
         except ExecutionError as error:
-            self.parts.telemetry.tell("roll_call_failed", problem=str(error))
+            self.parts.telemetry.tell("roll_call_failed", **failure(error))
 
     # ------------------------------------------------------------------------------------------------- others' devices
 
@@ -295,7 +295,7 @@ class RollCallDuty(Duty):
                     told: dict[str, Detail] = {"device": shown.device, "number": shown.number}
                     await self.book.send(StepMessage(call, "roll_call_objection", told))
         except (ChainError, ExecutionError) as error:
-            self.parts.telemetry.tell("no_inspection", problem=str(error))
+            self.parts.telemetry.tell("no_inspection", **failure(error))
 
     async def _is_right(self, shown: Inspection) -> bool:
         """Check one row first, so that a device that computed nothing costs its inspectors little."""

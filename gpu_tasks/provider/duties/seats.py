@@ -27,7 +27,7 @@ from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import CaseKey
 from gpu_tasks.provider.journal.records import CaseEntry
-from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.provider.telemetry import Detail, failure
 
 UNANSWERABLE = Statement(Unanswerable(), bytes(32))
 
@@ -110,13 +110,13 @@ class SeatDuty(Duty, Generic[CaseT]):
             try:
                 statement = await self._found(case, search)
             except (UnusableInputError, BadRequestError) as error:
-                tell("input_bad", **case.subject, problem=str(error))
+                tell("input_bad", **case.subject, **failure(error))
                 statement = UNANSWERABLE
             await self._check_final(case)
             self._keep(case, statement)
             await self._take_if_due(case, JudgeStep.COMMIT)
         except (BlobError, ExecutionError, ChainError) as error:
-            tell("no_verdict", **case.subject, problem=str(error))
+            tell("no_verdict", **case.subject, **failure(error))
 
     def _keep(self, case: CaseT, statement: Statement) -> None:
         """Write an opinion to the journal before any other party learns of it."""

@@ -13,6 +13,7 @@ from gpu_tasks.provider.chain.port import ChainError, SidePayPort, View
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.telemetry import failure
 
 JUDGING, AUDITING, STANDING_BY = "judging", "auditing", "standing by"
 WATCHED_BLOCKS = 16
@@ -45,7 +46,7 @@ class SideEarnings(Duty):
             try:
                 found = await self._parts.chain.side_payments(sorted(cases), sorted(tasks), self._since)
             except ChainError as error:
-                self._parts.telemetry.tell("not_noted", problem=str(error))
+                self._parts.telemetry.tell("not_noted", **failure(error))
                 found = {}
             for name, payment in found.items():
                 if name in cases:
@@ -71,7 +72,7 @@ class SideEarnings(Duty):
                 return
             found = await self._parts.chain.audit_payments(sorted(self._audits), min(self._audits.values()))
         except ChainError as error:
-            self._parts.telemetry.tell("not_noted", problem=str(error))
+            self._parts.telemetry.tell("not_noted", **failure(error))
             return
         for unit, payment in found.items():
             if payment is None:

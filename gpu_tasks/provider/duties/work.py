@@ -45,7 +45,9 @@ async def execute(
     content = encode_outcomes(outcomes)
     # Every blob store refuses a longer blob.
     if len(content) > ANSWERS_BYTES_MAX:
-        raise ExecutionError(f"its outputs have {len(content):,} bytes, more than allowed for its requests")
+        raise ExecutionError(
+            f"its outputs have {len(content):,} bytes, more than allowed for its requests", code="output_too_large"
+        )
     blob = parts.store.put(seal(content, [asked.reply_key]), is_own=True)
     usage = replace(usage, work_units=output.totals.tokens_out)
     salt = os.urandom(32)
@@ -76,13 +78,19 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
             tokens_in, tokens_out = tokens_in + costs[0], tokens_out + costs[1]
             sizes.append(costs[2])
     except DecodeError as error:
-        raise UnusableInputError(str(error)) from None
+        raise UnusableInputError(str(error), code="invalid_request") from None
     if tokens_in > terms.tokens_in:
-        raise UnusableInputError(f"its requests exceed the unit's {terms.tokens_in} input {form.cost_unit}s")
+        raise UnusableInputError(
+            f"its requests exceed the unit's {terms.tokens_in} input {form.cost_unit}s", code="input_too_long"
+        )
     if tokens_out > terms.tokens_max:
-        raise UnusableInputError(f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s")
+        raise UnusableInputError(
+            f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s", code="output_too_long"
+        )
     if answers_bytes(sizes) > ANSWERS_BYTES_MAX:
-        raise UnusableInputError(f"its answers may exceed the {ANSWERS_BYTES_MAX:,} bytes of a blob")
+        raise UnusableInputError(
+            f"its answers may exceed the {ANSWERS_BYTES_MAX:,} bytes of a blob", code="answers_too_large"
+        )
     return requests
 
 
@@ -100,7 +108,9 @@ def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> No
     """Raise UnusableInputError if an output costs more than the customer pays for."""
     totals = output.totals
     if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
-        raise UnusableInputError(f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s")
+        raise UnusableInputError(
+            f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s", code="output_too_long"
+        )
 
 
 async def _computed(
@@ -120,7 +130,7 @@ async def _computed(
         try:
             kept.append([(missing[place], output) for place, output in done])
         except OSError as error:
-            raise ExecutionError(f"{kept.path} cannot be written: {error}") from error
+            raise ExecutionError(f"{kept.path} cannot be written: {error}", code="file_unwritable") from error
 
     asked = [requests[place] for place in missing]
     took, reading = await parts.workers.race_many(race.racer.device, form, asked, finished, race.rank)

@@ -103,4 +103,7 @@ class Bench:
 
 def _check_identity(executor: Executor, form: WorkloadForm) -> None:
     if (executor.workload_id, executor.model_id) != (form.workload_id, form.model_id):
-        raise ExecutionError(f"the worker does not compute {form.name} as this program does; reinstall the release")
+        raise ExecutionError(
+            f"the worker does not compute {form.name} as this program does; reinstall the release",
+            code="other_worker_release",
+        )

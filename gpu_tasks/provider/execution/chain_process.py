@@ -71,7 +71,9 @@ class ChainProcess:
                 found: ChainRows = ROWS.decode(answer)
             except DecodeError as error:
                 await self.close()
-                raise ExecutionError(f"the process for roll calls failed: {error}") from None
+                raise ExecutionError(
+                    f"the process for roll calls failed: {error}", code="roll_call_process_failed"
+                ) from None
             return found
 
     async def close(self) -> None:
@@ -91,7 +93,10 @@ class ChainProcess:
                 return await self._process.read(ANSWER_BYTES_MAX, LIMITS.cpu_seconds_life)
         except (TimeoutError, NoAnswerError) as error:
             await self.close()
-            raise ExecutionError(f"the process for roll calls ({self._backend}) does not answer: {error!r}") from None
+            raise ExecutionError(
+                f"the process for roll calls ({self._backend}) does not answer: {error!r}",
+                code="roll_call_process_silent",
+            ) from None
         except BaseException:  # if cancelled halfway, the rest of this answer would be read as the next
             await self.close()
             raise

@@ -20,20 +20,21 @@ from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.worker_process import NoAnswerError, WorkerProcess
 from runtime.encoding.codec import DecodeError
+from wallet.errors import CodedError
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _Answer = TypeVar("_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wire.Advanced, wire.Weighed)
 
 
-class BadRequestError(Exception):
+class BadRequestError(CodedError):
     """The request is invalid on every machine. The fault is the customer's."""
 
 
-class ExecutionError(Exception):
+class ExecutionError(CodedError):
     """This machine did not execute the request, because of a limit, a crash or a backend that does not conform."""
 
 
-class BadStateError(Exception):
+class BadStateError(CodedError):
     """The bytes are no state of the request on any machine. Their maker lied, or a disk failed."""
 
 
@@ -178,13 +179,13 @@ class WorkerExecutor:
             places = [each.place for each in part.finished]
             # The worker ran a customer's data, so its reports are checked: each place once, and none beyond the batch.
             if len(set(places)) != len(places) or not missing.issuperset(places):
-                raise ExecutionError("the worker answered an unknown request, or one twice")
+                raise ExecutionError("the worker answered an unknown request, or one twice", code="wrong_worker_answer")
             missing.difference_update(places)
             finished([(each.place, each.output) for each in part.finished])
 
         answer = await self._answered(wire.RunMany(tuple(requests)), wire.Ran, told)
         if missing:
-            raise ExecutionError(f"the worker ended with {len(missing)} requests unanswered")
+            raise ExecutionError(f"the worker ended with {len(missing)} requests unanswered", code="worker_ended")
         wall_ms = (time.monotonic_ns() - began) // 1_000_000
         return ManyExecuted(answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
 
@@ -220,7 +221,7 @@ class WorkerExecutor:
         """Return the answer to a question. Raise ExecutionError if it has another type than `kind`."""
         answer = await self._ask(question, told)
         if not isinstance(answer, kind):
-            raise ExecutionError(f"the worker answered {type(answer).__name__}")
+            raise ExecutionError(f"the worker answered {type(answer).__name__}", code="wrong_worker_answer")
         return answer
 
     async def _ask(
@@ -235,7 +236,7 @@ class WorkerExecutor:
                 raise
             if isinstance(answer, wire.Failed):
                 await self._process.kill()  # a failed GPU context fails every later request
-                raise ExecutionError(answer.reason)
+                raise ExecutionError(answer.reason, code="execution_failed")
         # After the lock is released: a bad request is no fault of the worker, which continues.
         if isinstance(answer, wire.BadRequest):
             raise BadRequestError(answer.reason)
@@ -255,7 +256,9 @@ class WorkerExecutor:
                     return answer
                 told(answer)
         except TimeoutError:
-            raise ExecutionError(f"stopped after more than {self._limits.wall_seconds} s") from None
+            raise ExecutionError(
+                f"stopped after more than {self._limits.wall_seconds} s", code="execution_too_long"
+            ) from None
 
     async def _answer(self) -> wire.WorkerAnswer:
         try:
@@ -263,9 +266,11 @@ class WorkerExecutor:
                 await self._process.read(wire.MESSAGE_BYTES_MAX, self._limits.cpu_seconds)
             )
         except DecodeError as error:
-            raise ExecutionError(f"the worker's output is not an answer: {error}") from error
+            raise ExecutionError(
+                f"the worker's output is not an answer: {error}", code="wrong_worker_answer"
+            ) from error
         except NoAnswerError as error:
-            raise ExecutionError(str(error)) from None
+            raise ExecutionError(str(error), code="worker_ended") from None
         return answer
 
     async def _worker(self) -> None:
@@ -277,12 +282,14 @@ class WorkerExecutor:
             answer = await asyncio.wait_for(self._answer(), self._limits.start_seconds)
         except TimeoutError:
             await self._process.kill()
-            raise ExecutionError(f"the worker was not ready within {self._limits.start_seconds} s") from None
+            raise ExecutionError(
+                f"the worker was not ready within {self._limits.start_seconds} s", code="worker_not_ready"
+            ) from None
         except BaseException:
             await self._process.kill()
             raise
         if not isinstance(answer, wire.Ready):
             await self._process.kill()
             reason = answer.reason if isinstance(answer, wire.Failed) else answer
-            raise ExecutionError(f"the worker did not start: {reason}")
+            raise ExecutionError(f"the worker did not start: {reason}", code="worker_not_started")
         self._ready = answer

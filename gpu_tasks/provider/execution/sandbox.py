@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpu_tasks
+from wallet.errors import CodedError
 
 PROGRAM = "bwrap"
 TRIAL_SECONDS = 30.0
@@ -41,7 +42,7 @@ NO_MORE_NAMESPACES = ("--unshare-user", "--disable-userns")
 HINT = "apt-get install bubblewrap; if it is installed, the kernel may forbid namespaces to ordinary users"
 
 
-class NoSandboxError(Exception):
+class NoSandboxError(CodedError):
     """No sandbox works on this machine. The text states the reason and the remedy."""
 
 
@@ -75,14 +76,16 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
     """
     program = shutil.which(PROGRAM)
     if program is None:
-        raise NoSandboxError(f"{PROGRAM} is not installed, so only limits protect from workers ({HINT})")
+        raise NoSandboxError(
+            f"{PROGRAM} is not installed, so only limits protect from workers ({HINT})", code="sandbox_missing"
+        )
     # The strict form fails with an older bubblewrap, so the plain one is tried too.
     strict = Sandbox(program, (*ALONE, *NO_MORE_NAMESPACES), tuple(readable))
     plain = Sandbox(program, ALONE, tuple(readable))
     if not _complaint(strict):
         return strict
     if problem := _complaint(plain):
-        raise NoSandboxError(f"{PROGRAM} does not work here: {problem} ({HINT})")
+        raise NoSandboxError(f"{PROGRAM} does not work here: {problem} ({HINT})", code="sandbox_unusable")
     return plain
 
 

@@ -148,7 +148,7 @@ class WorkerPool:
     ) -> AsyncIterator[Bench]:
         """Yield a device's workers in its turn. Its time counts under `activity`; None counts no time."""
         if place is not None and place not in self._benches:
-            raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not on this machine")
+            raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not on this machine", code="device_not_here")
         # Starting a worker loads a model, so a device that already runs the workload is preferred.
         warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
         taken = await self._line.take(place, rather=warm, rank=rank)

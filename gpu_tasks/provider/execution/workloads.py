@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import FORMS, form_named
+from wallet.errors import CodedError
 
 
-class UnknownWorkloadError(Exception):
+class UnknownWorkloadError(CodedError):
     """A service requires a workload or model that this daemon does not have. The text names it."""
 
 
@@ -43,7 +44,8 @@ class Workloads:
         if form is None or not form.is_stepwise:
             raise UnknownWorkloadError(
                 f"workload 0x{workload.hex()[:8]}.. is not among this daemon's stepwise ones "
-                f"({', '.join(self.stepwise) or 'none'})"
+                f"({', '.join(self.stepwise) or 'none'})",
+                code="workload_not_stepwise",
             )
         return form
 
@@ -62,6 +64,7 @@ class Workloads:
         if form.model_id != terms.model:
             raise UnknownWorkloadError(
                 f"model 0x{terms.model.hex()[:8]}.. of {form.name} is unknown to this daemon (it has "
-                f"0x{form.model_id.hex()[:8]}..)"
+                f"0x{form.model_id.hex()[:8]}..)",
+                code="unknown_model",
             )
         return form

@@ -27,6 +27,7 @@ from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 from runtime.cryptography.hashing import blake2_128
 from runtime.encoding.codec import U8, U32, DecodeError
 from runtime.encoding.types import Hash
+from wallet.errors import CodedError
 from wallet.private_file import lock_file, sync_folder
 
 HEADER_BYTES = 20
@@ -40,7 +41,7 @@ CaseKey = tuple[bytes, int]
 EndingEntry = TypeVar("EndingEntry", RaceEntry, TaskEntry)
 
 
-class JournalError(Exception):
+class JournalError(CodedError):
     """The journal is unusable. The text states the remedy."""
 
 
@@ -88,10 +89,10 @@ class Journal:
         except OSError as error:
             # A partial record would be taken for damage once a whole one follows it.
             os.ftruncate(self._file, size)
-            raise JournalError(f"{self.path} cannot be written: {error}") from error
+            raise JournalError(f"{self.path} cannot be written: {error}", code="journal_unwritable") from error
         if written != len(frame):
             os.ftruncate(self._file, size)
-            raise JournalError(f"{self.path} cannot be written: the disk is full")
+            raise JournalError(f"{self.path} cannot be written: the disk is full", code="disk_full")
 
     def _size(self) -> int:
         return os.fstat(self._file).st_size
@@ -109,15 +110,18 @@ class Journal:
             table = next((table for table in self._tables if table.number == body[0]), None)
             is_known = table is not None and table.take(body[1:])
         except (DecodeError, IndexError) as error:
-            raise JournalError(f"{_damage(self.path, begin)} ({error})") from error
+            raise JournalError(f"{_damage(self.path, begin)} ({error})", code="journal_damaged") from error
         if not is_known:
-            raise JournalError(f"{self.path} was written by a newer release; install that release or a later one")
+            raise JournalError(
+                f"{self.path} was written by a newer release; install that release or a later one",
+                code="journal_too_new",
+            )
 
     def _cut(self, data: bytes, begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
         later = range(begin + 1, len(data) - HEADER_BYTES)
         if any(any(whole_records(data, place, RECORD_BYTES_MAX)) for place in later):
-            raise JournalError(_damage(self.path, begin))
+            raise JournalError(_damage(self.path, begin), code="journal_damaged")
         if not self._is_reader:
             os.ftruncate(self._file, begin)
             os.fsync(self._file)
@@ -133,7 +137,7 @@ class Journal:
         file = _opened(draft)
         for frame in (framed(body) for table in self._tables for body in table.bodies()):
             if os.write(file, frame) != len(frame):
-                raise JournalError(f"{draft} cannot be written: the disk is full")
+                raise JournalError(f"{draft} cannot be written: the disk is full", code="disk_full")
         os.fsync(file)
         # The new file is complete and synced before it replaces the old one.
         draft.rename(self.path)
@@ -170,7 +174,9 @@ def _opened(path: Path) -> int:
         # Two daemons would append to one file without knowing each other's promises.
         file = lock_file(path)
     except BlockingIOError:
-        raise JournalError(f"{path} is in use by another ogpu-provider with this --base-path") from None
+        raise JournalError(
+            f"{path} is in use by another ogpu-provider with this --base-path", code="journal_in_use"
+        ) from None
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
     if is_new:
         sync_folder(path.parent)

@@ -88,7 +88,7 @@ class PauseBook:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be read: {error.strerror}") from error
+            raise JournalError(f"{self._path} cannot be read: {error.strerror}", code="pauses_unreadable") from error
         # A longer file is not this program's, and counts as damaged.
         if len(raw) <= FILE_BYTES_MAX:
             with suppress(ValueError):
@@ -127,7 +127,7 @@ class PauseBook:
             # Replaced as a whole, so that a crash leaves the old notes or the new ones.
             private_file.replace(self._path, _NOTES.dump_json(notes, indent=1))
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be written: {error.strerror}") from error
+            raise JournalError(f"{self._path} cannot be written: {error.strerror}", code="pauses_unwritable") from error
 
     @contextmanager
     def _held(self) -> Iterator[None]:

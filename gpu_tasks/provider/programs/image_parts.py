@@ -61,13 +61,15 @@ class ImageSpool:
             self._clean()
             path = self.path(container_id)
             if shutil.disk_usage(self._folder).free < image.size + FREE_BYTES_LEAST:
-                raise ProgramError("the disk has no room for the image's archive")
+                raise ProgramError("the disk has no room for the image's archive", code="disk_full")
             try:
                 async with asyncio.timeout(FETCH_SECONDS):
                     await _fetched(parts, image, path)
                 yield
             except TimeoutError:
-                raise ProgramError(f"the image's archive did not arrive within {FETCH_SECONDS:.0f} s") from None
+                raise ProgramError(
+                    f"the image's archive did not arrive within {FETCH_SECONDS:.0f} s", code="image_too_slow"
+                ) from None
             finally:
                 # The engine has its own copy by now, and a refused archive is worthless.
                 path.unlink(missing_ok=True)
@@ -84,7 +86,8 @@ def check_asked(image: ArchivedImage) -> None:
     if not image.parts or not 0 < image.size <= IMAGE_ARCHIVE_BYTES_MAX:
         raise UnfitProgramError(
             f"the image's archive has {image.size:,} bytes in {len(image.parts)} parts, of at most "
-            f"{IMAGE_ARCHIVE_BYTES_MAX:,} bytes"
+            f"{IMAGE_ARCHIVE_BYTES_MAX:,} bytes",
+            code="image_too_large",
         )
 
 
@@ -99,20 +102,20 @@ async def _fetched(parts: Parts[NetworkPort], image: ArchivedImage, path: Path) 
                 left = await asyncio.to_thread(_write, file, unpacker, content, left)
     # Trailing data is refused too: the request's size would not cover it.
     if left or not unpacker.eof or unpacker.unused_data:
-        raise UnfitProgramError("the image's archive differs from its stated size")
+        raise UnfitProgramError("the image's archive differs from its stated size", code="wrong_image_size")
 
 
 async def _part(parts: Parts[NetworkPort], part: ImagePart, endpoints: list[str]) -> bytes:
     try:
         blob = await parts.blobs.get(part.blob, stores_for(part.blob, endpoints))
     except BlobError as error:
-        raise ProgramError(f"a part of the image cannot be fetched: {error}") from None
+        raise ProgramError(f"a part of the image cannot be fetched: {error}", code=error.code) from None
     try:
         content = parts.identity.seal_key.open(blob)
     except SealError as error:
-        raise UnfitProgramError(f"a part of the image cannot be opened: {error}") from None
+        raise UnfitProgramError(f"a part of the image cannot be opened: {error}", code="sealed_to_others") from None
     if blake2_256(content) != part.root:
-        raise UnfitProgramError("a part of the image does not match its hash")
+        raise UnfitProgramError("a part of the image does not match its hash", code="other_hash")
     return content
 
 
@@ -128,10 +131,10 @@ def _write(file: BinaryIO, unpacker: zlib._Decompress, content: bytes, left: int
             # thousandfold.
             plain = unpacker.decompress(packed, min(WRITE_BYTES, left + 1))
         except zlib.error:
-            raise UnfitProgramError("the image's archive has the wrong compression") from None
+            raise UnfitProgramError("the image's archive has the wrong compression", code="wrong_compression") from None
         left -= len(plain)
         if left < 0:
-            raise UnfitProgramError("the image's archive is longer than its stated size")
+            raise UnfitProgramError("the image's archive is longer than its stated size", code="wrong_image_size")
         file.write(plain)
         packed = unpacker.unconsumed_tail
     return left

@@ -16,13 +16,14 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import CONTAINER_VERSION, REQUEST, ContainerRequest
 from runtime.encoding.codec import DecodeError
+from wallet.errors import CodedError
 
 
-class UnfitProgramError(Exception):
+class UnfitProgramError(CodedError):
     """This provider does not run the program. The text states the reason."""
 
 
-class ProgramError(Exception):
+class ProgramError(CodedError):
     """The program cannot run at the moment. The text states the reason."""
 
 
@@ -51,11 +52,13 @@ async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
     # The hash on the chain binds request, classes and slots, so a customer cannot seal another request to some
     # providers.
     if container_hash(asked.request, order.milestones, classes, order.slots) != order.task_hash:
-        raise UnusableInputError("its request does not match its hash")
+        raise UnusableInputError("its request does not match its hash", code="other_hash")
     request = decoded(asked.request)
     # Replicas must compute the same result, so they would all need the secrets.
     if request.secrets and is_replicated(order):
-        raise UnusableInputError("it has secrets, which one winner receives, but several providers compute it")
+        raise UnusableInputError(
+            "it has secrets, which one winner receives, but several providers compute it", code="secrets_of_several"
+        )
     return AskedProgram(request, asked)
 
 
@@ -64,7 +67,7 @@ def decoded(content: bytes) -> ContainerRequest:
     try:
         request = REQUEST.decode(content)
     except DecodeError as error:
-        raise UnusableInputError(f"its request is invalid: {error}") from None
+        raise UnusableInputError(f"its request is invalid: {error}", code="invalid_request") from None
     if request.version != CONTAINER_VERSION:
-        raise UnusableInputError(f"its request has the unknown version {request.version}")
+        raise UnusableInputError(f"its request has the unknown version {request.version}", code="unknown_version")
     return request

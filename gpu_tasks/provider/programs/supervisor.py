@@ -84,10 +84,12 @@ def spec_of(
     Raise UnfitProgramError if this provider does not run such a request.
     """
     if request.gpus > len(gpus):
-        raise UnfitProgramError(f"it needs {request.gpus} GPUs, and the device has {len(gpus)}")
+        raise UnfitProgramError(f"it needs {request.gpus} GPUs, and the device has {len(gpus)}", code="too_many_gpus")
     asked = request.limits
     if asked.output_bytes > OUTPUT_BYTES_MAX:
-        raise UnfitProgramError(f"it needs {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}")
+        raise UnfitProgramError(
+            f"it needs {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}", code="output_too_large"
+        )
     spec = ContainerSpec(
         container_id=container_id,
         image=_image(request.image, archive),
@@ -111,7 +113,7 @@ def spec_of(
         check_spec(spec, policy)
         check_allowed(spec.image, policy)
     except ContainerRefusedError as error:
-        raise UnfitProgramError(str(error)) from None
+        raise UnfitProgramError(str(error), code=error.code) from None
     return spec
 
 
@@ -256,10 +258,13 @@ class ContainerSupervisor:
         """Let a program start with the customer's secrets. Raise ProgramError unless they match its request."""
         program = self._programs.get(key)
         if program is None or not program.lacks_secrets:
-            raise ProgramError("its program expects no secrets")
+            raise ProgramError("its program expects no secrets", code="no_secrets_expected")
         # All at once, because the program starts as soon as it has them.
         if set(secrets) != set(program.asked.request.secrets):
-            raise ProgramError(f"its program expects all of these at once: {', '.join(program.asked.request.secrets)}")
+            raise ProgramError(
+                f"its program expects all of these at once: {', '.join(program.asked.request.secrets)}",
+                code="secrets_differ",
+            )
         program.spec, program.lacks_secrets = replace(program.spec, secrets=dict(secrets)), False
 
     def reply_key(self, key: TaskKey) -> bytes:
@@ -276,10 +281,10 @@ class ContainerSupervisor:
             return
         engine = self._running_engine()
         if len(self._programs) >= READY_MAX:
-            raise ProgramError(f"{READY_MAX} programs are prepared already")
+            raise ProgramError(f"{READY_MAX} programs are prepared already", code="too_many_programs")
         hardware = self._devices().get(device)
         if hardware is None:
-            raise UnfitProgramError("the device is not on this machine")
+            raise UnfitProgramError("the device is not on this machine", code="device_not_here")
         asked = await open_program(parts, task)
         gpus = () if hardware.index is None else (hardware.uuid,)
         slot_ms = await parts.chain.slot_ms()
@@ -291,9 +296,9 @@ class ContainerSupervisor:
             async with self._laid(parts, engine, asked.request.image, spec):
                 await engine.ready(spec)
         except ContainerRefusedError as error:
-            raise UnfitProgramError(str(error)) from None
+            raise UnfitProgramError(str(error), code=error.code) from None
         except ContainerError as error:
-            raise ProgramError(str(error)) from None
+            raise ProgramError(str(error), code=error.code) from None
         # A parallel call may have started the program meanwhile. Replacing it would lose track of its container.
         program = _Program(
             asked,
@@ -312,9 +317,9 @@ class ContainerSupervisor:
             container = await engine.start(program.spec)
             if self._programs.get(key) is not program:  # nothing would ever end it, and nobody pays for it
                 await engine.remove(container)
-                raise ProgramError("its task ended before it began")
+                raise ProgramError("its task ended before it began", code="task_ended")
         except ContainerError as error:
-            raise ProgramError(str(error)) from None
+            raise ProgramError(str(error), code=error.code) from None
         program.container = container
         program.meter, program.counted_at = meter_for(program.hardware), time.monotonic()
         program.meter.begin()
@@ -361,7 +366,7 @@ class ContainerSupervisor:
         try:
             found = await self._running_engine().outputs(self._container(key), sink)
         except ContainerError as error:
-            raise ProgramError(str(error)) from None
+            raise ProgramError(str(error), code=error.code) from None
         return ProgramOutputs(sink.getvalue(), found.blake2_256)
 
     def log(self, key: TaskKey) -> ContainerLog:
@@ -385,7 +390,7 @@ class ContainerSupervisor:
             try:
                 await self._running_engine().remove(program.container)
             except ContainerError as error:
-                raise ProgramError(str(error)) from None
+                raise ProgramError(str(error), code=error.code) from None
         self._programs.pop(key, None)
         with contextlib.suppress(ContainerError):
             await self._running_engine().release(program.spec)
@@ -417,10 +422,12 @@ class ContainerSupervisor:
         """
         if seconds > self._keep_seconds:
             raise UnfitProgramError(
-                f"it asks to keep its workspace for {seconds} s, and this provider keeps one for {self._keep_seconds} s"
+                f"it asks to keep its workspace for {seconds} s, and this provider keeps one for "
+                f"{self._keep_seconds} s",
+                code="kept_too_long",
             )
         if seconds and sum(bool(each.keep_seconds) for each in self._programs.values()) >= KEPT_MAX:
-            raise ProgramError(f"{KEPT_MAX} workspaces are kept or reserved already")
+            raise ProgramError(f"{KEPT_MAX} workspaces are kept or reserved already", code="too_many_workspaces")
         return seconds
 
     async def _is_kept(self, program: _Program, container: RunningContainer) -> bool:
@@ -439,5 +446,5 @@ class ContainerSupervisor:
 
     def _running_engine(self) -> ProgramEngine:
         if self._engine is None:
-            raise UnfitProgramError(self.why_not)
+            raise UnfitProgramError(self.why_not, code="no_container_engine")
         return self._engine

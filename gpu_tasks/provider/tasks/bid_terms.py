@@ -25,6 +25,7 @@ from gpu_tasks.market.training.showing import looked_at_most
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from wallet.amounts import SYMBOL, format_amount
+from wallet.errors import CodedError
 
 SLACK_PERCENT = 150
 """The promised time in per cent of the measured time. The machine may be hot, or judge a case meanwhile."""
@@ -48,7 +49,7 @@ INTERVAL_BLOCKS_LEAST = 4
 visible."""
 
 
-class UnfitError(Exception):
+class UnfitError(CodedError):
     """This provider does not bid. The text states the reason."""
 
 
@@ -78,24 +79,27 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
     """Raise UnfitError for a task that this provider does not bid for at any speed."""
     order, windows, terms = task.order, task.windows, task.terms
     _refuse(
-        (task.customer == means.stash, "it is this provider's own task"),
-        (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already"),
-        (not order.segments, "it has no trace, so all of it would be judged at once"),
-        (order.milestones > order.segments, "it has more milestones than segments"),
+        (task.customer == means.stash, "it is this provider's own task", "own_task"),
+        (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already", "bids_full"),
+        (not order.segments, "it has no trace, so all of it would be judged at once", "no_trace"),
+        (order.milestones > order.segments, "it has more milestones than segments", "too_many_milestones"),
         (
             min(windows.reveal, windows.start, windows.show) < WINDOW_BLOCKS_LEAST,
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
+            "window_too_short",
         ),
         (
             task.rules.late_penalty_factor * terms.time_value * LATE_BLOCKS_BORNE > terms.price_max,
             f"{LATE_BLOCKS_BORNE} late blocks cost more than its greatest price",
+            "late_penalty_too_high",
         ),
         (
             terms.slots > 1 and terms.time_value > 0 and not policy.gangs,
             "a slow partner in a gang could hold it longer than promised (the policy's `gangs` allows it)",
+            "gang_refused",
         ),
-        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over"),
+        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
     )
 
 
@@ -103,21 +107,24 @@ def check_program(task: Task, means: Means, height: int) -> None:
     """Raise UnfitError for a program that this provider does not bid for, independent of its content."""
     windows, terms = task.windows, task.terms
     _refuse(
-        (task.customer == means.stash, "it is this provider's own task"),
+        (task.customer == means.stash, "it is this provider's own task", "own_task"),
         (  # a full list of offers drops the smallest bond
             task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
             f"it has {BIDS_MAX} bids already",
+            "bids_full",
         ),
         (
             is_by_time(task.order) and interval_of(task.order) < INTERVAL_BLOCKS_LEAST,
             f"its intervals are shorter than {INTERVAL_BLOCKS_LEAST} blocks",
+            "interval_too_short",
         ),
         (
             min(windows.reveal, windows.start, windows.grace) < WINDOW_BLOCKS_LEAST,
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
+            "window_too_short",
         ),
-        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over"),
+        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
     )
 
 
@@ -129,13 +136,13 @@ def check_price(task: Task, policy: BidPolicy, slot_ms: int) -> None:
 def check_device(task: Task, device: Device, why_not: str = "") -> None:
     """Raise UnfitError for a device that cannot bid for the task. `why_not` is its obstacle from roll calls."""
     if not task.order.classes >> device.kind & 1:
-        raise UnfitError(f"it takes no device of class {device.kind.name.lower()}")
+        raise UnfitError(f"it takes no device of class {device.kind.name.lower()}", code="class_not_taken")
     if device.is_paused:
-        raise UnfitError("the device is paused")
+        raise UnfitError("the device is paused", code="device_paused")
     if device.assignment is not None:
-        raise UnfitError("the device is at work")
+        raise UnfitError("the device is at work", code="device_busy")
     if why_not:
-        raise UnfitError(why_not)
+        raise UnfitError(why_not, code="proved_too_little")
 
 
 def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, means: Means) -> BidOffer:
@@ -143,14 +150,17 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
     _check_sizes(task, run, means)
     blocks = promised_blocks(task, run, slot_ms)
     if blocks > task.terms.blocks_max:
-        raise UnfitError(f"this machine needs {blocks} blocks, and the task allows {task.terms.blocks_max}")
+        raise UnfitError(
+            f"this machine needs {blocks} blocks, and the task allows {task.terms.blocks_max}", code="too_slow"
+        )
     longest = max(_differences(run.boundaries))
     judged = _blocks(looked_at_most(task.order.segments) * longest, run.step_us, slot_ms)
     if judged > task.order.run_blocks:
-        raise UnfitError(f"judges have {task.order.run_blocks} blocks and may need {judged}")
+        raise UnfitError(f"judges have {task.order.run_blocks} blocks and may need {judged}", code="judges_too_short")
     if task.order.run_blocks > max(RUN_BLOCKS_MAX, JUDGES_SLOWER * judged):
         raise UnfitError(
-            f"judges have {task.order.run_blocks} blocks for work of {judged}, so a case may last too long"
+            f"judges have {task.order.run_blocks} blocks for work of {judged}, so a case may last too long",
+            code="judges_too_long",
         )
     price = _check_price(task, policy, blocks, slot_ms)
     return BidOffer(price, blocks, task.terms.collateral_min)
@@ -163,7 +173,7 @@ def program_offer(task: Task, policy: BidPolicy, slot_ms: int) -> BidOffer:
     most = task.slots[0].price if is_award else task.terms.price_max
     if price > most:
         said = f"{format_amount(most)} {SYMBOL}{'' if is_award else ' at most'}"
-        raise UnfitError(f"it pays {said}; the policy requires {format_amount(price)}")
+        raise UnfitError(f"it pays {said}; the policy requires {format_amount(price)}", code="price_too_low")
     return BidOffer(most if is_award else price, blocks, task.terms.collateral_min)
 
 
@@ -183,11 +193,11 @@ def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> i
     return policy.least_price.price_with_fee(blocks, slot_ms, fee_ppm)
 
 
-def _refuse(*reasons: tuple[bool, str]) -> None:
-    """Raise UnfitError with the first reason that holds."""
-    for holds, reason in reasons:
+def _refuse(*reasons: tuple[bool, str, str]) -> None:
+    """Raise UnfitError with the first reason that holds. A reason is a condition, a text and a code."""
+    for holds, reason, code in reasons:
         if holds:
-            raise UnfitError(reason)
+            raise UnfitError(reason, code=code)
 
 
 def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> int:
@@ -195,7 +205,7 @@ def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> in
     price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
     if price > task.terms.price_max:
         most, asked = format_amount(task.terms.price_max), format_amount(price)
-        raise UnfitError(f"it pays at most {most} {SYMBOL}; the policy requires {asked}")
+        raise UnfitError(f"it pays at most {most} {SYMBOL}; the policy requires {asked}", code="price_too_low")
     return price
 
 
@@ -203,16 +213,20 @@ def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
     """Raise UnfitError for a run that does not match the order or is too large."""
     states = len(run.boundaries)
     if states != task.order.segments + 1:
-        raise UnfitError(f"its request has {states - 1} segments, and its order {task.order.segments}")
+        raise UnfitError(
+            f"its request has {states - 1} segments, and its order {task.order.segments}", code="segments_differ"
+        )
     if run.step_us > STEP_US_MAX:
-        raise UnfitError(f"a step takes {run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}")
+        raise UnfitError(
+            f"a step takes {run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}", code="step_too_long"
+        )
     if run.state_bytes > STATE_BYTES_MAX:
-        raise UnfitError(f"a state of {run.state_bytes} bytes is too large for a checkpoint")
+        raise UnfitError(f"a state of {run.state_bytes} bytes is too large for a checkpoint", code="state_too_large")
     kept = states * (run.state_bytes + DIGEST_BYTES)
     if kept > KEPT_BYTES_MAX:
-        raise UnfitError(f"its states have {kept} bytes, of at most {KEPT_BYTES_MAX}")
+        raise UnfitError(f"its states have {kept} bytes, of at most {KEPT_BYTES_MAX}", code="states_too_large")
     if 2 * kept > means.disk_bytes:
-        raise UnfitError(f"its states have {kept} bytes, and the disk has {means.disk_bytes}")
+        raise UnfitError(f"its states have {kept} bytes, and the disk has {means.disk_bytes}", code="disk_too_small")
 
 
 def _blocks(steps: int, step_us: int, slot_ms: int) -> int:

@@ -46,6 +46,7 @@ from gpu_tasks.provider.tasks.policy_file import HostMachine, PolicySource
 from gpu_tasks.provider.tasks.replica_places import sale_number, seeks_devices
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import form_of
+from wallet.errors import code_of
 
 TRIES_MAX = 3
 """Attempts at preparing a task before it is given up."""
@@ -116,7 +117,7 @@ class BidDuty(Duty):
                     check_price(task, policy, slot_ms)
                 self._look(key, task, policy, devices, spendable, view.newest)
             except (UnfitError, ExecutionError) as error:
-                self.book.wait(key[0], "not_bid", str(error))
+                self._pass(key, error)
 
     def _is_new(self, key: TaskKey, task: Task) -> bool:
         known = self._tries.get(key)
@@ -138,7 +139,7 @@ class BidDuty(Duty):
         """
         self._check(task, policy, self._means(spendable, 0), newest)
         if len(self._preparing) >= PREPARED_MAX:
-            raise UnfitError(f"{PREPARED_MAX} other bids are being prepared")
+            raise UnfitError(f"{PREPARED_MAX} other bids are being prepared", code="too_many_bids")
         device = self._device_for(task, devices)
         self._preparing[key] = device
         self.tasks.start(key, self._bid(key, task, device, newest))
@@ -149,11 +150,11 @@ class BidDuty(Duty):
         is_idle = not policy.only_when_idle or (self._machine.is_idle() and not any(self.parts.journal.open_races()))
         reason = policy.forbids(kind, weekday, minute, is_idle=is_idle)
         if reason:
-            raise UnfitError(reason)
+            raise UnfitError(reason, code="policy_refuses")
         if not runs_program(task.order):
             check_task(task, means, policy, newest)
         elif self._programs.why_not:
-            raise UnfitError(self._programs.why_not)
+            raise UnfitError(self._programs.why_not, code="no_container_engine")
         else:
             check_program(task, means, newest)
 
@@ -165,7 +166,7 @@ class BidDuty(Duty):
 
         Raise UnfitError with the reason of the last unfit one.
         """
-        reason = "no device of this provider is on this machine"
+        unfit = UnfitError("no device of this provider is on this machine", code="no_device_here")
         used = self.book.devices_in_use() | set(self._preparing.values())
         for status in devices:
             if status.id not in self.parts.workers.devices:
@@ -173,12 +174,12 @@ class BidDuty(Duty):
             try:
                 check_device(task, status.device, self._why_not(status.id, status.device.kind))
             except UnfitError as error:
-                reason = str(error)
+                unfit = error
                 continue
             if status.id not in used:
                 return status.id
-            reason = "the device has a bid for another task"
-        raise UnfitError(reason)
+            unfit = UnfitError("the device has a bid for another task", code="device_in_bid")
+        raise unfit
 
     async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
         """Prepare, measure and promise."""
@@ -190,12 +191,12 @@ class BidDuty(Duty):
         try:
             await self._prepared_bid(key, task, device, newest)
         except (UnusableInputError, BadRequestError, UnfitError, UnfitProgramError) as error:
-            self._let_pass(key, known, str(error))
+            self._let_pass(key, known, error)
         except (BlobError, ExecutionError, ProgramError, ChainError, OSError) as error:
             if known.count >= TRIES_MAX:
-                self._let_pass(key, known, f"{error}; tried {known.count} times")
+                self._let_pass(key, known, error, f"; tried {known.count} times")
             else:
-                self.book.wait(key[0], "not_bid", f"{error}; tried again with the next block")
+                self._pass(key, error, "; tried again with the next block")
         finally:
             del self._preparing[key]
             if key not in self.parts.journal.tasks:  # without a bid, nothing needs the prepared program
@@ -213,16 +214,16 @@ class BidDuty(Duty):
         now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         # Bids follow the final chain, because a task that is not final may change or vanish.
         if now is None:
-            raise ChainError("the final chain does not have the task yet")
+            raise ChainError("the final chain does not have the task yet", code="task_not_final")
         # The preparation took time. The auction may have ended or restarted meanwhile.
         if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
-            raise UnfitError("its auction is over")
+            raise UnfitError("its auction is over", code="auction_over")
         # no await from here on, so that two bids cannot promise the same device or grains
         policy, means = self._policy.policy(), self._means(spendable, disk_bytes)
         self._check(now, policy, means, newest)
         offer = program_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
         if device in self.book.devices_in_use():
-            raise UnfitError("the device has a bid for another task")
+            raise UnfitError("the device has a bid for another task", code="device_in_bid")
         basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
         parts.journal.tasks.put(key, TaskEntry(device, basis, offer, os.urandom(32)))
         parts.telemetry.tell(
@@ -230,10 +231,13 @@ class BidDuty(Duty):
             collateral=offer.collateral, step_us=measured.step_us,
         )  # fmt: skip
 
-    def _let_pass(self, key: TaskKey, known: _Try, reason: str) -> None:
+    def _pass(self, key: TaskKey, error: Exception, more: str = "") -> None:
+        self.book.wait(key[0], "not_bid", f"{error}{more}", code=code_of(error))
+
+    def _let_pass(self, key: TaskKey, known: _Try, error: Exception, more: str = "") -> None:
         known.is_refused = True
         self.book.forget(key[0])
-        self.book.wait(key[0], "not_bid", reason)
+        self._pass(key, error, more)
         # Anyone can post tasks, so the memory of refused ones needs a bound.
         while len(self._tries) > REFUSED_MAX:
             del self._tries[next(iter(self._tries))]

@@ -57,13 +57,17 @@ async def fetch_run(
     try:
         found = read_run_state(parts.identity.seal_key.open(blob), task.order, milestone.number, milestone.root)
     except (SealError, WrongRunStateError) as error:
-        raise BlobError(f"the checkpoint of milestone {milestone.number} is not usable: {error}") from None
+        raise BlobError(
+            f"the checkpoint of milestone {milestone.number} is not usable: {error}", code="invalid_checkpoint"
+        ) from None
     if is_kept:
         # A provider signs only for a run that continues the accepted one. Otherwise it could inherit a forged
         # beginning.
         if task.checkpoint is not None and not goes_on_from(found.digests, task.order, task.checkpoint.milestone):
             counts = task.checkpoint.milestone.number
-            raise BlobError(f"milestone {milestone.number} does not continue from the counted milestone {counts}")
+            raise BlobError(
+                f"milestone {milestone.number} does not continue from the counted milestone {counts}", code="other_run"
+            )
         parts.store.put(blob, is_own=True)
     return found
 

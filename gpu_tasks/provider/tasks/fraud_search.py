@@ -22,7 +22,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, DecodeError, codec, struct
 from runtime.encoding.types import Balance
-from wallet.errors import KeyFileError
+from wallet.errors import CodedError, KeyFileError
 from wallet.private_file import read_private, replace
 
 KEPT_BYTES_MAX = 4_096
@@ -32,7 +32,7 @@ COMPUTING = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 BEFORE = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.ASKING)
 
 
-class CannotProveError(Exception):
+class CannotProveError(CodedError):
     """Nothing can be proved about a task now, or not by this provider. The text states the reason."""
 
 
@@ -146,7 +146,7 @@ async def search(
         task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         reason = why_not(task, parts.identity.stash)
         if task is None or reason is not None:
-            raise CannotProveError(f"nothing can be proved about this task: {reason}")
+            raise CannotProveError(f"nothing can be proved about this task: {reason}", code="nothing_to_prove")
         if task.state in BEFORE:
             tell(Step("another worker of this provider"))
             continue
@@ -157,7 +157,7 @@ async def search(
         if task.state is TaskState.SUBMITTED:
             return await compared(parts, task, right)
         tell(Step("its result", len(right) - 1, task.order.segments))
-    raise CannotProveError("the node serves no more blocks")
+    raise CannotProveError("the node serves no more blocks", code="no_more_blocks")
 
 
 async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -> Fraud | None:
@@ -176,7 +176,8 @@ async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -
         if index is None or not goes_on:
             raise CannotProveError(
                 f"slot {place} is wrong outside of its own segments, which a proof must be about; its customer may "
-                "dispute the result"
+                "dispute the result",
+                code="outside_own_segments",
             )
         return Fraud(place, proof_of_fraud(found, index, right[index + 1]), claim_bond(task), reward_of(task, slot))
     return None

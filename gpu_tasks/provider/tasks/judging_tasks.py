@@ -55,4 +55,6 @@ class TaskJudgeDuty(SeatDuty[TaskCase]):
         final = (await self.parts.chain.tasks([case.task_id], final=True)).get(case.task_id)
         # A node could have served another task. An opinion about it would be wrong.
         if final is None or final.order != case.task.order or final.slots[case.place : case.place + 1] != (case.slot,):
-            raise ChainError("the node's task differs from the final chain's, so the judgement is void")
+            raise ChainError(
+                "the node's task differs from the final chain's, so the judgement is void", code="task_not_final"
+            )

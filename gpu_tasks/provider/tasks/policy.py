@@ -22,6 +22,7 @@ from gpu_tasks.tasks.problems import shown, unknown
 from gpu_tasks.tasks.quantities import QuantityError, Rate, TimeSpan, bytes_of, cpu_of, rate, span, whole
 from gpu_tasks.workloads.registry import FORMS
 from wallet.amounts import SYMBOL, format_amount
+from wallet.errors import CodedError
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
@@ -33,7 +34,7 @@ KEEP_SECONDS_MAX = 30 * 86_400
 _SPAN = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?)?(?:(?:^| )(\d\d):(\d\d)-(\d\d):(\d\d))?", re.ASCII)
 
 
-class PolicyError(ValueError):
+class PolicyError(CodedError):
     """The policy is invalid. The text states the correction."""
 
 
@@ -92,9 +93,9 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
         # Repeated keys and NaN are errors: JSON's default would silently keep the last value.
         given = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
     except RecursionError:
-        raise PolicyError("it is nested too deeply") from None
+        raise PolicyError("it is nested too deeply", code="not_json") from None
     except json.JSONDecodeError as error:
-        raise PolicyError(f"it is not JSON: {error}") from None
+        raise PolicyError(f"it is not JSON: {error}", code="not_json") from None
     _check_keys(given, KEYS, "it is not a JSON object")
     return BidPolicy(
         kinds=tuple(kind_named(name, kinds) for name in _texts(given, "kinds")),
@@ -109,11 +110,11 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
 def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
     """Raise PolicyError unless `given` is an object without unknown keys."""
     if not isinstance(given, dict):
-        raise PolicyError(f"{why}; use only {', '.join(keys)}")
+        raise PolicyError(f"{why}; use only {', '.join(keys)}", code="not_an_object")
     # An ignored typing error would leave a default in force.
     for key in given:
         if key not in keys:
-            raise PolicyError(unknown("key", key, keys))
+            raise PolicyError(unknown("key", key, keys), code="unknown_key")
 
 
 def _containers(given: Any) -> ProgramMeans:
@@ -125,7 +126,7 @@ def _containers(given: Any) -> ProgramMeans:
             name: read(_text(given, key, least[key])) for key, (name, read, _) in _AMOUNTS.items()
         }
     except QuantityError as error:
-        raise PolicyError(f"containers: it {error}") from None
+        raise PolicyError(f"containers: it {error}", code="invalid_amount") from None
     return ProgramMeans(images=images, **{key: _truth(given, key) for key in _TRUTHS}, **amounts)
 
 
@@ -142,9 +143,17 @@ def image_named(text: str) -> str:
     has_form = REPOSITORY_FORM.fullmatch(repository) and (not digest or SHA256_FORM.fullmatch(digest))
     is_id = text.startswith(ID_PREFIX) and SHA256_FORM.fullmatch(text.removeprefix(ID_PREFIX))
     if not is_id and (not has_form or ("@" in text and not digest) or text.startswith(ID_PREFIX)):
+        name, _, tag = text.rpartition(":")
+        if not {"/", "@"} & set(tag) and not text.startswith(ID_PREFIX) and REPOSITORY_FORM.fullmatch(name):
+            raise PolicyError(
+                f"containers: the tag of {shown(text)} may name another image tomorrow. Write {name} for all its "
+                "images, or add the digest of one (@sha256:…)",
+                code="image_with_tag",
+            )
         raise PolicyError(
             f"containers: image {shown(text)} is neither a repository, with or without a digest (@sha256:…), nor an "
-            "archive's id (sha256:…)"
+            "archive's id (sha256:…)",
+            code="invalid_image",
         )
     return text
 
@@ -200,9 +209,12 @@ def text_of(policy: BidPolicy) -> str:
 def kind_named(name: str, kinds: Sequence[str]) -> str:
     """Return a workload's name if it is known. Raise PolicyError with the known names otherwise."""
     if name not in kinds and any(form.name == name for form in FORMS):
-        raise PolicyError(f"{name} is sold in units, not in auctioned tasks; offer it with `ogpu-provider offer`")
+        raise PolicyError(
+            f"{name} is sold in units, not in auctioned tasks; offer it with `ogpu-provider offer`",
+            code="sold_in_units",
+        )
     if name not in kinds:
-        raise PolicyError(unknown("kind", name, tuple(kinds)))
+        raise PolicyError(unknown("kind", name, tuple(kinds)), code="unknown_kind")
     return name
 
 
@@ -211,7 +223,7 @@ def price_of(text: str) -> Rate:
     try:
         return rate(text)
     except QuantityError as error:
-        raise PolicyError(f"least_price {shown(text)} {error}") from None
+        raise PolicyError(f"least_price {shown(text)} {error}", code="invalid_price") from None
 
 
 def price_text(price: Rate) -> str:
@@ -227,16 +239,16 @@ def hours_of(text: str) -> Hours:
     found = _SPAN.fullmatch(text)
     why = f"schedule {shown(text)} is invalid; write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, in UTC"
     if text != text.strip() or not text or found is None:
-        raise PolicyError(why)
+        raise PolicyError(why, code="invalid_schedule")
     first, last, *clock = found.groups()
     if any(day is not None and day not in DAYS for day in (first, last)):
-        raise PolicyError(why)
+        raise PolicyError(why, code="invalid_schedule")
     if clock[0] is None:
         return Hours(_days(first, last))
     begin, end = _minute(clock[0], clock[1], why), _minute(clock[2], clock[3], why)
     # Equal times could mean nothing or the whole day, and no day begins at 24:00.
     if begin in (end, MINUTES):
-        raise PolicyError(why)
+        raise PolicyError(why, code="invalid_schedule")
     return Hours(_days(first, last), begin, end)
 
 
@@ -263,7 +275,7 @@ def _days(first: str | None, last: str | None) -> frozenset[int]:
 def _minute(hour: str, minute: str, why: str) -> int:
     found = int(hour) * 60 + int(minute)
     if int(minute) >= 60 or found > MINUTES:
-        raise PolicyError(why)
+        raise PolicyError(why, code="invalid_schedule")
     return found
 
 
@@ -274,31 +286,31 @@ def _clock(minute: int) -> str:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     given = dict(pairs)
     if len(given) < len(pairs):
-        raise PolicyError("it repeats a key")
+        raise PolicyError("it repeats a key", code="repeated_key")
     return given
 
 
 def _refuse_constant(name: str) -> Any:
-    raise PolicyError(f"{name} is not a value here")
+    raise PolicyError(f"{name} is not a value here", code="not_json")
 
 
 def _texts(given: dict[str, Any], key: str) -> list[str]:
     value = given.get(key, [])
     is_list = isinstance(value, list) and len(value) <= SPANS_MAX
     if not is_list or not all(isinstance(each, str) for each in value):
-        raise PolicyError(f"{key} must be a list of at most {SPANS_MAX} texts")
+        raise PolicyError(f"{key} must be a list of at most {SPANS_MAX} texts", code="wrong_kind")
     return [str(each) for each in value]
 
 
 def _text(given: dict[str, Any], key: str, default: str) -> str:
     value = given.get(key, default)
     if not isinstance(value, str):
-        raise PolicyError(f"{key} must be a text, such as {default!r}")
+        raise PolicyError(f"{key} must be a text, such as {default!r}", code="wrong_kind")
     return value
 
 
 def _truth(given: dict[str, Any], key: str) -> bool:
     value = given.get(key, False)
     if not isinstance(value, bool):
-        raise PolicyError(f"{key} must be true or false")
+        raise PolicyError(f"{key} must be true or false", code="wrong_kind")
     return value

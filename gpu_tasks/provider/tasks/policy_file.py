@@ -29,11 +29,11 @@ def read_policy(base: Path, kinds: Sequence[str]) -> BidPolicy:
     except FileNotFoundError:
         return BidPolicy()
     except UnicodeDecodeError:
-        raise PolicyError(f"{path} is not UTF-8") from None
+        raise PolicyError(f"{path} is not UTF-8", code="not_utf8") from None
     except OSError as error:
-        raise PolicyError(f"{path} cannot be read: {error.strerror}") from None
+        raise PolicyError(f"{path} cannot be read: {error.strerror}", code="file_unreadable") from None
     except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
+        raise PolicyError(f"{path}: {error}", code=error.code) from None
 
 
 def _text(path: Path) -> str:
@@ -41,7 +41,7 @@ def _text(path: Path) -> str:
         # One byte more than allowed, to notice a longer file without reading it.
         data = file.read(POLICY_BYTES_MAX + 1)
     if len(data) > POLICY_BYTES_MAX:
-        raise PolicyError(f"it has more than {POLICY_BYTES_MAX:,} bytes")
+        raise PolicyError(f"it has more than {POLICY_BYTES_MAX:,} bytes", code="file_too_large")
     return data.decode("utf-8")
 
 

@@ -29,6 +29,7 @@ from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.checkpoint_blobs import spread
 from gpu_tasks.provider.tasks.places import OnHand, OwnTask
 from gpu_tasks.provider.tasks.replica_places import works_now
+from gpu_tasks.provider.telemetry import failure
 
 BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 READY_STATES = (TaskState.STARTING, TaskState.ASKING, TaskState.VOLUNTEERING)
@@ -137,16 +138,16 @@ class TimeDuty:
             self._without_input.discard(key)
         except (UnusableInputError, BlobError) as error:
             self._without_input.add(key)
-            self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+            self.parts.telemetry.tell("hindered", task=key[0], **failure(error))
         except UnfitProgramError as error:
             self._lose(key, error)
         except (ProgramError, ChainError, OSError) as error:
-            self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+            self.parts.telemetry.tell("hindered", task=key[0], **failure(error))
 
     def _lose(self, key: TaskKey, error: Exception) -> None:
         """Note a program that can no longer run here. If it is due, the provider leaves the task."""
         self._lost.add(key)
-        self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
+        self.parts.telemetry.tell("program_lost", task=key[0], **failure(error))
 
     async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
         """Start the program. If it cannot start, it is lost."""
@@ -202,7 +203,7 @@ class TimeDuty:
             try:
                 await spread(self.parts, blob)
             except ChainError as error:
-                self.parts.telemetry.tell("not_spread", problem=str(error))
+                self.parts.telemetry.tell("not_spread", **failure(error))
 
     async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
         """Seal the outputs and last lines. Return the outputs' hash and the blob's address."""
@@ -212,15 +213,15 @@ class TimeDuty:
             check_size(outputs.archive)
             archive, root = outputs.archive, outputs.blake2_256
         except (ProgramError, ValueError) as error:
-            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+            self.parts.telemetry.tell("no_outputs", task=key[0], **failure(error))
         try:
             return root, stored(self.parts, archive, self.programs.log(key), self.programs.reply_key(key))
         except OSError as error:
-            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+            self.parts.telemetry.tell("no_outputs", task=key[0], **failure(error))
             return NOTHING, NOTHING
 
     async def _remove(self, key: TaskKey) -> None:
         try:
             await self.programs.remove(key)
         except ProgramError as error:
-            self.parts.telemetry.tell("not_removed", task=key[0], problem=str(error))
+            self.parts.telemetry.tell("not_removed", task=key[0], **failure(error))

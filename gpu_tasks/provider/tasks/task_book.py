@@ -51,15 +51,19 @@ class TaskBook:
         """Return the folder of a leg's states."""
         return RunFolder(self._base, task_id, task.behind)
 
-    def wait(self, task_id: bytes, event: str, why: str, *, is_problem: bool = False) -> None:
-        """Report the reason that a task waits or gets no bid, once for each reason. A problem needs attention."""
+    def wait(self, task_id: bytes, event: str, why: str, *, is_problem: bool = False, code: str | None = None) -> None:
+        """Report the reason that a task waits or gets no bid, once for each reason. A problem needs attention.
+
+        `code` is that of the error behind it.
+        """
         if self._told.get(task_id) == why:
             return
         # Anyone can post tasks, so the memory of reasons needs a bound.
         while len(self._told) >= TOLD_MAX:
             del self._told[next(iter(self._told))]
         self._told[task_id] = why
-        self._parts.telemetry.tell(event, task=task_id, **{"problem" if is_problem else "why": why})
+        reason = {"problem" if is_problem else "why": why} | ({} if code is None else {"code": code})
+        self._parts.telemetry.tell(event, task=task_id, **reason)
 
     def forget(self, task_id: bytes) -> None:
         """Forget a task without remaining work, and delete its states."""

@@ -25,7 +25,7 @@ def form_of(parts: Parts[object], order: TaskOrder) -> WorkloadForm:
     try:
         return parts.workers.workloads.in_steps(order.workload)
     except UnknownWorkloadError as error:
-        raise ExecutionError(str(error)) from None
+        raise ExecutionError(str(error), code=error.code) from None
 
 
 def name_of(parts: Parts[object], order: TaskOrder) -> str:
@@ -53,10 +53,12 @@ def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
     try:
         segments, cost = form.segments(request), form.cost_asked(request)
     except DecodeError as error:
-        raise UnusableInputError(str(error)) from None
+        raise UnusableInputError(str(error), code="invalid_request") from None
     # Checked before the hash for a clear reason. The hash would fail as well.
     if segments != order.segments:
-        raise UnusableInputError(f"its request has {segments} segments, and its order {order.segments}")
+        raise UnusableInputError(
+            f"its request has {segments} segments, and its order {order.segments}", code="segments_differ"
+        )
     canonical = CanonicalTask(
         workload=form.workload_id,
         model=form.model_id,
@@ -70,4 +72,4 @@ def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
     )
     # The hash on the chain binds the sealed request to the task that providers bid for.
     if task_hash_of(canonical) != order.task_hash:
-        raise UnusableInputError("its request does not match its hash")
+        raise UnusableInputError("its request does not match its hash", code="other_hash")

@@ -128,7 +128,7 @@ class TaskRun:
         try:
             later, reading = await self.parts.workers.advance(self.form, self.asked.request, state, steps, self.device)
         except BadStateError as error:
-            raise ExecutionError(f"this machine's own state is invalid: {error}") from None
+            raise ExecutionError(f"this machine's own state is invalid: {error}", code="own_state_invalid") from None
         wall_us = (self.clock() - began) // 1_000
         self.step_us = max(1, wall_us // max(1, steps))
         return later.state, usage_of(steps, wall_us // 1_000, later, reading)
@@ -201,6 +201,6 @@ async def check_state(parts: Parts[NetworkPort], form: WorkloadForm, request: by
     try:
         found, _ = await parts.workers.advance(form, request, state, 0)
     except BadStateError as error:
-        raise BlobError(f"its checkpoint is not a state of its run: {error}") from None
+        raise BlobError(f"its checkpoint is not a state of its run: {error}", code="invalid_checkpoint") from None
     if found.done != done:
-        raise BlobError(f"its checkpoint is at step {found.done} instead of {done}")
+        raise BlobError(f"its checkpoint is at step {found.done} instead of {done}", code="wrong_step")

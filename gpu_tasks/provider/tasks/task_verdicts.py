@@ -154,12 +154,12 @@ async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) 
     known = await parts.chain.provider(case.slot.provider)
     endpoint = None if known is None else endpoint_of(known)
     if endpoint is None:
-        raise BlobError("its provider has no store")
+        raise BlobError("its provider has no store", code="no_store")
     sealed = await parts.blobs.ask(endpoint, PATH, question(parts.identity, case.id, stretch))
     try:
         shown: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed))
     except (SealError, DecodeError) as error:
-        raise BlobError(f"its provider returns no state: {error}") from None
+        raise BlobError(f"its provider returns no state: {error}", code="no_state") from None
     root, segments = _stated(case), case.task.order.segments
     # A provider may show anything. Only a state in its stated trace can convict or clear it.
     is_shown = is_in_trace(root, segments, stretch.first, shown.before)
@@ -168,7 +168,7 @@ async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) 
         or not is_in_trace(root, segments, stretch.end, shown.after)
         or state_hash(shown.state) != shown.before.digest
     ):
-        raise BlobError("its provider returned a state outside its trace")
+        raise BlobError("its provider returned a state outside its trace", code="state_outside_trace")
     return shown
 
 

@@ -67,7 +67,7 @@ from gpu_tasks.provider.tasks.sold_time import TimeDuty
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import name_of
 from gpu_tasks.provider.tasks.task_runs import TaskRun, check_state
-from gpu_tasks.provider.telemetry import Detail
+from gpu_tasks.provider.telemetry import Detail, failure
 from gpu_tasks.traces.trace import traced_state
 from runtime.frame.call import Call
 
@@ -157,7 +157,7 @@ class WorkDuty(Duty):
             try:
                 await self._step(own, entries[own.key], view)
             except ChainError as error:
-                self.parts.telemetry.tell("refused", task=own.key[0], problem=str(error))
+                self.parts.telemetry.tell("refused", task=own.key[0], **failure(error))
 
     async def _own(self, entries: dict[TaskKey, TaskEntry], *, final: bool = False) -> list[OwnTask]:
         """Return the chain's tasks and bids for these journal entries."""
@@ -260,7 +260,7 @@ class WorkDuty(Duty):
                     break
                 await run.compute_next(partial(self._tell_progress, own.key[0], run))
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
-            self.parts.telemetry.tell("hindered", task=own.key[0], problem=str(error))
+            self.parts.telemetry.tell("hindered", task=own.key[0], **failure(error))
 
     def _let_watch(self, task_id: bytes, task: Task, entry: TaskEntry, run: TaskRun) -> None:
         """Start telemetry for the customer, if this machine has the slot."""
@@ -302,7 +302,7 @@ class WorkDuty(Duty):
         try:
             await spread(self.parts, blob)
         except ChainError as error:
-            self.parts.telemetry.tell("not_spread", problem=str(error))
+            self.parts.telemetry.tell("not_spread", **failure(error))
 
     async def _fetch_to_hold(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
         """Fetch and check the newest milestone's checkpoint.

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from wallet.errors import CodedError
 
-class AccessError(Exception):
+
+class AccessError(CodedError):
     """The operation failed. The text states the reason and the remedy."""
 
 

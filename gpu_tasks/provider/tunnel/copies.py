@@ -27,10 +27,11 @@ def target_of(path: str) -> tuple[str, ...]:
     """Return the parts of a path in a container. Raise AccessError if customers may not write there."""
     parts = tuple(part for part in path.split("/") if part)
     if not parts or parts[0] not in OWN_FOLDERS or any(part in {".", ".."} or "\0" in part for part in parts):
-        raise AccessError(f"{path[:80]!r} is not under /workspace or /out; copy files only there")
+        raise AccessError(f"{path[:80]!r} is not under /workspace or /out; copy files only there", code="path_outside")
     if len(parts) > DEPTH_MAX or any(len(part.encode()) > NAME_BYTES_MAX for part in parts):
         raise AccessError(
-            f"{path[:80]!r} is too deep or too long; use at most {DEPTH_MAX} folders and {NAME_BYTES_MAX} bytes a name"
+            f"{path[:80]!r} is too deep or too long; use at most {DEPTH_MAX} folders and {NAME_BYTES_MAX} bytes a name",
+            code="path_too_long",
         )
     return parts
 
@@ -45,7 +46,7 @@ def unpack(archive: BinaryIO, folder: Path) -> None:
             # Parent folders count too, since a short entry with a deep name would create many of them.
             there.update(parts[:depth] for depth in range(1, len(parts) + 1))
             if max(files, len(there)) > FILES_MAX:
-                raise AccessError(f"more than {FILES_MAX} files and folders; pack them into one")
+                raise AccessError(f"more than {FILES_MAX} files and folders; pack them into one", code="too_many_files")
             target = folder.joinpath(*parts)
             if entry.kind is EntryKind.FOLDER:
                 target.mkdir(parents=True, exist_ok=True)
@@ -56,11 +57,15 @@ def unpack(archive: BinaryIO, folder: Path) -> None:
                     for piece in stream.content():
                         file.write(piece)
             else:
-                raise AccessError(f"{entry.name[:80]!r} is {entry.kind.value}; copy plain files and folders")
+                raise AccessError(
+                    f"{entry.name[:80]!r} is {entry.kind.value}; copy plain files and folders", code="not_a_plain_file"
+                )
     except ContainerRefusedError as error:
-        raise AccessError(str(error)) from None
+        raise AccessError(str(error), code=error.code) from None
     except FileExistsError as error:
-        raise AccessError(f"the archive repeats a name: {Path(str(error.filename)).name[:80]!r}") from None
+        raise AccessError(
+            f"the archive repeats a name: {Path(str(error.filename)).name[:80]!r}", code="repeated_name"
+        ) from None
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -69,5 +74,7 @@ def _parts(name: str) -> tuple[str, ...]:
     if len(parts) > DEPTH_MAX or any(
         part in {"", ".", ".."} or "\0" in part or len(part.encode()) > NAME_BYTES_MAX for part in parts
     ):
-        raise AccessError(f"the name {name[:80]!r} leads out of the folder, or is too deep or too long")
+        raise AccessError(
+            f"the name {name[:80]!r} leads out of the folder, or is too deep or too long", code="path_outside"
+        )
     return parts

@@ -53,7 +53,7 @@ class WaitingRoom:
         self._key = key
 
     async def _wait(self, *_: object, **__: object) -> NoReturn:
-        raise AccessError(WAITS)
+        raise AccessError(WAITS, code="waits_for_secrets")
 
     run = reach = copy_in = copy_out = _wait
 
@@ -62,7 +62,7 @@ class WaitingRoom:
         try:
             self._programs.give_secrets(self._key, secrets)
         except ProgramError as error:
-            raise AccessError(str(error)) from None
+            raise AccessError(str(error), code=error.code) from None
 
 
 async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -71,11 +71,15 @@ async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyn
         made = await _connected_elsewhere(process, port)
     except PermissionError:
         why = "this daemon may not enter the containers' networks"
-        raise ContainerError("reach a port", why, "run it as root, or with CAP_SYS_ADMIN") from None
+        raise ContainerError(
+            "reach a port", why, "run it as root, or with CAP_SYS_ADMIN", code="networks_closed"
+        ) from None
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, "")
         why = f"nothing listens on port {port}" if error.errno == errno.ECONNREFUSED else f"{error.strerror} {name}"
-        raise ContainerError("reach a port", why, "start the service, on 127.0.0.1 or all addresses") from None
+        raise ContainerError(
+            "reach a port", why, "start the service, on 127.0.0.1 or all addresses", code="port_silent"
+        ) from None
     made.setblocking(False)
     return await asyncio.open_connection(sock=made)
 
@@ -174,7 +178,10 @@ class ProgramAccess:
         """See `ContainerAccess`."""
         self._require_running()
         if self._programs >= PROGRAMS_OF_ROOM_MAX:
-            raise AccessError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own already; end one")
+            raise AccessError(
+                f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own already; end one",
+                code="too_many_programs",
+            )
         # Counted before the first await, or parallel requests would pass the limit together.
         self._programs += 1
         try:
@@ -184,7 +191,7 @@ class ProgramAccess:
                     await self._inside.resize(shell, rows, columns)
         except ContainerError as error:
             self._programs -= 1
-            raise AccessError(str(error)) from None
+            raise AccessError(str(error), code=error.code) from None
         except BaseException:
             self._programs -= 1
             raise
@@ -195,12 +202,14 @@ class ProgramAccess:
         self._require_running()
         if port not in self._ports:
             named = ", ".join(map(str, self._ports)) or "none"
-            raise AccessError(f"the task does not name port {port} ({named}); list it in `spec.run.ports`")
+            raise AccessError(
+                f"the task does not name port {port} ({named}); list it in `spec.run.ports`", code="port_not_named"
+            )
         try:
             async with self._connecting:
                 reader, writer = await open_port(await self._inside.process_of(self._container), port)
         except ContainerError as error:
-            raise AccessError(str(error)) from None
+            raise AccessError(str(error), code=error.code) from None
         return _PortTalk(reader, writer)
 
     async def copy_in(self, path: str, folder: Path) -> None:
@@ -211,7 +220,7 @@ class ProgramAccess:
                 files = await asyncio.to_thread(_below, folder, deeper)
                 await self._inside.copy_in(self._container, first, files)
         except ContainerError as error:
-            raise AccessError(str(error)) from None
+            raise AccessError(str(error), code=error.code) from None
 
     async def copy_out(self, path: str, sink: BinaryIO) -> None:
         """See `ContainerAccess`."""
@@ -220,15 +229,15 @@ class ProgramAccess:
             async with self._copying:
                 await self._inside.copy_out(self._container, "/".join(target_of(path)), limits, sink)
         except ContainerError as error:
-            raise AccessError(str(error)) from None
+            raise AccessError(str(error), code=error.code) from None
 
     def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
         """See `ContainerAccess`."""
-        raise AccessError("its program has begun with the secrets that it received")
+        raise AccessError("its program has begun with the secrets that it received", code="secrets_received")
 
     def _require_running(self) -> None:
         if self.is_over:
-            raise AccessError("its program has ended; fetch files until its time is up")
+            raise AccessError("its program has ended; fetch files until its time is up", code="program_ended")
 
     def _ended(self) -> None:
         self._programs -= 1

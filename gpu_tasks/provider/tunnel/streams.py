@@ -52,7 +52,7 @@ class CopySpool:
         # The container's own lock first, so that one customer's copies do not occupy all places.
         async with self._of_room.setdefault(room, asyncio.Lock()), self.places:
             if stream.end.done():
-                raise AccessError(BROKEN_OFF)
+                raise AccessError(BROKEN_OFF, code="copy_interrupted")
             yield self.folder
 
 
@@ -89,7 +89,7 @@ async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream,
 async def _run(room: ContainerAccess, stream: TunnelStream, wanted: frames.RunProgram) -> int:
     # The words' total is not limited by the frame's fields, which limit each word.
     if not wanted.command or sum(len(word.encode()) for word in wanted.command) > frames.COMMAND_BYTES_MAX:
-        raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes")
+        raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes", code="wrong_command_length")
     rows, columns = _size(wanted.rows, wanted.columns)
     talk = await room.run(wanted.command, is_terminal=wanted.is_terminal, rows=rows, columns=columns)
     if wanted.is_terminal:
@@ -141,14 +141,17 @@ async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
     while (found := await _in_time(stream.read())) is not None:
         content += found[1]
         if len(content) > frames.HANDED_BYTES_MAX:
-            raise AccessError(f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes; seal data as inputs")
+            raise AccessError(
+                f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes; seal data as inputs",
+                code="secrets_too_large",
+            )
     # A stream that ended early may have carried a valid prefix of the secrets.
     if stream.end.done():
-        raise AccessError("the secrets were interrupted")
+        raise AccessError("the secrets were interrupted", code="secrets_interrupted")
     try:
         handed = {each.name: each.value for each in frames.HANDED.decode(content)}
     except DecodeError:
-        raise AccessError("these bytes are not secrets") from None
+        raise AccessError("these bytes are not secrets", code="not_secrets") from None
     room.take_secrets(handed)
 
 
@@ -160,10 +163,12 @@ async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, pat
         while (found := await _in_time(stream.read())) is not None:
             size += len(found[1])
             if size > frames.COPY_BYTES_MAX:
-                raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts")
+                raise AccessError(
+                    f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts", code="copy_too_large"
+                )
             await _to_its_end(file.write, found[1])
         if stream.end.done():
-            raise AccessError(BROKEN_OFF)
+            raise AccessError(BROKEN_OFF, code="copy_interrupted")
         file.seek(0)
         await _to_its_end(unpack, file, folder)
         await room.copy_in(path, folder)
@@ -184,7 +189,7 @@ async def _in_time(step: Awaitable[T]) -> T:
     try:
         return await asyncio.wait_for(step, COPY_SILENCE_SECONDS)
     except TimeoutError:
-        raise AccessError(STOOD_STILL) from None
+        raise AccessError(STOOD_STILL, code="copy_stalled") from None
 
 
 async def _to_its_end(work: Callable[..., T], *arguments: object) -> T:
@@ -227,5 +232,7 @@ class _Bounded:
         """Write, or raise AccessError if the copy is too large."""
         self._size += len(data)
         if self._size > frames.COPY_BYTES_MAX:
-            raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts")
+            raise AccessError(
+                f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts", code="copy_too_large"
+            )
         return self._file.write(data)

@@ -63,7 +63,9 @@ def test_what_containers_may_be_is_changed_by_itself(operator: Operator) -> None
     assert second == first | {"images": "d", "outbound": False}
     third = operator.answer("policy", "--image", f"sha256:{'ab' * 32}", "--any-archive")
     assert third == second | {"images": f"sha256:{'ab' * 32}", "any_archive": True}
-    assert "neither a repository" in operator.refusal("policy", "--image", "c:latest@1")
+    assert operator.refused_code("policy", "--image", "c:latest@1") == "invalid_image"
+    assert "ghcr.io/acme/lora for" in operator.refusal("policy", "--image", "ghcr.io/acme/lora:v2")
+    assert operator.refused_code("policy", "--image", "lora:v2") == "image_with_tag"
 
 
 def test_who_offers_containers_is_told_what_lacks_and_when_it_counts(operator: Operator) -> None:
@@ -111,6 +113,7 @@ def test_a_file_that_is_no_policy_is_one_sentence(operator: Operator) -> None:
     (operator.folder / "Alice").mkdir()
     (operator.folder / "Alice" / POLICY_FILE).write_text('{"kind": []}')
     assert "did you mean kinds" in operator.refusal("policy")
+    assert operator.refused_code("policy") == "unknown_key"
 
 
 def test_a_provider_drains_until_it_is_told_otherwise(operator: Operator) -> None:

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.output import Output
+from error_codes import raises_code
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider import cli, telemetry
 from gpu_tasks.provider.commands import status
@@ -16,7 +17,8 @@ from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.records import End, RaceEntry
 from gpu_tasks.provider.keys import provider_key
-from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry
+from gpu_tasks.provider.tasks.bid_terms import UnfitError
+from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, failure
 from provider_runner import Operator
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
@@ -68,11 +70,15 @@ def test_the_key_comes_from_a_path_or_an_encrypted_file(tmp_path: Path) -> None:
 def test_keys_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
     key_file(tmp_path / "sr.json", Scheme.SR25519)
     key_file(tmp_path / "ed.json", Scheme.ED25519)
+    for text, file, code in (
+        (str(tmp_path / "sr.json"), password(tmp_path), "wrong_key_scheme"),
+        (str(tmp_path / "ed.json"), None, "password_file_missing"),
+        (str(tmp_path / "none.json"), password(tmp_path), "no_key_file"),
+        (str(tmp_path / "none.json"), None, "no_key_file"),
+    ):
+        with raises_code(WalletError, code):
+            provider_key(text, file)
     for text, file, why in (
-        (str(tmp_path / "sr.json"), password(tmp_path), "signed with ed25519"),
-        (str(tmp_path / "ed.json"), None, "needs --password-file"),
-        (str(tmp_path / "none.json"), password(tmp_path), "ogpu-wallet new NAME --scheme ed25519"),
-        (str(tmp_path / "none.json"), None, "ogpu-wallet new NAME --scheme ed25519"),
         (str(tmp_path / "ed.json"), tmp_path / "no-password", "no-password does not exist"),
         (str(tmp_path / "ed.json"), password(tmp_path, "wrong"), "password is wrong"),
         ("//Alice/soft", None, "hard steps only"),
@@ -164,10 +170,11 @@ def test_each_file_of_telemetry_is_its_owners_alone(tmp_path: Path, monkeypatch:
 def test_telemetry_is_json_lines(tmp_path: Path) -> None:
     telemetry = JsonLinesTelemetry(tmp_path / "t.jsonl")
     telemetry.tell("executed", unit=b"\x01\x02", tokens=3)
-    telemetry.tell("declined")
+    telemetry.tell("declined", **failure(UnfitError("it is late", code="too_late")))
     telemetry.close()
     first, second = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     assert (first["event"], first["unit"], first["tokens"]) == ("executed", "0102", 3)
+    assert (second["problem"], second["code"]) == ("it is late", "too_late")
     assert second["event"] == "declined"
 
 

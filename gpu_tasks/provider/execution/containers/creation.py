@@ -96,7 +96,12 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     Some engines drop a limit and only warn.
     """
     if warnings:
-        raise ContainerError("limit a container", "; ".join(map(str, warnings))[:300], "see `ogpu-provider doctor`")
+        raise ContainerError(
+            "limit a container",
+            "; ".join(map(str, warnings))[:300],
+            "see `ogpu-provider doctor`",
+            code="limit_discarded",
+        )
     wanted, got = asked["HostConfig"], found.get("HostConfig") or {}
     for name in (
         "Memory",
@@ -111,10 +116,15 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     ):
         if got.get(name, False) != wanted.get(name, False):
             raise ContainerError(
-                "limit a container", f"the engine set {name} to {got.get(name)!r}", "see `ogpu-provider doctor`"
+                "limit a container",
+                f"the engine set {name} to {got.get(name)!r}",
+                "see `ogpu-provider doctor`",
+                code="limit_changed",
             )
     if _gpus_of(got) != _gpus_of(wanted):
-        raise ContainerError("give a container a GPU", f"the engine gave {_gpus_of(got)}", "report this")
+        raise ContainerError(
+            "give a container a GPU", f"the engine gave {_gpus_of(got)}", "report this", code="other_gpu"
+        )
     # These settings would let a container reach the machine. None of them was requested.
     open_doors = [
         name
@@ -123,11 +133,18 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     ]
     open_doors += [name for name in ("PidMode", "UTSMode", "UsernsMode") if got.get(name) == "host"]
     if open_doors or (found.get("Config") or {}).get("User") != USER:
-        raise ContainerError("limit a container", f"the engine set {', '.join(open_doors) or 'a user'}", "report this")
+        raise ContainerError(
+            "limit a container",
+            f"the engine set {', '.join(open_doors) or 'a user'}",
+            "report this",
+            code="machine_reachable",
+        )
     # An image can declare volumes of its own, which no limit would hold.
     volumes = {mount["Source"] for mount in wanted["Mounts"]}
     if any(mount.get("Type") != "tmpfs" and mount.get("Name") not in volumes for mount in found.get("Mounts") or []):
-        raise ContainerError("limit a container", "the engine mounted an unrequested folder", "report this")
+        raise ContainerError(
+            "limit a container", "the engine mounted an unrequested folder", "report this", code="folder_mounted"
+        )
 
 
 def _gpus_of(host: Mapping[str, Any]) -> list[tuple[list[str], int]]:

@@ -101,18 +101,22 @@ class DockerDoor:
         try:
             return work(self._client)
         except NotFound as error:
-            raise GoneError(what, _said(error)) from None
+            raise GoneError(what, _said(error), code="not_in_engine") from None
         except APIError as error:
-            raise ContainerError(what, _said(error)) from None
+            raise ContainerError(what, _said(error), code="engine_refused") from None
         except (DockerException, requests.RequestException) as error:
-            raise ContainerError(what, f"{type(error).__name__}: {error}", "see `ogpu-provider doctor`") from None
+            raise ContainerError(
+                what, f"{type(error).__name__}: {error}", "see `ogpu-provider doctor`", code="engine_silent"
+            ) from None
 
 
 async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
     """Connect to the engine at a Unix socket ("unix:///path"). Raise ContainerError with the reason on failure."""
     # `streams` opens the socket by its path, so a TCP address would not work there.
     if not address.startswith("unix:///"):
-        raise ContainerError("reach the engine", f"{address} is not a Unix socket", "write it as unix:///path")
+        raise ContainerError(
+            "reach the engine", f"{address} is not a Unix socket", "write it as unix:///path", code="not_a_socket"
+        )
     path = address.removeprefix("unix://")
 
     def reach() -> docker.APIClient:
@@ -122,7 +126,7 @@ async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
         client = await asyncio.to_thread(reach)
     except (DockerException, requests.RequestException) as error:
         raise ContainerError(
-            "reach the engine", f"no answer at {path}: {error}", "see `ogpu-provider doctor`"
+            "reach the engine", f"no answer at {path}: {error}", "see `ogpu-provider doctor`", code="engine_silent"
         ) from None
     return DockerDoor(client, path)
 

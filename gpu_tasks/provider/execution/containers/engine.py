@@ -170,7 +170,9 @@ class ContainerEngine:
         self._check_ability(spec)
         # A second start would fail half-way, and its cleanup would remove the running container.
         if spec.container_id in self._containers or spec.container_id in self._starting:
-            raise ContainerRefusedError("run a container", f"{spec.container_id} exists already", "remove it first")
+            raise ContainerRefusedError(
+                "run a container", f"{spec.container_id} exists already", "remove it first", code="container_exists"
+            )
         self._starting.add(spec.container_id)
         try:
             container = await self._started(spec)
@@ -235,10 +237,14 @@ class ContainerEngine:
 
     def _check_ability(self, spec: ContainerSpec) -> None:
         if spec.gpus and self.ability.why_no_gpu:
-            raise ContainerRefusedError("give a container a GPU", self.ability.why_no_gpu, "ask for none here")
+            raise ContainerRefusedError(
+                "give a container a GPU", self.ability.why_no_gpu, "ask for none here", code="no_gpu_for_containers"
+            )
         if spec.network is NetworkAccess.OUTBOUND and self.ability.why_no_outbound:
             why = self.ability.why_no_outbound
-            raise ContainerRefusedError("open the network to a container", why, "ask without a network")
+            raise ContainerRefusedError(
+                "open the network to a container", why, "ask without a network", code="no_outbound_network"
+            )
 
     async def _started(self, spec: ContainerSpec) -> RunningContainer:
         image_id = await self._image_ready(spec)
@@ -350,7 +356,7 @@ async def open_engine(
     """
     ability = await look_at_engine(address)
     if ability.why_not:
-        raise ContainerError("run containers", ability.why_not, "see `ogpu-provider doctor`")
+        raise ContainerError("run containers", ability.why_not, "see `ogpu-provider doctor`", code="machine_unfit")
     owner = owner_of(folder)
     door = await open_door(address)
     try:

@@ -35,7 +35,9 @@ _CODE = {
 def program_for(machine: str) -> bytes:
     """Return a static ELF program that waits for ever. Raise ContainerError for an unsupported machine."""
     if machine not in _CODE:
-        raise ContainerError("hold volumes", f"no holder program for {machine}", f"use one of {', '.join(_CODE)}")
+        raise ContainerError(
+            "hold volumes", f"no holder program for {machine}", f"use one of {', '.join(_CODE)}", code="unknown_machine"
+        )
     number, _, code = _CODE[machine]
     size = _HEADERS_BYTES + len(code)
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)

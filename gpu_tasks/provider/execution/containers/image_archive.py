@@ -79,13 +79,17 @@ def check_archive(content: BinaryIO, sha256: str, size_max: int, machine: str) -
     places = _places(content)
     manifest = _document(content, places, "manifest.json")
     if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
-        raise refused("its manifest does not name exactly one image", "save one image, by its id")
+        raise refused(
+            "its manifest does not name exactly one image", "save one image, by its id", code="several_images"
+        )
     config_bytes = _bytes(content, places, manifest[0].get("Config"))
     if hashlib.sha256(config_bytes).hexdigest() != sha256:
-        raise refused(f"its configuration has an id other than sha256:{sha256[:12]}…", "ask for its own id")
+        raise refused(
+            f"its configuration has an id other than sha256:{sha256[:12]}…", "ask for its own id", code="other_image_id"
+        )
     image = _parsed(config_bytes)
     if not isinstance(image, dict) or not isinstance(image.get("config") or {}, dict):
-        raise refused("its configuration is invalid", "build it again")
+        raise refused("its configuration is invalid", "build it again", code="invalid_image")
     check_platform(image.get("os"), image.get("architecture"), machine)
     # Before the layers, which take much longer to read.
     check_config(image.get("config") or {})
@@ -99,7 +103,11 @@ def _check_layers(
     files = image.get("rootfs")
     hashes = files.get("diff_ids") if isinstance(files, dict) else None
     if not (isinstance(names, list) and isinstance(hashes, list) and len(names) == len(hashes) <= LAYERS_MAX):
-        raise refused("its layers do not match its configuration", f"save it again, with at most {LAYERS_MAX} layers")
+        raise refused(
+            "its layers do not match its configuration",
+            f"save it again, with at most {LAYERS_MAX} layers",
+            code="wrong_layers",
+        )
     found, size, entries = [], 0, 0
     for name, expected in zip(names, hashes, strict=True):
         place = _place(places, name)
@@ -111,12 +119,18 @@ def _check_layers(
             room += entry.size + ENTRY_FRAME_BYTES
             check_size(size, size_max)
             if entries > ENTRIES_MAX:
-                raise refused(f"it has more than {ENTRIES_MAX} files", "make it smaller")
+                raise refused(f"it has more than {ENTRIES_MAX} files", "make it smaller", code="too_many_files")
         # Bytes between or after the entries would reach the engine uncounted.
         if place.size > room:
-            raise refused(f"a layer has {place.size} bytes, but files for at most {room}", "save it again, by its id")
+            raise refused(
+                f"a layer has {place.size} bytes, but files for at most {room}",
+                "save it again, by its id",
+                code="uncounted_bytes",
+            )
         if f"sha256:{reader.finish()}" != expected:
-            raise refused("a layer is not the plain tar of its configuration", "save it uncompressed")
+            raise refused(
+                "a layer is not the plain tar of its configuration", "save it uncompressed", code="other_layer"
+            )
         found.append(place)
     return tuple(found), size
 
@@ -131,24 +145,28 @@ def _places(content: BinaryIO) -> dict[str, _Place]:
     for entry in stream:
         # A `docker save` archive has a few files for each layer, so this bound only stops floods.
         if len(found) > 4 * LAYERS_MAX + 64:
-            raise refused("it has more files than an image can have", "save one image, by its id")
+            raise refused(
+                "it has more files than an image can have", "save one image, by its id", code="too_many_files"
+            )
         if entry.kind is EntryKind.FILE:
             found[entry.name] = _Place(content.tell(), entry.size)
         if content.tell() + entry.size > end:
-            raise refused("it ends inside a file", "send it again")
+            raise refused("it ends inside a file", "send it again", code="truncated")
     return found
 
 
 def _place(places: dict[str, _Place], name: object) -> _Place:
     if not isinstance(name, str) or name not in places:
-        raise refused("its manifest names a missing file", "save it again, by its id")
+        raise refused("its manifest names a missing file", "save it again, by its id", code="missing_file")
     return places[name]
 
 
 def _bytes(content: BinaryIO, places: dict[str, _Place], name: object) -> bytes:
     place = _place(places, name)
     if place.size > DOCUMENT_BYTES_MAX:
-        raise refused(f"{str(name)[:60]} is longer than {DOCUMENT_BYTES_MAX} bytes", "make it smaller")
+        raise refused(
+            f"{str(name)[:60]} is longer than {DOCUMENT_BYTES_MAX} bytes", "make it smaller", code="document_too_long"
+        )
     return b"".join(_slice(content, place))
 
 
@@ -161,7 +179,7 @@ def _parsed(text: bytes) -> Any:
         return json.loads(text)
     # Deeply nested JSON raises RecursionError in Python's parser.
     except (ValueError, RecursionError):
-        raise refused("a document in it is not JSON", "save it again") from None
+        raise refused("a document in it is not JSON", "save it again", code="not_json") from None
 
 
 def _slice(content: BinaryIO, place: _Place) -> Iterator[bytes]:

@@ -143,7 +143,7 @@ class ImageKeeping:
         # Images in use cannot be removed, so no space would become free for this one.
         if taken + size >= self._bytes_max:
             text = f"images of running programs and of bids take {taken} of {self._bytes_max} bytes"
-            raise ContainerError("fetch an image", text, "raise `image_disk` in the policy")
+            raise ContainerError("fetch an image", text, "raise `image_disk` in the policy", code="image_disk_full")
         await self.tidy(size)
         self._book.note(BroughtImage(reference, 0, time.time()))
         self._coming.add(reference)
@@ -293,12 +293,19 @@ class Images:
                 async with asyncio.timeout(PULL_SECONDS):
                     await self._door.wait("pull an image", lambda client: _pull(client, reference, size_max))
             except TimeoutError:
-                raise ContainerError("pull an image", f"unfinished after {PULL_SECONDS:.0f} s", "try later") from None
+                raise ContainerError(
+                    "pull an image", f"unfinished after {PULL_SECONDS:.0f} s", "try later", code="image_too_slow"
+                ) from None
         else:
             await self._door.wait("load an image", lambda client: self._load(client, image, size_max))
         found = await self._find(image)
         if found is None:
-            raise ContainerError("use an image", "the engine lists it under another id", "see `ogpu-provider doctor`")
+            raise ContainerError(
+                "use an image",
+                "the engine lists it under another id",
+                "see `ogpu-provider doctor`",
+                code="other_image_id",
+            )
         return found
 
     def _load(self, client: docker.APIClient, image: ImageArchive, size_max: int) -> None:
@@ -315,7 +322,7 @@ class Images:
         check_start(found.get("Config") or {}, has_command=has_command)
         check_size(int(found.get("Size") or 0), size_max)
         if isinstance(image, ImageByDigest) and image.reference not in (found.get("RepoDigests") or []):
-            raise refused(f"the engine has no {image.reference}", "pull it again")
+            raise refused(f"the engine has no {image.reference}", "pull it again", code="not_in_engine")
         return str(found["Id"])
 
 
@@ -338,7 +345,7 @@ def load(client: docker.APIClient, archive: CheckedArchive) -> None:
     """Load a checked archive into the engine. Raise ContainerError if the engine refuses."""
     for message in client.load_image(archive.pieces()):
         if "error" in message:
-            raise ContainerError("load an image", str(message["error"])[:300], "save it again")
+            raise ContainerError("load an image", str(message["error"])[:300], "save it again", code="engine_refused")
 
 
 def _pull(client: docker.APIClient, reference: str, size_max: int) -> None:
@@ -355,7 +362,9 @@ def check_progress(messages: Iterable[Mapping[str, Any]], announced: dict[str, i
     """Read the engine's messages about a pull. Raise ContainerError, or ContainerRefusedError if it is too large."""
     for message in messages:
         if "error" in message:
-            raise ContainerError("pull an image", str(message["error"])[:300], "give its repository and digest")
+            raise ContainerError(
+                "pull an image", str(message["error"])[:300], "give its repository and digest", code="engine_refused"
+            )
         detail = message.get("progressDetail") or {}
         if message.get("status") in {"Downloading", "Extracting"}:
             announced[str(message.get("id"))] = int(detail.get("total") or detail.get("current") or 0)
@@ -368,4 +377,4 @@ def _opened(content: bytes | Path) -> BinaryIO:
     try:
         return content.open("rb")
     except OSError as error:
-        raise ContainerError("read an archive", str(error), "fetch it again") from None
+        raise ContainerError("read an archive", str(error), "fetch it again", code="archive_unreadable") from None

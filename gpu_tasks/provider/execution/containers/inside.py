@@ -73,7 +73,9 @@ class Inside:
                     said[1 if number == 1 else 2] += data[:room]
                     is_cut = is_cut or len(data) > room
         except TimeoutError:
-            raise ContainerError("run a program", f"unfinished after {seconds:.0f} s", "stop the container") from None
+            raise ContainerError(
+                "run a program", f"unfinished after {seconds:.0f} s", "stop the container", code="program_too_slow"
+            ) from None
         finally:
             stream.close()
         found = await self._door.call("inspect a program", lambda client: client.exec_inspect(made["Id"]))
@@ -107,7 +109,7 @@ class Inside:
         found = await self._door.call("inspect a container", lambda client: client.inspect_container(container.name))
         process = int((found.get("State") or {}).get("Pid") or 0)
         if process <= 1:
-            raise ContainerError("reach a port", "the program has ended", "")
+            raise ContainerError("reach a port", "the program has ended", "", code="program_ended")
         return process
 
     async def resize(self, shell: Shell, rows: int, columns: int) -> None:
@@ -120,7 +122,7 @@ class Inside:
         most = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
         if folder not in most:
             raise ContainerRefusedError(
-                "copy into a container", f"{folder!r} is neither out nor workspace", "use these"
+                "copy into a container", f"{folder!r} is neither out nor workspace", "use these", code="path_outside"
             )
         found = await asyncio.to_thread(input_files, files, most[folder])
         await self._parts.lay(container.spec.container_id, copied_in(folder, found))
@@ -144,7 +146,9 @@ class Inside:
         parts = path.strip("/").split("/")
         # The archive comes from the holder, which also mounts /in and /secrets.
         if parts[0] not in OWN_FOLDERS or any(part in {"", ".", ".."} for part in parts) or "\0" in path:
-            raise ContainerRefusedError("copy out of a container", f"{path[:80]!r} is not in /out or /workspace", "")
+            raise ContainerRefusedError(
+                "copy out of a container", f"{path[:80]!r} is not in /out or /workspace", "", code="path_outside"
+            )
 
         def copy(client: docker.APIClient) -> OutputArchive:
             pieces, _ = client.get_archive(container.holder, f"/{'/'.join(parts)}", COPY_CHUNK_BYTES)

@@ -47,9 +47,9 @@ def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[Inpu
         else:
             found.extend(_walk(name, content, 0))
         if len(found) > FILES_MAX:
-            raise _refused(f"more than {FILES_MAX} files", "pack them")
+            raise _refused(f"more than {FILES_MAX} files", "pack them", code="too_many_files")
     if (size := sum(file.size for file in found)) > bytes_max:
-        raise _refused(f"{size} bytes, of at most {bytes_max}", "raise input_bytes")
+        raise _refused(f"{size} bytes, of at most {bytes_max}", "raise input_bytes", code="input_too_large")
     return found
 
 
@@ -80,12 +80,12 @@ def _walk(name: str, path: Path, depth: int) -> Iterator[InputFile]:
         yield InputFile(name, path, kind.st_size)
     elif stat.S_ISDIR(kind.st_mode):
         if depth >= DEPTH_MAX:
-            raise _refused(f"{name} has folders deeper than {DEPTH_MAX}", "pack them")
+            raise _refused(f"{name} has folders deeper than {DEPTH_MAX}", "pack them", code="path_too_long")
         yield InputFile(name, None, 0)
         for child in sorted(path.iterdir()):
             yield from _walk(f"{name}/{child.name}", child, depth + 1)
     else:
-        raise _refused(f"{name} is neither a file nor a folder", "remove links and devices")
+        raise _refused(f"{name} is neither a file nor a folder", "remove links and devices", code="not_a_plain_file")
 
 
 def _file(name: str, file: InputFile, mode: int, owner: int) -> Iterator[bytes]:
@@ -109,7 +109,7 @@ def _counted(source: BinaryIO, file: InputFile) -> Iterator[bytes]:
         # The tar header promises this size, so a shorter file would shift every later entry.
         piece = source.read(min(left, CHUNK_BYTES))
         if not piece:
-            raise _refused(f"{file.name} was shortened during the copy", "do not change it")
+            raise _refused(f"{file.name} was shortened during the copy", "do not change it", code="file_changed")
         left -= len(piece)
         yield piece
 

@@ -66,7 +66,12 @@ class Networks:
     async def make(self, container_id: str) -> str:
         """Make a network that reaches public addresses only, and return its name. Raise ContainerError on failure."""
         if why := await why_not_outbound():
-            raise ContainerError("open the network to a container", why, "offer only containers without a network")
+            raise ContainerError(
+                "open the network to a container",
+                why,
+                "offer only containers without a network",
+                code="no_outbound_network",
+            )
         name, bridge = self._owner.name_of(container_id, "network"), self._owner.bridge(container_id)
         options = {
             "com.docker.network.bridge.name": bridge,
@@ -144,7 +149,12 @@ async def _check_engines_rules(bridge: str) -> None:
     if not why and not any(f"! -o {bridge} " in line and "MASQUERADE" in line for line in hidden.splitlines()):
         why = "the engine runs with --iptables=false, so its networks have no rules"
     if why:
-        raise ContainerError("open the network to a container", why, "offer only containers without a network")
+        raise ContainerError(
+            "open the network to a container",
+            why,
+            "offer only containers without a network",
+            code="no_outbound_network",
+        )
 
 
 def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:

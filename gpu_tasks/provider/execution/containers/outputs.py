@@ -70,14 +70,20 @@ def write_outputs(
         place = tuple(part.encode() for part in path.split("/"))
         # The order is part of the canonical form, and it also excludes repeated names.
         if last is not None and place <= last:
-            raise _refused(f"the engine sends {path!r} out of order", "report this")
+            raise _refused(f"the engine sends {path!r} out of order", "report this", code="out_of_order")
         last = place
         entries, size, files = entries + 1, size + entry.size, files + (entry.kind is EntryKind.FILE)
         if entries > limits.files:
-            raise _refused(f"more than {limits.files} files and folders", "pack them, or raise output_files")
+            raise _refused(
+                f"more than {limits.files} files and folders", "pack them, or raise output_files", code="too_many_files"
+            )
         # Sizes before contents: a sparse file expands while the engine sends it.
         if size > limits.file_bytes:
-            raise _refused(f"the files have more than {limits.file_bytes} bytes, holes included", "raise output_bytes")
+            raise _refused(
+                f"the files have more than {limits.file_bytes} bytes, holes included",
+                "raise output_bytes",
+                code="output_too_large",
+            )
         writer.add(entry, path, stream)
     return OutputArchive(writer.finish(), writer.size, files)
 
@@ -118,18 +124,20 @@ def _path(entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
     name = entry.name.removesuffix("/") if entry.kind is EntryKind.FOLDER else entry.name
     shown = repr(name[:80])
     if entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
-        raise _refused(f"{shown} is {entry.kind.value}", "use plain files and folders")
+        raise _refused(f"{shown} is {entry.kind.value}", "use plain files and folders", code="not_a_plain_file")
     if name == folder:
         return None if entry.kind is EntryKind.FOLDER and not is_named else folder
     path = name.removeprefix(f"{folder}/")
     parts = path.split("/")
     if not name.startswith(f"{folder}/") or any(part in {"", ".", ".."} for part in parts):
-        raise _refused(f"the name {shown} leads out of the folder", "use plain names")
+        raise _refused(f"the name {shown} leads out of the folder", "use plain names", code="path_outside")
     if len(parts) > DEPTH_MAX or len(path.encode()) > NAME_BYTES_MAX:
         raise _refused(
-            f"the name {shown} is too deep or too long", f"use at most {DEPTH_MAX} folders and {NAME_BYTES_MAX} bytes"
+            f"the name {shown} is too deep or too long",
+            f"use at most {DEPTH_MAX} folders and {NAME_BYTES_MAX} bytes",
+            code="path_too_long",
         )
     # A customer lists these names on a terminal, which would act on control characters.
     if not path.isprintable():
-        raise _refused(f"the name {shown} has unprintable characters", "use plain names")
+        raise _refused(f"the name {shown} has unprintable characters", "use plain names", code="unprintable_name")
     return name if is_named else path

@@ -22,7 +22,9 @@ async def run_program(name: str, *arguments: str) -> str:
     """Return the output of a system program. Raise ContainerError if it fails, is missing or hangs."""
     path = shutil.which(name, path=_SYSTEM_PATH)
     if path is None:
-        raise ContainerError(f"run {name}", "not installed", f"install the package that has {name}")
+        raise ContainerError(
+            f"run {name}", "not installed", f"install the package that has {name}", code="program_missing"
+        )
     process = await asyncio.create_subprocess_exec(
         path,
         *arguments,
@@ -40,10 +42,14 @@ async def run_program(name: str, *arguments: str) -> str:
             process.kill()
         await process.wait()
         if isinstance(error, TimeoutError):
-            raise ContainerError(f"run {name}", f"unfinished after {PROGRAM_SECONDS:.0f} s") from None
+            raise ContainerError(
+                f"run {name}", f"unfinished after {PROGRAM_SECONDS:.0f} s", code="program_too_slow"
+            ) from None
         raise
     if process.returncode:
-        raise ContainerError(f"run {name}", (err or out).decode(errors="replace").strip()[:300] or "it failed")
+        raise ContainerError(
+            f"run {name}", (err or out).decode(errors="replace").strip()[:300] or "it failed", code="program_failed"
+        )
     return out.decode(errors="replace")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from wallet.errors import CodedError
 
-class ContainerError(Exception):
+
+class ContainerError(CodedError):
     """The engine did not do something, because of the machine or the engine."""
 
-    def __init__(self, what: str, why: str, then: str = "") -> None:
+    def __init__(self, what: str, why: str, then: str = "", *, code: str | None = None) -> None:
         """`what` is the intended action, `why` the reason of its failure, `then` the remedy."""
-        super().__init__(f"{what}: {why}" + (f"; {then}" if then else ""))
+        super().__init__(f"{what}: {why}" + (f"; {then}" if then else ""), code=code)
         self.what = what
         self.why = why
         self.then = then

@@ -162,7 +162,11 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     """
     # The id becomes part of names in the engine, the kernel and the file system.
     if not ID_FORM.fullmatch(spec.container_id):
-        raise _refused("its id is not 1 to 48 of the characters a to z, 0 to 9 and -", "name it by task and place")
+        raise _refused(
+            "its id is not 1 to 48 of the characters a to z, 0 to 9 and -",
+            "name it by task and place",
+            code="invalid_id",
+        )
     _check_image(spec.image)
     check_limits(spec.limits, policy.greatest)
     _check_command(spec.command)
@@ -170,7 +174,11 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     _check_files(spec)
     _check_gpus(spec.gpus, policy.gpus)
     if spec.network is NetworkAccess.OUTBOUND and not policy.outbound:
-        raise _refused("it asks for the network, which the provider's policy forbids", "ask without a network")
+        raise _refused(
+            "it asks for the network, which the provider's policy forbids",
+            "ask without a network",
+            code="network_forbidden",
+        )
 
 
 def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
@@ -180,55 +188,83 @@ def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
         most = min(most, getattr(greatest, limit.name))
         # `type(...) is int`, because bool is a subclass of int.
         if type(value) is not int or not least <= value <= most:
-            raise _refused(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}")
+            raise _refused(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}", code="limit_out_of_range")
 
 
 def check_environment(environment: Mapping[str, str], whose: str) -> None:
     """Raise ContainerRefusedError for loader variables, invalid names or too much environment."""
     if len(environment) > ENVIRONMENT_MAX:
-        raise _refused(f"{whose} has {len(environment)} variables", f"use at most {ENVIRONMENT_MAX}")
+        raise _refused(
+            f"{whose} has {len(environment)} variables", f"use at most {ENVIRONMENT_MAX}", code="too_many_variables"
+        )
     if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
-        raise _refused(f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs")
+        raise _refused(
+            f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs", code="variables_too_long"
+        )
     for name, value in environment.items():
         # The engine's helpers and GPU hooks run with the container's environment, outside of it.
         if is_loader_variable(name):
             raise _refused(
-                f"{whose} sets {name:.60}, which changes how programs are loaded", "set it in the program itself"
+                f"{whose} sets {name:.60}, which changes how programs are loaded",
+                "set it in the program itself",
+                code="loader_variable",
             )
         if not VARIABLE_FORM.fullmatch(name) or "\0" in value:
-            raise _refused(f"{whose} has a variable {name[:60]!r}", "use letters, digits and _")
+            raise _refused(
+                f"{whose} has a variable {name[:60]!r}", "use letters, digits and _", code="invalid_variable"
+            )
 
 
 def _check_image(image: ImageByDigest | ImageArchive) -> None:
     if not SHA256_FORM.fullmatch(image.sha256):
-        raise _refused("the image's SHA-256 is not 64 hexadecimal digits", "name images by digest, not by tag")
+        raise _refused(
+            "the image's SHA-256 is not 64 hexadecimal digits",
+            "name images by digest, not by tag",
+            code="invalid_digest",
+        )
     if isinstance(image, ImageByDigest) and not (
         len(image.repository) <= 200 and REPOSITORY_FORM.fullmatch(image.repository)
     ):
-        raise _refused(f"{image.repository[:60]!r} is not a repository", "write host/name, without tag and digest")
+        raise _refused(
+            f"{image.repository[:60]!r} is not a repository",
+            "write host/name, without tag and digest",
+            code="invalid_repository",
+        )
 
 
 def _check_command(command: tuple[str, ...]) -> None:
     if sum(len(word.encode()) + 1 for word in command) > COMMAND_BYTES_MAX:
-        raise _refused(f"the command is longer than {COMMAND_BYTES_MAX} bytes", "put the program into inputs")
+        raise _refused(
+            f"the command is longer than {COMMAND_BYTES_MAX} bytes",
+            "put the program into inputs",
+            code="command_too_long",
+        )
     if any("\0" in word for word in command):
-        raise _refused("the command has a zero byte", "remove it")
+        raise _refused("the command has a zero byte", "remove it", code="command_zero_byte")
 
 
 def _check_files(spec: ContainerSpec) -> None:
     for what, names, most in (("secrets", spec.secrets, SECRETS_MAX), ("inputs", spec.inputs, INPUTS_MAX)):
         if len(names) > most:
-            raise _refused(f"{len(names)} {what}", f"use at most {most}")
+            raise _refused(f"{len(names)} {what}", f"use at most {most}", code="too_many_files")
         for name in names:
             if not NAME_FORM.fullmatch(name):
-                raise _refused(f"a name among its {what} is {name[:60]!r}", "use letters, digits, _ . and -, no path")
+                raise _refused(
+                    f"a name among its {what} is {name[:60]!r}",
+                    "use letters, digits, _ . and -, no path",
+                    code="invalid_name",
+                )
     if sum(map(len, spec.secrets.values())) > SECRET_BYTES_MAX:
-        raise _refused(f"its secrets are longer than {SECRET_BYTES_MAX} bytes", "seal data as inputs")
+        raise _refused(
+            f"its secrets are longer than {SECRET_BYTES_MAX} bytes", "seal data as inputs", code="secrets_too_large"
+        )
 
 
 def _check_gpus(gpus: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     if len(set(gpus)) != len(gpus) or len(gpus) > GPUS_MAX:
-        raise _refused("GPUs are repeated or too many", f"use at most {GPUS_MAX}")
+        raise _refused("GPUs are repeated or too many", f"use at most {GPUS_MAX}", code="too_many_gpus")
     for gpu in gpus:
         if not GPU_FORM.fullmatch(gpu) or gpu not in allowed:
-            raise _refused(f"GPU {gpu[:60]!r} is not available to containers", "use those of the assignment")
+            raise _refused(
+                f"GPU {gpu[:60]!r} is not available to containers", "use those of the assignment", code="unknown_gpu"
+            )

@@ -75,7 +75,9 @@ async def open_stream(socket_path: str, path: str, body: dict[str, Any] | None =
         async with asyncio.timeout(ANSWER_SECONDS):
             reader, writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)
     except (OSError, TimeoutError) as error:
-        raise ContainerError("reach the engine", str(error) or "no answer", "see `ogpu-provider doctor`") from None
+        raise ContainerError(
+            "reach the engine", str(error) or "no answer", "see `ogpu-provider doctor`", code="engine_silent"
+        ) from None
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             await _ask(reader, writer, path, body)
@@ -97,9 +99,15 @@ async def _ask(
     try:
         answer = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
-        raise ContainerError("open a stream", f"the engine closed the connection: {error}") from None
+        raise ContainerError(
+            "open a stream", f"the engine closed the connection: {error}", code="engine_silent"
+        ) from None
     status = answer.split(b" ", 2)[1:2]
     # 101 for attach and exec. `wait` is a plain request with the status 200, and its answer is read in the same way.
     if status not in ([b"101"], [b"200"]):
         said = (await reader.read(500)).decode(errors="replace")
-        raise ContainerError("open a stream", f"the engine answered {answer[:60].decode(errors='replace')!r}: {said}")
+        raise ContainerError(
+            "open a stream",
+            f"the engine answered {answer[:60].decode(errors='replace')!r}: {said}",
+            code="engine_refused",
+        )

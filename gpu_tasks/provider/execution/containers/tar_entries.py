@@ -68,7 +68,8 @@ _KINDS = {
 
 def refused(why: str) -> ContainerRefusedError:
     """Return the error of an unreadable archive."""
-    return ContainerRefusedError("read an archive", why, "make it with GNU tar or `docker save`, without sparse files")
+    then = "make it with GNU tar or `docker save`, without sparse files"
+    return ContainerRefusedError("read an archive", why, then, code="archive_unreadable")
 
 
 class TarStream:

@@ -109,7 +109,9 @@ def _allocate(path: Path, size: int) -> None:
         os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
         path.unlink()
-        raise ContainerError("make a workspace", str(error), "free disk space, or bid for smaller ones") from None
+        raise ContainerError(
+            "make a workspace", str(error), "free disk space, or bid for smaller ones", code="no_disk_space"
+        ) from None
     finally:
         os.close(descriptor)
 

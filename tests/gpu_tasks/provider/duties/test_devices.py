@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
+from error_codes import raises_code
 from fake_work import FakeForm
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.devices import Devices
@@ -134,5 +133,5 @@ async def test_a_daemon_with_another_key_than_the_registered_one_does_not_run(vi
     other = SealKey.of(keypair(village.miners[1].keys)).public
     call = Devices.register_provider(seal_key=other, endpoint=b"http://127.0.0.1:1")
     village.node.chain.block(signed(miner.keys.stash, call))
-    with pytest.raises(StandingError, match="another key"):
+    with raises_code(StandingError, "other_seal_key"):
         await miner.daemon.run()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
@@ -151,7 +152,7 @@ def test_damage_before_the_last_record_is_never_taken_for_a_crash(
     raw = bytearray(path.read_bytes())
     raw[data.draw(st.integers(0, last_begins - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(raw)
-    with pytest.raises(JournalError, match="damaged"):
+    with raises_code(JournalError, "journal_damaged"):
         Journal(path)
     assert path.read_bytes() == raw
 
@@ -162,25 +163,25 @@ RACE_NAME = b"\x00" + UNIT + (1).to_bytes(4, "little")
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"\x03" + UNIT, "newer"),  # a table
-        (RACE_NAME + b"\x07\x00", "newer"),  # a field of a race
-        (RACE_NAME[:-1], "damaged"),
-        (RACE_NAME + b"\x00" + DEVICE[:-1], "damaged"),
-        (RACE_NAME + b"\x03\x09", "damaged"),  # an end that there is not
-        (RACE_NAME[:-4] + bytes(4) + b"\x04" + bytes(16), "damaged"),  # of a race that never began
+        (b"\x03" + UNIT, "journal_too_new"),  # a table
+        (RACE_NAME + b"\x07\x00", "journal_too_new"),  # a field of a race
+        (RACE_NAME[:-1], "journal_damaged"),
+        (RACE_NAME + b"\x00" + DEVICE[:-1], "journal_damaged"),
+        (RACE_NAME + b"\x03\x09", "journal_damaged"),  # an end that there is not
+        (RACE_NAME[:-4] + bytes(4) + b"\x04" + bytes(16), "journal_damaged"),  # of a race that never began
     ],
 )
 def test_a_record_that_this_release_cannot_read_is_no_crash(tmp_path: Path, body: bytes, problem: str) -> None:
     written(tmp_path / "j", RACE_LIFE[0])
     with (tmp_path / "j").open("ab") as file:
         file.write(framed(body))
-    with pytest.raises(JournalError, match=problem):
+    with raises_code(JournalError, problem):
         Journal(tmp_path / "j")
 
 
 def test_two_daemons_never_share_a_journal(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    with pytest.raises(JournalError, match="in use"):
+    with raises_code(JournalError, "journal_in_use"):
         Journal(tmp_path / "j")
     reader = Journal(tmp_path / "j", is_reader=True)
     reader.close()
@@ -205,7 +206,7 @@ def test_a_disk_that_is_full_leaves_whole_records(tmp_path: Path, monkeypatch: p
     size = (tmp_path / "j").stat().st_size
     real = os.write
     monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
-    with pytest.raises(JournalError, match="disk is full"):
+    with raises_code(JournalError, "disk_full"):
         RACE_LIFE[1](journal)
     monkeypatch.undo()
     assert (tmp_path / "j").stat().st_size == size
@@ -223,7 +224,7 @@ def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
     before, real = path.read_bytes(), os.write
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
     monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
-    with pytest.raises(JournalError, match="disk is full"):
+    with raises_code(JournalError, "disk_full"):
         Journal(path)
     assert path.read_bytes() == before
 
@@ -250,7 +251,7 @@ def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkey
         assert not any(entry.result for entry in table.values() if entry.end is not None)
     assert (journal.races[RACE], journal.tasks[TASK]) == (open_races[RACE], open_tasks[TASK])
     assert list(journal.cases) == [(UNIT, 1)]
-    with pytest.raises(JournalError, match="in use"):
+    with raises_code(JournalError, "journal_in_use"):
         Journal(path)
     journal.close()
 

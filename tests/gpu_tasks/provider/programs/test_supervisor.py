@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from error_codes import raises_code
 from fake_engine import FakeEngine
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.devices.records import DeviceClass
@@ -72,7 +73,7 @@ async def test_so_many_are_ready_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     supervisor, _ = supervised()
     for task in TASKS[:2] * 2:
         await supervisor.prepare(PARTS, (task, 1), TASK, b"c")
-    with pytest.raises(ProgramError, match="2 programs"):
+    with raises_code(ProgramError, "too_many_programs"):
         await supervisor.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
     await supervisor.remove((TASKS[0], 1))
     await supervisor.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
@@ -91,7 +92,7 @@ async def test_each_program_has_its_own_name_and_the_time_of_its_blocks() -> Non
 @pytest.mark.usefixtures("at")
 async def test_a_device_that_is_not_here_runs_nothing() -> None:
     supervisor, _ = supervised()
-    with pytest.raises(UnfitProgramError, match="on this machine"):
+    with raises_code(UnfitProgramError, "device_not_here"):
         await supervisor.prepare(PARTS, (TASKS[0], 1), TASK, b"?")
     assert not supervisor.is_ready((TASKS[0], 1))
 
@@ -129,11 +130,11 @@ async def test_secrets_are_given_once_and_before_it_begins(monkeypatch: pytest.M
     await supervisor.prepare(PARTS, key, TASK, b"c")
     assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (True, key)
     for given in ({}, {"TOKEN": b"x", "MORE": b"y"}):
-        with pytest.raises(ProgramError, match="at once: TOKEN"):
+        with raises_code(ProgramError, "secrets_differ"):
             supervisor.give_secrets(key, given)
     supervisor.give_secrets(key, {"TOKEN": b"x"})
     assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (False, None)
-    with pytest.raises(ProgramError, match="expects no secrets"):
+    with raises_code(ProgramError, "no_secrets_expected"):
         supervisor.give_secrets(key, {"TOKEN": b"other"})
     await supervisor.begin(key)
     assert [dict(spec.secrets) for spec in engine.started] == [{"TOKEN": b"x"}]

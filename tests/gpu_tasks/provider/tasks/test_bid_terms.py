@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.data.run_states import STATE_BYTES_MAX, state_index
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.training.life.running import silent_until
@@ -66,21 +67,21 @@ def test_who_is_silent_for_a_long_milestone_promises_no_more_for_it_than_it_must
 @pytest.mark.parametrize(
     ("task", "reason"),
     [
-        (a_task(customer=MEANS.stash), "own"),
-        (a_task(deadline=6), "nearly over"),
-        (a_task(bids=BIDS_MAX), "bids already"),
-        (a_task(segments=0), "no trace"),
-        (a_task(segments=3), "more milestones than segments"),
-        (a_task(windows=replace(WINDOWS, reveal=3)), "windows"),
-        (a_task(windows=replace(WINDOWS, start=3)), "windows"),
-        (a_task(windows=replace(WINDOWS, show=3)), "windows"),
-        (a_task(time_value_of_terms=PRICE // 19), "late blocks"),
-        (a_task(terms=TaskTerms(PRICE, 1, 0, 100, 19 * PRICE, slots=2)), "gang"),
-        (a_task(terms=TaskTerms(PRICE, 0, 0, 100, MEANS.spendable + 1)), "collateral"),
+        (a_task(customer=MEANS.stash), "own_task"),
+        (a_task(deadline=6), "too_late"),
+        (a_task(bids=BIDS_MAX), "bids_full"),
+        (a_task(segments=0), "no_trace"),
+        (a_task(segments=3), "too_many_milestones"),
+        (a_task(windows=replace(WINDOWS, reveal=3)), "window_too_short"),
+        (a_task(windows=replace(WINDOWS, start=3)), "window_too_short"),
+        (a_task(windows=replace(WINDOWS, show=3)), "window_too_short"),
+        (a_task(time_value_of_terms=PRICE // 19), "late_penalty_too_high"),
+        (a_task(terms=TaskTerms(PRICE, 1, 0, 100, 19 * PRICE, slots=2)), "gang_refused"),
+        (a_task(terms=TaskTerms(PRICE, 0, 0, 100, MEANS.spendable + 1)), "too_little_money"),
     ],
 )
 def test_what_is_not_bid_for_however_fast_the_machine_is(task: Task, reason: str) -> None:
-    with pytest.raises(UnfitError, match=reason):
+    with raises_code(UnfitError, reason):
         check_task(task, MEANS, POLICY, 5)
 
 
@@ -106,19 +107,19 @@ def test_an_operator_may_allow_gangs() -> None:
 @pytest.mark.parametrize(
     ("run", "more", "reason"),
     [
-        (replace(RUN, boundaries=tuple(range(0, 71, 10))), {}, "7 segments"),
-        (replace(RUN, step_us=bid_terms.STEP_US_MAX + 1), {}, "a step takes"),
-        (replace(RUN, state_bytes=STATE_BYTES_MAX + 1), {}, "for a checkpoint"),
-        (RUN, {"means": replace(MEANS, disk_bytes=18_000)}, "the disk has"),
-        (replace(RUN, step_us=1_000_000), {}, "this machine needs"),
-        (RUN, {"task": a_task(run_blocks=2)}, "judges have 2 blocks"),
-        (RUN, {"task": a_task(run_blocks=RUN_BLOCKS_MAX + 1)}, "last too long"),
-        (RUN, {"policy": replace(POLICY, least_price=price_of("1 oGPU/block"))}, "the policy requires"),
+        (replace(RUN, boundaries=tuple(range(0, 71, 10))), {}, "segments_differ"),
+        (replace(RUN, step_us=bid_terms.STEP_US_MAX + 1), {}, "step_too_long"),
+        (replace(RUN, state_bytes=STATE_BYTES_MAX + 1), {}, "state_too_large"),
+        (RUN, {"means": replace(MEANS, disk_bytes=18_000)}, "disk_too_small"),
+        (replace(RUN, step_us=1_000_000), {}, "too_slow"),
+        (RUN, {"task": a_task(run_blocks=2)}, "judges_too_short"),
+        (RUN, {"task": a_task(run_blocks=RUN_BLOCKS_MAX + 1)}, "judges_too_long"),
+        (RUN, {"policy": replace(POLICY, least_price=price_of("1 oGPU/block"))}, "price_too_low"),
     ],
 )
 def test_what_this_machine_cannot_promise(run: MeasuredRun, more: dict[str, Any], reason: str) -> None:
     given = {"task": a_task(), "policy": POLICY, "means": MEANS, **more}
-    with pytest.raises(UnfitError, match=reason):
+    with raises_code(UnfitError, reason):
         offer_for(given["task"], run, given["policy"], SLOT_MS, given["means"])
 
 
@@ -166,7 +167,7 @@ def test_judges_of_a_long_run_have_long() -> None:
         if fits:
             offer_for(task, slow, POLICY, SLOT_MS, MEANS)
         else:
-            with pytest.raises(UnfitError, match="last too long"):
+            with raises_code(UnfitError, "judges_too_long"):
                 offer_for(task, slow, POLICY, SLOT_MS, MEANS)
 
 
@@ -177,7 +178,7 @@ def test_what_pays_too_little_whatever_it_takes_is_not_even_tried() -> None:
         if fits:
             check_price(task, POLICY, SLOT_MS)
         else:
-            with pytest.raises(UnfitError, match="the policy requires"):
+            with raises_code(UnfitError, "price_too_low"):
                 check_price(task, POLICY, SLOT_MS)
 
 
@@ -186,7 +187,7 @@ def test_states_that_would_fill_the_disk_are_not_kept() -> None:
     large = MeasuredRun(tuple(range(1_024)), 1, STATE_BYTES_MAX)
     offer_for(a_task(**order), replace(large, state_bytes=1_000), POLICY, SLOT_MS, MEANS)
     assert 1_024 * (STATE_BYTES_MAX + 32) < bid_terms.KEPT_BYTES_MAX, "the largest run of all is within the limit"
-    with pytest.raises(UnfitError, match="disk has"):
+    with raises_code(UnfitError, "disk_too_small"):
         offer_for(a_task(**order), large, POLICY, SLOT_MS, replace(MEANS, disk_bytes=2_048_000_000))
 
 
@@ -194,9 +195,9 @@ def test_states_that_would_fill_the_disk_are_not_kept() -> None:
     ("device", "reason"),
     [
         ({}, ""),
-        ({"is_paused": True}, "paused"),
-        ({"assignment": b"u" * 32}, "at work"),
-        ({"kind": DeviceClass.CONSUMER}, "class consumer"),
+        ({"is_paused": True}, "device_paused"),
+        ({"assignment": b"u" * 32}, "device_busy"),
+        ({"kind": DeviceClass.CONSUMER}, "class_not_taken"),
     ],
 )
 def test_which_device_bids(device: dict[str, Any], reason: str) -> None:
@@ -205,7 +206,7 @@ def test_which_device_bids(device: dict[str, Any], reason: str) -> None:
     if not reason:
         check_device(task, found)
         return
-    with pytest.raises(UnfitError, match=reason):
+    with raises_code(UnfitError, reason):
         check_device(task, found)
 
 

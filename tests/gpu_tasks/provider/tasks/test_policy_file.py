@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from error_codes import raises_code
 from gpu_tasks.provider.tasks.policy import BidPolicy, PolicyError, price_of
 from gpu_tasks.provider.tasks.policy_file import (
     POLICY_BYTES_MAX,
@@ -57,5 +58,5 @@ def test_a_file_that_is_no_policy_is_named_with_its_reason(tmp_path: Path, data:
 
 def test_a_folder_in_its_place_is_no_policy(tmp_path: Path) -> None:
     (tmp_path / POLICY_FILE).mkdir()
-    with pytest.raises(PolicyError, match="cannot be read"):
+    with raises_code(PolicyError, "file_unreadable"):
         read_policy(tmp_path, KINDS)

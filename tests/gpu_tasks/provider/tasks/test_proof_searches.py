@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from error_codes import raises_code
 from gpu_tasks.data.run_states import VERSION, RunState
 from gpu_tasks.market.training.tasks import Acceptance, Milestone, Slot, Task, TaskResult, TaskState
 from gpu_tasks.provider.duties.parts import Parts
@@ -100,7 +101,7 @@ def test_the_whole_run_is_had_of_who_stated_it(scene: Any) -> None:
 
 def test_nobody_is_accused_of_what_was_wrong_before_its_leg(scene: Any) -> None:
     stated = states(8, 3)
-    with pytest.raises(CannotProveError, match="its own segments"):
+    with raises_code(CannotProveError, "outside_own_segments"):
         scene(stated, submitted(stated, behind=2)).found()
     stated = states(8, 5)
     fraud = scene(stated, submitted(stated, behind=2)).found()
@@ -119,7 +120,7 @@ def test_a_leg_that_another_one_took_over_is_computed_anew(scene: Any) -> None:
 def test_what_happened_while_it_was_computed_counts(scene: Any) -> None:
     stated = states(8, 6)
     task = submitted(stated)
-    with pytest.raises(CannotProveError, match="accepted"):
+    with raises_code(CannotProveError, "nothing_to_prove"):
         scene(stated, task, replace(task, accepted=Acceptance.ACCEPTED)).found()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from error_codes import raises_code
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
@@ -60,7 +61,7 @@ def test_what_is_not_bid_for_is_said(changed: dict[str, Any], height: int, says:
 def test_without_the_collateral_nothing_is_bid() -> None:
     least = sold().terms.collateral_min
     check_program(sold(), replace(MEANS, spendable=least), 5)
-    with pytest.raises(UnfitError, match="lock the collateral"):
+    with raises_code(UnfitError, "too_little_money"):
         check_program(sold(), replace(MEANS, spendable=least - 1), 5)
 
 
@@ -88,5 +89,5 @@ def test_a_device_is_offered_at_the_price_of_the_award_however_many_have_bid() -
     check_program(task, MEANS, 5)
     assert program_offer(task, POLICY, SLOT_MS).price == asked + 1
     assert program_offer(sought(asked), POLICY, SLOT_MS).price == asked
-    with pytest.raises(UnfitError, match="the policy requires"):
+    with raises_code(UnfitError, "price_too_low"):
         program_offer(sought(asked - 1), POLICY, SLOT_MS)

@@ -20,6 +20,7 @@ from devnet.launcher.made_images import ImageFile, MadeImage
 
 pytest.importorskip("docker", reason="the library docker is not installed")
 
+from error_codes import raises_code
 from gpu_tasks.provider.execution.containers import images as keeping_images
 from gpu_tasks.provider.execution.containers.docker_door import GoneError
 from gpu_tasks.provider.execution.containers.image_archive import check_archive
@@ -133,7 +134,7 @@ async def test_what_programs_use_stays_and_what_finds_no_room_beside_them_is_not
     images = keeping(engine, age=1)
     for number in range(3):
         await images.ready(archive(number), ROOM, used_by=f"c{number}")
-    with pytest.raises(ContainerError, match="running programs"):
+    with raises_code(ContainerError, "image_disk_full"):
         await images.ready(archive(3), ROOM, used_by="c3")
     await images.keeping.tidy(ROOM)
     assert len(engine.images) == 3
@@ -282,13 +283,13 @@ async def test_one_that_is_refused_or_too_large_is_sent_away() -> None:
     engine = FakeEngineImages()
     images = keeping(engine)
     engine.pulled_bytes = ROOM + 1
-    with pytest.raises(ContainerRefusedError, match="of at most"):
+    with raises_code(ContainerRefusedError, "image_too_large"):
         await images.ready(PULLED, 2 * ROOM)
     assert PULLED.reference in images.keeping._book.images, "an engine may have it all the same"
     await images.keeping.tidy()
     assert not engine.images
     engine.pulled_bytes, engine.command = MIB, []
-    with pytest.raises(ContainerRefusedError, match="no program"):
+    with raises_code(ContainerRefusedError, "no_command"):
         await images.ready(PULLED, ROOM, has_command=False)
     assert not engine.images
     assert not images.keeping._book.images
