@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.commands.calls import make, only
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, device_named, own_devices
 from gpu_tasks.provider.commands.register import check_service
+from gpu_tasks.provider.duties.losses import loss_text, newest_losses
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR, resuming_risk
+from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.registration import Planned, check_device_bond
@@ -91,7 +94,12 @@ def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: boo
         for status in resumed:  # a slash may have reduced it
             await check_device_bond(client, status.device.kind, status.device.bond)
         notes = PauseBook(options.base_path).read()
-        return [_resuming(status, resuming_risk(status, notes.get(status.id))) for status in resumed]
+        risks = {status.id: resuming_risk(status, notes.get(status.id)) for status in resumed}
+        lost: dict[bytes, LostPart] = {}
+        if any(risks.values()):
+            stash = await market_reads.stash_of(client, key.public_key) or key.account
+            lost = await newest_losses(client, stash, options.base_path / LOSSES_FILE)
+        return [_resuming(status, risks[status.id], lost.get(status.id)) for status in resumed]
 
     make(session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
     if not dry_run:
@@ -102,9 +110,11 @@ def _stays_refuted(status: DeviceStatus, note: NotedDevice | None) -> bool:
     return status.device.is_paused and note is not None and note.cause is PauseCause.REFUTED
 
 
-def _resuming(status: DeviceStatus, risk: str) -> Planned:
-    call = Devices.resume(device=status.id)
-    facts = {f"risk_of_0x{status.id.hex()[:8]}": risk} if risk else {}
+def _resuming(status: DeviceStatus, risk: str, part: LostPart | None) -> Planned:
+    call, name = Devices.resume(device=status.id), f"0x{status.id.hex()[:8]}"
+    facts = {f"risk_of_{name}": risk} if risk else {}
+    if risk and part is not None:
+        facts[f"lost_by_{name}"] = loss_text(part)
     return Planned(call, facts=facts, alters=bool(risk))
 
 

@@ -27,8 +27,9 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.commands.utilisation import NOW, now_rows
-from gpu_tasks.provider.duties.resumer import PauseNote, why_paused
-from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
+from gpu_tasks.provider.duties.losses import newest_losses
+from gpu_tasks.provider.duties.resumer import PauseNote, is_by_loss, why_paused
+from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, LostPart, loss_row, payments
 from gpu_tasks.provider.execution.gpu import lost_gpus, why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.pause_book import PauseBook
@@ -43,7 +44,8 @@ from wallet.amounts import Grains, format_amount
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
 DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind", "queue", "proven", "asks")
 UNPROVEN = ("device", "why_no_work")
-PAUSED = ("device", "why_paused", "resumes_at")
+LOST = ("lost", "block", "case", "appealable_until_block", "appealable_until")
+PAUSED = ("device", "why_paused", "resumes_at", *LOST)
 SEATS = ("case", "bench", "held", "stage", "said")
 DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
@@ -105,8 +107,14 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     paused = [status for status in own if status.device.is_paused]
     noted = PauseBook(options.base_path).read()
     notes = {status.id: why_paused(status, noted.get(status.id), height) for status in paused}
+    is_lost = any(is_by_loss(status, noted.get(status.id)) for status in paused)
+    lost = await newest_losses(chain.client, chain.stash, options.base_path / LOSSES_FILE) if is_lost else {}
     rates = (await chain.roll_call([status.id for status in own])).rates
-    rows = [_device_row(status, notes.get(status.id), rates) for status in own]
+    rows = [
+        _device_row(status, notes.get(status.id), rates)
+        | _lost_row(lost.get(status.id) if is_by_loss(status, noted.get(status.id)) else None)
+        for status in own
+    ]
     seats = [seat_row(seat) for seat in await chain.final_seats()]
     disputes = [dispute_row(each, chain.stash) for each in await _disputes(chain)]
     now = now_rows(present_notes(options.base_path / UTILISATION_FOLDER))
@@ -155,6 +163,14 @@ def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates
         "why_no_work": why_no_work(rates, status.id, status.device.kind) or None,
         "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
     }
+
+
+def _lost_row(part: LostPart | None) -> dict[str, Any]:
+    """Return the columns about the loss that paused a device; None in each without one."""
+    if part is None:
+        return dict.fromkeys(LOST)
+    row = loss_row(part)
+    return {"lost": Grains(part.grains), **{name: row[name] or None for name in LOST[1:]}}
 
 
 def device_shown(row: dict[str, Any]) -> dict[str, Any]:

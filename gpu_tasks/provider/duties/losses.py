@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
-from gpu_tasks.provider.chain.bond_losses import BondLoss
+from gpu_tasks.provider.chain import task_records
+from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.port import ChainError, DevicePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import LostPart, losses, utc_text
+from gpu_tasks.provider.telemetry import failure
 from wallet.amounts import format_amount
+from wallet.client import ChainClient
 
 LOOKED_BACK_BLOCKS = 64
 WORDS = {
@@ -23,6 +27,7 @@ WORDS = {
     PartyFault.MISSED: "it missed a race, or revealed its result too late",
     PartyFault.DECLINED: "it declined an input that a court found usable",
 }
+UNKNOWN_FAULT = "unknown"
 UNKNOWN = "recent final blocks do not show the cause"
 
 
@@ -66,24 +71,21 @@ class LossNotes:
         try:
             return await self._parts.chain.bond_losses(since)
         except ChainError as error:
-            self._parts.telemetry.tell("not_noted", problem=str(error))
+            self._parts.telemetry.tell("not_noted", **failure(error))
             return []
 
     def _note(self, device: bytes, loss: BondLoss, height: int, slot_ms: int) -> None:
-        now_ms = self._clock() // 1_000_000
-        until = loss.appealable_until
-        until_ms = now_ms + (until - height) * slot_ms if until else 0
-        case = "" if loss.case is None else f"0x{loss.case.hex()}"
-        fault = loss.fault.name.lower()
-        part = LostPart(
-            now_ms, _name(loss), f"0x{device.hex()}", loss.grains, fault, loss.block, case, until, max(0, until_ms)
-        )
+        part = lost_part(loss, device, height, slot_ms, self._clock() // 1_000_000)
         self._parts.losses.note(part)
-        appeals = f"; an appeal was possible until block {until} ({part.until_text})" if until else ""
-        problem = f"{format_amount(loss.grains)} oGPU of the device's bond are lost: {WORDS[loss.fault]}{appeals}"
         fields = {} if loss.case is None else {"case": loss.case}
         self._parts.telemetry.tell(
-            "lost", device=device, unit=loss.unit, grains=loss.grains, block=loss.block, **fields, problem=problem
+            "lost",
+            device=device,
+            unit=loss.unit,
+            grains=loss.grains,
+            block=loss.block,
+            **fields,
+            problem=loss_text(part),
         )
 
     async def warn(self, unit: bytes, height: int) -> None:
@@ -108,9 +110,39 @@ class LossNotes:
     def _note_rest(self, device: bytes, grains: int, number: int) -> None:
         now_ms = self._clock() // 1_000_000
         name = f"loss 0x{device.hex()} {number}"
-        self._parts.losses.note(LostPart(now_ms, name, f"0x{device.hex()}", grains, "unknown"))
-        problem = f"{format_amount(grains)} oGPU of the device's bond are lost: {UNKNOWN}"
-        self._parts.telemetry.tell("lost", device=device, grains=grains, problem=problem)
+        part = LostPart(now_ms, name, f"0x{device.hex()}", grains, UNKNOWN_FAULT)
+        self._parts.losses.note(part)
+        self._parts.telemetry.tell("lost", device=device, grains=grains, problem=loss_text(part))
+
+
+async def newest_losses(client: ChainClient, stash: bytes, path: Path) -> dict[bytes, LostPart]:
+    """Return each device's newest loss, from a file of losses and from recent final blocks."""
+    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in losses(path)}
+    height, slot_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
+    for loss in await bond_losses(client, stash, max(0, height - LOOKED_BACK_BLOCKS)):
+        if loss.device is not None:
+            newest[loss.device] = lost_part(loss, loss.device, height, slot_ms, time.time_ns() // 1_000_000)
+    return newest
+
+
+def lost_part(loss: BondLoss, device: bytes, height: int, slot_ms: int, now_ms: int) -> LostPart:
+    """Return the line of a loss, with the time of its appeal deadline."""
+    until = loss.appealable_until
+    until_ms = now_ms + (until - height) * slot_ms if until else 0
+    case = "" if loss.case is None else f"0x{loss.case.hex()}"
+    fault = loss.fault.name.lower()
+    return LostPart(
+        now_ms, _name(loss), f"0x{device.hex()}", loss.grains, fault, loss.block, case, until, max(0, until_ms)
+    )
+
+
+def loss_text(part: LostPart) -> str:
+    """Return a loss in words: the amount, the cause, the case, and the appeal deadline with its time."""
+    cause = UNKNOWN if part.fault == UNKNOWN_FAULT else WORDS[PartyFault[part.fault.upper()]]
+    case = f", case {part.case}" if part.case else ""
+    appeals = f"; an appeal was possible until block {part.appealable_until} ({part.until_text})"
+    deadline = appeals if part.appealable_until else ""
+    return f"{format_amount(part.grains)} oGPU of the device's bond are lost: {cause}{case}{deadline}"
 
 
 def _name(loss: BondLoss) -> str:

@@ -24,6 +24,7 @@ from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, NotedDevice, PauseCause
+from gpu_tasks.provider.telemetry import failure
 from gpu_tasks.workloads.form import WorkloadForm
 from wallet.amounts import format_amount
 
@@ -130,7 +131,7 @@ class Resumer:
             await self._parts.chain.submit(Devices.resume(device=device))
         except (ExecutionError, ChainError) as error:
             self._book.note(device, resumes_at=again_at, why=str(error))
-            tell("not_resumed", device=device, resumes_at=again_at, problem=str(error))
+            tell("not_resumed", device=device, resumes_at=again_at, **failure(error))
             return
         self._book.note(device, resumes_at=again_at)  # retry if the call is lost
         tell("resumed", device=device, height=height)
@@ -141,6 +142,12 @@ def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
     if note is None or note.is_paused or note.cause is not None:
         return 0
     return max(0, note.bond - status.device.bond)
+
+
+def is_by_loss(status: DeviceStatus, note: NotedDevice | None) -> bool:
+    """Return True for a device that the chain paused when it took a part of its bond."""
+    is_noted = note is not None and note.cause in (PauseCause.MISSED, PauseCause.REFUTED)
+    return status.device.is_paused and (is_noted or untold_loss(status, note) > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from gpu_tasks.provider.duties.resumer import (
     resuming_risk,
     why_paused,
 )
+from gpu_tasks.provider.earnings import LOSSES_FILE, LossBook, LostPart
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
@@ -143,3 +144,23 @@ def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
     assert (noted.cause, noted.is_paused, noted.why) == (None, False, ""), "the next pause is another one"
     alice.answer("pause")
     assert alice.answer("resume")["success"], "what the operator paused is resumed unasked"
+
+
+def test_after_a_slash_status_and_resume_give_its_amount_case_and_deadline(alice: Operator) -> None:
+    (device,) = alice.answer("status")["devices"]
+    columns = ("lost", "block", "case", "appealable_until_block", "appealable_until")
+    assert [device[column] for column in columns] == [None] * 5
+    name, case = bytes.fromhex(device["device"][2:]), "0x" + "c" * 64
+    alice.answer("pause")
+    LossBook(alice.folder / alice.name / LOSSES_FILE).note(
+        LostPart(5, "loss", device["device"], 150_000_000, "lied", 7, case, 160, 60_000)
+    )
+    (device,) = alice.answer("status")["devices"]
+    assert device["lost"] is None, "the operator paused it"
+    book_of(alice).note(name, is_paused=True, cause=PauseCause.REFUTED)
+    (device,) = alice.answer("status")["devices"]
+    assert [device[column] for column in columns] == [
+        {"grains": "150000000", "ogpu": "1.5"}, 7, case, 160, "1970-01-01 00:01 UTC",
+    ]  # fmt: skip
+    told = alice.answer("resume", "--dry-run")[f"lost_by_{device['device'][:10]}"]
+    assert all(value in told for value in ("1.5 oGPU", case, "160", "1970-01-01 00:01 UTC"))

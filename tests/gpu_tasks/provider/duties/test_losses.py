@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
@@ -13,10 +15,11 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.chain import task_records
 from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.endings import EndingDuty
-from gpu_tasks.provider.duties.losses import LOOKED_BACK_BLOCKS, LossNotes
+from gpu_tasks.provider.duties.losses import LOOKED_BACK_BLOCKS, LossNotes, newest_losses
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
 from provider_chain import SLOT_MS, Miner, Village, in_village
 from runtime.frame.call import Call
@@ -54,6 +57,11 @@ async def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(village: 
     (part,) = noted(liar)
     assert (part.grains, part.fault, part.device) == (slash.amount, "lied", "0x" + liar.keys.device.hex())
     assert part.grains == before - bond_of(village, liar) > 0
+    with patch.object(task_records, "slot_ms", return_value=SLOT_MS):
+        newest = await newest_losses(village.node.kept.client, liar.keys.stash, Path("none"))
+    (read,) = newest.values()
+    assert newest.keys() == {liar.keys.device}
+    assert replace(read, at_ms=0, until_ms=0) == replace(part, at_ms=0, until_ms=0), "the chain has it before the file"
     assert part.case == "0x" + slash.unit.hex()
     (told,) = [fields for name, fields in liar.heard.events if name == "lost"]
     assert (told["grains"], told["case"], told["block"]) == (slash.amount, slash.unit, part.block)
