@@ -6,9 +6,13 @@ node's word. For blocks whose state it has dropped, only the block shows the acc
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import click
 
 from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Account, as_text
@@ -22,13 +26,14 @@ from runtime.pallets.balances import Balances, Transfer
 from runtime.pallets.pots import STAKES
 from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.amounts import Grains
+from wallet.amounts import SYMBOL, Grains, format_amount
 from wallet.client import ChainClient
 from wallet.refusals.refused_call import percent_text
 from wallet.rpc import RpcError
 from wallet.verified import VerifiedClient
 
 COLUMNS = ("block", "about", "what", "behind", "amount", "more", "shown_by")
+CSV_COLUMNS = ("time_utc", "block", "kind", "other_account", f"amount_{SYMBOL}", "own", "shown_by")
 PROOF, WORD, BLOCK = "proof", "the node's word", "its block"
 WORDS = {
     ev.Bonded: "bonded",
@@ -67,7 +72,9 @@ BEHIND = ("validator", "target", "offender", "stash")
 
 
 @reads
-async def history(session: WalletSession, client: ChainClient, account: str, blocks: int) -> None:
+async def history(
+    session: WalletSession, client: ChainClient, account: str, blocks: int, limit: int, is_csv: bool
+) -> None:
     """Print an account's history."""
     who = await known_validator(session, client, account, None, is_looked_at=True)
     at = await client.finalized()
@@ -76,13 +83,24 @@ async def history(session: WalletSession, client: ChainClient, account: str, blo
     first = max(1, time.height - blocks + 1)
     behind = {each.validator for each in summary.stakes} | {each.validator for each in summary.unlocking}
     reading = BlockReading(client, who, frozenset(behind), time)
-    rows: list[dict[str, Any]] = []
+    newest_first: list[dict[str, Any]] = []
     with session.output.console.status("reading blocks") as status:
         ids = await client.final_ids(first, time.height) if time.height else []
         for height in range(time.height, first - 1, -1):
-            rows = [*await reading.rows(height, ids[height - first]), *rows]
+            newest_first += reversed(await reading.rows(height, ids[height - first]))
+            if len(newest_first) > limit:
+                del newest_first[limit:]
+                first = newest_first[-1]["block"]
+                note(
+                    f"the list holds the newest {limit} entries, the most that --limit allows; older ones are left out"
+                )
+                break
             status.update(f"reading blocks: {time.height - height + 1} of {len(ids)}")
-    session.output.rows(f"History of blocks {first} to {time.height}", COLUMNS, rows)
+    rows = newest_first[::-1]
+    if is_csv:
+        click.echo(as_csv(rows), nl=False)
+    else:
+        session.output.rows(f"History of blocks {first} to {time.height}", COLUMNS, rows)
     pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
     waiting = Grains(sum(reward.amount for reward in pending))
     paid = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
@@ -95,6 +113,30 @@ async def history(session: WalletSession, client: ChainClient, account: str, blo
             f"the node has dropped the events of {reading.without_events} blocks. For these the list shows signed "
             "calls, not their effects"
         )
+
+
+def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as CSV for a spreadsheet: a header, then a line for each row.
+
+    A spreadsheet runs a text that begins like a formula, so no text from the chain is in it: no names, for example.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for row in rows:
+        other, amount = row["other_account"], row["amount"]
+        writer.writerow(
+            (
+                row["about"].removesuffix(" UTC"),
+                row["block"],
+                row["what"],
+                "" if other is None else as_text(other),
+                "" if amount is None else format_amount(amount),
+                as_text(row["is_own"]),
+                row["shown_by"],
+            )
+        )
+    return text.getvalue()
 
 
 @dataclasses.dataclass(slots=True)
@@ -138,13 +180,15 @@ class BlockReading:
 
     def _row(self, event: Any) -> dict[str, Any]:
         named = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
-        behind = next((named[name] for name in BEHIND if name in named), None)
+        found = next((named[name] for name in BEHIND if name in named), None)
+        behind = None if found is None else Account(found)
         return {
             "what": self._what(event),
-            "is_own": self.who in owners(event),
-            "behind": None if behind is None else Account(behind),
+            "is_own": isinstance(event, Transfer) or self.who in owners(event),
+            "behind": behind,
+            "other_account": self._other_side(event) if isinstance(event, Transfer) else behind,
             "amount": Grains(named["amount"]) if "amount" in named else None,
-            "more": self._other_side(event) if isinstance(event, Transfer) else more_of(event),
+            "more": self._direction(event) if isinstance(event, Transfer) else more_of(event),
         }
 
     def _what(self, event: Any) -> str:
@@ -152,10 +196,11 @@ class BlockReading:
             return "sent" if event.from_ == self.who else "received"
         return WORDS[type(event)]
 
-    def _other_side(self, event: Transfer) -> str:
-        if event.from_ == self.who:
-            return f"to {as_text(Account(event.to))}"
-        return f"from {as_text(Account(event.from_))}"
+    def _other_side(self, event: Transfer) -> Account:
+        return Account(event.to if event.from_ == self.who else event.from_)
+
+    def _direction(self, event: Transfer) -> str:
+        return f"{'to' if event.from_ == self.who else 'from'} {as_text(self._other_side(event))}"
 
     async def _signed(self, block: bytes) -> list[dict[str, Any]]:
         """Return the account's signed calls of TrustStake and Balances, alone or in batches."""
@@ -233,11 +278,14 @@ def _calls(call: Any) -> Iterator[Any]:
 
 
 def _signed_row(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    behind = next((arguments[key] for key in ("target", "validator") if key in arguments), None)
+    found = next((arguments[key] for key in ("target", "validator") if key in arguments), None)
+    behind = None if found is None else Account(found)
+    dest = Account(arguments["dest"]) if "dest" in arguments else None
     return {
         "what": f"signed {name}",
         "is_own": True,
-        "behind": None if behind is None else Account(behind),
+        "behind": behind,
+        "other_account": dest or behind,
         "amount": Grains(arguments["value"]) if "value" in arguments else None,
-        "more": f"to {as_text(Account(arguments['dest']))}" if "dest" in arguments else None,
+        "more": None if dest is None else f"to {as_text(dest)}",
     }

@@ -25,6 +25,8 @@ from cli.program import ProgramGroup
 
 BLOCKS_OF_HISTORY = 240
 BLOCKS_OF_HISTORY_MAX = 20_000
+ROWS_OF_HISTORY = 1_000
+ROWS_OF_HISTORY_MAX = 100_000
 BLOCKS_OF_WHY = 600
 BLOCKS_OF_WHY_MAX = 100_000
 FOREIGN_WORDS = {
@@ -135,6 +137,11 @@ def send() -> None:
     "--blocks", type=click.IntRange(1, BLOCKS_OF_HISTORY_MAX), default=BLOCKS_OF_HISTORY, show_default=True,
     help="Final blocks to read, newest first.",
 )  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(1, ROWS_OF_HISTORY_MAX), default=ROWS_OF_HISTORY, show_default=True,
+    help="Entries to print at most, newest first.",
+)  # fmt: skip
+@click.option("--csv", "is_csv", is_flag=True, help="Print lines for a spreadsheet, amounts in oGPU.")
 @runs("cli.wallet.history:history")
 def history() -> None:
     """Show an account's transfers, stake, rewards and slashes."""

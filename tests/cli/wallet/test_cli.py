@@ -217,6 +217,12 @@ def test_a_history_has_transfers_with_their_other_side(tmp_path: Path) -> None:
         assert (sent["what"], sent["amount"]["ogpu"]) == ("sent", "7")
         answer(wallet(tmp_path, url, "delegate", "//Alice", "5", "--key", "//Bob", "--yes"))
         assert [row["what"] for row in answer(wallet(tmp_path, url, "history", "//Bob"))] == ["received", "delegated"]
+        newest = wallet(tmp_path, url, "history", "//Bob", "--limit", "1")
+        assert [row["what"] for row in answer(newest)] == ["delegated"]
+        notes = [said(wallet(tmp_path, url, "history", "//Bob", "--limit", limit), "note") for limit in ("1", "2")]
+        assert len(notes[0]) == len(notes[1]) + 1, "a list that is cut says so"
+        _, *lines = wallet(tmp_path, url, "history", "//Bob", "--csv").stdout.splitlines()
+        assert [line.split(",")[2] for line in lines] == ["received", "delegated"]
 
 
 def test_wrong_password_is_said_plainly(tmp_path: Path) -> None:

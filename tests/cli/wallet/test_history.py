@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 from cli.chain_time import ChainTime
 from cli.output import Account, as_text
-from cli.wallet.history import BLOCK, WORD, WORDS, BlockReading, concerns, more_of
+from cli.wallet.history import BLOCK, WORD, WORDS, BlockReading, as_csv, concerns, more_of
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from runtime.blocks.era import IMMORTAL
@@ -151,6 +152,7 @@ def test_an_event_is_a_line() -> None:
             "what": "was paid rewards",
             "is_own": True,
             "behind": Account(FIRST),
+            "other_account": Account(FIRST),
             "amount": Grains(7),
             "more": None,
             "shown_by": WORD,
@@ -187,4 +189,25 @@ def test_an_older_block_was_earlier() -> None:
     assert [reading._placed({}, height, WORD)["about"] for height in (100, 40)] == [
         "2023-11-14 22:14 UTC",
         "2023-11-14 22:13 UTC",
+    ]
+
+
+def test_a_spreadsheet_gets_decimals_of_the_unit_in_its_header() -> None:
+    pulled = [Transfer(ME, HER, 150_000_000), ev.SlashTaken(0, FIRST, 5), ev.ProfileSet(ME, b"=1+1", b"")]
+    found, _ = rows(KeepingClient({b"a": pulled}), b"a")
+    header, *lines = csv.reader(as_csv(found).splitlines())
+    assert header == ["time_utc", "block", "kind", "other_account", "amount_oGPU", "own", "shown_by"]
+    assert lines[0] == ["2023-11-14 22:14", "100", "sent", ss58.encode(HER), "1.5", "yes", WORD]
+    assert lines[1][3:6] == [ss58.encode(FIRST), "0.00000005", "no"]
+    assert not any(cell.startswith("=") for cell in lines[2]), "a spreadsheet runs a formula"
+
+
+def test_the_other_side_of_a_transfer_and_of_a_signed_call() -> None:
+    sent = Balances.transfer_keep_alive(dest=HER, value=3)
+    client = KeepingClient({b"a": [Transfer(HER, ME, 5), Transfer(ME, HER, 5)]}, [signed(sent)])
+    found, _ = rows(client, b"a", b"b")
+    assert [(row["what"], row["other_account"]) for row in found] == [
+        ("received", HER),
+        ("sent", HER),
+        ("signed transfer_keep_alive", HER),
     ]
