@@ -6,6 +6,8 @@
 * `InvalidBlock`: a block that no node may build on
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, ClassVar, TypeVar
@@ -180,6 +182,15 @@ def known(value: T | None, error: type[DispatchError]) -> T:
     if value is None:
         raise error
     return value
+
+
+@contextmanager
+def genesis_entry(entry: str) -> Iterator[None]:
+    """Raise a DispatchError as a ValueError that names this entry of a chain specification."""
+    try:
+        yield
+    except DispatchError as error:
+        raise ValueError(f"{entry}: {type(error).__name__}: {type(error).__doc__}") from error
 
 
 def _encode(value: ErrorValue) -> bytes:

@@ -33,7 +33,7 @@ from runtime.encoding.codec import variant
 from runtime.encoding.types import CallFilter, Origin, PalletOrigin, Root, Signed, Unsigned, Weight
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
-from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
+from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, genesis_entry, known
 from runtime.frame.holds import CaseId, Hold, HoldEnd, HoldReason
 from runtime.frame.parameter import Parameter
 from runtime.frame.schedule import ScheduleItem
@@ -77,6 +77,7 @@ __all__ = [
     "call",
     "ensure",
     "event",
+    "genesis_entry",
     "known",
     "origin",
 ]

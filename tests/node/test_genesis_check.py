@@ -100,3 +100,4 @@ def test_a_validator_that_cannot_be_seated_is_named(
     assert error in said
     assert validators[1]["stash"] in said
     assert ("ed25519" in said) == (error == "UnsafeKey")
+    assert (field in said) == (field != "bond")

@@ -68,6 +68,7 @@ from runtime.frame.pallet import (
     StorageMap,
     call,
     ensure,
+    genesis_entry,
     known,
 )
 from runtime.frame.schedule import WeightMeter
@@ -329,11 +330,13 @@ class Devices(DeviceWork, index=9):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
             if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
                 raise ValueError(f"genesis provider {given['stash']}: not a candidate, or no web address")
-            self._set_provider(stash, account_from_text(given["seal_key"]), endpoint, deposit=0)
+            with genesis_entry(f"genesis provider {given['stash']}"):
+                self._set_provider(stash, account_from_text(given["seal_key"]), endpoint, deposit=0)
         for given in config.get("devices", []):
             kind = CLASS_NAMES[str(given["kind"])]
             owner, uuid_hash = account_from_text(given["owner"]), account_from_text(given["uuid_hash"])
-            device = self._add_device(owner, kind, uuid_hash, int(given["bond"]))
+            with genesis_entry(f"genesis device of {given['owner']}"):
+                device = self._add_device(owner, kind, uuid_hash, int(given["bond"]))
             queue = int(given.get("queue", 0))
             if not 0 <= queue <= QUEUE_MAX:
                 raise ValueError(f"genesis device of {given['owner']}: queue length outside 0 to {QUEUE_MAX}")

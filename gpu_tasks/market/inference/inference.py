@@ -70,6 +70,7 @@ from runtime.frame.pallet import (
     Signed,
     call,
     ensure,
+    genesis_entry,
 )
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
@@ -295,12 +296,16 @@ class InferenceMarket(InferenceStorage, index=10):
         ValueError for an unknown device or service.
         """
         for entry_config in config.get("services", []):
-            catalogue.create(self, account_from_text(entry_config["owner"]), terms_from_json(entry_config), deposit=0)
+            with genesis_entry(f"genesis service of {entry_config['owner']}"):
+                catalogue.create(
+                    self, account_from_text(entry_config["owner"]), terms_from_json(entry_config), deposit=0
+                )
         for entry_config in config.get("offers", []):
             service, device = int(entry_config["service"]), account_from_text(entry_config["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
                 raise ValueError(f"genesis offer of {entry_config['device']}: unknown device or service")
-            catalogue.place_offer(self, device, service, int(entry_config["ask"]))
+            with genesis_entry(f"genesis offer of {entry_config['device']}"):
+                catalogue.place_offer(self, device, service, int(entry_config["ask"]))
 
     def _raced(self, unit: bytes, attempt: int) -> OpenUnit:
         open_unit = self.open_unit(unit)

@@ -8,10 +8,11 @@ number of active validators, never by that of delegators.
 from typing import Any
 
 from runtime.blocks.digest import NextValidators, consensus_logs, find_author
+from runtime.cryptography.signatures import is_safe_public_key
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import struct
 from runtime.encoding.types import Balance, Weight
-from runtime.frame.errors import DispatchError, InvalidBlock
+from runtime.frame.errors import InvalidBlock, genesis_entry
 from runtime.frame.measured import times
 from runtime.frame.weights import work
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKING_REWARDS, TREASURY
@@ -19,13 +20,15 @@ from runtime.pallets.staking import delegations, elections, presence
 from runtime.pallets.staking.slashing import Exposure, by_stake, own_part, part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 from runtime.pallets.staking.stakers import VALIDATORS_MAX, Candidate, Points, Seat, Standing
-from runtime.pallets.staking.staking_events import EraStarted, UnsafeKey
+from runtime.pallets.staking.staking_events import EraStarted
 from runtime.pallets.weights import WEIGHTS
 
 BLOCK_POINTS = 20
 TURN_MAX = work(microseconds=350_000)
 """The greatest weight of an era's start, with the most candidates and elected validators."""
 COMMISSION_DEFAULT_PPM = 50_000
+KEY_FIELDS = ("session_key", "vrf_key", "provider_key")
+"""The keys of a validator in a chain specification, which are fields of a candidate."""
 GENESIS_ERAS = 2
 """The first eras keep the genesis set: an election needs the signs of life of a whole epoch before it."""
 
@@ -91,27 +94,32 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
     offered = []
     for validator in validators:
         stash = account_from_text(validator["stash"])
-        session = account_from_text(validator["session_key"])
-        vrf = account_from_text(validator["vrf_key"])
-        provider = account_from_text(validator["provider_key"])
+        keys = {name: account_from_text(validator[name]) for name in KEY_FIELDS}
         bond = int(validator["bond"])
         if bond < stake.validator_bond_min:
             raise ValueError(f"validator {validator['stash']}: bond below the minimum")
         commission = int(validator.get("commission_ppm", COMMISSION_DEFAULT_PPM))
-        try:
+        with genesis_entry(f"validator {validator['stash']}"):
             stake.lock_own(stash, bond)
-            stake.set_candidate(stash, Candidate(session, vrf, provider, commission))
-        except DispatchError as error:
-            reason = f"{type(error).__name__}: {type(error).__doc__}"
-            hint = " The three keys of a validator are ed25519 keys." if isinstance(error, UnsafeKey) else ""
-            raise ValueError(f"validator {validator['stash']}: {reason}{hint}") from error
-        offered.append(Seat(stash, session, vrf, bond))
+        with genesis_entry(f"validator {validator['stash']}{_keys_at_fault(stake, stash, keys)}"):
+            stake.set_candidate(stash, Candidate(**keys, commission_ppm=commission))
+        offered.append(Seat(stash, keys["session_key"], keys["vrf_key"], bond))
     best = {stash for stash, _ in by_stake((seat.stash, seat.weight) for seat in offered)[: stake.validator_count]}
     seats = (seat for seat in offered if seat.stash in best)
     stake.active_set.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
     elections.seat(stake, 0, stake.active_set.get())
     stake.last_elected_epoch.set(GENESIS_ERAS * stake.era_epochs - 1)
     _expose(stake, 0)
+
+
+def _keys_at_fault(stake: StakeLedger, stash: bytes, keys: dict[str, bytes]) -> str:
+    """Return the text that names the keys which make a validator invalid; empty if none does."""
+    unsafe = [name for name, key in keys.items() if not is_safe_public_key(key)]
+    if unsafe:
+        return f", {', '.join(unsafe)} (not an ed25519 key; make one with --scheme ed25519)"
+    values = list(keys.values())
+    taken = [name for name, key in keys.items() if values.count(key) > 1 or stake.key_owner[key] not in (None, stash)]
+    return "".join(f", {name}" for name in taken)
 
 
 def _turn_epoch(stake: StakeLedger, epoch: int) -> Weight | None:
