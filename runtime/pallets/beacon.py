@@ -89,11 +89,11 @@ class Beacon(Pallet, index=6):
 
     def seed_of(self, epoch: int) -> bytes | None:
         """Return the seed of this epoch, or of the next one once all its outputs are in. None otherwise."""
-        number = self.system.number.get()
+        current_height = self.system.number.get()
         if epoch == self.epoch():
             return self.epoch_seed.get()
-        covered = number - self.epoch() * self.epoch_blocks >= self._seeding_blocks()
-        return self.next_seed.get() if epoch == self.epoch() + 1 and covered else None
+        is_complete = current_height - self.epoch() * self.epoch_blocks >= self._seeding_blocks()
+        return self.next_seed.get() if epoch == self.epoch() + 1 and is_complete else None
 
     def is_epoch_end(self, height: int) -> bool:
         """Return True if the block at a height is the last of its epoch."""
@@ -105,16 +105,18 @@ class Beacon(Pallet, index=6):
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Start with the seed of epoch 0, `{"seed": hex}`, from which all others follow."""
-        seed = bytes.fromhex(str(config.get("seed", NO_HASH.hex())).removeprefix("0x"))
-        for item in (self.current, self.epoch_seed, self.next_seed):
-            item.set(seed)
-        self.values[0] = seed
+        genesis_seed = bytes.fromhex(str(config.get("seed", NO_HASH.hex())).removeprefix("0x"))
+        for seed_item in (self.current, self.epoch_seed, self.next_seed):
+            seed_item.set(genesis_seed)
+        self.values[0] = genesis_seed
 
     def _read_digest(self) -> tuple[PreDigest, list[FinalRef]]:
         digest = self.system.digest.get()
         try:
             pre_digest = find_pre_digest(digest)
-            references = [log for log in consensus_logs(digest) if isinstance(log, FinalRef)]
+            references = [
+                consensus_log for consensus_log in consensus_logs(digest) if isinstance(consensus_log, FinalRef)
+            ]
         except DecodeError as error:
             raise InvalidBlock(f"malformed digest: {error}") from error
         if pre_digest is None:
@@ -126,9 +128,9 @@ class Beacon(Pallet, index=6):
     def _note_final(self, reference: FinalRef) -> None:
         if reference.height <= self.final_height():
             raise InvalidBlock("final reference not above the last one")
-        known = self.system.block_hash
+        known_hashes = self.system.block_hash
         # Hashes of `BLOCK_HASH_COUNT` blocks are kept: an older reference cannot be checked.
-        if reference.height not in known or known[reference.height] != reference.hash:
+        if reference.height not in known_hashes or known_hashes[reference.height] != reference.hash:
             raise InvalidBlock("final reference to a block that is not an ancestor")
         self.final.set(FinalBlock(reference.height, reference.hash))
 
@@ -136,24 +138,24 @@ class Beacon(Pallet, index=6):
         return self.epoch_blocks * 2 // 3
 
     def _turn_epoch(self) -> None:
-        epoch = self.epoch()
+        epoch_number = self.epoch()
         # Epoch 0 uses the seed of the specification.
-        if epoch == 0:
+        if epoch_number == 0:
             return
         # The seed draws the proposers of this epoch, so it must not depend on outputs that can still be reverted.
-        if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
+        if self.final_height() < (epoch_number - 1) * self.epoch_blocks + self._seeding_blocks():
             raise InvalidBlock("epoch started before the outputs of its seed are final")
         self.epoch_seed.set(self.next_seed.get())
 
     def _extend(self, vrf_output: bytes) -> None:
-        number = self.system.number.get()
-        assert number not in self.values, "the beacon has one value per height"
-        assert self.final_height() < number, "the final height is below the block's own"
-        value = blake2_256(self.current.get() + vrf_output)
-        self.current.set(value)
-        self.values[number] = value
-        if number > WINDOW_BLOCKS:
-            del self.values[number - WINDOW_BLOCKS - 1]
+        current_height = self.system.number.get()
+        assert current_height not in self.values, "the beacon has one value per height"
+        assert self.final_height() < current_height, "the final height is below the block's own"
+        next_value = blake2_256(self.current.get() + vrf_output)
+        self.current.set(next_value)
+        self.values[current_height] = next_value
+        if current_height > WINDOW_BLOCKS:
+            del self.values[current_height - WINDOW_BLOCKS - 1]
         # Not the last third: its outputs may not be final when the next epoch needs the seed.
-        if number - self.epoch() * self.epoch_blocks <= self._seeding_blocks():
+        if current_height - self.epoch() * self.epoch_blocks <= self._seeding_blocks():
             self.next_seed.set(blake2_256(self.next_seed.get() + vrf_output))

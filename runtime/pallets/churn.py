@@ -27,81 +27,96 @@ Weights = Mapping[bytes, int]
 
 
 def cut(
-    old: Weights,
-    ranked: Weights,
-    seats: int,
+    old_weights: Weights,
+    ranked_stakes: Weights,
+    seat_count: int,
     tombstoned: Collection[bytes] = (),
-    leaving: Mapping[bytes, int] = MappingProxyType({}),
-    waiting: Mapping[bytes, int] = MappingProxyType({}),
+    leaving_since: Mapping[bytes, int] = MappingProxyType({}),
+    waiting_since: Mapping[bytes, int] = MappingProxyType({}),
 ) -> dict[bytes, int]:
-    """Return the next set, from the active set and all candidates, best first, of which `seats` are elected.
+    """Return the next set, from the active set and all candidates, best first, of which `seat_count` are elected.
 
     Members that do not stand for election (chilled, jailed, absent) leave first. Among them the longest wait goes
-    first, counted from the epoch in `leaving`, so that others that join and leave repeatedly cannot keep a member in.
-    Without a wait the heaviest goes first, because nobody does its work meanwhile. Then out-ranked members leave, the
-    last-ranked first.
+    first, counted from the epoch in `leaving_since`, so that others that join and leave repeatedly cannot keep a member
+    in. Without a wait the heaviest goes first, because nobody does its work meanwhile. Then out-ranked members leave,
+    the last-ranked first.
 
-    Joiners with the longest wait for room come first, counted from the epoch in `waiting`, then the best-ranked.
+    Joiners with the longest wait for room come first, counted from the epoch in `waiting_since`, then the best-ranked.
     """
-    base = {stash: weight for stash, weight in old.items() if stash not in tombstoned}
+    base_weights = {stash: weight for stash, weight in old_weights.items() if stash not in tombstoned}
     # All members are tombstoned: without the old set the chain would stop.
-    if not base:
-        return dict(old)
-    candidates = {stash: stake for stash, stake in ranked.items() if stash not in tombstoned}
-    elected = list(candidates)[:seats]
-    leavers = _in_order_of_leaving(base, list(candidates), set(elected), leaving)
-    count = _how_many((base[stash] for stash in leavers), sum(base.values()) // SHARE)
+    if not base_weights:
+        return dict(old_weights)
+    candidate_stakes = {
+        stash: candidate_stake for stash, candidate_stake in ranked_stakes.items() if stash not in tombstoned
+    }
+    elected_stashes = list(candidate_stakes)[:seat_count]
+    leavers = _in_order_of_leaving(base_weights, list(candidate_stakes), set(elected_stashes), leaving_since)
+    leaver_count = _how_many((base_weights[stash] for stash in leavers), sum(base_weights.values()) // SHARE)
     while True:
-        gone = set(leavers[:count])
-        following = {
-            stash: _weight(weight, candidates[stash]) if stash in elected else weight
-            for stash, weight in base.items()
-            if stash not in gone
+        leaving_members = set(leavers[:leaver_count])
+        next_weights = {
+            stash: _weight(weight, candidate_stakes[stash]) if stash in elected_stashes else weight
+            for stash, weight in base_weights.items()
+            if stash not in leaving_members
         }
-        comers = {stash: candidates[stash] for stash in _in_order_of_coming(base, elected, waiting)}
-        following |= _come(comers, following, sum(base.values()), seats)
-        if count == 0 or len(following) >= min(SEATS_LEAST, len(base)):
-            return following
+        joiners = {
+            stash: candidate_stakes[stash]
+            for stash in _in_order_of_coming(base_weights, elected_stashes, waiting_since)
+        }
+        next_weights |= _come(joiners, next_weights, sum(base_weights.values()), seat_count)
+        if leaver_count == 0 or len(next_weights) >= min(SEATS_LEAST, len(base_weights)):
+            return next_weights
         # Too few would remain. One leaver fewer, until enough do.
-        count -= 1
+        leaver_count -= 1
 
 
 def _in_order_of_leaving(
-    base: Weights, ranked: Sequence[bytes], elected: Collection[bytes], leaving: Mapping[bytes, int]
+    base_weights: Weights,
+    ranked_stashes: Sequence[bytes],
+    elected_stashes: Collection[bytes],
+    leaving_since: Mapping[bytes, int],
 ) -> list[bytes]:
     def turn(stash: bytes) -> tuple[bool, int, int, bytes]:
-        return stash not in leaving, leaving.get(stash, 0), -base[stash], stash
+        return stash not in leaving_since, leaving_since.get(stash, 0), -base_weights[stash], stash
 
-    absent = sorted((stash for stash in base if stash not in ranked), key=turn)
-    return absent + [stash for stash in reversed(ranked) if stash in base and stash not in elected]
+    absent = sorted((stash for stash in base_weights if stash not in ranked_stashes), key=turn)
+    return absent + [
+        stash for stash in reversed(ranked_stashes) if stash in base_weights and stash not in elected_stashes
+    ]
 
 
-def _in_order_of_coming(base: Weights, elected: Sequence[bytes], waiting: Mapping[bytes, int]) -> list[bytes]:
-    comers = [stash for stash in elected if stash not in base]
+def _in_order_of_coming(
+    base_weights: Weights, elected_stashes: Sequence[bytes], waiting_since: Mapping[bytes, int]
+) -> list[bytes]:
+    joiners = [stash for stash in elected_stashes if stash not in base_weights]
     # The sort is stable, so equal waits keep their rank.
-    return sorted(comers, key=lambda stash: (stash not in waiting, waiting.get(stash, 0)))
+    return sorted(joiners, key=lambda stash: (stash not in waiting_since, waiting_since.get(stash, 0)))
 
 
-def _how_many(weights: Iterable[int], room: int) -> int:
-    """Return the number of first weights that add up to at most `room`, and one at least."""
-    count = total = 0
+def _how_many(weights: Iterable[int], room_weight: int) -> int:
+    """Return the number of first weights that add up to at most `room_weight`, and one at least."""
+    first_count = total_weight = 0
     for weight in weights:
-        total += weight
-        if count and total > room:
+        total_weight += weight
+        if first_count and total_weight > room_weight:
             break
-        count += 1
-    return count
+        first_count += 1
+    return first_count
 
 
-def _weight(old: int, stake: int) -> int:
+def _weight(old_weight: int, new_stake: int) -> int:
     """Return the weight of a staying member. New stake raises it slowly, so that it cannot decide at once."""
-    return min(stake, old + old // SHARE)
+    return min(new_stake, old_weight + old_weight // SHARE)
 
 
-def _come(comers: Weights, staying: Weights, old_total: int, seats: int) -> dict[bytes, int]:
+def _come(joiner_stakes: Weights, staying_weights: Weights, old_weight: int, seat_count: int) -> dict[bytes, int]:
     """Return the elected joiners that may enter, in their order, with their weights."""
-    least = sum(staying.values()) // COMERS_SHARE
-    count = min(_how_many(comers.values(), min(old_total // SHARE, least)), max(0, seats - len(staying)))
-    entering = {stash: min(comers[stash], least) for stash in list(comers)[:count]}
+    weight_max = sum(staying_weights.values()) // COMERS_SHARE
+    joiner_count = min(
+        _how_many(joiner_stakes.values(), min(old_weight // SHARE, weight_max)),
+        max(0, seat_count - len(staying_weights)),
+    )
+    entering_weights = {stash: min(joiner_stakes[stash], weight_max) for stash in list(joiner_stakes)[:joiner_count]}
     # A seat without weight would make the set invalid.
-    return {stash: weight for stash, weight in entering.items() if weight > 0}
+    return {stash: weight for stash, weight in entering_weights.items() if weight > 0}

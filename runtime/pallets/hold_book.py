@@ -33,36 +33,36 @@ class HoldBook:
     by_case: StorageDoubleMap[AccountId, Hold, Balance]
     totals: StorageMap[Hold, Balance]
 
-    def change(self, who: bytes, hold: Hold, delta: int) -> int:
-        """Change an account's hold for a case by `delta` grains. Return the sum of all its holds."""
-        amount = self.by_case[who, hold] + delta
+    def change(self, account_id: bytes, hold: Hold, added_grains: int) -> int:
+        """Change an account's hold for a case by `added_grains` grains. Return the sum of all its holds."""
+        held_grains = self.by_case[account_id, hold] + added_grains
         # Not a DispatchError: the paying pallet knows what the case holds, so a shortage is a bug.
-        assert amount >= 0, "a case pays only from its own hold"
-        if amount:
-            self.by_case[who, hold] = amount
+        assert held_grains >= 0, "a case pays only from its own hold"
+        if held_grains:
+            self.by_case[account_id, hold] = held_grains
         else:
             # A zero entry would stay in every node's state for ever.
-            del self.by_case[who, hold]
-        total = self.totals[hold] + delta
-        if total:
-            self.totals[hold] = total
+            del self.by_case[account_id, hold]
+        total_grains = self.totals[hold] + added_grains
+        if total_grains:
+            self.totals[hold] = total_grains
         else:
             del self.totals[hold]
-        return self._change_reason(who, hold.reason, delta)
+        return self._change_reason(account_id, hold.reason, added_grains)
 
-    def _change_reason(self, who: bytes, reason: HoldReason, delta: int) -> int:
-        kept, changed = [], delta
-        for entry in self.by_reason[who]:
-            if entry.id is reason:
-                changed += entry.amount
+    def _change_reason(self, account_id: bytes, reason: HoldReason, added_grains: int) -> int:
+        held_amounts, reason_grains = [], added_grains
+        for held_amount in self.by_reason[account_id]:
+            if held_amount.id is reason:
+                reason_grains += held_amount.amount
             else:
-                kept.append(entry)
-        assert changed >= 0, "the cases of a reason add up to its hold"
-        if changed:
-            kept.append(HeldAmount(reason, changed))
-        if kept:
+                held_amounts.append(held_amount)
+        assert reason_grains >= 0, "the cases of a reason add up to its hold"
+        if reason_grains:
+            held_amounts.append(HeldAmount(reason, reason_grains))
+        if held_amounts:
             # Sorted, so that equal holds have one encoding after any order of changes.
-            self.by_reason[who] = tuple(sorted(kept, key=lambda entry: entry.id.tag))
+            self.by_reason[account_id] = tuple(sorted(held_amounts, key=lambda held_amount: held_amount.id.tag))
         else:
-            del self.by_reason[who]
-        return sum(entry.amount for entry in kept)
+            del self.by_reason[account_id]
+        return sum(held_amount.amount for held_amount in held_amounts)

@@ -55,8 +55,8 @@ class Sudo(Pallet, index=12):
         try:
             # In a layer of its own: a failed inner call leaves nothing, while this call succeeds.
             self.dispatch(call, Root())
-        except DispatchError as error:
-            self.emit(Sudid(error.value))
+        except DispatchError as failure:
+            self.emit(Sudid(failure.value))
         else:
             self.emit(Sudid(None))
         return FREE
@@ -75,8 +75,8 @@ class Sudo(Pallet, index=12):
         self._require(origin)
         try:
             self.dispatch(call, Signed(who))
-        except DispatchError as error:
-            self.emit(Sudid(error.value))
+        except DispatchError as failure:
+            self.emit(Sudid(failure.value))
         else:
             self.emit(Sudid(None))
         return FREE

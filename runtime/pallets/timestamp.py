@@ -46,8 +46,8 @@ class Timestamp(Pallet, index=1):
         """Return the start of the block's slot in Unix ms. Slots are counted from the Unix epoch."""
         try:
             pre_digest = find_pre_digest(self.system.digest.get())
-        except DecodeError as error:
-            raise InvalidBlock("malformed pre-digest") from error
+        except DecodeError as failure:
+            raise InvalidBlock("malformed pre-digest") from failure
         if pre_digest is None:
             raise InvalidBlock("missing pre-digest")
         return pre_digest.slot * self.slot_duration()

@@ -25,12 +25,12 @@ BATCHED_CALLS_MAX = 1_000
 Calls = Annotated[tuple[Call, ...], Bounded(BATCHED_CALLS_MAX)]
 
 
-def batch_weight(name: str, calls: tuple[Call, ...]) -> Weight:
+def batch_weight(call_name: str, inner_calls: tuple[Call, ...]) -> Weight:
     """Return the weight of all calls, plus a little for each."""
-    total = WEIGHTS[name] + times(len(calls), WEIGHTS[f"{name} call"])
-    for inner in calls:
-        total += inner.weight
-    return total
+    total_weight = WEIGHTS[call_name] + times(len(inner_calls), WEIGHTS[f"{call_name} call"])
+    for inner_call in inner_calls:
+        total_weight += inner_call.weight
+    return total_weight
 
 
 @event(0)
@@ -86,11 +86,11 @@ class Utility(Pallet, index=4):
     @call(index=0, weight=lambda calls: batch_weight("Utility.batch", calls))
     def batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> PostDispatch:
         """Make the calls until one fails. Earlier calls keep their effect."""
-        for position, inner in enumerate(calls):
+        for position, inner_call in enumerate(calls):
             try:
-                self.dispatch(inner, origin)
-            except DispatchError as error:
-                self.emit(BatchInterrupted(position, error.value))
+                self.dispatch(inner_call, origin)
+            except DispatchError as failure:
+                self.emit(BatchInterrupted(position, failure.value))
                 # Later calls were not made, so the sender does not pay for them.
                 return PostDispatch(actual_weight=batch_weight("Utility.batch", calls[: position + 1]))
             self.emit(ItemCompleted())
@@ -101,22 +101,22 @@ class Utility(Pallet, index=4):
     def batch_all(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
         """Make all calls, or none: the first failure fails the batch. It may contain no `batch_all`, at any depth."""
         # As in the SDK, where Root may nest them.
-        inside = origin.within(_OUTSIDE_BATCH_ALL) if isinstance(origin, Signed) else origin
-        for inner in calls:
-            self.dispatch(inner, inside)
+        inner_origin = origin.within(_OUTSIDE_BATCH_ALL) if isinstance(origin, Signed) else origin
+        for inner_call in calls:
+            self.dispatch(inner_call, inner_origin)
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())
 
     @call(index=4, weight=lambda calls: batch_weight("Utility.force_batch", calls))
     def force_batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
         """Make all calls, even if some fail."""
-        failed = False
-        for inner in calls:
+        has_failed = False
+        for inner_call in calls:
             try:
-                self.dispatch(inner, origin)
-            except DispatchError as error:
-                failed = True
-                self.emit(ItemFailed(error.value))
+                self.dispatch(inner_call, origin)
+            except DispatchError as failure:
+                has_failed = True
+                self.emit(ItemFailed(failure.value))
             else:
                 self.emit(ItemCompleted())
-        self.emit(BatchCompletedWithErrors() if failed else BatchCompleted())
+        self.emit(BatchCompletedWithErrors() if has_failed else BatchCompleted())

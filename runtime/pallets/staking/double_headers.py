@@ -34,38 +34,48 @@ class _Statement:
 
 
 def double_proposal(
-    first: bytes, second: bytes, genesis: bytes, session_key: Callable[[bytes, int], bytes | None]
+    first_header: bytes, second_header: bytes, genesis_hash: bytes, session_key: Callable[[bytes, int], bytes | None]
 ) -> ProvenDoubleHeader | None:
     """Return the offence that two encoded headers prove, None if they prove none.
 
     `session_key` returns the key of an author's stash in an epoch, None if it had no seat. The headers may belong to
     two epochs, at their edge, and carry two keys of one validator.
     """
-    left = _read(first)
-    right = _read(second)
-    if left is None or right is None:
+    first_statement = _read(first_header)
+    second_statement = _read(second_header)
+    if first_statement is None or second_statement is None:
         return None
     # The same header twice is no offence.
-    if left.id == right.id or (left.author, left.slot) != (right.author, right.slot):
+    if first_statement.id == second_statement.id or (first_statement.author, first_statement.slot) != (
+        second_statement.author,
+        second_statement.slot,
+    ):
         return None
     # Each header by the key of its own epoch, because keys change between epochs.
-    keys = [session_key(each.author, each.epoch) for each in (left, right)]
-    for key, statement in zip(keys, (left, right), strict=True):
-        if key is None or not _is_sealed_by(key, statement, genesis):
+    seal_keys = [
+        session_key(signed_statement.author, signed_statement.epoch)
+        for signed_statement in (first_statement, second_statement)
+    ]
+    for known_key, statement in zip(seal_keys, (first_statement, second_statement), strict=True):
+        if known_key is None or not _is_sealed_by(known_key, statement, genesis_hash):
             return None
-    return ProvenDoubleHeader(left.author, left.slot, max(left.epoch, right.epoch))
+    return ProvenDoubleHeader(
+        first_statement.author, first_statement.slot, max(first_statement.epoch, second_statement.epoch)
+    )
 
 
-def named_epochs(first: bytes, second: bytes) -> tuple[int, ...]:
+def named_epochs(first_header: bytes, second_header: bytes) -> tuple[int, ...]:
     """Return the epochs of two encoded headers, () if one of them is malformed or without a slot."""
-    left = _read(first)
-    right = _read(second)
-    return () if left is None or right is None else (left.epoch, right.epoch)
+    first_statement = _read(first_header)
+    second_statement = _read(second_header)
+    return (
+        () if first_statement is None or second_statement is None else (first_statement.epoch, second_statement.epoch)
+    )
 
 
-def _read(raw: bytes) -> _Statement | None:
+def _read(header_bytes: bytes) -> _Statement | None:
     try:
-        header = codec(Header).decode(raw)
+        header = codec(Header).decode(header_bytes)
         author, pre_digest = find_author(header.digest), find_pre_digest(header.digest)
     except DecodeError:
         return None
@@ -74,9 +84,9 @@ def _read(raw: bytes) -> _Statement | None:
     return _Statement(block_id(header), author, pre_digest.slot, pre_digest.epoch, header)
 
 
-def _is_sealed_by(key: bytes, statement: _Statement, genesis: bytes) -> bool:
+def _is_sealed_by(public_key: bytes, statement: _Statement, genesis_hash: bytes) -> bool:
     try:
         _, signature = split_seal(statement.header.digest)
     except DecodeError:
         return False
-    return verify_ed25519(key, seal_payload(genesis, statement.header), signature)
+    return verify_ed25519(public_key, seal_payload(genesis_hash, statement.header), signature)

@@ -56,16 +56,19 @@ Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 
 
 def proven(
-    evidence: DoubleHeader | DoubleProposal | DoubleBallot, genesis: bytes, validators: Callable[[int], Seats]
+    evidence: DoubleHeader | DoubleProposal | DoubleBallot, genesis_hash: bytes, validators: Callable[[int], Seats]
 ) -> ProvenOffence | None:
     """Return the offence that evidence proves, None if it proves none. `validators` returns the set of an epoch."""
     if isinstance(evidence, DoubleHeader):
-        return _two_headers(evidence, genesis, validators)
-    epoch = evidence.first.epoch
-    offender = next((seat.stash for seat in validators(epoch) if seat.session_key == evidence.accused), None)
-    if offender is None or not are_signed(evidence, genesis, verify_ed25519):
+        return _two_headers(evidence, genesis_hash, validators)
+    epoch_number = evidence.first.epoch
+    offender = next(
+        (set_member.stash for set_member in validators(epoch_number) if set_member.session_key == evidence.accused),
+        None,
+    )
+    if offender is None or not are_signed(evidence, genesis_hash, verify_ed25519):
         return None
-    return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch)
+    return ProvenOffence(offender, _kind_of(evidence), evidence.first.round, epoch_number)
 
 
 def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
@@ -75,17 +78,26 @@ def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tu
     return (evidence.first.epoch,)
 
 
-def _two_headers(evidence: DoubleHeader, genesis: bytes, validators: Callable[[int], Seats]) -> ProvenOffence | None:
-    def session_key(author: bytes, epoch: int) -> bytes | None:
-        return next((seat.session_key for seat in validators(epoch) if seat.stash == author), None)
+def _two_headers(
+    evidence: DoubleHeader, genesis_hash: bytes, validators: Callable[[int], Seats]
+) -> ProvenOffence | None:
+    def session_key(author_stash: bytes, epoch_number: int) -> bytes | None:
+        return next(
+            (set_member.session_key for set_member in validators(epoch_number) if set_member.stash == author_stash),
+            None,
+        )
 
-    found = double_proposal(evidence.first, evidence.second, genesis, session_key)
-    return None if found is None else ProvenOffence(found.author, Offence.TWO_HEADERS, found.slot, found.epoch)
+    double_header = double_proposal(evidence.first, evidence.second, genesis_hash, session_key)
+    return (
+        None
+        if double_header is None
+        else ProvenOffence(double_header.author, Offence.TWO_HEADERS, double_header.slot, double_header.epoch)
+    )
 
 
 def _kind_of(evidence: DoubleProposal | DoubleBallot) -> Offence:
-    first, second = evidence.first, evidence.second
-    if not isinstance(first, Ballot) or not isinstance(second, Ballot):
+    first_statement, second_statement = evidence.first, evidence.second
+    if not isinstance(first_statement, Ballot) or not isinstance(second_statement, Ballot):
         return Offence.TWO_PROPOSALS
     # Exclusive ballots of different kinds are always a finalise and a skip.
-    return Offence.TWO_BALLOTS if first.kind == second.kind else Offence.FINALISED_AND_SKIPPED
+    return Offence.TWO_BALLOTS if first_statement.kind == second_statement.kind else Offence.FINALISED_AND_SKIPPED

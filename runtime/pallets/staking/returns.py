@@ -25,42 +25,46 @@ class ExpectedReturn:
     paid: Balance
 
 
-def emitted_at_least(reserve: int, divisor: int, eras: int) -> int:
+def emitted_at_least(reserve_grains: int, divisor: int, era_count: int) -> int:
     """Return the emission of this many eras from a reserve without inflow, rounded down."""
-    left, factor, rest = SCALE, _up(SCALE * (divisor - 1), divisor), eras
-    while rest:
-        if rest & 1:
-            left = _up(left * factor, SCALE)
-        factor, rest = _up(factor * factor, SCALE), rest >> 1
+    remaining_part, era_factor, remaining_eras = SCALE, _up(SCALE * (divisor - 1), divisor), era_count
+    while remaining_eras:
+        if remaining_eras & 1:
+            remaining_part = _up(remaining_part * era_factor, SCALE)
+        era_factor, remaining_eras = _up(era_factor * era_factor, SCALE), remaining_eras >> 1
     # Only whole grains are emitted, so the last of a reserve, less than the divisor, never leaves it.
-    return max(0, reserve * (SCALE - left) // SCALE - divisor)
+    return max(0, reserve_grains * (SCALE - remaining_part) // SCALE - divisor)
 
 
-def expected_returns(stake: StakeLedger, reserve: int, eras: int) -> tuple[ExpectedReturn, ...]:
+def expected_returns(stake_ledger: StakeLedger, reserve_grains: int, era_count: int) -> tuple[ExpectedReturn, ...]:
     """Return the expected return of each elected validator, by ascending stash, from this era on. () in the first era.
 
     Each keeps its current stake and makes the same share of all blocks as in the last era: a validator without blocks
     gets nothing.
     """
-    last = stake.current_era.get() - 1
-    if last < 0:
+    last_era = stake_ledger.current_era.get() - 1
+    if last_era < 0:
         return ()
-    points = {entry.stash: entry.points for entry in stake.eras_reward_points[last]}
-    emitted = emitted_at_least(reserve, stake.emission_divisor, eras)
-    for_validators = part(emitted, stake.emission_validators)
-    total = sum(points.values())
-    found = []
-    for stash, exposed in sorted(stake.eras_exposure.under(last + 1), key=lambda entry: entry[0]):
-        if exposed is None:
+    points_by_stash = {
+        points_entry.stash: points_entry.points for points_entry in stake_ledger.eras_reward_points[last_era]
+    }
+    emitted_grains = emitted_at_least(reserve_grains, stake_ledger.emission_divisor, era_count)
+    for_validators = part(emitted_grains, stake_ledger.emission_validators)
+    total_points = sum(points_by_stash.values())
+    expected = []
+    for stash, exposure in sorted(
+        stake_ledger.eras_exposure.under(last_era + 1), key=lambda points_entry: points_entry[0]
+    ):
+        if exposure is None:
             continue
-        change = stake.commission_changes[stash]
+        commission_change = stake_ledger.commission_changes[stash]
         # The higher one, because the announced one may apply within these eras.
-        commission = max(exposed.commission_ppm, change.commission_ppm if change else 0)
-        reward = for_validators * points.get(stash, 0) // total if total else 0
-        paid = reward * (PPM - commission) // PPM - LOST_AN_ERA * eras
-        found.append(ExpectedReturn(stash, exposed.total, max(0, paid)))
-    return tuple(found)
+        commission_ppm = max(exposure.commission_ppm, commission_change.commission_ppm if commission_change else 0)
+        reward_grains = for_validators * points_by_stash.get(stash, 0) // total_points if total_points else 0
+        paid_grains = reward_grains * (PPM - commission_ppm) // PPM - LOST_AN_ERA * era_count
+        expected.append(ExpectedReturn(stash, exposure.total, max(0, paid_grains)))
+    return tuple(expected)
 
 
-def _up(amount: int, divisor: int) -> int:
-    return -(-amount // divisor)
+def _up(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)

@@ -32,13 +32,13 @@ def by_stake(candidates: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]
     return sorted(candidates, key=lambda candidate: (-candidate[1], candidate[0]))
 
 
-def own_part(reward: int, exposed: Exposure) -> int:
+def own_part(reward_grains: int, exposure: Exposure) -> int:
     """Return the validator's own part of a reward: its commission, and the share of its bond.
 
     The rest is its delegators', rounded up.
     """
-    commission = part(reward, exposed.commission_ppm)
-    return commission + ((reward - commission) * exposed.own // exposed.total if exposed.total else 0)
+    commission = part(reward_grains, exposure.commission_ppm)
+    return commission + ((reward_grains - commission) * exposure.own // exposure.total if exposure.total else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +75,35 @@ class SlashSplit:
     reporter: int
 
 
-def equivocation_ppm(offending: int, total: int, curve: SlashCurve) -> int:
+def equivocation_ppm(offending: int, total_weight: int, slash_curve: SlashCurve) -> int:
     """Return max(floor, min(100 %, (slope x)^2)) in ppm, where x = offending / total stake of the set.
 
     A lone mistake is survivable. If a third of the stake offends together, it loses everything. The shape is Polkadot's
     (wiki.polkadot.network, "Offenses and Slashes"), the floor Cosmos's.
     """
-    if total <= 0:
-        return curve.floor
+    if total_weight <= 0:
+        return slash_curve.floor
     # All factors before the only division, so that nothing is lost to rounding.
-    raised = curve.slope * curve.slope * offending * offending * PPM // (total * total)
-    return max(curve.floor, min(PPM, raised))
+    curve_ppm = slash_curve.slope * slash_curve.slope * offending * offending * PPM // (total_weight * total_weight)
+    return max(slash_curve.floor, min(PPM, curve_ppm))
 
 
-def part(amount: int, ppm: int) -> int:
-    """Return `ppm` millionths of `amount`, rounded down."""
-    return amount * ppm // PPM
+def part(whole_grains: int, share_ppm: int) -> int:
+    """Return `share_ppm` millionths of `whole_grains`, rounded down."""
+    return whole_grains * share_ppm // PPM
 
 
-def shared(amount: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
-    """Return equal shares of `amount`. The remainder of the division is burned, and all of it without payees."""
-    each = amount // len(payees) if payees else 0
-    rest = amount - each * len(payees)
-    shares = tuple(Share(payee, each) for payee in payees if each)
-    return (*shares, Share(None, rest)) if rest else shares
+def shared(total_grains: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
+    """Return equal shares of `total_grains`. The remainder of the division is burned, and all of it without payees."""
+    equal_part = total_grains // len(payees) if payees else 0
+    remainder = total_grains - equal_part * len(payees)
+    paid_shares = tuple(Share(payee_account, equal_part) for payee_account in payees if equal_part)
+    return (*paid_shares, Share(None, remainder)) if remainder else paid_shares
 
 
 def slash_shares(
-    amount: int,
-    split: SlashSplit,
+    slashed_grains: int,
+    slash_split: SlashSplit,
     *,
     treasury: bytes,
     victim: bytes | None = None,
@@ -113,16 +113,16 @@ def slash_shares(
     """Return the shares of a slash: parts for the victim and the reporters, the rest burned.
 
     Without a victim its part goes to the treasury, and likewise without a reporter. The reporters' part is at most
-    `reward_max`. The excess and the rounding are burned. The shares add up to `amount`.
+    `reward_max`. The excess and the rounding are burned. The shares add up to `slashed_grains`.
     """
-    to_victim = part(amount, split.victim)
-    to_rewarded = part(amount, split.reporter)
+    to_victim = part(slashed_grains, slash_split.victim)
+    to_rewarded = part(slashed_grains, slash_split.reporter)
     if reward_max is not None:
         to_rewarded = min(to_rewarded, reward_max)
-    burned = amount - to_victim - to_rewarded
-    shares = (
-        Share(None, burned),
+    burned_grains = slashed_grains - to_victim - to_rewarded
+    all_shares = (
+        Share(None, burned_grains),
         Share(victim or treasury, to_victim),
         *shared(to_rewarded, rewarded or (treasury,)),
     )
-    return tuple(share for share in shares if share.amount)
+    return tuple(paid_share for paid_share in all_shares if paid_share.amount)

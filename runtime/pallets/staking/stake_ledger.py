@@ -226,42 +226,42 @@ class StakeLedger(SeatLedger):
         """Return all stake behind a validator."""
         return self.bonds[validator] + self.pools[validator].stake.value
 
-    def owners(self, sessions: Iterable[bytes]) -> tuple[bytes, ...]:
+    def owners(self, session_keys: Iterable[bytes]) -> tuple[bytes, ...]:
         """Return the stashes that own these session keys, each once."""
-        found = dict.fromkeys(self.key_owner[session] for session in sessions)
-        return tuple(stash for stash in found if stash is not None)
+        owner_stashes = dict.fromkeys(self.key_owner[session_key] for session_key in session_keys)
+        return tuple(owner_stash for owner_stash in owner_stashes if owner_stash is not None)
 
     def commission_of(self, validator: bytes) -> int | None:
         """Return a candidate's current commission in millionths, None without a candidacy."""
-        candidate, change = self.candidates[validator], self.commission_changes[validator]
+        candidate, announced = self.candidates[validator], self.commission_changes[validator]
         if candidate is None:
             return None
-        is_due = change is not None and change.era <= self.current_era.get()
-        asked = change.commission_ppm if change is not None and is_due else candidate.commission_ppm
+        is_change_due = announced is not None and announced.era <= self.current_era.get()
+        asked_ppm = announced.commission_ppm if announced is not None and is_change_due else candidate.commission_ppm
         # Root may have raised the minimum since.
-        return max(asked, self.commission_min)
+        return max(asked_ppm, self.commission_min)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def lock_own(self, stash: bytes, value: int) -> None:
-        """Hold `value` grains of a validator and add them to its bond."""
+    def lock_own(self, stash: bytes, bond_grains: int) -> None:
+        """Hold `bond_grains` of a validator and add them to its bond."""
         was_candidate = self.is_candidate(stash)
-        self.balances.hold(stash, Hold(STAKE, stash), value)
-        self.set_bond(stash, self.bonds[stash] + value)
+        self.balances.hold(stash, Hold(STAKE, stash), bond_grains)
+        self.set_bond(stash, self.bonds[stash] + bond_grains)
         self.note_newcomer(stash, was_candidate=was_candidate)
 
-    def set_bond(self, stash: bytes, value: int) -> None:
+    def set_bond(self, stash: bytes, bond_grains: int) -> None:
         """Set a validator's own bond."""
-        if value:
-            self.bonds[stash] = value
+        if bond_grains:
+            self.bonds[stash] = bond_grains
         else:
             del self.bonds[stash]
 
-    def change_leaving(self, validator: bytes, delta: int) -> None:
-        """Change the sum of a validator's unlocking delegations by `delta`."""
-        leaving = self.unbonding_delegations[validator] + delta
-        if leaving:
-            self.unbonding_delegations[validator] = leaving
+    def change_leaving(self, validator: bytes, added_grains: int) -> None:
+        """Change the sum of a validator's unlocking delegations by `added_grains`."""
+        leaving_grains = self.unbonding_delegations[validator] + added_grains
+        if leaving_grains:
+            self.unbonding_delegations[validator] = leaving_grains
         else:
             del self.unbonding_delegations[validator]
 
@@ -276,86 +276,98 @@ class StakeLedger(SeatLedger):
         """
         # Checks one holder only: 32 validators may have 32 chunks each of their own delegations.
         if staker == validator:
-            chunks = self.unlocking[validator]
-            there = self.bonds[validator] + sum(chunk.value for chunk in chunks if chunk.validator == validator)
+            unlocking_chunks = self.unlocking[validator]
+            recorded_grains = self.bonds[validator] + sum(
+                unlocking_chunk.value for unlocking_chunk in unlocking_chunks if unlocking_chunk.validator == validator
+            )
         else:
-            there = self.pools[validator].stake.value + self.unbonding_delegations[validator]
-        held = self.balances.held(self.holder(staker, validator), Hold(STAKE, validator))
-        assert there == held, "stake equals the grains held for it"
+            recorded_grains = self.pools[validator].stake.value + self.unbonding_delegations[validator]
+        held_grains = self.balances.held(self.holder(staker, validator), Hold(STAKE, validator))
+        assert recorded_grains == held_grains, "stake equals the grains held for it"
 
-    def burn(self, holder: bytes, validator: bytes, dust: int) -> None:
+    def burn(self, holder: bytes, validator: bytes, dust_grains: int) -> None:
         """Burn grains that no share owns."""
-        self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust),))
+        self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust_grains),))
 
     def pay_slash(
         self,
         holder: bytes,
         validator: bytes,
         staker: bytes,
-        amount: int,
+        amount_grains: int,
         reporter: bytes | None,
         reward_max: int | None = None,
     ) -> None:
         """Distribute a slash of `staker`, held for `validator`. Without a reporter the treasury gets its part."""
-        if not amount:
+        if not amount_grains:
             return
-        split = SlashSplit(self.slash_treasury, self.slash_reporter)
+        slash_split = SlashSplit(self.slash_treasury, self.slash_reporter)
         rewarded = () if reporter is None else (reporter,)
-        shares = slash_shares(amount, split, treasury=TREASURY, rewarded=rewarded, reward_max=reward_max)
-        self.balances.pay_held(holder, Hold(STAKE, validator), [(share.payee, share.amount) for share in shares])
-        self.emit(StakeSlashed(validator, staker, amount))
+        slash_parts = slash_shares(
+            amount_grains, slash_split, treasury=TREASURY, rewarded=rewarded, reward_max=reward_max
+        )
+        self.balances.pay_held(
+            holder, Hold(STAKE, validator), [(paid_share.payee, paid_share.amount) for paid_share in slash_parts]
+        )
+        self.emit(StakeSlashed(validator, staker, amount_grains))
 
-    def pay_from(self, pot: bytes, payee: bytes, amount: int) -> int:
+    def pay_from(self, pot_account: bytes, payee: bytes, amount_grains: int) -> int:
         """Pay out of a pot as far as it can, and return the amount paid.
 
         Dust that cannot create the payee's account is burned.
         """
         # A pot that fell below the existential deposit burned its dust, and may lack that much for its last payee.
-        amount = min(amount, self.balances.free_balance(pot))
-        if amount:
-            self.balances.debit(pot, amount)
-            self.balances.credit(payee, amount)
-            self.balances.emit(Transfer(pot, payee, amount))
-        return amount
+        amount_grains = min(amount_grains, self.balances.free_balance(pot_account))
+        if amount_grains:
+            self.balances.debit(pot_account, amount_grains)
+            self.balances.credit(payee, amount_grains)
+            self.balances.emit(Transfer(pot_account, payee, amount_grains))
+        return amount_grains
 
-    def set_unlocking(self, staker: bytes, chunks: tuple[Unlocking, ...]) -> None:
+    def set_unlocking(self, staker: bytes, unlocking_chunks: tuple[Unlocking, ...]) -> None:
         """Set a staker's unlocking chunks. Any chunk sustains its account."""
-        before = bool(self.unlocking[staker])
-        if chunks:
-            self.unlocking[staker] = chunks
+        had_chunks = bool(self.unlocking[staker])
+        if unlocking_chunks:
+            self.unlocking[staker] = unlocking_chunks
         else:
             del self.unlocking[staker]
-        if before != bool(chunks):
+        if had_chunks != bool(unlocking_chunks):
             # Stake held elsewhere is not in the staker's balance, which alone may be dust.
-            self.balances.sustain(staker, 1 if chunks else -1)
+            self.balances.sustain(staker, 1 if unlocking_chunks else -1)
 
-    def check_keys(self, stash: bytes, keys: SessionKeys, proof: KeysProof) -> None:
+    def check_keys(self, stash: bytes, new_keys: SessionKeys, proof: KeysProof) -> None:
         """Raise UnsafeKey for a key that anyone can sign for, InvalidKeysProof for an invalid proof."""
-        ensure(is_safe_public_key(keys.session) and is_safe_public_key(keys.vrf), UnsafeKey)
-        ensure(verify_keys(self.system.block_hash[0], stash, keys, proof), InvalidKeysProof)
+        ensure(is_safe_public_key(new_keys.session) and is_safe_public_key(new_keys.vrf), UnsafeKey)
+        ensure(verify_keys(self.system.block_hash[0], stash, new_keys, proof), InvalidKeysProof)
 
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
         """Add or replace a candidate after checking its keys."""
         was_candidate = self.is_candidate(stash)
-        keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
+        public_keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
         # One signature of a key of small order fits many messages, so evidence against it would prove nothing (ADR 6).
-        ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
-        ensure(len(frozenset(keys)) == len(keys), KeyTaken)
-        ensure(not any(self._is_taken(key, stash, is_proven=key != candidate.provider_key) for key in keys), KeyTaken)
-        before = self.candidates[stash]
+        ensure(all(is_safe_public_key(public_key) for public_key in public_keys), UnsafeKey)
+        ensure(len(frozenset(public_keys)) == len(public_keys), KeyTaken)
+        ensure(
+            not any(
+                self._is_taken(public_key, stash, is_proven=public_key != candidate.provider_key)
+                for public_key in public_keys
+            ),
+            KeyTaken,
+        )
+        previous = self.candidates[stash]
         # Neither this call nor a break may change the commission: only an announcement does.
-        fixed = self.last_commission[stash] if before is None else self.commission_of(stash)
-        ensure(fixed is None or candidate.commission_ppm == max(fixed, self.commission_min), CommissionFixed)
+        fixed_ppm = self.last_commission[stash] if previous is None else self.commission_of(stash)
+        ensure(fixed_ppm is None or candidate.commission_ppm == max(fixed_ppm, self.commission_min), CommissionFixed)
         del self.last_commission[stash]
-        if before is None:
+        if previous is None:
             ensure(self.candidate_count.get() < CANDIDATES_MAX, TooManyCandidates)
             self.candidate_count.set(self.candidate_count.get() + 1)
         self._forget_keys(stash)
-        for key in keys:
-            self.key_owner[key] = stash
+        for public_key in public_keys:
+            self.key_owner[public_key] = stash
         self.candidates[stash] = candidate
         self.note_newcomer(stash, was_candidate=was_candidate)
-        self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
+        self.emit(CandidateSet(stash, *public_keys, candidate.commission_ppm))
 
     def forget_newcomer(self, stash: bytes) -> None:
         """Mark a new candidate as known to the pallets that draw candidates."""
@@ -366,37 +378,37 @@ class StakeLedger(SeatLedger):
 
         A candidate could otherwise choose its first block to suit a beacon value.
         """
-        height = self.system.number.get()
+        current_height = self.system.number.get()
         # Candidates of block 0 were there before any beacon value.
-        if height and not was_candidate and self.is_candidate(stash):
-            self.candidate_since[stash] = height
+        if current_height and not was_candidate and self.is_candidate(stash):
+            self.candidate_since[stash] = current_height
             self.new_candidates[stash] = True
 
-    def _is_taken(self, key: bytes, stash: bytes, *, is_proven: bool) -> bool:
+    def _is_taken(self, public_key: bytes, stash: bytes, *, is_proven: bool) -> bool:
         """Return True if another stash has the key.
 
         A stash that only named it, as a provider key, gives way to the owner of its secret.
         """
-        owner = self.key_owner[key]
+        owner = self.key_owner[public_key]
         if owner in (None, stash):
             return False
-        return not is_proven or self.past_session_keys[key] or self.stash_of(key) is None
+        return not is_proven or self.past_session_keys[public_key] or self.stash_of(public_key) is None
 
     def _forget_keys(self, stash: bytes) -> None:
-        before = self.candidates[stash]
-        if before is not None:
-            for key in (before.session_key, before.vrf_key, before.provider_key):
-                if self.key_owner[key] == stash and not self.past_session_keys[key]:
-                    del self.key_owner[key]
+        previous = self.candidates[stash]
+        if previous is not None:
+            for public_key in (previous.session_key, previous.vrf_key, previous.provider_key):
+                if self.key_owner[public_key] == stash and not self.past_session_keys[public_key]:
+                    del self.key_owner[public_key]
 
     def remove_candidate(self, stash: bytes) -> None:
         """End a candidacy. Keys that were in no set become free for others."""
         self._forget_keys(stash)
-        asked = self.commission_of(stash)
-        assert asked is not None, "only a candidate can be removed"
+        asked_ppm = self.commission_of(stash)
+        assert asked_ppm is not None, "only a candidate can be removed"
         if self.pools[stash].delegators:
             # Otherwise a break would be a way to change the commission without notice.
-            self.last_commission[stash] = asked
+            self.last_commission[stash] = asked_ppm
         del self.commission_changes[stash]
         del self.candidates[stash]
         del self.candidate_since[stash]

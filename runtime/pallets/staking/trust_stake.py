@@ -90,9 +90,11 @@ NOTICE_ERAS = 2
 """An announced commission applies from the second era after. Delegators have a whole era to leave."""
 
 
-def withdraw_weight(chunks: int = UNLOCKING_MAX) -> Weight:
+def withdraw_weight(chunk_count: int = UNLOCKING_MAX) -> Weight:
     """Return the weight of withdrawing this many chunks, each behind a validator of its own."""
-    return WEIGHTS["TrustStake.withdraw_unbonded"] + times(chunks, WEIGHTS["TrustStake.withdraw_unbonded validator"])
+    return WEIGHTS["TrustStake.withdraw_unbonded"] + times(
+        chunk_count, WEIGHTS["TrustStake.withdraw_unbonded validator"]
+    )
 
 
 class TrustStake(StakeLedger, index=7):
@@ -150,24 +152,30 @@ class TrustStake(StakeLedger, index=7):
     def withdraw_unbonded(self, origin: Signed) -> PostDispatch:
         """Withdraw the signer's unlocked stake, less its slashes."""
         staker = origin.account
-        chunks = self.unlocking[staker]
-        free = [chunk for chunk in chunks if holdings.is_free(self, chunk)]
-        ensure(bool(free), NothingToWithdraw)
-        withdrawn = 0
-        for validator in dict.fromkeys(chunk.validator for chunk in free):
-            mine = [chunk for chunk in free if chunk.validator == validator]
-            left = sum(chunk.value for chunk in holdings.reckon(self, staker, validator, mine))
-            holder, hold = self.holder(staker, validator), Hold(STAKE, validator)
-            self.balances.pay_held(holder, hold, ((staker, left),))
+        unlocking_chunks = self.unlocking[staker]
+        free_chunks = [
+            unlocking_chunk for unlocking_chunk in unlocking_chunks if holdings.is_free(self, unlocking_chunk)
+        ]
+        ensure(bool(free_chunks), NothingToWithdraw)
+        withdrawn_grains = 0
+        for validator in dict.fromkeys(unlocking_chunk.validator for unlocking_chunk in free_chunks):
+            own_chunks = [unlocking_chunk for unlocking_chunk in free_chunks if unlocking_chunk.validator == validator]
+            withdrawn_part = sum(
+                unlocking_chunk.value for unlocking_chunk in holdings.reckon(self, staker, validator, own_chunks)
+            )
+            holder, stake_hold = self.holder(staker, validator), Hold(STAKE, validator)
+            self.balances.pay_held(holder, stake_hold, ((staker, withdrawn_part),))
             if holder != staker:
-                self.change_leaving(validator, -left)
-            withdrawn += left
-        self.set_unlocking(staker, tuple(chunk for chunk in chunks if chunk not in free))
-        for validator in dict.fromkeys(chunk.validator for chunk in free):
+                self.change_leaving(validator, -withdrawn_part)
+            withdrawn_grains += withdrawn_part
+        self.set_unlocking(
+            staker, tuple(unlocking_chunk for unlocking_chunk in unlocking_chunks if unlocking_chunk not in free_chunks)
+        )
+        for validator in dict.fromkeys(unlocking_chunk.validator for unlocking_chunk in free_chunks):
             self.check_covered(staker, validator)
-        self.emit(Withdrawn(staker, withdrawn))
+        self.emit(Withdrawn(staker, withdrawn_grains))
         # Refunds the weight of chunks that were not free.
-        return PostDispatch(actual_weight=withdraw_weight(len(free)))
+        return PostDispatch(actual_weight=withdraw_weight(len(free_chunks)))
 
     @call(index=4, weight=WEIGHTS["TrustStake.validate"])
     def validate(
@@ -197,32 +205,32 @@ class TrustStake(StakeLedger, index=7):
         """Announce another commission, which applies from the second era after this one."""
         stash = origin.account
         candidate = known(self.candidates[stash], NotCandidate)
-        now = known(self.commission_of(stash), NotCandidate)
+        current_ppm = known(self.commission_of(stash), NotCandidate)
         self._check_commission(commission_ppm)
-        ensure(abs(commission_ppm - now) <= self.commission_step, CommissionStep)
+        ensure(abs(commission_ppm - current_ppm) <= self.commission_step, CommissionStep)
         # An earlier announcement that has taken effect becomes the base of this one.
-        self.candidates[stash] = replace(candidate, commission_ppm=now)
-        era = self.current_era.get() + NOTICE_ERAS
-        self.commission_changes[stash] = CommissionChange(commission_ppm, era)
-        self.emit(CommissionAnnounced(stash, commission_ppm, era))
+        self.candidates[stash] = replace(candidate, commission_ppm=current_ppm)
+        change_era = self.current_era.get() + NOTICE_ERAS
+        self.commission_changes[stash] = CommissionChange(commission_ppm, change_era)
+        self.emit(CommissionAnnounced(stash, commission_ppm, change_era))
 
     @call(index=14, weight=WEIGHTS["TrustStake.set_profile"])
     def set_profile(self, origin: Signed, name: ProfileName, web: ProfileWeb) -> None:
         """Set the signer's name and web address, unchecked, for a deposit. Two empty texts return the deposit."""
-        stash, before = origin.account, self.profiles[origin.account]
-        hold, is_empty = Hold(PROFILE, stash), not name and not web
+        stash, previous = origin.account, self.profiles[origin.account]
+        profile_hold, is_empty = Hold(PROFILE, stash), not name and not web
         if is_empty:
-            profile = known(before, NoProfile)
+            ended_profile = known(previous, NoProfile)
             del self.profiles[stash]
-            self.balances.release(stash, hold, profile.deposit)
-            self.balances.check_ended(hold)
+            self.balances.release(stash, profile_hold, ended_profile.deposit)
+            self.balances.check_ended(profile_hold)
         else:
             ensure(stash in self.candidates, NotCandidate)
             # The deposit held once, even if the parameter has changed since.
-            deposit = self.profile_deposit if before is None else before.deposit
-            if before is None:
-                self.balances.hold(stash, hold, deposit)
-            self.profiles[stash] = Profile(name, web, deposit)
+            deposit_grains = self.profile_deposit if previous is None else previous.deposit
+            if previous is None:
+                self.balances.hold(stash, profile_hold, deposit_grains)
+            self.profiles[stash] = Profile(name, web, deposit_grains)
         self.emit(ProfileSet(stash, name, web))
 
     @call(index=16, weight=WEIGHTS["TrustStake.unjail"])
@@ -261,12 +269,12 @@ class TrustStake(StakeLedger, index=7):
         answered = holdings.answer_now(self, source)
         with self._living(delegator):
             departed = holdings.take(self, delegator, source, value, is_moving=True)
-            moved = sum(amount for _, amount in departed.amounts)
-            self.balances.rededicate(STAKES, Hold(STAKE, source), Hold(STAKE, target), moved)
-            holdings.add(self, delegator, target, moved, answered)
+            moved_grains = sum(part_amount for _, part_amount in departed.amounts)
+            self.balances.rededicate(STAKES, Hold(STAKE, source), Hold(STAKE, target), moved_grains)
+            holdings.add(self, delegator, target, moved_grains, answered)
         self.check_covered(delegator, source)
         self.check_covered(delegator, target)
-        self.emit(Redelegated(delegator, source, target, moved))
+        self.emit(Redelegated(delegator, source, target, moved_grains))
 
     @call(index=10, weight=WEIGHTS["TrustStake.claim"])
     def claim(self, origin: Signed, validator: AccountId) -> None:
@@ -277,14 +285,14 @@ class TrustStake(StakeLedger, index=7):
     def compound(self, origin: Signed, validator: AccountId) -> None:
         """Claim the signer's rewards from a validator, and stake them with the same validator."""
         staker = origin.account
-        earned = self._claim(staker, validator)
+        earned_grains = self._claim(staker, validator)
         if staker == validator:
             ensure(self.bonds[staker] > 0, NotBonded)
-            self.lock_own(staker, earned)
-            self.emit(Bonded(staker, earned))
+            self.lock_own(staker, earned_grains)
+            self.emit(Bonded(staker, earned_grains))
         else:
-            self._join(staker, validator, earned)
-            self.emit(Delegated(staker, validator, earned))
+            self._join(staker, validator, earned_grains)
+            self.emit(Delegated(staker, validator, earned_grains))
 
     @call(index=13, weight=WEIGHTS["TrustStake.collect"])
     def collect(self, origin: Signed, staker: AccountId, validator: AccountId) -> None:
@@ -294,11 +302,13 @@ class TrustStake(StakeLedger, index=7):
         )
         if (staker, validator) in self.delegations:
             holdings.write(self, staker, validator, holdings.up_to_date(self, staker, validator))
-        chunks = self.unlocking[staker]
-        mine = [each for each in chunks if each.validator == validator]
-        now = iter(holdings.reckon(self, staker, validator, mine))
-        kept = [next(now) if each.validator == validator else each for each in chunks]
-        self.set_unlocking(staker, tuple(chunk for chunk in kept if chunk.value))
+        unlocking_chunks = self.unlocking[staker]
+        own_chunks = [any_chunk for any_chunk in unlocking_chunks if any_chunk.validator == validator]
+        charged_chunks = iter(holdings.reckon(self, staker, validator, own_chunks))
+        kept_chunks = [
+            next(charged_chunks) if any_chunk.validator == validator else any_chunk for any_chunk in unlocking_chunks
+        ]
+        self.set_unlocking(staker, tuple(kept_chunk for kept_chunk in kept_chunks if kept_chunk.value))
         self.check_covered(staker, validator)
 
     # ---------------------------------------------------------------------------------------------------- Root's calls
@@ -342,28 +352,28 @@ class TrustStake(StakeLedger, index=7):
         ensure(commission_ppm <= COMMISSION_MAX_PPM, CommissionTooHigh)
         ensure(commission_ppm >= self.commission_min, CommissionTooLow)
 
-    def _check_joining(self, delegator: bytes, validator: bytes, value: int) -> None:
+    def _check_joining(self, delegator: bytes, validator: bytes, joining_grains: int) -> None:
         ensure(validator in self.candidates and validator != delegator, NotCandidate)
         ensure(validator not in self.tombstones, IsTombstoned)
         ensure(
             not self.pending_slash_counts[validator], SlashPending
         )  # its tombstone was lifted before its slash was taken
-        ensure(holdings.stake_of(self, delegator, validator) + value >= self.delegation_min, BondTooSmall)
+        ensure(holdings.stake_of(self, delegator, validator) + joining_grains >= self.delegation_min, BondTooSmall)
 
-    def _check_leaving(self, delegator: bytes, validator: bytes, value: int) -> None:
-        remaining = holdings.stake_of(self, delegator, validator) - value
+    def _check_leaving(self, delegator: bytes, validator: bytes, leaving_grains: int) -> None:
+        remaining_grains = holdings.stake_of(self, delegator, validator) - leaving_grains
         ensure(validator != delegator, NotCandidate)
         ensure((delegator, validator) in self.delegations, NotEnoughStake)
         # Taking out 0 is allowed if slashes left nothing: it removes the record.
-        ensure(remaining >= 0 and (value > 0 or remaining == 0), NotEnoughStake)
+        ensure(remaining_grains >= 0 and (leaving_grains > 0 or remaining_grains == 0), NotEnoughStake)
         ensure(not self.pending_slash_counts[validator], SlashPending)
-        ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
+        ensure(remaining_grains == 0 or remaining_grains >= self.delegation_min, BondTooSmall)
 
-    def _join(self, delegator: bytes, validator: bytes, value: int) -> None:
-        self._check_joining(delegator, validator, value)
+    def _join(self, delegator: bytes, validator: bytes, joining_grains: int) -> None:
+        self._check_joining(delegator, validator, joining_grains)
         with self._living(delegator):
-            self.balances.entrust(delegator, STAKES, Hold(STAKE, validator), value)
-            holdings.add(self, delegator, validator, value)
+            self.balances.entrust(delegator, STAKES, Hold(STAKE, validator), joining_grains)
+            holdings.add(self, delegator, validator, joining_grains)
         self.check_covered(delegator, validator)
 
     @contextmanager
@@ -376,14 +386,14 @@ class TrustStake(StakeLedger, index=7):
     def _claim(self, staker: bytes, validator: bytes) -> int:
         """Pay a staker's rewards. Raise NothingToClaim if there are none."""
         if staker == validator:
-            earned = self.pending_rewards[staker]
+            earned_grains = self.pending_rewards[staker]
             del self.pending_rewards[staker]
         else:
             ensure((staker, validator) in self.delegations, NothingToClaim)
             standing = holdings.up_to_date(self, staker, validator)
-            standing, earned = delegations.pay(standing.pool, standing.position)
+            standing, earned_grains = delegations.pay(standing.pool, standing.position)
             holdings.write(self, staker, validator, PoolStep(standing.pool, standing.position))
-        ensure(earned > 0, NothingToClaim)
-        paid = self.pay_from(STAKING_REWARDS, staker, earned)
-        self.emit(Rewarded(staker, validator, paid))
-        return paid
+        ensure(earned_grains > 0, NothingToClaim)
+        paid_grains = self.pay_from(STAKING_REWARDS, staker, earned_grains)
+        self.emit(Rewarded(staker, validator, paid_grains))
+        return paid_grains
