@@ -66,25 +66,25 @@ DRAWS_FROM = 128
 """The base number of replica draws: the state stores the offers of draw n as bids of number `DRAWS_FROM` + n."""
 
 
-def auction_id(task: bytes, number: int) -> AuctionId:
+def auction_id(task_id: bytes, auction_number: int) -> AuctionId:
     """Return the id of a task's auction, counted from 1."""
-    return blake2_256(b"ogpu/auction" + task + bytes((number,)))
+    return blake2_256(b"ogpu/auction" + task_id + bytes((auction_number,)))
 
 
 def bid_commitment(
-    genesis: bytes, auction: bytes, provider: bytes, device: bytes, offer: BidOffer, salt: bytes
+    genesis_hash: bytes, auction_key: bytes, provider: bytes, device_id: bytes, bid_offer: BidOffer, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that `provider` (its stash) commits for a device. `salt` is its own random value."""
-    body = _BID_BODY.encode(_BidBody(auction, provider, device, offer, salt))
-    return blake2_256(domain(b"bid", genesis, body))
+    encoded_body = _BID_BODY.encode(_BidBody(auction_key, provider, device_id, bid_offer, salt))
+    return blake2_256(domain(b"bid", genesis_hash, encoded_body))
 
 
-def bid_case(auction: bytes, device: bytes) -> bytes:
+def bid_case(auction_key: bytes, device_id: bytes) -> bytes:
     """Return the case of a bid: of its bond, and of its collateral from the reveal to the end of its work."""
-    return blake2_256(b"ogpu/bid" + auction + device)
+    return blake2_256(b"ogpu/bid" + auction_key + device_id)
 
 
-def tie_seed(auction: bytes, beacon: bytes) -> bytes:
+def tie_seed(auction_key: bytes, beacon_value: bytes) -> bytes:
     """Return the seed that breaks the ties of one auction, from the beacon of two blocks after its last reveal."""
     # The auction's id keeps auctions of one beacon from sharing their ties.
-    return blake2_256(b"ogpu/award" + auction + beacon)
+    return blake2_256(b"ogpu/award" + auction_key + beacon_value)

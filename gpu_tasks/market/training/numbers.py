@@ -31,7 +31,7 @@ times."""
 
 
 def task_rules(
-    number: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED
+    read_number: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED
 ) -> TaskRules:
     """Return the rules of a task from `number(name)`. Each rule is the parameter of its name, with four exceptions.
 
@@ -41,21 +41,28 @@ def task_rules(
     * Bought time cannot be computed again: there is no audit and no lie, and judges at most fetch an input.
     * No judge computes the agreed result of replicas. Jurors do, which are replicas too.
     """
-    named = {field.name: number(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
+    named_numbers = {
+        rule_field.name: read_number(rule_field.name)
+        for rule_field in fields(TaskRules)
+        if rule_field.name not in _RECKONED
+    }
     if checked_by in (CheckedBy.METERED, CheckedBy.LEASED):
-        named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
-        return TaskRules(**named, found_ppm=ALL, collateral_ppm=number("time_collateral"))
+        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read_number("input_fee_ppm"), 0
+        return TaskRules(**named_numbers, found_ppm=ALL, collateral_ppm=read_number("time_collateral"))
     if checked_by is CheckedBy.REPLICATED:
-        named["judge_fee_ppm"], named["audit_rate_ppm"] = number("input_fee_ppm"), 0
-        return TaskRules(**named, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
+        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = read_number("input_fee_ppm"), 0
+        return TaskRules(**named_numbers, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
     if has_trace:
-        named["judge_fee_ppm"], named["audit_rate_ppm"] = number("trace_fee_ppm"), number("trace_audit_ppm")
+        named_numbers["judge_fee_ppm"], named_numbers["audit_rate_ppm"] = (
+            read_number("trace_fee_ppm"),
+            read_number("trace_audit_ppm"),
+        )
     # A result is audited before it is paid, so the chance counts for the whole price.
-    found, of = chance_found(named["audit_rate_ppm"])
+    found_ppm, whole_ppm = chance_found(named_numbers["audit_rate_ppm"])
     if has_trace:
         # The judges of an audit see only the drawn parts, and one wrong segment may lie outside them.
-        found, of = found * PARTS_DRAWN, of * PARTS_MAX
-    return TaskRules(**named, found_ppm=found * ALL // of, collateral_ppm=ALL)
+        found_ppm, whole_ppm = found_ppm * PARTS_DRAWN, whole_ppm * PARTS_MAX
+    return TaskRules(**named_numbers, found_ppm=found_ppm * ALL // whole_ppm, collateral_ppm=ALL)
 
 
 class TrainingNumbers(Pallet):
@@ -179,12 +186,12 @@ class TrainingNumbers(Pallet):
         doc="Deposit for a task's record, until the record is dropped. Records are large, so few may be open.",
     )  # fmt: skip
 
-    def rules(self, order: TaskOrder) -> TaskRules:
+    def rules(self, task_order: TaskOrder) -> TaskRules:
         """Return the rules of a task that is submitted now."""
         return task_rules(
-            lambda name: int(getattr(self, name)),
-            has_trace=bool(order.segments),
-            checked_by=order.checked_by,
+            lambda number_name: int(getattr(self, number_name)),
+            has_trace=bool(task_order.segments),
+            checked_by=task_order.checked_by,
         )
 
     def windows(self) -> TaskWindows:

@@ -42,10 +42,10 @@ UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
 """Outcomes whose payments say nothing about work: the parties could agree on any pay, and a standby does no work."""
 
 
-def collateral_hold(task_id: bytes, task: Task, device: bytes, draw: int = 0) -> Hold:
-    """Return the hold of a bid's collateral in the newest auction, or of a replica's in draw number `draw`."""
-    number = DRAWS_FROM + draw if draw else task.auction
-    return Hold(TASK_COLLATERAL, bid_case(auction_id(task_id, number), device))
+def collateral_hold(task_id: bytes, task: Task, device_id: bytes, draw_number: int = 0) -> Hold:
+    """Return the hold of a bid's collateral in the newest auction, or of a replica's in draw number `draw_number`."""
+    auction_number = DRAWS_FROM + draw_number if draw_number else task.auction
+    return Hold(TASK_COLLATERAL, bid_case(auction_id(task_id, auction_number), device_id))
 
 
 def slot_hold(task_id: bytes, task: Task, slot: Slot) -> Hold:
@@ -53,84 +53,106 @@ def slot_hold(task_id: bytes, task: Task, slot: Slot) -> Hold:
     return collateral_hold(task_id, task, slot.device, slot.draw)
 
 
-def customer_holds(task_id: bytes, place: int) -> dict[TaskPurse, Hold]:
+def customer_holds(task_id: bytes, slot_place: int) -> dict[TaskPurse, Hold]:
     """Return the customer's holds for a slot."""
-    return {purse: Hold(reason, slot_case(task_id, place)) for purse, reason in _CUSTOMERS.items()}
+    return {purse: Hold(reason, slot_case(task_id, slot_place)) for purse, reason in _CUSTOMERS.items()}
 
 
 def settle(
     market: TrainingStorage,
     task_id: bytes,
     task: Task,
-    place: int,
+    slot_place: int,
     outcome: TaskOutcome,
     *,
-    pay: int = 0,
-    back: int = 0,
+    agreed_pay: int = 0,
+    agreed_back: int = 0,
     due: int = 0,
 ) -> None:
     """Make the payments of a row between the customer and the slot's provider. The rest stays held.
 
-    `pay` and `back` are the amounts that both have signed. `due` is the number of blocks to be paid by now, for bought
-    time.
+    `agreed_pay` and `agreed_back` are the amounts that both have signed. `due` is the number of blocks to be paid by
+    now, for bought time.
     """
-    slot = task.slots[place]
-    own = TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
-    holds = customer_holds(task_id, place)
-    holds[own] = slot_hold(task_id, task, slot)
-    owners = {purse: slot.provider if purse is own else task.customer for purse in holds}
-    held = {purse: market.lock.locked(owners[purse], hold) for purse, hold in holds.items()}
-    state = replace(_money(market, task, slot, held), agreed_pay=pay, agreed_back=back, due=due)
-    flows = money.settle(outcome, state)
-    _move(market, task, slot.provider, {purse: (owners[purse], hold) for purse, hold in holds.items()}, flows)
-    earned = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
-    _mark(market, task, slot, outcome, _of(flows, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE))
-    lost = sum(flow.amount for flow in flows if flow.purse is own)
-    market.emit(SlotSettled(task_id, place, slot.provider, outcome, earned, lost))
+    slot = task.slots[slot_place]
+    provider_purse = (
+        TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
+    )
+    hold_by_purse = customer_holds(task_id, slot_place)
+    hold_by_purse[provider_purse] = slot_hold(task_id, task, slot)
+    owner_by_purse = {purse: slot.provider if purse is provider_purse else task.customer for purse in hold_by_purse}
+    held_by_purse = {
+        purse: market.lock.locked(owner_by_purse[purse], purse_hold) for purse, purse_hold in hold_by_purse.items()
+    }
+    slot_money = replace(
+        _money(market, task, slot, held_by_purse), agreed_pay=agreed_pay, agreed_back=agreed_back, due=due
+    )
+    payments = money.settle(outcome, slot_money)
+    _pay_out(
+        market,
+        task,
+        slot.provider,
+        {purse: (owner_by_purse[purse], purse_hold) for purse, purse_hold in hold_by_purse.items()},
+        payments,
+    )
+    earned_grains = sum(payment.amount for payment in payments if payment.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
+    _record_outcome(
+        market, task, slot, outcome, _grains_paid_to(payments, TaskPurse.ESCROW, TaskPayee.PROVIDER, TaskPayee.FEE)
+    )
+    lost_grains = sum(payment.amount for payment in payments if payment.purse is provider_purse)
+    market.emit(SlotSettled(task_id, slot_place, slot.provider, outcome, earned_grains, lost_grains))
 
 
 def unpaid(task: Task, slot: Slot) -> int:
     """Return the unpaid part of a slot's price. It is less than the price only for time, which is paid by intervals."""
-    paid = slot.price * task.owed // task.milestones if is_by_time(task.order) else 0
-    return slot.price - paid
+    paid_grains = slot.price * task.owed // task.milestones if is_by_time(task.order) else 0
+    return slot.price - paid_grains
 
 
-def pay_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
-    """Pay a standby, bound or taking over, its share of the price of the slot at `place`."""
-    hold = Hold(TASK_ESCROW, slot_case(task_id, place))
-    held = {TaskPurse.ESCROW: market.lock.locked(task.customer, hold)}
-    flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
-    _move(market, task, provider, {TaskPurse.ESCROW: (task.customer, hold)}, flows)
+def pay_standby(
+    market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, provider: bytes, price: int
+) -> None:
+    """Pay a standby, bound or taking over, its share of the price of the slot at `slot_place`."""
+    escrow_hold = Hold(TASK_ESCROW, slot_case(task_id, slot_place))
+    held_by_purse = {TaskPurse.ESCROW: market.lock.locked(task.customer, escrow_hold)}
+    payments = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held_by_purse, price))
+    _pay_out(market, task, provider, {TaskPurse.ESCROW: (task.customer, escrow_hold)}, payments)
 
 
-def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
+def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int) -> None:
     """Burn a part of the customer's bond for an unawarded slot, because the customer cancelled the task."""
-    holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
-    held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
-    flows = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held))
-    _move(market, task, task.customer, holds, flows)
+    hold_by_purse = {
+        purse: (task.customer, purse_hold) for purse, purse_hold in customer_holds(task_id, slot_place).items()
+    }
+    held_by_purse = {
+        purse: market.lock.locked(purse_owner, purse_hold) for purse, (purse_owner, purse_hold) in hold_by_purse.items()
+    }
+    payments = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held_by_purse))
+    _pay_out(market, task, task.customer, hold_by_purse, payments)
 
 
-def note_lie(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
+def note_lie(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int) -> None:
     """Record a lie that a court has found in a slot's result. The court has already charged the collateral."""
-    slot = task.slots[place]
-    left = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
-    _mark(market, task, slot, TaskOutcome.LIED, 0)
-    market.emit(SlotSettled(task_id, place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - left))
+    slot = task.slots[slot_place]
+    remaining_collateral = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
+    _record_outcome(market, task, slot, TaskOutcome.LIED, 0)
+    market.emit(
+        SlotSettled(task_id, slot_place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - remaining_collateral)
+    )
 
 
-def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
-    until = slot.finished_at or market.height
+def _money(market: TrainingStorage, task: Task, slot: Slot, held_by_purse: dict[TaskPurse, int]) -> TaskMoney:
+    end_height = slot.finished_at or market.height
     # `owed`, not `done`: a winner may own the runner-up, so its confirmations earn no pay.
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=held,
+        held=held_by_purse,
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
         added=slot.added,
-        elapsed=until - task.started_at if task.started_at else 0,
+        elapsed=end_height - task.started_at if task.started_at else 0,
         stated=kept_step(task),
         taken=taken_by(task, slot, market.height),
         milestones=task.milestones,
@@ -138,28 +160,28 @@ def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse
     )
 
 
-def _move(
+def _pay_out(
     market: TrainingStorage,
     task: Task,
     provider: bytes,
-    purses: dict[TaskPurse, tuple[bytes, Hold]],
-    flows: tuple[TaskFlow, ...],
+    hold_by_purse: dict[TaskPurse, tuple[bytes, Hold]],
+    payments: tuple[TaskFlow, ...],
 ) -> None:
     """Pay each purse's flows out of its hold. `provider` is the account that worked, stood by, or bid."""
-    shares: dict[TaskPurse, list[Share]] = {}
-    for flow in flows:
-        paid = shares.setdefault(flow.purse, [])
-        if flow.payee is TaskPayee.FEE:
-            to_treasury, burned = money.fee_parts(flow.amount)
-            paid += [Share(TREASURY, to_treasury), Share(None, burned)]
+    shares_by_purse: dict[TaskPurse, list[Share]] = {}
+    for payment in payments:
+        purse_shares = shares_by_purse.setdefault(payment.purse, [])
+        if payment.payee is TaskPayee.FEE:
+            to_treasury, burned_grains = money.fee_parts(payment.amount)
+            purse_shares += [Share(TREASURY, to_treasury), Share(None, burned_grains)]
         else:
-            paid.append(Share(_payee(task, provider, flow.payee), flow.amount))
-    for purse, paid in shares.items():
-        owner, hold = purses[purse]
-        market.lock.pay_out(owner, hold, paid)
+            purse_shares.append(Share(_account_of(task, provider, payment.payee), payment.amount))
+    for purse, purse_shares in shares_by_purse.items():
+        purse_owner, purse_hold = hold_by_purse[purse]
+        market.lock.pay_out(purse_owner, purse_hold, purse_shares)
 
 
-def _payee(task: Task, provider: bytes, payee: TaskPayee) -> bytes | None:
+def _account_of(task: Task, provider: bytes, payee: TaskPayee) -> bytes | None:
     if payee is TaskPayee.BURNED:
         return None
     if payee is TaskPayee.POT:
@@ -167,19 +189,23 @@ def _payee(task: Task, provider: bytes, payee: TaskPayee) -> bytes | None:
     return task.customer if payee is TaskPayee.CUSTOMER else provider
 
 
-def _of(flows: tuple[TaskFlow, ...], purse: TaskPurse, *payees: TaskPayee) -> int:
-    return sum(flow.amount for flow in flows if flow.purse is purse and flow.payee in payees)
+def _grains_paid_to(payments: tuple[TaskFlow, ...], purse: TaskPurse, *payees: TaskPayee) -> int:
+    return sum(payment.amount for payment in payments if payment.purse is purse and payment.payee in payees)
 
 
-def _mark(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome, paid: int) -> None:
+def _record_outcome(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome, paid_grains: int) -> None:
     """Record a provider's payment and its failure in its track record."""
-    era, who = market.stake.current_era.get(), slot.provider
-    if paid and outcome not in UNMARKED:
-        market.provider_records[who], market.value_by_customer[who] = record_after_settling(
-            market.provider_records[who], market.value_by_customer[who], customer=task.customer, paid=paid, era=era
+    current_era, provider = market.stake.current_era.get(), slot.provider
+    if paid_grains and outcome not in UNMARKED:
+        market.provider_records[provider], market.value_by_customer[provider] = record_after_settling(
+            market.provider_records[provider],
+            market.value_by_customer[provider],
+            customer=task.customer,
+            paid_grains=paid_grains,
+            current_era=current_era,
         )
     if outcome in FAILURES:
         # Only the unearned part of the price counts as failed.
-        market.provider_records[who] = record_after_failing(
-            market.provider_records[who], unpaid(task, slot) - paid, era
+        market.provider_records[provider] = record_after_failing(
+            market.provider_records[provider], unpaid(task, slot) - paid_grains, current_era
         )

@@ -61,35 +61,41 @@ class Patrons:
     era: U32 = 0
 
 
-def failure_ppm(record: TrackRecord, loss: int) -> int:
+def failure_ppm(track_record: TrackRecord, loss_grains: int) -> int:
     """Return the expected probability of failure of a task with this loss, in millionths, rounded up.
 
     (failed + L) / (settled + failed + 5 L): a fifth without a record, for any size of task; 0 if L is 0.
     """
     # Without a record, the fraction would be 0 / 0.
-    if loss == 0:
+    if loss_grains == 0:
         return 0
-    return -(-PPM * (record.failed + loss) // (record.settled + record.failed + PRIOR_TIMES * loss))
+    return -(
+        -PPM
+        * (track_record.failed + loss_grains)
+        // (track_record.settled + track_record.failed + PRIOR_TIMES * loss_grains)
+    )
 
 
-def record_at(record: TrackRecord, era: int) -> TrackRecord:
+def record_at(track_record: TrackRecord, current_era: int) -> TrackRecord:
     """Return a record, decayed to a later era."""
-    passed = era - record.era
-    return TrackRecord(decayed(record.settled, passed), decayed(record.failed, passed), era)
+    eras_passed = current_era - track_record.era
+    return TrackRecord(
+        decayed(track_record.settled, eras_passed), decayed(track_record.failed, eras_passed), current_era
+    )
 
 
 def record_after_settling(
-    record: TrackRecord, patrons: Patrons, *, customer: bytes, paid: int, era: int
+    track_record: TrackRecord, patrons: Patrons, *, customer: bytes, paid_grains: int, current_era: int
 ) -> tuple[TrackRecord, Patrons]:
     """Return record and patrons after a customer has paid for a result."""
-    patrons = patrons_after(patrons_at(patrons, era), customer, paid)
-    return replace(record_at(record, era), settled=trusted(patrons)), patrons
+    patrons = patrons_after(patrons_at(patrons, current_era), customer, paid_grains)
+    return replace(record_at(track_record, current_era), settled=trusted(patrons)), patrons
 
 
-def record_after_failing(record: TrackRecord, unpaid: int, era: int) -> TrackRecord:
-    """Return a record after a failure. `unpaid` is the unearned part of the price: all of it for a lie."""
-    record = record_at(record, era)
-    return replace(record, failed=record.failed + FAILURE_TIMES * unpaid)
+def record_after_failing(track_record: TrackRecord, unpaid_grains: int, current_era: int) -> TrackRecord:
+    """Return a record after a failure. `unpaid_grains` is the unearned part of the price: all of it for a lie."""
+    track_record = record_at(track_record, current_era)
+    return replace(track_record, failed=track_record.failed + FAILURE_TIMES * unpaid_grains)
 
 
 def trusted(patrons: Patrons) -> int:
@@ -98,41 +104,47 @@ def trusted(patrons: Patrons) -> int:
     A named customer may also own a part of `rest`, up to the largest one that any customer can have. That part is
     subtracted from the name's limit.
     """
-    total = patrons.rest + sum(patron.settled for patron in patrons.known)
-    limit = total // CUSTOMER_SHARE - -(-patrons.rest // (PATRONS_MAX + 1))
+    total_settled = patrons.rest + sum(patron.settled for patron in patrons.known)
+    customer_limit = total_settled // CUSTOMER_SHARE - -(-patrons.rest // (PATRONS_MAX + 1))
     # Roundings can make the limit negative where all is a few grains.
-    return patrons.rest + sum(min(patron.settled, max(limit, 0)) for patron in patrons.known)
+    return patrons.rest + sum(min(patron.settled, max(customer_limit, 0)) for patron in patrons.known)
 
 
-def patrons_at(patrons: Patrons, era: int) -> Patrons:
+def patrons_at(patrons: Patrons, current_era: int) -> Patrons:
     """Return patrons, decayed to a later era."""
-    passed = era - patrons.era
-    known = tuple(replace(patron, settled=decayed(patron.settled, passed)) for patron in patrons.known)
-    return Patrons(known, decayed(patrons.rest, passed), era)
+    eras_passed = current_era - patrons.era
+    decayed_patrons = tuple(replace(patron, settled=decayed(patron.settled, eras_passed)) for patron in patrons.known)
+    return Patrons(decayed_patrons, decayed(patrons.rest, eras_passed), current_era)
 
 
-def patrons_after(patrons: Patrons, customer: bytes, paid: int) -> Patrons:
+def patrons_after(patrons: Patrons, customer: bytes, paid_grains: int) -> Patrons:
     """Return patrons after a customer has paid in their era."""
-    settled = {patron.customer: patron.settled for patron in patrons.known}
-    rest = patrons.rest
-    if customer not in settled and len(settled) == PATRONS_MAX:
+    settled_by_customer = {patron.customer: patron.settled for patron in patrons.known}
+    unnamed_value = patrons.rest
+    if customer not in settled_by_customer and len(settled_by_customer) == PATRONS_MAX:
         # Misra and Gries: the newcomer and all twenty names give the same amount, so no customer has more of `rest`.
-        struck = min(paid, *settled.values())
-        rest += struck * (PATRONS_MAX + 1)
-        paid -= struck
-        settled = {name: value - struck for name, value in settled.items() if value > struck}
-    if paid:
-        settled[customer] = settled.get(customer, 0) + paid
-    return replace(patrons, known=tuple(Patron(*entry) for entry in settled.items()), rest=rest)
+        subtracted = min(paid_grains, *settled_by_customer.values())
+        unnamed_value += subtracted * (PATRONS_MAX + 1)
+        paid_grains -= subtracted
+        settled_by_customer = {
+            customer_name: settled_value - subtracted
+            for customer_name, settled_value in settled_by_customer.items()
+            if settled_value > subtracted
+        }
+    if paid_grains:
+        settled_by_customer[customer] = settled_by_customer.get(customer, 0) + paid_grains
+    return replace(
+        patrons, known=tuple(Patron(*named_value) for named_value in settled_by_customer.items()), rest=unnamed_value
+    )
 
 
-def decayed(value: int, eras: int) -> int:
+def decayed(grains: int, eras_passed: int) -> int:
     """Return a value after some eras. Each subtracts a sixteenth, rounded down, so the last 15 grains stay."""
-    assert eras >= 0, "eras only grow"
-    for _ in range(eras):
-        fading = value >> DECAY_SHIFT
+    assert eras_passed >= 0, "eras only grow"
+    for _ in range(eras_passed):
+        fading = grains >> DECAY_SHIFT
         # Some 700 eras reduce any amount to 15 grains, so the loop is bounded for any gap of eras.
         if not fading:
             break
-        value -= fading
-    return value
+        grains -= fading
+    return grains

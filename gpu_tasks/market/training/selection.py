@@ -93,12 +93,12 @@ class Selection:
     @property
     def winners(self) -> tuple[Placed, ...]:
         """The bids that win slots: none, or as many as the task has."""
-        return tuple(placed for placed in self.places if placed.fate is BidFate.WON)
+        return tuple(placed_bid for placed_bid in self.places if placed_bid.fate is BidFate.WON)
 
     @property
     def standby(self) -> Placed | None:
         """The bid that takes over if a winner does not start or dies, or None."""
-        return next((placed for placed in self.places if placed.fate is BidFate.STANDBY), None)
+        return next((placed_bid for placed_bid in self.places if placed_bid.fate is BidFate.STANDBY), None)
 
 
 @record
@@ -110,29 +110,29 @@ class _Entry:
     key: tuple[int, bytes, bytes]
 
 
-def select(terms: TaskTerms, bids: Sequence[Bid], seed: bytes) -> Selection:
-    """Award a task. `seed` comes from a beacon that was unknown when the last bid was committed."""
+def select(terms: TaskTerms, bids: Sequence[Bid], tie_seed: bytes) -> Selection:
+    """Award a task. `tie_seed` comes from a beacon that was unknown when the last bid was committed."""
     assert len(bids) <= BIDS_MAX, "the number of bids is bounded"
     assert len({(bid.provider, bid.device) for bid in bids}) == len(bids), "each device has one bid"
-    ordered, refused = _ordered(terms, bids, seed)
-    fields = _fields(terms, ordered)
-    able = [field for field in fields if len(field) >= terms.slots]
-    if not able:
-        unplaced = (Placed(entry.bid, entry.score, BidFate.TOO_FEW) for entry in ordered)
-        return Selection((*unplaced, *refused), None)
+    ordered_entries, refused_bids = _in_order(terms, bids, tie_seed)
+    bid_fields = _competing_fields(terms, ordered_entries)
+    able_fields = [field for field in bid_fields if len(field) >= terms.slots]
+    if not able_fields:
+        unplaced = (Placed(entry.bid, entry.score, BidFate.TOO_FEW) for entry in ordered_entries)
+        return Selection((*unplaced, *refused_bids), None)
     # A class is worth the score of its last winner: at that score it fills all slots.
-    chosen = min(able, key=lambda field: field[terms.slots - 1].key)
-    clearing = _clearing(terms, chosen, [field for field in able if field is not chosen])
-    placed = [*_places(terms, chosen, clearing), *_elsewhere(terms, chosen, fields)]
-    placed.sort(key=lambda place: (place.fate is not BidFate.WON, place.score.total))
-    return Selection((*placed, *refused), clearing)
+    chosen_field = min(able_fields, key=lambda field: field[terms.slots - 1].key)
+    clearing = _clearing(terms, chosen_field, [field for field in able_fields if field is not chosen_field])
+    placed_bids = [*_places(terms, chosen_field, clearing), *_in_other_classes(terms, chosen_field, bid_fields)]
+    placed_bids.sort(key=lambda placed_bid: (placed_bid.fate is not BidFate.WON, placed_bid.score.total))
+    return Selection((*placed_bids, *refused_bids), clearing)
 
 
 def score(terms: TaskTerms, bid: Bid) -> Score:
     """Return the score: price, value of the promised time, uncovered risk. Every rounding is against the bidder."""
     uncovered = max(0, terms.loss - covered(terms.price_max, bid.collateral))
-    risk = -(-failure_ppm(bid.record, terms.loss) * uncovered // PPM)
-    return Score(bid.price, terms.time_value * bid.blocks, risk)
+    risk_grains = -(-failure_ppm(bid.record, terms.loss) * uncovered // PPM)
+    return Score(bid.price, terms.time_value * bid.blocks, risk_grains)
 
 
 def refusal(terms: TaskTerms, bid: Bid) -> BidFate | None:
@@ -146,85 +146,93 @@ def refusal(terms: TaskTerms, bid: Bid) -> BidFate | None:
     return None
 
 
-def tie(seed: bytes, provider: bytes) -> bytes:
+def tie(tie_seed: bytes, provider: bytes) -> bytes:
     """Return the key that orders equal scores, lowest first. A provider's own devices are ordered by device."""
-    return blake2_256(b"ogpu/bid tie" + seed + provider)
+    return blake2_256(b"ogpu/bid tie" + tie_seed + provider)
 
 
-def _ordered(terms: TaskTerms, bids: Iterable[Bid], seed: bytes) -> tuple[list[_Entry], list[Placed]]:
+def _in_order(terms: TaskTerms, bids: Iterable[Bid], tie_seed: bytes) -> tuple[list[_Entry], list[Placed]]:
     """Return the bids that can win, lowest score first, and the refused ones, by provider and device."""
-    entries, refused = [], []
+    entries, refused_bids = [], []
     for bid in bids:
-        scored = score(terms, bid)
-        fate = refusal(terms, bid)
-        if fate is None:
+        bid_score = score(terms, bid)
+        refusal_fate = refusal(terms, bid)
+        if refusal_fate is None:
             # The beacon breaks ties: the last bidder to reveal could choose its salt.
-            entries.append(_Entry(bid, scored, (scored.total, tie(seed, bid.provider), bid.device)))
+            entries.append(_Entry(bid, bid_score, (bid_score.total, tie(tie_seed, bid.provider), bid.device)))
         else:
-            refused.append(Placed(bid, scored, fate))
+            refused_bids.append(Placed(bid, bid_score, refusal_fate))
     entries.sort(key=lambda entry: entry.key)
-    refused.sort(key=lambda place: (place.bid.provider, place.bid.device))
-    return entries, refused
+    refused_bids.sort(key=lambda placed_bid: (placed_bid.bid.provider, placed_bid.bid.device))
+    return entries, refused_bids
 
 
-def _fields(terms: TaskTerms, ordered: list[_Entry]) -> list[list[_Entry]]:
+def _competing_fields(terms: TaskTerms, ordered_entries: list[_Entry]) -> list[list[_Entry]]:
     """Return the groups of bids that compete for the slots: all bids together, or those of each class."""
     # A single slot is of one class anyway.
     if not terms.is_homogeneous or terms.slots == 1:
-        return [ordered]
-    classes: dict[int, list[_Entry]] = {}
-    for entry in ordered:
-        classes.setdefault(entry.bid.device_class, []).append(entry)
-    return list(classes.values())
+        return [ordered_entries]
+    entries_by_class: dict[int, list[_Entry]] = {}
+    for entry in ordered_entries:
+        entries_by_class.setdefault(entry.bid.device_class, []).append(entry)
+    return list(entries_by_class.values())
 
 
-def _clearing(terms: TaskTerms, chosen: list[_Entry], rivals: list[list[_Entry]]) -> int | None:
+def _clearing(terms: TaskTerms, chosen_field: list[_Entry], rival_fields: list[list[_Entry]]) -> int | None:
     """Return the score at which the last rival drops out: in the chosen field, or in another able field."""
-    last_scores = [entry.score.total for entry in chosen[terms.slots : terms.slots + 1]]
-    last_scores += [field[terms.slots - 1].score.total for field in rivals]
+    last_scores = [entry.score.total for entry in chosen_field[terms.slots : terms.slots + 1]]
+    last_scores += [field[terms.slots - 1].score.total for field in rival_fields]
     return min(last_scores, default=None)
 
 
-def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
+def _pay(terms: TaskTerms, entry: _Entry, clearing_score: int | None) -> int:
     """Return the rest of the clearing score after a bid's time and risk, at most the greatest price."""
     # Without a rival, no score sets the price.
-    if clearing is None:
+    if clearing_score is None:
         return terms.price_max
-    pay = min(terms.price_max, clearing - entry.score.time - entry.score.risk)
-    assert pay >= entry.bid.price, "a winner's score is at most the clearing score"
-    return pay
+    slot_pay = min(terms.price_max, clearing_score - entry.score.time - entry.score.risk)
+    assert slot_pay >= entry.bid.price, "a winner's score is at most the clearing score"
+    return slot_pay
 
 
-def _places(terms: TaskTerms, field: list[_Entry], clearing: int | None) -> list[Placed]:
+def _places(terms: TaskTerms, chosen_field: list[_Entry], clearing_score: int | None) -> list[Placed]:
     """Return the fates of the field that fills the slots."""
-    winners, others = field[: terms.slots], field[terms.slots :]
-    last = winners[-1].score.total
-    places = [Placed(entry.bid, entry.score, BidFate.WON, _pay(terms, entry, clearing)) for entry in winners]
-    standby = _standby_place(winners, others)
-    for place, entry in enumerate(others):
-        behind = entry.score.total - last
-        if place == standby:
+    winning_entries, losing_entries = chosen_field[: terms.slots], chosen_field[terms.slots :]
+    last_winning_score = winning_entries[-1].score.total
+    placed_bids = [
+        Placed(entry.bid, entry.score, BidFate.WON, _pay(terms, entry, clearing_score)) for entry in winning_entries
+    ]
+    standby_index = _standby_index(winning_entries, losing_entries)
+    for loser_index, entry in enumerate(losing_entries):
+        grains_behind = entry.score.total - last_winning_score
+        if loser_index == standby_index:
             # The standby's price follows the winners' rule: the next score after its own sets it.
-            next_score = next((after.score.total for after in others[place + 1 :]), None)
-            pay = _pay(terms, entry, next_score)
-            places.append(Placed(entry.bid, entry.score, BidFate.STANDBY, pay, behind))
+            next_score = next((later_entry.score.total for later_entry in losing_entries[loser_index + 1 :]), None)
+            slot_pay = _pay(terms, entry, next_score)
+            placed_bids.append(Placed(entry.bid, entry.score, BidFate.STANDBY, slot_pay, grains_behind))
         else:
-            places.append(Placed(entry.bid, entry.score, BidFate.OUTBID, behind=behind))
-    return places
+            placed_bids.append(Placed(entry.bid, entry.score, BidFate.OUTBID, behind=grains_behind))
+    return placed_bids
 
 
-def _standby_place(winners: list[_Entry], others: list[_Entry]) -> int | None:
+def _standby_index(winning_entries: list[_Entry], losing_entries: list[_Entry]) -> int | None:
     """Return the index of the first loser that no winner owns: a failed machine cannot stand by for itself."""
-    owners = [entry.bid.provider for entry in winners]
-    return next((place for place, entry in enumerate(others) if entry.bid.provider not in owners), None)
+    winning_owners = [entry.bid.provider for entry in winning_entries]
+    return next(
+        (loser_index for loser_index, entry in enumerate(losing_entries) if entry.bid.provider not in winning_owners),
+        None,
+    )
 
 
-def _elsewhere(terms: TaskTerms, chosen: list[_Entry], fields: list[list[_Entry]]) -> list[Placed]:
+def _in_other_classes(terms: TaskTerms, chosen_field: list[_Entry], bid_fields: list[list[_Entry]]) -> list[Placed]:
     """Return the fates of the bids in classes that were not chosen."""
-    last = chosen[terms.slots - 1].score.total
-    places = []
-    for field in fields:
-        if field is not chosen:
-            fate = BidFate.OTHER_CLASS if len(field) >= terms.slots else BidFate.TOO_FEW
-            places += [Placed(entry.bid, entry.score, fate, behind=max(0, entry.score.total - last)) for entry in field]
-    return places
+    last_winning_score = chosen_field[terms.slots - 1].score.total
+    placed_bids = []
+    for bid_field in bid_fields:
+        if bid_field is not chosen_field:
+            class_fate = BidFate.OTHER_CLASS if len(bid_field) >= terms.slots else BidFate.TOO_FEW
+            placed_bids += [
+                Placed(entry.bid, entry.score, class_fate, behind=max(0, entry.score.total - last_winning_score))
+                for entry in bid_field
+            ]
+    return placed_bids

@@ -86,26 +86,26 @@ class TrainingStorage(TrainingNumbers):
         ensure(is_open(task), UnknownTask)
         return task
 
-    def customers(self, task_id: bytes, account: bytes) -> Task:
+    def customers(self, task_id: bytes, signing_account: bytes) -> Task:
         """Return an open task of this customer. Raise NotTaskCustomer for another customer's."""
         task = self.open_task(task_id)
-        ensure(task.customer == account, NotTaskCustomer)
+        ensure(task.customer == signing_account, NotTaskCustomer)
         return task
 
-    def worked(self, task_id: bytes, place: int, account: bytes) -> tuple[Task, Slot]:
-        """Return an open task and its slot at `place`.
+    def worked(self, task_id: bytes, slot_place: int, signing_account: bytes) -> tuple[Task, Slot]:
+        """Return an open task and its slot at `slot_place`.
 
         Raise NotSlotOwner unless the account is the slot's stash or that stash's provider key.
         """
         task = self.open_task(task_id)
-        ensure(place < len(task.slots), NotSlotOwner)
-        slot = task.slots[place]
-        ensure(slot.provider == self.devices.operator(account), NotSlotOwner)
+        ensure(slot_place < len(task.slots), NotSlotOwner)
+        slot = task.slots[slot_place]
+        ensure(slot.provider == self.devices.operator(signing_account), NotSlotOwner)
         return task, slot
 
-    def ensure_in(self, task: Task, *states: TaskState) -> None:
+    def ensure_in(self, task: Task, *allowed_states: TaskState) -> None:
         """Raise WrongTaskState unless the task is in one of these states, and its window is open."""
-        ensure(task.state in states, WrongTaskState)
+        ensure(task.state in allowed_states, WrongTaskState)
         # A step can wait for room in a later block, so the state alone does not prove an open window.
         ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)
 
@@ -121,9 +121,9 @@ class TrainingStorage(TrainingNumbers):
     def await_beacon(self, task_id: bytes, task: Task) -> None:
         """Schedule the task's step for when the beacon of two blocks from here is final."""
         # This beacon is unknown in the current block, so no party can have acted on it.
-        height = self.height + BEACON_DELAY
-        self.put(task_id, replace(task, deadline=0, beacon_at=height))
-        self.final_agenda.put(height, task_id)
+        beacon_height = self.height + BEACON_DELAY
+        self.put(task_id, replace(task, deadline=0, beacon_at=beacon_height))
+        self.final_agenda.put(beacon_height, task_id)
 
     def clear(self, task_id: bytes) -> None:
         """Schedule the release of bids of finished auctions, from the next block on."""

@@ -70,40 +70,64 @@ class TaskDuty:
     stretches: Stretches = ()
 
 
-def slot_duty(task_id: bytes, task: Task, place: int, height: int) -> TaskDuty:
-    """Return the next call of a slot's provider. `height` is the next block's."""
-    slot = task.slots[place]
-    deed, number, stretches = _of_slot(task_id, task, place, slot)
-    opens_at = max(height, _opens_at(task, deed))
-    return _duty(
-        task_id, task, TaskRole.SLOT, slot.device, deed, opens_at, place=place, number=number, stretches=stretches
+def slot_duty(task_id: bytes, task: Task, slot_place: int, next_height: int) -> TaskDuty:
+    """Return the next call of a slot's provider. `next_height` is the next block's."""
+    slot = task.slots[slot_place]
+    deed, milestone_number, stretches = _slot_deed(task_id, task, slot_place, slot)
+    opens_at = max(next_height, _opens_at(task, deed))
+    return _duty_in_window(
+        task_id,
+        task,
+        TaskRole.SLOT,
+        slot.device,
+        deed,
+        opens_at,
+        slot_place=slot_place,
+        milestone_number=milestone_number,
+        stretches=stretches,
     )
 
 
-def standby_duty(task_id: bytes, task: Task, height: int) -> TaskDuty:
+def standby_duty(task_id: bytes, task: Task, next_height: int) -> TaskDuty:
     """Return the next call of the standby."""
     standby = task.standby
     assert standby is not None, "a standby's duty has a standby"
-    deed, number = _of_standby(task)
-    return _duty(task_id, task, TaskRole.STANDBY, standby.device, deed, height, number=number)
-
-
-def bid_duty(task_id: bytes, task: Task, auction: int, device: bytes, height: int, *, is_opened: bool) -> TaskDuty:
-    """Return the next call for a bid that still holds money or device and has no slot."""
-    if auction != task.auction or is_opened or task.state not in (TaskState.COMMITTING, TaskState.REVEALING):
-        return _duty(task_id, task, TaskRole.BID, device, TaskDeed.WAIT, height, auction=auction)
-    if task.state is TaskState.REVEALING:
-        return _duty(task_id, task, TaskRole.BID, device, TaskDeed.REVEAL, height)
-    # The windows are frozen in the task, so the reveal window is known before it begins.
-    opens_at = max(height, task.deadline + 1)
-    until = opens_at + task.windows.reveal - 1
-    return TaskDuty(
-        task_id, task.state, TaskRole.BID, 0, auction, device, TaskDeed.REVEAL, opens_at=opens_at, until=until
+    deed, milestone_number = _standby_deed(task)
+    return _duty_in_window(
+        task_id, task, TaskRole.STANDBY, standby.device, deed, next_height, milestone_number=milestone_number
     )
 
 
-def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
-    if slot.outcome is not None or place not in panel(task):
+def bid_duty(
+    task_id: bytes, task: Task, auction_number: int, device_id: bytes, next_height: int, *, is_opened: bool
+) -> TaskDuty:
+    """Return the next call for a bid that still holds money or device and has no slot."""
+    if auction_number != task.auction or is_opened or task.state not in (TaskState.COMMITTING, TaskState.REVEALING):
+        return _duty_in_window(
+            task_id, task, TaskRole.BID, device_id, TaskDeed.WAIT, next_height, auction_number=auction_number
+        )
+    if task.state is TaskState.REVEALING:
+        return _duty_in_window(task_id, task, TaskRole.BID, device_id, TaskDeed.REVEAL, next_height)
+    # The windows are frozen in the task, so the reveal window is known before it begins.
+    opens_at = max(next_height, task.deadline + 1)
+    last_block = opens_at + task.windows.reveal - 1
+    return TaskDuty(
+        task_id,
+        task.state,
+        TaskRole.BID,
+        0,
+        auction_number,
+        device_id,
+        TaskDeed.REVEAL,
+        opens_at=opens_at,
+        until=last_block,
+    )
+
+
+def _slot_deed(
+    task_id: bytes, task: Task, slot_place: int, slot: Slot
+) -> tuple[TaskDeed, int, tuple[TraceStretch, ...]]:
+    if slot.outcome is not None or slot_place not in panel(task):
         return TaskDeed.WAIT, 0, ()
     if task.state is TaskState.STARTING and not slot.started_at:
         return TaskDeed.START, 0, ()
@@ -111,12 +135,12 @@ def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDe
         return TaskDeed.OPEN_RESULT, 0, ()
     # A gang keeps step: a provider that is ahead waits for its partners.
     if task.state is TaskState.RUNNING and slot.result is None and slot.reported == kept_step(task):
-        number = slot.reported + 1
-        last = TaskDeed.BIND if is_replicated(task.order) else TaskDeed.FINISH
-        deed = TaskDeed.CHECKPOINT if number < task.milestones else last
-        return deed, task.behind + number, ()
+        next_milestone = slot.reported + 1
+        final_deed = TaskDeed.BIND if is_replicated(task.order) else TaskDeed.FINISH
+        deed = TaskDeed.CHECKPOINT if next_milestone < task.milestones else final_deed
+        return deed, task.behind + next_milestone, ()
     if task.state is TaskState.SHOWING and task.drawn is not None and not slot.is_shown:
-        return TaskDeed.SHOW, 0, judged_stretches(task_id, task, place)
+        return TaskDeed.SHOW, 0, judged_stretches(task_id, task, slot_place)
     return TaskDeed.WAIT, 0, ()
 
 
@@ -128,31 +152,43 @@ def _opens_at(task: Task, deed: TaskDeed) -> int:
     return 0 if may_end_early else interval_end(task)
 
 
-def _of_standby(task: Task) -> tuple[TaskDeed, int]:
+def _standby_deed(task: Task) -> tuple[TaskDeed, int]:
     if task.state is TaskState.ASKING:
         return TaskDeed.TAKE_OVER, task.behind
-    agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
-    if agreed is not None and agreed.number > task.behind + task.done:
-        return TaskDeed.HOLD_CHECKPOINT, agreed.number
+    agreed_checkpoint = agreed_milestone(task) if task.state is TaskState.RUNNING else None
+    if agreed_checkpoint is not None and agreed_checkpoint.number > task.behind + task.done:
+        return TaskDeed.HOLD_CHECKPOINT, agreed_checkpoint.number
     return TaskDeed.WAIT, 0
 
 
-def _duty(
+def _duty_in_window(
     task_id: bytes,
     task: Task,
     role: TaskRole,
-    device: bytes,
+    device_id: bytes,
     deed: TaskDeed,
-    height: int,
+    opening_height: int,
     *,
-    place: int = 0,
-    auction: int = 0,
-    number: int = 0,
+    slot_place: int = 0,
+    auction_number: int = 0,
+    milestone_number: int = 0,
     stretches: tuple[TraceStretch, ...] = (),
 ) -> TaskDuty:
     """Return a duty in the window of the task's state. After the window the only duty is to wait."""
-    auction = auction or task.auction
+    auction_number = auction_number or task.auction
     # A step can wait for room in a later block, and the task then shows a state without an open window.
-    if deed is TaskDeed.WAIT or task.deadline < height:
-        return TaskDuty(task_id, task.state, role, place, auction, device, TaskDeed.WAIT, 0, 0)
-    return TaskDuty(task_id, task.state, role, place, auction, device, deed, height, task.deadline, number, stretches)
+    if deed is TaskDeed.WAIT or task.deadline < opening_height:
+        return TaskDuty(task_id, task.state, role, slot_place, auction_number, device_id, TaskDeed.WAIT, 0, 0)
+    return TaskDuty(
+        task_id,
+        task.state,
+        role,
+        slot_place,
+        auction_number,
+        device_id,
+        deed,
+        opening_height,
+        task.deadline,
+        milestone_number,
+        stretches,
+    )

@@ -308,14 +308,14 @@ class _TaskBody:
 _TASK_BODY = codec(_TaskBody)
 
 
-def task_id_of(genesis: bytes, customer: bytes, number: int) -> TaskId:
+def task_id_of(genesis_hash: bytes, customer: bytes, submission_number: int) -> TaskId:
     """Return the id of the task that `customer` submits as its number `number`, counted from 0."""
-    return blake2_256(domain(b"task", genesis, _TASK_BODY.encode(_TaskBody(customer, number))))
+    return blake2_256(domain(b"task", genesis_hash, _TASK_BODY.encode(_TaskBody(customer, submission_number))))
 
 
-def slot_case(task: bytes, place: int) -> bytes:
+def slot_case(task: bytes, slot_place: int) -> bytes:
     """Return the case of a slot, which names its customer's holds and its case before the courts."""
-    return blake2_256(b"ogpu/slot" + task + bytes((place,)))
+    return blake2_256(b"ogpu/slot" + task + bytes((slot_place,)))
 
 
 def is_open(task: Task) -> bool:
@@ -328,9 +328,9 @@ def has_bidding(task: Task) -> bool:
     return task.state in (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 
 
-def with_slot(task: Task, place: int, slot: Slot) -> Task:
+def with_slot(task: Task, slot_place: int, slot: Slot) -> Task:
     """Return the task with another slot at a place."""
-    return replace(task, slots=(*task.slots[:place], slot, *task.slots[place + 1 :]))
+    return replace(task, slots=(*task.slots[:slot_place], slot, *task.slots[slot_place + 1 :]))
 
 
 def auctioned_terms(task: Task) -> TaskTerms:
@@ -355,24 +355,32 @@ def panel(task: Task) -> range:
 
 def kept_step(task: Task) -> int:
     """Return the number of milestones of this leg that all working slots have stated."""
-    working = [task.slots[place] for place in panel(task)]
-    return min((slot.reported for slot in working if slot.outcome is None), default=0)
+    working_slots = [task.slots[slot_place] for slot_place in panel(task)]
+    return min((slot.reported for slot in working_slots if slot.outcome is None), default=0)
 
 
-def taken_by(task: Task, slot: Slot, height: int) -> int:
+def taken_by(task: Task, slot: Slot, block_height: int) -> int:
     """Return the blocks that a slot has taken since all had started, without waits for its partners."""
     is_stated = slot.result is not None or slot.commitment is not None
     is_awaited = task.started_at and not is_stated and slot.reported == kept_step(task)
-    return slot.taken + (height - task.reported_at if is_awaited else 0)
+    return slot.taken + (block_height - task.reported_at if is_awaited else 0)
 
 
 def agreed_milestone(task: Task) -> Milestone | None:
     """Return the newest milestone if all providers have stated it with one root, else None."""
-    newest = task.slots[0].milestone if task.slots else None
-    if newest is None:
+    newest_milestone = task.slots[0].milestone if task.slots else None
+    if newest_milestone is None:
         return None
-    said = [slot.milestone for slot in task.slots]
-    return newest if all(each and (each.number, each.root) == (newest.number, newest.root) for each in said) else None
+    stated_milestones = [slot.milestone for slot in task.slots]
+    return (
+        newest_milestone
+        if all(
+            stated_milestone
+            and (stated_milestone.number, stated_milestone.root) == (newest_milestone.number, newest_milestone.root)
+            for stated_milestone in stated_milestones
+        )
+        else None
+    )
 
 
 def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:

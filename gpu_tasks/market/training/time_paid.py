@@ -13,31 +13,42 @@ from gpu_tasks.market.training.tasks import Slot, Task, paid_blocks
 
 def interval_flows(task: Task, slot: Slot) -> tuple[TaskFlow, ...]:
     """Return all payments for the paid intervals of this leg."""
-    held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
-    flows: list[TaskFlow] = []
-    for done in range(task.owed):
-        due = paid_blocks(task, done + 1)
-        flows += money.settle(TaskOutcome.INTERVAL_PAID, _state(task, slot, held, done=done, due=due))
-    return tuple(flows)
+    held_by_purse = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
+    payments: list[TaskFlow] = []
+    for intervals_done in range(task.owed):
+        due_blocks = paid_blocks(task, intervals_done + 1)
+        payments += money.settle(
+            TaskOutcome.INTERVAL_PAID,
+            _slot_money(task, slot, held_by_purse, intervals_done=intervals_done, due_blocks=due_blocks),
+        )
+    return tuple(payments)
 
 
-def end_flows(task: Task, slot: Slot, outcome: TaskOutcome, held: Mapping[TaskPurse, int]) -> tuple[TaskFlow, ...]:
-    """Return the payments of a leg that ends with this outcome. `held` is the locked money at the leg's begin."""
-    whole = paid_blocks(task, task.owed + 1)
+def end_flows(
+    task: Task, slot: Slot, outcome: TaskOutcome, held_by_purse: Mapping[TaskPurse, int]
+) -> tuple[TaskFlow, ...]:
+    """Return the payments of a leg that ends with this outcome. `held_by_purse`: the money locked at its begin."""
+    whole_blocks = paid_blocks(task, task.owed + 1)
     # A program that ends is paid by the block, a customer that leaves pays the whole current interval.
-    due = min(slot.finished_at - task.started_at, whole) if outcome is TaskOutcome.TIME_OVER else whole
-    return money.settle(outcome, _state(task, slot, held, done=task.owed, due=due))
+    due_blocks = (
+        min(slot.finished_at - task.started_at, whole_blocks) if outcome is TaskOutcome.TIME_OVER else whole_blocks
+    )
+    return money.settle(
+        outcome, _slot_money(task, slot, held_by_purse, intervals_done=task.owed, due_blocks=due_blocks)
+    )
 
 
-def _state(task: Task, slot: Slot, held: Mapping[TaskPurse, int], *, done: int, due: int) -> TaskMoney:
+def _slot_money(
+    task: Task, slot: Slot, held_by_purse: Mapping[TaskPurse, int], *, intervals_done: int, due_blocks: int
+) -> TaskMoney:
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=held,
+        held=held_by_purse,
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
         milestones=task.milestones,
-        done=done,
-        due=due,
+        done=intervals_done,
+        due=due_blocks,
     )

@@ -76,38 +76,45 @@ class TrainingApi(RuntimeApi, version=1):
     @query
     def task(self, task: TaskId) -> TaskStatus | None:
         """Return a task that is open or ended recently, or None."""
-        record = self._market.tasks[task]
-        return None if record is None else self._status(task, record)
+        task_record = self._market.tasks[task]
+        return None if task_record is None else self._status(task, task_record)
 
     @query
     def tasks_of(self, customer: AccountId) -> Annotated[tuple[TaskStatus, ...], Bounded(TASKS_SHOWN_MAX)]:
         """Return up to 128 open tasks of a customer, newest first, among the newest 512 that it has submitted."""
-        market, genesis = self._market, self.bound[System].block_hash[0]
-        end = market.submission_counts[customer]
-        ids = (task_id_of(genesis, customer, number) for number in range(end - 1, -1, -1))
-        found: list[TaskStatus] = []
+        market, genesis_hash = self._market, self.bound[System].block_hash[0]
+        submission_count = market.submission_counts[customer]
+        task_ids = (
+            task_id_of(genesis_hash, customer, submission_number)
+            for submission_number in range(submission_count - 1, -1, -1)
+        )
+        task_statuses: list[TaskStatus] = []
         # A customer may have submitted any number of tasks: the bound limits the reads.
-        for task_id in islice(ids, TASKS_LOOKED_AT_MAX):
+        for task_id in islice(task_ids, TASKS_LOOKED_AT_MAX):
             task = market.tasks[task_id]
             if task is not None and is_open(task):
-                found.append(self._status(task_id, task))
-            if len(found) == TASKS_SHOWN_MAX:
+                task_statuses.append(self._status(task_id, task))
+            if len(task_statuses) == TASKS_SHOWN_MAX:
                 break
-        return tuple(found)
+        return tuple(task_statuses)
 
     @query
     def auctions(self, after: TaskId | None) -> Annotated[tuple[TaskStatus, ...], Bounded(AUCTIONS_SHOWN_MAX)]:
         """Return the first 128 tasks with open bidding, or those after `after`. Their order has no meaning."""
         market = self._market
-        ids = islice(market.open_auctions.keys(behind=after), AUCTIONS_SHOWN_MAX)
-        found = ((task_id, market.tasks[task_id]) for task_id in ids)
-        return tuple(self._status(task_id, task) for task_id, task in found if task is not None)
+        task_ids = islice(market.open_auctions.keys(behind=after), AUCTIONS_SHOWN_MAX)
+        open_tasks = ((task_id, market.tasks[task_id]) for task_id in task_ids)
+        return tuple(self._status(task_id, task) for task_id, task in open_tasks if task is not None)
 
     @query
     def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
         """Return all auctions of a task with all their bids, at most 128 each, as long as its record is kept."""
-        record = self._market.tasks[task]
-        return () if record is None else tuple(self._auction(task, number) for number in range(1, record.auction + 1))
+        task_record = self._market.tasks[task]
+        return (
+            ()
+            if task_record is None
+            else tuple(self._auction(task, auction_number) for auction_number in range(1, task_record.auction + 1))
+        )
 
     @query
     def draws(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(DRAWS_MAX)]:
@@ -115,9 +122,9 @@ class TrainingApi(RuntimeApi, version=1):
 
         With the seed, any party can repeat a draw (`replicas.drawn`). Draws are numbered from 129 on.
         """
-        record = self._market.tasks[task]
-        numbers = () if record is None else range(DRAWS_FROM + 1, DRAWS_FROM + record.draws + 1)
-        return tuple(self._auction(task, number) for number in numbers)
+        task_record = self._market.tasks[task]
+        draw_numbers = () if task_record is None else range(DRAWS_FROM + 1, DRAWS_FROM + task_record.draws + 1)
+        return tuple(self._auction(task, draw_number) for draw_number in draw_numbers)
 
     @query
     def task_duties(self, stash: AccountId) -> Annotated[tuple[TaskDuty, ...], Bounded(TASK_DUTIES_MAX)]:
@@ -125,16 +132,16 @@ class TrainingApi(RuntimeApi, version=1):
 
         Tasks that bind its devices come first, then tasks that it may be asked to take over.
         """
-        market, found = self._market, list[TaskDuty]()
-        bound = self._bound_devices(stash)
+        market, duties_found = self._market, list[TaskDuty]()
+        bound_devices = self._bound_devices(stash)
         # Tasks that bind devices come first: a missed duty costs money, and the bound may cut off the last tasks.
-        ids = dict.fromkeys(chain(bound.values(), (task_id for task_id, _ in market.duties.under(stash))))
-        for task_id in islice(ids, DUTY_TASKS_MAX):
+        task_ids = dict.fromkeys(chain(bound_devices.values(), (task_id for task_id, _ in market.duties.under(stash))))
+        for task_id in islice(task_ids, DUTY_TASKS_MAX):
             task = market.tasks[task_id]
             if task is not None:
-                devices = [device for device, other in bound.items() if other == task_id]
-                found += self._duties(stash, task_id, task, devices)
-        return tuple(found[:TASK_DUTIES_MAX])
+                free_devices = [device_id for device_id, bound_task in bound_devices.items() if bound_task == task_id]
+                duties_found += self._duties(stash, task_id, task, free_devices)
+        return tuple(duties_found[:TASK_DUTIES_MAX])
 
     @property
     def _market(self) -> TrainingMarket:
@@ -147,49 +154,66 @@ class TrainingApi(RuntimeApi, version=1):
 
     def _status(self, task_id: bytes, task: Task) -> TaskStatus:
         market = self._market
-        agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
-        is_countable = agreed is not None and agreed.number > task.behind + task.owed
-        cases = [(place, slot_case(task_id, place)) for place in range(len(task.slots) if task.cases else 0)]
+        agreed_checkpoint = agreed_milestone(task) if task.state is TaskState.RUNNING else None
+        is_countable = agreed_checkpoint is not None and agreed_checkpoint.number > task.behind + task.owed
+        slot_cases = [
+            (slot_place, slot_case(task_id, slot_place)) for slot_place in range(len(task.slots) if task.cases else 0)
+        ]
         return TaskStatus(
             id=task_id,
             task=task,
             until=task.deadline,
             awaits=market.final_agenda.places[task_id],
-            countable=agreed.number if agreed is not None and is_countable else 0,
-            cases=tuple((place, case) for place, case in cases if market.task_of_case[case] is not None),
+            countable=agreed_checkpoint.number if agreed_checkpoint is not None and is_countable else 0,
+            cases=tuple(
+                (slot_place, case_id) for slot_place, case_id in slot_cases if market.task_of_case[case_id] is not None
+            ),
         )
 
-    def _auction(self, task_id: bytes, number: int) -> TaskAuction:
-        market, auction = self._market, auction_id(task_id, number)
-        bids = ((device, bid) for device, bid in market.bids.under(auction) if bid is not None)
-        shown = (ShownBid(device, bid, market.held_bids[auction, device]) for device, bid in bids)
-        return TaskAuction(number, auction, market.awards[auction], tuple(sorted(shown, key=lambda each: each.device)))
+    def _auction(self, task_id: bytes, auction_number: int) -> TaskAuction:
+        market, auction_key = self._market, auction_id(task_id, auction_number)
+        auction_bids = ((device_id, bid) for device_id, bid in market.bids.under(auction_key) if bid is not None)
+        shown_bids = (
+            ShownBid(device_id, bid, market.held_bids[auction_key, device_id]) for device_id, bid in auction_bids
+        )
+        return TaskAuction(
+            auction_number,
+            auction_key,
+            market.awards[auction_key],
+            tuple(sorted(shown_bids, key=lambda shown_bid: shown_bid.device)),
+        )
 
     def _bound_devices(self, stash: bytes) -> dict[bytes, bytes]:
         """Return the assignment of each of a provider's devices, unit or task, by ascending device."""
-        devices = self.bound[Devices]
-        mine = sorted(islice((key for key, _ in devices.devices_of.under(stash)), DEVICES_PER_PROVIDER_MAX))
-        records = ((key, devices.devices[key]) for key in mine)
-        return {key: device.assignment for key, device in records if device is not None and device.assignment}
+        devices_pallet = self.bound[Devices]
+        own_devices = sorted(
+            islice((device_key for device_key, _ in devices_pallet.devices_of.under(stash)), DEVICES_PER_PROVIDER_MAX)
+        )
+        device_records = ((device_key, devices_pallet.devices[device_key]) for device_key in own_devices)
+        return {
+            device_key: device_record.assignment
+            for device_key, device_record in device_records
+            if device_record is not None and device_record.assignment
+        }
 
-    def _duties(self, stash: bytes, task_id: bytes, task: Task, devices: list[bytes]) -> list[TaskDuty]:
+    def _duties(self, stash: bytes, task_id: bytes, task: Task, own_devices: list[bytes]) -> list[TaskDuty]:
         height = self._next
-        places = [place for place, slot in enumerate(task.slots) if slot.provider == stash]
-        found = [slot_duty(task_id, task, place, height) for place in places]
+        slot_places = [slot_place for slot_place, slot in enumerate(task.slots) if slot.provider == stash]
+        task_duties = [slot_duty(task_id, task, slot_place, height) for slot_place in slot_places]
         if task.standby is not None and task.standby.provider == stash:
-            found.append(standby_duty(task_id, task, height))
-        for device in devices:
-            found += self._bid_duties(task_id, task, device)
-        return found
+            task_duties.append(standby_duty(task_id, task, height))
+        for device_id in own_devices:
+            task_duties += self._bid_duties(task_id, task, device_id)
+        return task_duties
 
-    def _bid_duties(self, task_id: bytes, task: Task, device: bytes) -> list[TaskDuty]:
+    def _bid_duties(self, task_id: bytes, task: Task, device_id: bytes) -> list[TaskDuty]:
         """Return the duty of the bid that binds a device to a task, from any of its auctions; none for a slot."""
         market = self._market
         # A device may still be held by an earlier auction: bids are released only a few in each block.
-        for number in (*range(DRAWS_FROM + task.draws, DRAWS_FROM, -1), *range(task.auction, 0, -1)):
-            auction = auction_id(task_id, number)
-            bid = market.bids[auction, device] if market.held_bids[auction, device] else None
+        for auction_number in (*range(DRAWS_FROM + task.draws, DRAWS_FROM, -1), *range(task.auction, 0, -1)):
+            auction_key = auction_id(task_id, auction_number)
+            bid = market.bids[auction_key, device_id] if market.held_bids[auction_key, device_id] else None
             if bid is not None:
                 is_opened = bid.opened is not None
-                return [bid_duty(task_id, task, number, device, self._next, is_opened=is_opened)]
+                return [bid_duty(task_id, task, auction_number, device_id, self._next, is_opened=is_opened)]
         return []

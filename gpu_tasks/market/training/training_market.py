@@ -78,14 +78,14 @@ FINAL_BUDGET = work(microseconds=16_000)
 CLEARING_BUDGET = work(microseconds=8_000)
 
 
-def _of_slots(name: str, slots: int) -> Weight:
+def _weight_of_slots(call_name: str, slot_count: int) -> Weight:
     """Return the weight of a call that touches up to `slots` slots of a task."""
-    return WEIGHTS[f"TrainingMarket.{name}"] + times(slots, WEIGHTS[f"TrainingMarket.{name} slot"])
+    return WEIGHTS[f"TrainingMarket.{call_name}"] + times(slot_count, WEIGHTS[f"TrainingMarket.{call_name} slot"])
 
 
-def step_weight(slots: int, bids: int = 0) -> Weight:
+def step_weight(slot_count: int, bid_count: int = 0) -> Weight:
     """Return the weight of a task's step, with a number of bids to choose from if it is awarded."""
-    return STEP_WEIGHT + times(slots, SLOT_WEIGHT) + times(bids, READ_BID_WEIGHT)
+    return STEP_WEIGHT + times(slot_count, SLOT_WEIGHT) + times(bid_count, READ_BID_WEIGHT)
 
 
 class TrainingMarket(TrainingStorage, index=15):
@@ -115,7 +115,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
     # ------------------------------------------------------------------------------------------------- the auction
 
-    @call(index=0, weight=lambda order: _of_slots("submit", order.slots))
+    @call(index=0, weight=lambda order: _weight_of_slots("submit", order.slots))
     def submit(self, origin: Signed, order: TaskOrder) -> None:
         """Put a task to auction: lock its greatest cost, and prepay the steps that blocks make for it."""
         submitting.submit(self, origin.account, order, self.sealed_age_max)
@@ -156,7 +156,7 @@ class TrainingMarket(TrainingStorage, index=15):
         """
         running.confirm_checkpoint(self, task, origin.account, number, root)
 
-    @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
+    @call(index=6, weight=_weight_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
         """State the result of your slot by transaction, if authors omit its attestation. Free if it succeeds."""
         # Weighed before the call, which may end the task.
@@ -202,7 +202,7 @@ class TrainingMarket(TrainingStorage, index=15):
         """Accept the result. It is paid as soon as the beacon has ruled an audit out."""
         judging.accept(self, task, origin.account)
 
-    @call(index=8, weight=_of_slots("dispute", SLOTS_MAX))
+    @call(index=8, weight=_weight_of_slots("dispute", SLOTS_MAX))
     def dispute(self, origin: Signed, task: TaskId, segment: U16 | None) -> PostDispatch:
         """Dispute the result, with a bond that pays the judges if the result is right.
 
@@ -232,14 +232,14 @@ class TrainingMarket(TrainingStorage, index=15):
 
     # ------------------------------------------------------------------------------------------- changes of mind
 
-    @call(index=10, weight=_of_slots("amend", SLOTS_MAX))
+    @call(index=10, weight=_weight_of_slots("amend", SLOTS_MAX))
     def amend(self, origin: Signed, task: TaskId, change: Amendment) -> PostDispatch:
         """Raise the price before the first bid, give a running task more blocks, or stop it."""
         weight = self._weight("amend", task)
         leaving.amend(self, task, origin.account, change)
         return weight
 
-    @call(index=11, weight=_of_slots("cancel", SLOTS_MAX))
+    @call(index=11, weight=_weight_of_slots("cancel", SLOTS_MAX))
     def cancel(self, origin: Signed, task: TaskId) -> PostDispatch:
         """Cancel a task that does not run yet."""
         # Weighed before the call, which ends the task.
@@ -247,7 +247,7 @@ class TrainingMarket(TrainingStorage, index=15):
         leaving.cancel(self, task, origin.account)
         return weight
 
-    @call(index=12, weight=_of_slots("close", SLOTS_MAX))
+    @call(index=12, weight=_weight_of_slots("close", SLOTS_MAX))
     def close(self, origin: Signed, task: TaskId, pay: Balance, back: Balance) -> PostDispatch:
         """Offer a different end as the customer, or sign the offered one as the stash of a slot."""
         weight = self._weight("close", task)
@@ -296,15 +296,17 @@ class TrainingMarket(TrainingStorage, index=15):
 
     def stating_weight(self, task: Task, *, is_result: bool) -> Weight:
         """Return the weight of stating a milestone or a result. For bought time, the statement settles a slot."""
-        weight = _of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.report_milestone"]
-        name = "finish" if is_result else "report_milestone"
-        return weight + WEIGHTS[f"TrainingMarket.{name} time"] if is_by_time(task.order) else weight
+        call_weight = (
+            _weight_of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.report_milestone"]
+        )
+        call_name = "finish" if is_result else "report_milestone"
+        return call_weight + WEIGHTS[f"TrainingMarket.{call_name} time"] if is_by_time(task.order) else call_weight
 
-    def _weight(self, name: str, task: bytes) -> PostDispatch:
+    def _weight(self, call_name: str, task: bytes) -> PostDispatch:
         """Return the actual weight of a call that may touch every slot of a task. Its declared weight is the most."""
-        record = self.open_task(task)
-        jurors = JURORS if is_replicated(record.order) else 0
-        return PostDispatch(actual_weight=_of_slots(name, max(record.terms.slots, jurors)))
+        task_record = self.open_task(task)
+        juror_count = JURORS if is_replicated(task_record.order) else 0
+        return PostDispatch(actual_weight=_weight_of_slots(call_name, max(task_record.terms.slots, juror_count)))
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
@@ -321,34 +323,36 @@ class TrainingMarket(TrainingStorage, index=15):
         At an era's turn with many candidates, tasks may wait a block.
         """
         # The hook of units runs later in the block, and its deadlines cannot wait for a later one.
-        room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
-        reached, final, cleared = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET))
-        for task_id in self.agenda.take(self.height, reached):
-            reached.spend(self._due(task_id))
-        for task_id in self.final_agenda.take(self.beacon.final_height(), final):
-            final.spend(self._awaited(task_id))
-        for task_id in self.clearing.take(self.height, cleared):
-            cleared.spend(times(ending.clear_bids(self, task_id), BID_WEIGHT))
-        return reached.spent + final.spent + cleared.spent
+        block_room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
+        height_budget, final_budget, cleared_budget = (
+            block_room.budget(budget_kind) for budget_kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET)
+        )
+        for task_id in self.agenda.take(self.height, height_budget):
+            height_budget.spend(self._step_due(task_id))
+        for task_id in self.final_agenda.take(self.beacon.final_height(), final_budget):
+            final_budget.spend(self._awaited(task_id))
+        for task_id in self.clearing.take(self.height, cleared_budget):
+            cleared_budget.spend(times(ending.clear_bids(self, task_id), BID_WEIGHT))
+        return height_budget.spent + final_budget.spent + cleared_budget.spent
 
-    def _due(self, task_id: bytes) -> Weight:
+    def _step_due(self, task_id: bytes) -> Weight:
         """Do the work of a deadline, and return its weight."""
         task = self._on_agenda(task_id)
         if task.state is TaskState.ENDED:
             return times(1 + ending.drop(self, task_id, task), BID_WEIGHT)
-        steps = {
+        step_by_state = {
             TaskState.COMMITTING: awarding.close_commits,
             TaskState.REVEALING: awarding.close_reveals,
             TaskState.VOLUNTEERING: replicating.end_of_offers,
             TaskState.STARTING: replicating.not_started if is_replicated(task.order) else failing.not_started,
-            TaskState.RUNNING: replicating.end_of_running if is_replicated(task.order) else failing.died,
+            TaskState.RUNNING: replicating.end_of_running if is_replicated(task.order) else failing.provider_died,
             TaskState.OPENING: replicating.compare,
             TaskState.ASKING: ending.reopen,
             TaskState.SUBMITTED: judging.end_of_acceptance,
             TaskState.SHOWING: judging.end_of_showing,
             TaskState.JUDGED: inputs.end_of_report if task.judged_for is JudgedFor.INPUT else judging.end_of_case,
         }
-        steps[task.state](self, task_id, task)
+        step_by_state[task.state](self, task_id, task)
         return step_weight(places_held(task))
 
     def _awaited(self, task_id: bytes) -> Weight:

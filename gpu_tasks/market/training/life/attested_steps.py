@@ -35,10 +35,10 @@ NOT_SLOT_OWNER = "not the slot's key or device"
 """The problem of a statement by another key or device than the slot's."""
 
 
-def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
+def problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> str:
     """Return the reason why this attestation may not be attached now, or "" if it may."""
-    statement = signed.statement
-    unsigned = _signing_problem(market, signed)
+    statement = signed_attestation.statement
+    unsigned = _signing_problem(market, signed_attestation)
     if unsigned:
         return unsigned
     task = market.tasks[statement.task]
@@ -52,14 +52,16 @@ def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
             running.ensure_may_report(market, task, slot, statement.stated.milestone)
         else:
             running.ensure_may_finish(market, task, slot)
-    except DispatchError as error:
-        return f"not now: {type(error).__name__}"
-    return heights_problem(statement, slot_started_at=slot.started_at, height=market.height)
+    except DispatchError as call_error:
+        return f"not now: {type(call_error).__name__}"
+    return heights_problem(statement, slot_started_at=slot.started_at, block_height=market.height)
 
 
-def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
+def lasting_problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> str:
     """Return the reason why this branch will not take this attestation now or soon, or "" if it may."""
-    return _signing_problem(market, signed) or record_problem(market.tasks[signed.statement.task], signed.statement)
+    return _signing_problem(market, signed_attestation) or record_problem(
+        market.tasks[signed_attestation.statement.task], signed_attestation.statement
+    )
 
 
 def record_problem(task: Task | None, statement: TaskAttestation) -> str:
@@ -69,40 +71,52 @@ def record_problem(task: Task | None, statement: TaskAttestation) -> str:
         return NO_SLOT
     if slot.device != statement.device:
         return NOT_SLOT_OWNER
-    step, stated, last = step_of(statement.stated), task.behind + slot.reported, task.behind + task.milestones
-    if slot.result is not None or step <= stated:
+    attested_step, newest_stated, last_step = (
+        step_of(statement.stated),
+        task.behind + slot.reported,
+        task.behind + task.milestones,
+    )
+    if slot.result is not None or attested_step <= newest_stated:
         return "stated already"
-    if step == RESULT_STEP:
+    if attested_step == RESULT_STEP:
         return ""
-    if step >= last:
+    if attested_step >= last_step:
         return "no such milestone"
-    return "" if step <= stated + AHEAD_MAX else "too far ahead"
+    return "" if attested_step <= newest_stated + AHEAD_MAX else "too far ahead"
 
 
-def attach(market: TrainingStorage, signed: SignedTaskAttestation) -> None:
+def attach(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> None:
     """Record the statement of an admissible attestation."""
-    statement = signed.statement
+    statement = signed_attestation.statement
     task = market.open_task(statement.task)
     provider = task.slots[statement.place].provider
-    market.emit(TaskAttested(statement.task, statement.place, provider, statement.device, attestation_hash(signed)))
+    market.emit(
+        TaskAttested(statement.task, statement.place, provider, statement.device, attestation_hash(signed_attestation))
+    )
     if isinstance(statement.stated, StatedMilestone):
         running.report(market, statement.task, task, statement.place, statement.stated.milestone)
     else:
         running.take_result(market, statement.task, task, statement.place, statement.stated.result)
 
 
-def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
+def _signing_problem(market: TrainingStorage, signed_attestation: SignedTaskAttestation) -> str:
     """Return the problem of key, device and signature, or "" if they belong to a provider that works on the task."""
-    statement = signed.statement
+    statement = signed_attestation.statement
     if statement.version != TASK_VERSION:
         return "another version"
     # Another provider could sign a statement of its own, and take the right one's place in the pool.
-    owner = market.stake.stash_of(statement.provider_key)
-    device = market.devices.devices[statement.device]
-    if owner is None or device is None or (device.owner, device.assignment) != (owner, statement.task):
+    key_owner = market.stake.stash_of(statement.provider_key)
+    device_record = market.devices.devices[statement.device]
+    if (
+        key_owner is None
+        or device_record is None
+        or (device_record.owner, device_record.assignment) != (key_owner, statement.task)
+    ):
         return NOT_SLOT_OWNER
-    payload = task_signing_payload(market.system.block_hash[0], statement)
-    return "" if verify_ed25519(statement.provider_key, payload, signed.signature) else BAD_SIGNATURE
+    signing_payload = task_signing_payload(market.system.block_hash[0], statement)
+    return (
+        "" if verify_ed25519(statement.provider_key, signing_payload, signed_attestation.signature) else BAD_SIGNATURE
+    )
 
 
 def _slot_of(task: Task | None, statement: TaskAttestation) -> Slot | None:

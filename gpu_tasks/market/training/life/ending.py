@@ -36,13 +36,13 @@ DROPPED_MAX = 32
 
 
 def set_free(
-    market: TrainingStorage, task_id: bytes, task: Task, provider: bytes, device: bytes, draw: int = 0
+    market: TrainingStorage, task_id: bytes, task: Task, provider: bytes, device_id: bytes, draw_number: int = 0
 ) -> None:
     """Release a provider's device from a task, and return the rest of its collateral."""
-    hold = collateral_hold(task_id, task, device, draw)
-    market.lock.unlock(provider, hold, market.lock.locked(provider, hold))
-    market.lock.end(hold)
-    market.devices.free(device, task_id)
+    bid_hold = collateral_hold(task_id, task, device_id, draw_number)
+    market.lock.unlock(provider, bid_hold, market.lock.locked(provider, bid_hold))
+    market.lock.end(bid_hold)
+    market.devices.free(device_id, task_id)
 
 
 def free_slots(market: TrainingStorage, task_id: bytes, task: Task) -> None:
@@ -52,12 +52,12 @@ def free_slots(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         del market.duties[slot.provider, task_id]
 
 
-def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int = 0) -> Task:
+def release_standby(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int = 0) -> Task:
     """Pay the runner-up for standing by if it is bound, and release it. It is still asked first."""
     standby = task.standby
     if standby is None or not standby.is_bound:
         return task
-    pay_standby(market, task_id, task, place, standby.provider, task.slots[place].price)
+    pay_standby(market, task_id, task, slot_place, standby.provider, task.slots[slot_place].price)
     set_free(market, task_id, task, standby.provider, standby.device)
     market.emit(StandbyReleased(task_id, standby.provider))
     return replace(task, standby=replace(standby, is_bound=False))
@@ -66,10 +66,10 @@ def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: 
 def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
     """End a task with settled slots: return the customer's remaining holds, and keep the record for a while."""
     assert task.standby is None or not task.standby.is_bound, "a standby is released before the end"
-    for place in range(places_held(task)):
-        for hold in customer_holds(task_id, place).values():
-            market.lock.unlock(task.customer, hold, market.lock.locked(task.customer, hold))
-            market.lock.end(hold)
+    for slot_place in range(places_held(task)):
+        for customer_hold in customer_holds(task_id, slot_place).values():
+            market.lock.unlock(task.customer, customer_hold, market.lock.locked(task.customer, customer_hold))
+            market.lock.end(customer_hold)
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
     end_claims(market, task_id, task)
@@ -78,8 +78,8 @@ def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcom
     del market.open_auctions[task_id]
     if has_bidding(task) or has_volunteers(task):
         market.clear(task_id)
-    ended = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
-    market.put(task_id, replace(ended, standby=None, close=None))
+    ended_task = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
+    market.put(task_id, replace(ended_task, standby=None, close=None))
     market.emit(TaskEnded(task_id, outcome, task.auction))
 
 
@@ -117,10 +117,10 @@ def reopen(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 def next_leg(task: Task) -> Task:
     """Return the task with its counted milestones behind it, and the rest not begun."""
-    left = money.remaining_blocks(task.terms.blocks_max, task.done, task.milestones)
+    blocks_left = money.remaining_blocks(task.terms.blocks_max, task.done, task.milestones)
     return replace(
         task,
-        terms=replace(task.terms, blocks_max=left),
+        terms=replace(task.terms, blocks_max=blocks_left),
         milestones=task.milestones - task.done,
         behind=task.behind + task.done,
         begun_from=None if task.checkpoint is None else task.checkpoint.milestone.root,
@@ -137,81 +137,81 @@ def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
     """Release some bids of finished auctions, and return their number."""
     task = market.tasks[task_id]
     assert task is not None, "a task's record outlives its bids"
-    cleared = 0
-    for number in _numbers(task, is_open=has_bidding(task) or has_volunteers(task)):
-        auction = auction_id(task_id, number)
-        for device in _first_held(market, auction, CLEARED_MAX - cleared):
-            clear_bid(market, task_id, auction, device)
-            cleared += 1
+    cleared_count = 0
+    for auction_number in _auction_numbers(task, is_current_open=has_bidding(task) or has_volunteers(task)):
+        auction_key = auction_id(task_id, auction_number)
+        for device_id in _first_held_bids(market, auction_key, CLEARED_MAX - cleared_count):
+            clear_bid(market, task_id, auction_key, device_id)
+            cleared_count += 1
     # The limit of a block was reached, so the next block continues.
-    if cleared == CLEARED_MAX:
+    if cleared_count == CLEARED_MAX:
         market.clear(task_id)
-    return cleared
+    return cleared_count
 
 
 def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """Drop the record of a task that ended long ago, some bids in each block. Return their number."""
-    dropped = 0
-    for number in _numbers(task):
-        auction = auction_id(task_id, number)
+    dropped_count = 0
+    for auction_number in _auction_numbers(task):
+        auction_key = auction_id(task_id, auction_number)
         # Its bids still wait for their release: a bid without a record could not return its bond.
-        if _first_held(market, auction, 1):
+        if _first_held_bids(market, auction_key, 1):
             market.put(task_id, replace(task, deadline=market.height))
-            return dropped
-        for device, _ in list(islice(market.bids.under(auction), DROPPED_MAX - dropped)):
-            del market.bids[auction, device]
-            dropped += 1
-        if dropped == DROPPED_MAX:
+            return dropped_count
+        for device_id, _ in list(islice(market.bids.under(auction_key), DROPPED_MAX - dropped_count)):
+            del market.bids[auction_key, device_id]
+            dropped_count += 1
+        if dropped_count == DROPPED_MAX:
             market.put(task_id, replace(task, deadline=market.height))
-            return dropped
-        del market.awards[auction]
-    hold = Hold(TASK_DEPOSIT, task_id)
-    market.lock.unlock(task.customer, hold, task.deposit)
-    market.lock.end(hold)
+            return dropped_count
+        del market.awards[auction_key]
+    deposit_hold = Hold(TASK_DEPOSIT, task_id)
+    market.lock.unlock(task.customer, deposit_hold, task.deposit)
+    market.lock.end(deposit_hold)
     # A last look for bids may still be scheduled, although all are released. Without its task it would fail.
     market.clearing.drop(task_id)
     del market.tasks[task_id]
-    return dropped
+    return dropped_count
 
 
 def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """Return the greatest price of a slot that every slot's escrow can still pay."""
-    holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
+    escrow_holds = [Hold(TASK_ESCROW, slot_case(task_id, slot_place)) for slot_place in range(task.terms.slots)]
     # All slots of a gang share one greatest price, so the escrow with the least left decides.
-    left = min(market.lock.locked(task.customer, hold) for hold in holds)
-    before = task.terms.price_max
-    if money.escrow(task.rules, before) <= left:
-        return before
-    return min(before, money.affordable(task.rules, left))
+    least_escrow = min(market.lock.locked(task.customer, escrow_hold) for escrow_hold in escrow_holds)
+    price_before = task.terms.price_max
+    if money.escrow(task.rules, price_before) <= least_escrow:
+        return price_before
+    return min(price_before, money.affordable(task.rules, least_escrow))
 
 
-def _numbers(task: Task, *, is_open: bool = False) -> list[int]:
+def _auction_numbers(task: Task, *, is_current_open: bool = False) -> list[int]:
     """Return the numbers of a task's auctions and draws. `is_open` leaves out the current one."""
-    auctions = range(1, task.auction + (0 if is_open and has_bidding(task) else 1))
-    draws = range(1, task.draws + (0 if is_open and has_volunteers(task) else 1))
-    return [*auctions, *(DRAWS_FROM + draw for draw in draws)]
+    auction_numbers = range(1, task.auction + (0 if is_current_open and has_bidding(task) else 1))
+    draw_numbers = range(1, task.draws + (0 if is_current_open and has_volunteers(task) else 1))
+    return [*auction_numbers, *(DRAWS_FROM + draw_number for draw_number in draw_numbers)]
 
 
-def _first_held(market: TrainingStorage, auction: bytes, most: int) -> list[bytes]:
-    return [device for device, _ in islice(market.held_bids.under(auction), most)]
+def _first_held_bids(market: TrainingStorage, auction_key: bytes, most_bids: int) -> list[bytes]:
+    return [device_id for device_id, _ in islice(market.held_bids.under(auction_key), most_bids)]
 
 
-def clear_bid(market: TrainingStorage, task_id: bytes, auction: bytes, device: bytes) -> None:
+def clear_bid(market: TrainingStorage, task_id: bytes, auction_key: bytes, device_id: bytes) -> None:
     """Release a bid without a slot: return its collateral, or burn a bond that was not opened in time."""
-    bid = market.bids[auction, device]
-    assert bid is not None, "a bid with a hold has a record"
-    case = bid_case(auction, device)
-    burned = 0
-    if bid.opened is not None:
-        market.lock.unlock(bid.provider, Hold(TASK_COLLATERAL, case), bid.opened.collateral)
+    sealed_bid = market.bids[auction_key, device_id]
+    assert sealed_bid is not None, "a bid with a hold has a record"
+    case_id = bid_case(auction_key, device_id)
+    burned_grains = 0
+    if sealed_bid.opened is not None:
+        market.lock.unlock(sealed_bid.provider, Hold(TASK_COLLATERAL, case_id), sealed_bid.opened.collateral)
     # The auction has an award, so its reveals are over and the bond is lost.
-    elif auction in market.awards:
-        burned = bid.bond
-        market.lock.pay_out(bid.provider, Hold(BID_BOND, case), (Share(None, burned),))
+    elif auction_key in market.awards:
+        burned_grains = sealed_bid.bond
+        market.lock.pay_out(sealed_bid.provider, Hold(BID_BOND, case_id), (Share(None, burned_grains),))
     else:
-        market.lock.unlock(bid.provider, Hold(BID_BOND, case), bid.bond)
-    market.lock.end(Hold(BID_BOND, case))
-    market.lock.end(Hold(TASK_COLLATERAL, case))
-    del market.held_bids[auction, device]
-    market.devices.free(device, task_id)
-    market.emit(BidEnded(task_id, bid.provider, device, burned))
+        market.lock.unlock(sealed_bid.provider, Hold(BID_BOND, case_id), sealed_bid.bond)
+    market.lock.end(Hold(BID_BOND, case_id))
+    market.lock.end(Hold(TASK_COLLATERAL, case_id))
+    del market.held_bids[auction_key, device_id]
+    market.devices.free(device_id, task_id)
+    market.emit(BidEnded(task_id, sealed_bid.provider, device_id, burned_grains))

@@ -18,26 +18,26 @@ from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of,
 
 def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the time to start: late providers lose a part of their collateral, and the runner-up may take one place."""
-    late = [place for place, slot in enumerate(task.slots) if not slot.started_at]
-    assert late, "a task with all slots started is running"
-    for place in late:
-        was_standby = task.slots[place].was_standby
-        outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
-        purses.settle(market, task_id, task, place, outcome)
+    late_places = [slot_place for slot_place, slot in enumerate(task.slots) if not slot.started_at]
+    assert late_places, "a task with all slots started is running"
+    for slot_place in late_places:
+        was_standby = task.slots[slot_place].was_standby
+        slot_outcome = TaskOutcome.STANDBY_NOT_STARTED if was_standby else TaskOutcome.NOT_STARTED
+        purses.settle(market, task_id, task, slot_place, slot_outcome)
     # There is one runner-up: it cannot complete a gang that lacks two.
-    if len(late) == 1 and task.standby is not None and task.standby.is_bound:
-        replace_slot(market, task_id, task, late[0])
+    if len(late_places) == 1 and task.standby is not None and task.standby.is_bound:
+        replace_slot(market, task_id, task, late_places[0])
     else:
         auction_again(market, task_id, task)
 
 
-def died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
+def provider_died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the leg of a task whose next milestone or interval was not stated in time: its provider has died or left."""
-    step, gone = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
-    for place, slot in enumerate(task.slots):
+    slowest_step, failure_outcome = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
+    for slot_place, slot in enumerate(task.slots):
         # A provider that is ahead of the slowest has kept its promise.
-        is_gone = slot.reported == step and slot.result is None
-        purses.settle(market, task_id, task, place, gone if is_gone else TaskOutcome.PARTNER_DIED)
+        has_died = slot.reported == slowest_step and slot.result is None
+        purses.settle(market, task_id, task, slot_place, failure_outcome if has_died else TaskOutcome.PARTNER_DIED)
     hand_over(market, task_id, task)
 
 
@@ -47,35 +47,39 @@ def hand_over(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     if task.terms.slots > 1 or standby is None:
         auction_again(market, task_id, task)
         return
-    rest = replace(
+    rest_standby = replace(
         standby,
         price=money.remaining(standby.price, task.done, task.milestones),
         promised=money.remaining_blocks(standby.promised, task.done, task.milestones),
     )
     if standby.is_bound:
-        replace_slot(market, task_id, ending.next_leg(replace(task, standby=rest)), 0)
+        replace_slot(market, task_id, ending.next_leg(replace(task, standby=rest_standby)), 0)
         return
     ending.free_slots(market, task_id, task)
-    until = market.height + task.windows.ask
-    task = replace(ending.next_leg(task), state=TaskState.ASKING, deadline=until, slots=(), standby=rest)
+    last_block = market.height + task.windows.ask
+    task = replace(ending.next_leg(task), state=TaskState.ASKING, deadline=last_block, slots=(), standby=rest_standby)
     market.put(task_id, task)
-    market.emit(StandbyAsked(task_id, standby.provider, until))
+    market.emit(StandbyAsked(task_id, standby.provider, last_block))
 
 
-def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
+def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int) -> None:
     """Give the place of a failed provider to the bound runner-up, with a full window to start."""
-    gone, standby = task.slots[place], task.standby
+    failed_slot, standby = task.slots[slot_place], task.standby
     assert standby is not None, "a replaced slot has a standby"
-    ending.set_free(market, task_id, task, gone.provider, gone.device)
+    ending.set_free(market, task_id, task, failed_slot.provider, failed_slot.device)
     # The provider may have another slot of the gang, and keeps its duty then.
-    if all(slot.provider != gone.provider for other, slot in enumerate(task.slots) if other != place):
-        del market.duties[gone.provider, task_id]
-    until = market.height + task.windows.start
-    task = with_slot(task, place, slot_of(standby, was_standby=True))
+    if all(
+        slot.provider != failed_slot.provider
+        for other_place, slot in enumerate(task.slots)
+        if other_place != slot_place
+    ):
+        del market.duties[failed_slot.provider, task_id]
+    last_block = market.height + task.windows.start
+    task = with_slot(task, slot_place, slot_of(standby, was_standby=True))
     # The failed provider may have signed a different end. Its successor has not.
     task = replace(task, standby=None, close=None)
-    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=until))
-    market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, until))
+    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=last_block))
+    market.emit(TaskAwarded(task_id, slot_place, standby.provider, standby.device, standby.price, last_block))
 
 
 def auction_again(market: TrainingStorage, task_id: bytes, task: Task) -> None:

@@ -27,36 +27,49 @@ from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure, known
 
 
-def claim(market: TrainingStorage, task_id: bytes, account: bytes, commitment: bytes) -> None:
+def claim(market: TrainingStorage, task_id: bytes, signing_account: bytes, commitment: bytes) -> None:
     """Commit to a fraud proof, as a bonded candidate without a part in the task."""
-    task, who = _challenged(market, task_id), market.devices.operator(account)
-    ensure(market.stake.is_candidate(who), NotEligible)
-    ensure(all(slot.provider != who for slot in task.slots) and who != task.customer, NotEligible)
-    ensure(market.claims[task_id, who] is None, DoneAlready)
-    count = task.claims + 1 if task.claims < CLAIMS_MAX else CLAIMS_MAX
-    ensure(count > task.claims or drop_overdue(market, task_id, task), TooManyClaims)
-    bond = claim_bond(task)
-    market.lock.lock(who, Hold(TASK_CHALLENGE, task_id), bond)
-    market.claims[task_id, who] = FraudClaim(commitment, market.height)
-    market.put(task_id, replace(task, claims=count))
-    market.emit(FraudClaimed(task_id, who, bond))
+    task, challenger = _challenged(market, task_id), market.devices.operator(signing_account)
+    ensure(market.stake.is_candidate(challenger), NotEligible)
+    ensure(all(slot.provider != challenger for slot in task.slots) and challenger != task.customer, NotEligible)
+    ensure(market.claims[task_id, challenger] is None, DoneAlready)
+    claim_count = task.claims + 1 if task.claims < CLAIMS_MAX else CLAIMS_MAX
+    ensure(claim_count > task.claims or drop_overdue(market, task_id, task), TooManyClaims)
+    bond_grains = claim_bond(task)
+    market.lock.lock(challenger, Hold(TASK_CHALLENGE, task_id), bond_grains)
+    market.claims[task_id, challenger] = FraudClaim(commitment, market.height)
+    market.put(task_id, replace(task, claims=claim_count))
+    market.emit(FraudClaimed(task_id, challenger, bond_grains))
 
 
 def show(
-    market: TrainingStorage, task_id: bytes, place: int, account: bytes, proof: TraceFraudProof, salt: bytes
+    market: TrainingStorage,
+    task_id: bytes,
+    slot_place: int,
+    signing_account: bytes,
+    fraud_proof: TraceFraudProof,
+    salt: bytes,
 ) -> None:
     """Open a fraud proof: judges compute its segment in a case."""
-    task, who = _challenged(market, task_id), market.devices.operator(account)
-    made = known(market.claims[task_id, who], NoSuchClaim)
+    task, challenger = _challenged(market, task_id), market.devices.operator(signing_account)
+    fraud_claim = known(market.claims[task_id, challenger], NoSuchClaim)
     # An opening in the block of its commitment could be copied by the block's author.
-    ensure(made.made_at < market.height, NoSuchClaim)
-    ensure(place < len(task.slots), NotSlotOwner)
-    genesis, result = market.system.block_hash[0], known(task.slots[place].result, WrongTaskState)
-    ensure(made.commitment == claim_commitment(genesis, task_id, who, place, proof, salt), ProvesNothing)
-    ensure(proof.index in own_segments(task) and has_form(result.root, task.order.segments, proof), ProvesNothing)
-    del market.claims[task_id, who]
-    challenge = Challenge(who, place, proof.index, claim_bond(task), reward_of(task, task.slots[place]))
-    market.emit(FraudShown(task_id, place, who, proof))
+    ensure(fraud_claim.made_at < market.height, NoSuchClaim)
+    ensure(slot_place < len(task.slots), NotSlotOwner)
+    genesis_hash, accused_result = market.system.block_hash[0], known(task.slots[slot_place].result, WrongTaskState)
+    ensure(
+        fraud_claim.commitment == claim_commitment(genesis_hash, task_id, challenger, slot_place, fraud_proof, salt),
+        ProvesNothing,
+    )
+    ensure(
+        fraud_proof.index in own_segments(task) and has_form(accused_result.root, task.order.segments, fraud_proof),
+        ProvesNothing,
+    )
+    del market.claims[task_id, challenger]
+    challenge = Challenge(
+        challenger, slot_place, fraud_proof.index, claim_bond(task), reward_of(task, task.slots[slot_place])
+    )
+    market.emit(FraudShown(task_id, slot_place, challenger, fraud_proof))
     judging.judge_challenge(market, task_id, replace(task, challenge=challenge))
 
 

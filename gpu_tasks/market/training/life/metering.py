@@ -20,42 +20,42 @@ PLACE = 0
 """The only place: time is bought from one device."""
 
 
-def ensure_interval_over(task: Task, height: int) -> None:
+def ensure_interval_over(task: Task, block_height: int) -> None:
     """Raise NotDueYet while the interval to be paid still runs."""
-    ensure(height >= interval_end(task), NotDueYet)
+    ensure(block_height >= interval_end(task), NotDueYet)
 
 
 def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone: Milestone) -> None:
     """Pay an interval that is over. The first payment releases the runner-up."""
-    done = milestone.number - task.behind
-    purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, done))
-    slot = replace(task.slots[PLACE], reported=done, milestone=milestone)
-    task = replace(with_slot(task, PLACE, slot), done=done, owed=done, reported_at=market.height)
+    intervals_done = milestone.number - task.behind
+    purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, intervals_done))
+    slot = replace(task.slots[PLACE], reported=intervals_done, milestone=milestone)
+    task = replace(with_slot(task, PLACE, slot), done=intervals_done, owed=intervals_done, reported_at=market.height)
     # A different end that was offered before could pay this interval a second time.
     task = replace(task, close=None)
     task = ending.release_standby(market, task_id, task)
     market.put(task_id, replace(task, deadline=interval_end(task) + task.windows.grace))
 
 
-def ensure_may_end(task: Task, height: int) -> None:
+def ensure_may_end(task: Task, block_height: int) -> None:
     """Raise NotDueYet for a lease whose time is not up: the customer has bought it, even after its program ends."""
-    is_up = height >= task.started_at + task.slots[PLACE].promised
-    ensure(is_up or task.order.checked_by is not CheckedBy.LEASED, NotDueYet)
+    is_time_up = block_height >= task.started_at + task.slots[PLACE].promised
+    ensure(is_time_up or task.order.checked_by is not CheckedBy.LEASED, NotDueYet)
 
 
-def end_time(market: TrainingStorage, task_id: bytes, task: Task, result: TaskResult) -> None:
+def end_time(market: TrainingStorage, task_id: bytes, task: Task, final_result: TaskResult) -> None:
     """End bought time: pay the elapsed part of the current interval, and end the task."""
-    passed = min(market.height - task.started_at, paid_blocks(task, task.owed + 1))
-    purses.settle(market, task_id, task, PLACE, TaskOutcome.TIME_OVER, due=passed)
-    slot = replace(task.slots[PLACE], finished_at=market.height, result=result, outcome=TaskOutcome.TIME_OVER)
+    blocks_passed = min(market.height - task.started_at, paid_blocks(task, task.owed + 1))
+    purses.settle(market, task_id, task, PLACE, TaskOutcome.TIME_OVER, due=blocks_passed)
+    slot = replace(task.slots[PLACE], finished_at=market.height, result=final_result, outcome=TaskOutcome.TIME_OVER)
     task = ending.release_standby(market, task_id, replace(with_slot(task, PLACE, slot), finished_at=market.height))
     ending.free_slots(market, task_id, task)
     ending.end(market, task_id, task, TaskOutcome.TIME_OVER)
 
 
-def leave(market: TrainingStorage, task_id: bytes, account: bytes) -> None:
+def leave(market: TrainingStorage, task_id: bytes, signing_account: bytes) -> None:
     """Leave as the provider: lose the unpaid rest and a part of the collateral. Others may take over the rest."""
-    task, _ = market.worked(task_id, PLACE, account)
+    task, _ = market.worked(task_id, PLACE, signing_account)
     ensure(is_by_time(task.order), WrongTaskState)
     market.ensure_in(task, TaskState.RUNNING)
     purses.settle(market, task_id, task, PLACE, TaskOutcome.LEFT)

@@ -53,7 +53,7 @@ from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
-def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: bytes) -> None:
+def volunteer(market: TrainingStorage, task_id: bytes, signing_account: bytes, device_id: bytes) -> None:
     """Offer a device as a replica, at the price of the award, with its collateral locked. Nothing else draws it.
 
     When the draw is full, the offer with the least bond yields to a larger one.
@@ -62,63 +62,67 @@ def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: b
     market.ensure_in(task, TaskState.VOLUNTEERING)
     # Without a deadline, the beacon that draws may already be known.
     ensure(task.deadline > 0, WrongTaskState)
-    provider, draw = market.devices.operator(account), _draw_of(task_id, task)
-    found = market.devices.owned(device, provider)
-    ensure(market.bids[draw, device] is None, DeviceHasBid)
-    ensure(is_eligible(market, task, device, found), NotEligible)
+    provider, draw_key = market.devices.operator(signing_account), _draw_key(task_id, task)
+    device_record = market.devices.owned(device_id, provider)
+    ensure(market.bids[draw_key, device_id] is None, DeviceHasBid)
+    ensure(is_eligible(market, task, device_id, device_record), NotEligible)
     # An owner with two places would be closer to a majority of its own.
     ensure(all(slot.provider != provider for slot in task.slots), NotEligible)
     if task.volunteers >= BIDS_MAX:
-        task = _with_room(market, task_id, task, draw, found.bond)
-    first, collateral = task.slots[0], task.terms.collateral_min
-    hold = purses.collateral_hold(task_id, task, device, task.draws)
-    market.lock.lock(provider, hold, collateral)
-    market.devices.assign(device, task_id)
-    past = record_at(market.provider_records[provider], market.stake.current_era.get())
-    offer = Bid(provider, device, found.kind, first.price, first.promised, collateral, past)
-    market.bids[draw, device] = TaskBid(provider, found.kind, bytes(32), found.bond, offer)
-    market.held_bids[draw, device] = True
+        task = _with_room(market, task_id, task, draw_key, device_record.bond)
+    first_slot, collateral = task.slots[0], task.terms.collateral_min
+    collateral_hold = purses.collateral_hold(task_id, task, device_id, task.draws)
+    market.lock.lock(provider, collateral_hold, collateral)
+    market.devices.assign(device_id, task_id)
+    past_record = record_at(market.provider_records[provider], market.stake.current_era.get())
+    opened_offer = Bid(
+        provider, device_id, device_record.kind, first_slot.price, first_slot.promised, collateral, past_record
+    )
+    market.bids[draw_key, device_id] = TaskBid(
+        provider, device_record.kind, bytes(32), device_record.bond, opened_offer
+    )
+    market.held_bids[draw_key, device_id] = True
     market.put(task_id, replace(task, volunteers=task.volunteers + 1))
-    market.emit(Volunteered(task_id, provider, device))
+    market.emit(Volunteered(task_id, provider, device_id))
 
 
-def bind(market: TrainingStorage, task_id: bytes, task: Task, place: int, commitment: bytes) -> None:
+def bind(market: TrainingStorage, task_id: bytes, task: Task, slot_place: int, commitment: bytes) -> None:
     """Commit to a result (`replicas.replica_commitment`). When all working replicas have, they open their results."""
-    slot = task.slots[place]
-    taken = taken_by(task, slot, market.height)
-    slot = replace(slot, reported=task.milestones, finished_at=market.height, taken=taken, commitment=commitment)
-    task = with_slot(task, place, slot)
-    market.emit(ResultBound(task_id, place, commitment))
-    if all(each.commitment is not None for each in _working(task)):
+    slot = task.slots[slot_place]
+    blocks_taken = taken_by(task, slot, market.height)
+    slot = replace(slot, reported=task.milestones, finished_at=market.height, taken=blocks_taken, commitment=commitment)
+    task = with_slot(task, slot_place, slot)
+    market.emit(ResultBound(task_id, slot_place, commitment))
+    if all(working_slot.commitment is not None for working_slot in _working_slots(task)):
         task = _to_opening(market, task)
     market.put(task_id, task)
 
 
 def open_result(
-    market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult, salt: bytes
+    market: TrainingStorage, task_id: bytes, slot_place: int, signing_account: bytes, result: TaskResult, salt: bytes
 ) -> None:
     """Open a committed result. The hook of the block after the last opening compares them."""
-    task, slot = market.worked(task_id, place, account)
+    task, slot = market.worked(task_id, slot_place, signing_account)
     market.ensure_in(task, TaskState.OPENING)
-    ensure(place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
-    genesis = market.system.block_hash[0]
-    commitment = replicas.replica_commitment(genesis, task_id, place, slot.provider, result, salt)
+    ensure(slot_place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
+    genesis_hash = market.system.block_hash[0]
+    commitment = replicas.replica_commitment(genesis_hash, task_id, slot_place, slot.provider, result, salt)
     ensure(slot.commitment == commitment, WrongResultOpening)
-    task = with_slot(task, place, replace(slot, result=result))
-    market.emit(ResultStated(task_id, place, result))
-    is_last = all(each.result is not None for each in _working(task))
+    task = with_slot(task, slot_place, replace(slot, result=result))
+    market.emit(ResultStated(task_id, slot_place, result))
+    is_last = all(working_slot.result is not None for working_slot in _working_slots(task))
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
 
 
-def dispute(market: TrainingStorage, task_id: bytes, task: Task, named: int | None) -> None:
+def dispute(market: TrainingStorage, task_id: bytes, task: Task, named_segment: int | None) -> None:
     """Seek a jury: replicas that get the disputed replicas' price, which is locked now.
 
     Replicas are not audited, so no premium is due.
     """
-    ensure(named is None, NoSuchSegment)
+    ensure(named_segment is None, NoSuchSegment)
     jury_from = len(task.slots)
-    for place in range(jury_from, jury_from + JURORS):
-        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, place)), task.slots[0].price)
+    for slot_place in range(jury_from, jury_from + JURORS):
+        market.lock.lock(task.customer, Hold(TASK_ESCROW, slot_case(task_id, slot_place)), task.slots[0].price)
     seek(market, task_id, replace(task, jury_from=jury_from))
 
 
@@ -131,51 +135,62 @@ def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     task = replace(task, deadline=market.height + task.windows.commit)
     market.open_auctions[task_id] = True
     market.put(task_id, task)
-    market.emit(ReplicasSought(task_id, task.slots[0].price, _wanted(task), task.deadline))
+    market.emit(ReplicasSought(task_id, task.slots[0].price, _missing_places(task), task.deadline))
 
 
 def end_of_offers(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Close the offers, before the beacon of the draw is known."""
     del market.open_auctions[task_id]
-    if task.volunteers < _wanted(task):
-        _too_few(market, task_id, task)
+    if task.volunteers < _missing_places(task):
+        _end_undermanned(market, task_id, task)
     else:
         market.await_beacon(task_id, task)
 
 
 def draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Draw the other places by the final beacon, and release the devices that were not drawn."""
-    beacon = market.beacon.value_at(task.beacon_at)
+    beacon_value = market.beacon.value_at(task.beacon_at)
     # Finality halted for longer than the beacon remembers.
-    if beacon is None:
+    if beacon_value is None:
         market.await_beacon(task_id, task)
         return
-    auction = _draw_of(task_id, task)
-    seed = tie_seed(auction, beacon)
-    market.awards[auction] = Award(task.terms, seed)
-    offered = {device: bid for device, bid in market.bids.under(auction) if bid is not None}
-    chosen = replicas.drawn(offered, seed, _wanted(task))
-    if len(chosen) < _wanted(task):
-        _too_few(market, task_id, task)
+    draw_key = _draw_key(task_id, task)
+    draw_seed = tie_seed(draw_key, beacon_value)
+    market.awards[draw_key] = Award(task.terms, draw_seed)
+    offers = {
+        device_id: opened_offer for device_id, opened_offer in market.bids.under(draw_key) if opened_offer is not None
+    }
+    drawn_devices = replicas.drawn(offers, draw_seed, _missing_places(task))
+    if len(drawn_devices) < _missing_places(task):
+        _end_undermanned(market, task_id, task)
         return
-    until = market.height + task.windows.start
-    for device in chosen:
-        bid = offered[device].opened
-        assert bid is not None, "a replica's bid is open"
-        slot = Slot(bid.provider, device, bid.price, bid.blocks, bid.collateral, draw=task.draws)
+    last_block = market.height + task.windows.start
+    for device_id in drawn_devices:
+        opened_offer = offers[device_id].opened
+        assert opened_offer is not None, "a replica's bid is open"
+        slot = Slot(
+            opened_offer.provider,
+            device_id,
+            opened_offer.price,
+            opened_offer.blocks,
+            opened_offer.collateral,
+            draw=task.draws,
+        )
         market.duties[slot.provider, task_id] = True
-        del market.held_bids[auction, device]
-        market.emit(TaskAwarded(task_id, len(task.slots), slot.provider, device, slot.price, until))
+        del market.held_bids[draw_key, device_id]
+        market.emit(TaskAwarded(task_id, len(task.slots), slot.provider, device_id, slot.price, last_block))
         task = replace(task, slots=(*task.slots, slot))
-    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=until, beacon_at=0))
+    market.put(task_id, replace(task, state=TaskState.STARTING, deadline=last_block, beacon_at=0))
     market.clear(task_id)
 
 
 def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the time to start: late replicas are out, and the others work if they can still be a majority."""
-    task = _put_out(market, task_id, task, TaskOutcome.NOT_STARTED, [slot.started_at > 0 for slot in task.slots])
+    task = _settle_dropouts(
+        market, task_id, task, TaskOutcome.NOT_STARTED, [slot.started_at > 0 for slot in task.slots]
+    )
     if _is_lost(task):
-        _too_few(market, task_id, task)
+        _end_undermanned(market, task_id, task)
     else:
         run(market, task_id, task)
 
@@ -195,27 +210,27 @@ def silent_until(task: Task) -> int:
 def end_of_running(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """End the work: replicas without a commitment have died. The others open, if they can still be a majority."""
     is_bound = [slot.commitment is not None for slot in task.slots]
-    task = _put_out(market, task_id, task, TaskOutcome.DIED, is_bound)
+    task = _settle_dropouts(market, task_id, task, TaskOutcome.DIED, is_bound)
     if _is_lost(task):
-        _too_few(market, task_id, task)
+        _end_undermanned(market, task_id, task)
     else:
         market.put(task_id, _to_opening(market, task))
 
 
 def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Compare the opened results: a majority agrees, or no replica is paid."""
-    task = _put_out(market, task_id, task, TaskOutcome.DIED, [slot.result is not None for slot in task.slots])
-    found = replicas.finding_of_panel(task)
-    finding, votes = found if found is not None else (None, 0)
-    root = None if finding is None else finding[0]
-    market.emit(ReplicasCompared(task_id, task.jury_from, len(panel(task)), votes, root))
-    is_convicting = votes >= len(panel(task)) - replicas.CONVICTING_SPARE and task.jury_from > 0
-    for place, said in replicas.findings_of(task, range(len(task.slots))).items():
-        is_first = place < task.jury_from
-        outcome = _outcome(finding, said, is_convicting=is_convicting and is_first)
-        task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
+    task = _settle_dropouts(market, task_id, task, TaskOutcome.DIED, [slot.result is not None for slot in task.slots])
+    agreement = replicas.finding_of_panel(task)
+    agreed_finding, vote_count = agreement if agreement is not None else (None, 0)
+    agreed_root = None if agreed_finding is None else agreed_finding[0]
+    market.emit(ReplicasCompared(task_id, task.jury_from, len(panel(task)), vote_count, agreed_root))
+    is_convicting = vote_count >= len(panel(task)) - replicas.CONVICTING_SPARE and task.jury_from > 0
+    for slot_place, slot_finding in replicas.findings_of(task, range(len(task.slots))).items():
+        is_first = slot_place < task.jury_from
+        slot_outcome = _replica_outcome(agreed_finding, slot_finding, is_convicting=is_convicting and is_first)
+        task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=slot_outcome))
     # Without a majority there is nothing to accept, and the customer may dispute only once.
-    if finding is None or task.jury_from:
+    if agreed_finding is None or task.jury_from:
         conclude(market, task_id, task)
         return
     task = replace(task, state=TaskState.SUBMITTED, finished_at=market.height, is_checked=True)
@@ -224,73 +239,77 @@ def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Settle all remaining replicas, and end the task with the outcome of the paid ones."""
-    for place, slot in enumerate(task.slots):
+    for slot_place, slot in enumerate(task.slots):
         if slot.outcome not in _SETTLED:
             is_late = slot.taken > slot.promised
-            outcome = slot.outcome or (TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME)
-            purses.settle(market, task_id, task, place, outcome)
-            task = with_slot(task, place, replace(slot, outcome=outcome))
+            final_outcome = slot.outcome or (TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME)
+            purses.settle(market, task_id, task, slot_place, final_outcome)
+            task = with_slot(task, slot_place, replace(slot, outcome=final_outcome))
     ending.free_slots(market, task_id, task)
     outcomes = [slot.outcome for slot in task.slots]
-    paid = [each for each in outcomes if each in (TaskOutcome.ON_TIME, TaskOutcome.LATE)]
-    ending.end(market, task_id, task, paid[0] if paid else TaskOutcome.UNDECIDED)
+    paid_outcomes = [
+        slot_outcome for slot_outcome in outcomes if slot_outcome in (TaskOutcome.ON_TIME, TaskOutcome.LATE)
+    ]
+    ending.end(market, task_id, task, paid_outcomes[0] if paid_outcomes else TaskOutcome.UNDECIDED)
 
 
 _SETTLED = (TaskOutcome.NOT_STARTED, TaskOutcome.DIED)
 
 
-def _outcome(
-    finding: replicas.ReplicaFinding | None, said: replicas.ReplicaFinding, *, is_convicting: bool
+def _replica_outcome(
+    agreed_finding: replicas.ReplicaFinding | None, slot_finding: replicas.ReplicaFinding, *, is_convicting: bool
 ) -> TaskOutcome | None:
     """Return the outcome of a replica with an opened result, or None if it is paid."""
-    if finding is None:
+    if agreed_finding is None:
         return TaskOutcome.UNDECIDED
-    if said == finding:
+    if slot_finding == agreed_finding:
         return None
     return TaskOutcome.LIED if is_convicting else TaskOutcome.OUTVOTED
 
 
-def _put_out(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome, is_well: list[bool]) -> Task:
+def _settle_dropouts(
+    market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome, has_done_duty: list[bool]
+) -> Task:
     """Settle working replicas that missed their duty with `outcome`, and return the task."""
-    for place in panel(task):
-        if not is_well[place] and task.slots[place].outcome is None:
-            purses.settle(market, task_id, task, place, outcome)
-            task = with_slot(task, place, replace(task.slots[place], outcome=outcome))
+    for slot_place in panel(task):
+        if not has_done_duty[slot_place] and task.slots[slot_place].outcome is None:
+            purses.settle(market, task_id, task, slot_place, outcome)
+            task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=outcome))
     return task
 
 
-def _too_few(market: TrainingStorage, task_id: bytes, task: Task) -> None:
+def _end_undermanned(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Handle too few replicas for a majority: a jury is not heard, and other tasks go to auction again."""
     market.clear(task_id)
     if task.jury_from:
-        conclude(market, task_id, _unheard(task))
+        conclude(market, task_id, _with_undecided_jurors(task))
         return
-    for place, slot in enumerate(task.slots):
+    for slot_place, slot in enumerate(task.slots):
         # These providers did nothing wrong. Their work is lost without penalty.
         if slot.outcome is None:
-            purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)
+            purses.settle(market, task_id, task, slot_place, TaskOutcome.PARTNER_DIED)
     ending.free_slots(market, task_id, task)
     ending.reopen(market, task_id, task)
 
 
-def _unheard(task: Task) -> Task:
+def _with_undecided_jurors(task: Task) -> Task:
     """Return the task with all remaining jurors undecided: neither paid nor charged."""
-    for place in panel(task):
-        if task.slots[place].outcome is None:
-            task = with_slot(task, place, replace(task.slots[place], outcome=TaskOutcome.UNDECIDED))
+    for slot_place in panel(task):
+        if task.slots[slot_place].outcome is None:
+            task = with_slot(task, slot_place, replace(task.slots[slot_place], outcome=TaskOutcome.UNDECIDED))
     return task
 
 
-def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes, bond: int) -> Task:
+def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw_key: bytes, bond_grains: int) -> Task:
     """Return the task without the offer of the least bond.
 
     So a provider that fills a draw early, under many names, does not keep larger bonds out.
     """
-    bonds = {device: bid.bond for device, bid in market.bids.under(draw) if bid is not None}
-    weakest = min(bonds, key=lambda device: (bonds[device], device))
-    ensure(bonds[weakest] < bond, TooManyBids)
-    ending.clear_bid(market, task_id, draw, weakest)
-    del market.bids[draw, weakest]
+    bond_by_device = {device_id: offer.bond for device_id, offer in market.bids.under(draw_key) if offer is not None}
+    weakest_device = min(bond_by_device, key=lambda device_id: (bond_by_device[device_id], device_id))
+    ensure(bond_by_device[weakest_device] < bond_grains, TooManyBids)
+    ending.clear_bid(market, task_id, draw_key, weakest_device)
+    del market.bids[draw_key, weakest_device]
     return replace(task, volunteers=task.volunteers - 1)
 
 
@@ -298,19 +317,19 @@ def _to_opening(market: TrainingStorage, task: Task) -> Task:
     return replace(task, state=TaskState.OPENING, deadline=market.height + task.windows.reveal, close=None)
 
 
-def _working(task: Task) -> list[Slot]:
-    return [task.slots[place] for place in panel(task) if task.slots[place].outcome is None]
+def _working_slots(task: Task) -> list[Slot]:
+    return [task.slots[slot_place] for slot_place in panel(task) if task.slots[slot_place].outcome is None]
 
 
 def _is_lost(task: Task) -> bool:
     """Return True if the working replicas are no more than half of their places."""
-    return 2 * len(_working(task)) <= len(panel(task))
+    return 2 * len(_working_slots(task)) <= len(panel(task))
 
 
-def _wanted(task: Task) -> int:
+def _missing_places(task: Task) -> int:
     """Return the number of devices to draw."""
     return JURORS if task.jury_from else task.terms.slots - len(task.slots)
 
 
-def _draw_of(task_id: bytes, task: Task) -> bytes:
+def _draw_key(task_id: bytes, task: Task) -> bytes:
     return auction_id(task_id, DRAWS_FROM + task.draws)

@@ -54,47 +54,49 @@ LOOKS_AT_THE_END = 20
 """For released bids and dropped records, in addition to each bid's own payment."""
 
 
-def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
+def submit(market: TrainingStorage, customer: bytes, task_order: TaskOrder, sealed_age_max: int) -> None:
     """Put a task to auction: lock its greatest cost, and prepay its steps."""
     ensure(market.open_task_count.get() < TASKS_OPEN_MAX, TooManyTasks)
-    ensure(_is_sound(order, market.interval_blocks_max), UnsoundOrder)
-    final = market.beacon.final_height()
-    ensure(final - sealed_age_max <= order.sealed_at <= final, StaleOrder)
-    number, genesis = market.submission_counts[customer], market.system.block_hash[0]
-    task_id, rules, windows = (
-        task_id_of(genesis, customer, number),
-        market.rules(order),
+    ensure(_is_sound(task_order, market.interval_blocks_max), UnsoundOrder)
+    final_height = market.beacon.final_height()
+    ensure(final_height - sealed_age_max <= task_order.sealed_at <= final_height, StaleOrder)
+    submission_number, genesis_hash = market.submission_counts[customer], market.system.block_hash[0]
+    task_id, rules, task_windows = (
+        task_id_of(genesis_hash, customer, submission_number),
+        market.rules(task_order),
         market.windows(),
     )
-    locked = _lock(market, customer, task_id, order)
-    intervals = order.milestones if is_by_time(order) else 0
-    jurors = JURORS if is_replicated(order) else 0
-    _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots + jurors, intervals))
-    market.submission_counts[customer] = number + 1
+    locked_grains = _lock_greatest_cost(market, customer, task_id, task_order)
+    intervals = task_order.milestones if is_by_time(task_order) else 0
+    juror_count = JURORS if is_replicated(task_order) else 0
+    _prepay(market, customer, market.step_fee * looks(task_order.auctions, task_order.slots + juror_count, intervals))
+    market.submission_counts[customer] = submission_number + 1
     market.open_task_count.set(market.open_task_count.get() + 1)
     market.open_auctions[task_id] = True
     task = Task(
         customer=customer,
-        order=order,
+        order=task_order,
         rules=rules,
-        windows=windows,
+        windows=task_windows,
         state=TaskState.COMMITTING,
         submitted_at=market.height,
-        deadline=market.height + windows.commit,
-        terms=_terms(market, order),
-        milestones=order.milestones,
+        deadline=market.height + task_windows.commit,
+        terms=_terms(market, task_order),
+        milestones=task_order.milestones,
         deposit=market.task_deposit,
     )
     market.put(task_id, task)
-    market.emit(TaskSubmitted(task_id, customer, order.workload, order.price_max, order.slots, locked))
+    market.emit(
+        TaskSubmitted(task_id, customer, task_order.workload, task_order.price_max, task_order.slots, locked_grains)
+    )
 
 
-def looks(auctions: int, slots: int, intervals: int = 0) -> int:
+def looks(auctions: int, slot_count: int, intervals: int = 0) -> int:
     """Return the most steps that blocks make for a task without a call. The customer prepays `step_fee` for each.
 
     They include each interval of bought time, which a block settles without pay for its author.
     """
-    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END + intervals
+    return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slot_count) + LOOKS_AT_THE_END + intervals
 
 
 def run_blocks_max(blocks_max: int) -> int:
@@ -104,84 +106,97 @@ def run_blocks_max(blocks_max: int) -> int:
 
 def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: int) -> Task:
     """Offer a higher price for each slot, and lock the difference."""
-    for place in range(task.terms.slots):
-        case = slot_case(task_id, place)
-        escrow, bond = Hold(TASK_ESCROW, case), Hold(TASK_BOND, case)
-        for hold, wanted in (
-            (escrow, money.escrow(task.rules, price_max)),
-            (bond, money.customer_bond(task.rules, price_max)),
+    for slot_place in range(task.terms.slots):
+        case_id = slot_case(task_id, slot_place)
+        escrow_hold, bond_hold = Hold(TASK_ESCROW, case_id), Hold(TASK_BOND, case_id)
+        for customer_hold, wanted_grains in (
+            (escrow_hold, money.escrow(task.rules, price_max)),
+            (bond_hold, money.customer_bond(task.rules, price_max)),
         ):
-            market.lock.lock(task.customer, hold, max(0, wanted - market.lock.locked(task.customer, hold)))
+            market.lock.lock(
+                task.customer, customer_hold, max(0, wanted_grains - market.lock.locked(task.customer, customer_hold))
+            )
     collateral = money.collateral_min(task.rules, price_max, task.order.collateral_min)
     return replace(task, terms=replace(task.terms, price_max=price_max, collateral_min=collateral))
 
 
-def _is_sound(order: TaskOrder, interval_max: int) -> bool:
+def _is_sound(task_order: TaskOrder, interval_max: int) -> bool:
     """Return True if every number is within its range."""
-    if is_by_time(order) and not _is_time(order, interval_max):
+    if is_by_time(task_order) and not _is_of_time(task_order, interval_max):
         return False
-    if is_replicated(order) and not _is_of_replicas(order):
+    if is_replicated(task_order) and not _is_of_replicas(task_order):
         return False
-    ranges = (
-        (order.price_max, PRICE_LEAST, CAP_GRAINS),
-        (order.time_value or 0, 0, order.price_max),
-        (order.loss or 0, 0, CAP_GRAINS),
-        (order.collateral_min, 0, CAP_GRAINS),
-        (order.blocks_max, 1, BLOCKS_MAX),
-        (order.run_blocks, 0, run_blocks_max(order.blocks_max)),
-        (order.slots, 1, SLOTS_MAX),
-        (order.milestones, 1, INTERVALS_MAX if is_by_time(order) else MILESTONES_MAX),
-        (order.segments, 0, SEGMENTS_MAX),
-        (order.auctions, 1, AUCTIONS_MAX),
-        (order.classes, 1, CLASSES_ALL),
+    number_ranges = (
+        (task_order.price_max, PRICE_LEAST, CAP_GRAINS),
+        (task_order.time_value or 0, 0, task_order.price_max),
+        (task_order.loss or 0, 0, CAP_GRAINS),
+        (task_order.collateral_min, 0, CAP_GRAINS),
+        (task_order.blocks_max, 1, BLOCKS_MAX),
+        (task_order.run_blocks, 0, run_blocks_max(task_order.blocks_max)),
+        (task_order.slots, 1, SLOTS_MAX),
+        (task_order.milestones, 1, INTERVALS_MAX if is_by_time(task_order) else MILESTONES_MAX),
+        (task_order.segments, 0, SEGMENTS_MAX),
+        (task_order.auctions, 1, AUCTIONS_MAX),
+        (task_order.classes, 1, CLASSES_ALL),
     )
-    return all(least <= number <= greatest for number, least, greatest in ranges)
+    return all(
+        least_number <= order_number <= greatest_number for order_number, least_number, greatest_number in number_ranges
+    )
 
 
-def _is_of_replicas(order: TaskOrder) -> bool:
+def _is_of_replicas(task_order: TaskOrder) -> bool:
     """Return True if the order suits replicas: one result, of which judges compute nothing."""
-    return order.slots in REPLICAS and (order.milestones, order.segments, order.run_blocks) == (1, 0, 0)
+    return task_order.slots in REPLICAS and (task_order.milestones, task_order.segments, task_order.run_blocks) == (
+        1,
+        0,
+        0,
+    )
 
 
-def _is_time(order: TaskOrder, interval_max: int) -> bool:
+def _is_of_time(task_order: TaskOrder, interval_max: int) -> bool:
     """Return True if the order can be paid by time: one slot, whole intervals, nothing to judge, no value of time."""
     return (
-        (order.slots, order.segments, order.run_blocks, order.time_value) == (1, 0, 0, 0)
-        and order.milestones > 0
-        and order.blocks_max % order.milestones == 0
-        and interval_of(order) <= interval_max
+        (task_order.slots, task_order.segments, task_order.run_blocks, task_order.time_value) == (1, 0, 0, 0)
+        and task_order.milestones > 0
+        and task_order.blocks_max % task_order.milestones == 0
+        and interval_of(task_order) <= interval_max
     )
 
 
-def _terms(market: TrainingStorage, order: TaskOrder) -> TaskTerms:
-    rules, price_max = market.rules(order), order.price_max
-    time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
+def _terms(market: TrainingStorage, task_order: TaskOrder) -> TaskTerms:
+    rules, price_max = market.rules(task_order), task_order.price_max
+    time_value = (
+        default_time_value(price_max, task_order.blocks_max) if task_order.time_value is None else task_order.time_value
+    )
     return TaskTerms(
         price_max=price_max,
         time_value=time_value,
-        loss=default_loss(price_max) if order.loss is None else order.loss,
-        blocks_max=order.blocks_max,
-        collateral_min=money.collateral_min(rules, price_max, order.collateral_min),
-        slots=order.slots,
-        is_homogeneous=order.is_homogeneous,
+        loss=default_loss(price_max) if task_order.loss is None else task_order.loss,
+        blocks_max=task_order.blocks_max,
+        collateral_min=money.collateral_min(rules, price_max, task_order.collateral_min),
+        slots=task_order.slots,
+        is_homogeneous=task_order.is_homogeneous,
     )
 
 
-def _lock(market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
+def _lock_greatest_cost(market: TrainingStorage, customer: bytes, task_id: bytes, task_order: TaskOrder) -> int:
     """Lock the greatest cost of each slot, and the deposit. Return the sum."""
-    rules, total = market.rules(order), market.task_deposit
-    escrow, bond = money.escrow(rules, order.price_max), money.customer_bond(rules, order.price_max)
-    for place in range(order.slots):
-        case = slot_case(task_id, place)
-        market.lock.lock(customer, Hold(TASK_ESCROW, case), escrow)
-        market.lock.lock(customer, Hold(TASK_BOND, case), bond)
-        total += escrow + bond
+    rules, locked_grains = market.rules(task_order), market.task_deposit
+    escrow_grains, bond_grains = (
+        money.escrow(rules, task_order.price_max),
+        money.customer_bond(rules, task_order.price_max),
+    )
+    for slot_place in range(task_order.slots):
+        case_id = slot_case(task_id, slot_place)
+        market.lock.lock(customer, Hold(TASK_ESCROW, case_id), escrow_grains)
+        market.lock.lock(customer, Hold(TASK_BOND, case_id), bond_grains)
+        locked_grains += escrow_grains + bond_grains
     market.lock.lock(customer, Hold(TASK_DEPOSIT, task_id), market.task_deposit)
-    return total
+    return locked_grains
 
 
-def _prepay(market: TrainingStorage, customer: bytes, amount: int) -> None:
+def _prepay(market: TrainingStorage, customer: bytes, steps_cost: int) -> None:
     """Burn the cost of the task's steps in advance, because authors that make them are not paid."""
-    market.balances.debit(customer, amount)
-    market.balances.retire(amount)
-    market.emit(Withdraw(customer, amount))
+    market.balances.debit(customer, steps_cost)
+    market.balances.retire(steps_cost)
+    market.emit(Withdraw(customer, steps_cost))

@@ -125,7 +125,7 @@ def not_started() -> tuple[TaskChain, Books]:
     return chain, books
 
 
-def died() -> tuple[TaskChain, Books]:
+def provider_died() -> tuple[TaskChain, Books]:
     chain, books = awarded()
     work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
@@ -213,10 +213,10 @@ def unopened() -> tuple[TaskChain, Books]:
 
 TOLD_BY_RECORD = (on_time, silent, late, cancelled, taken_back, stopped, gang, unopened)
 TOLD_BY_EVENTS = (
-    not_started, died, nobody_left, found_right, found_lying, disputed_falsely,
+    not_started, provider_died, nobody_left, found_right, found_lying, disputed_falsely,
     died_where_that_costs_the_customer_little,
 )  # fmt: skip
-WITHOUT_JUDGES = (*TOLD_BY_RECORD, not_started, died, nobody_left, died_where_that_costs_the_customer_little)
+WITHOUT_JUDGES = (*TOLD_BY_RECORD, not_started, provider_died, nobody_left, died_where_that_costs_the_customer_little)
 
 
 @pytest.mark.parametrize("scene", TOLD_BY_RECORD + TOLD_BY_EVENTS)
@@ -277,7 +277,7 @@ def test_what_a_node_that_has_forgotten_shows_is_right_or_said_to_be_unknown(
 
 
 def test_who_died_behind_checkpoints_that_its_customer_held_is_reckoned_without_events(kept: Kept) -> None:
-    chain, _ = died()
+    chain, _ = provider_died()
     full = account(chain, told(chain, kept))
     record = account(chain, TaskEvents(), {1: 2})
     assert record.unknown == []
@@ -296,7 +296,7 @@ def test_what_a_customer_has_back_of_an_audited_task_needs_no_events(kept: Kept)
 
 
 def test_who_began_who_took_over_from_which_checkpoint_and_why_is_said(kept: Kept) -> None:
-    chain, _ = died()
+    chain, _ = provider_died()
     for happened in (told(chain, kept), TaskEvents()):
         first, second = shift_rows(shifts_of(chain.now(), records(chain), happened))
         assert (first["role"], first["from"], first["outcome"]) == ("began", "the beginning", "died")

@@ -101,7 +101,9 @@ def test_an_interval_that_is_not_over_is_not_paid() -> None:
     assert books.change(alice) == net(SHARE)
     chain.do(alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(2)), ev.NotDueYet)
     chain.do(
-        alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(1)), ev.WrongMilestone
+        alice,
+        TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(1)),
+        ev.WrongMilestone,
     )
 
 
@@ -120,7 +122,9 @@ def test_the_last_interval_ends_with_the_result_alone() -> None:
         pay_interval(chain, alice, number)
     to_height(chain, 12)
     chain.do(
-        alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(4)), ev.WrongMilestone
+        alice,
+        TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(4)),
+        ev.WrongMilestone,
     )
 
 

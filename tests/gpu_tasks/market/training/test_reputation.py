@@ -38,7 +38,7 @@ def settled_with(customers: int, volume: int, jobs: int = 1) -> TrackRecord:
     record, patrons = TrackRecord(), Patrons()
     for job in range(customers * jobs):
         record, patrons = record_after_settling(
-            record, patrons, customer=name(job % customers), paid=volume // (customers * jobs), era=0
+            record, patrons, customer=name(job % customers), paid_grains=volume // (customers * jobs), current_era=0
         )
     return record
 
@@ -87,7 +87,7 @@ def test_small_jobs_buy_no_trust_for_large_tasks() -> None:
 
 def test_one_failure_outweighs_five_successes() -> None:
     record = settled_with(10, 50 * OGPU)
-    after = record_after_failing(record, 10 * OGPU, era=0)
+    after = record_after_failing(record, 10 * OGPU, current_era=0)
     assert after == TrackRecord(50 * OGPU, 50 * OGPU)
     assert failure_ppm(after, LOSS) > failure_ppm(TrackRecord(), LOSS)
 
@@ -143,7 +143,9 @@ def test_records_stay_below_what_was_paid_and_fade(payments: list[tuple[int, int
     for number, amount, passed in payments:
         era += passed
         total += amount
-        record, patrons = record_after_settling(record, patrons, customer=name(number), paid=amount, era=era)
+        record, patrons = record_after_settling(
+            record, patrons, customer=name(number), paid_grains=amount, current_era=era
+        )
         assert record.settled <= total
         assert record.era == patrons.era == era
     assert record_at(record, era + 200).settled <= record.settled // 100_000 + 16
@@ -170,7 +172,7 @@ def test_half_is_gone_after_eleven_eras() -> None:
 
 
 def test_a_failure_counts_in_its_own_era() -> None:
-    record = record_after_failing(TrackRecord(1_600, 320, era=3), 100, era=4)
+    record = record_after_failing(TrackRecord(1_600, 320, era=3), 100, current_era=4)
     assert record == TrackRecord(1_500, 300 + 500, 4)
 
 
