@@ -351,7 +351,7 @@ class Balances(Pallet, index=2):
         self.pay_held(account_id, hold, ((account_id, amount_grains),))
 
     def pay_held(self, account_id: bytes, hold: Hold, shares: Sequence[tuple[bytes | None, int]]) -> None:
-        """Pay (payee, amount) from the hold of an account for a case. Its own share becomes free, a share of None burns."""
+        """Pay (payee, amount) from an account's hold for a case. Its own share becomes free, a share of None burns."""
         own_grains = sum(share_grains for payee_account, share_grains in shares if payee_account == account_id)
         paid_grains = sum(share_grains for _, share_grains in shares)
         if not paid_grains:

@@ -99,9 +99,9 @@ def test_rates(text: str, rate: Rate, for_a_block_of_two_seconds: int) -> None:
     assert rate.per_block(2_000) == for_a_block_of_two_seconds
 
 
-@pytest.mark.parametrize("text", ["0.5 oGPU", "0.5 oGPU/week", "0.5", "/h", "1 oGPU/h/h"])
+@pytest.mark.parametrize("text", ["0.5 oGPU", "0.5 oGPU/week", "0.5", "/h", "1 oGPU/h/h", "0.5 USD/h"])
 def test_what_is_no_rate(text: str) -> None:
-    with pytest.raises(QuantityError):
+    with raises_code(QuantityError, "invalid_rate"):
         quantities.rate(text)
 
 
