@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from string import hexdigits
 
@@ -19,6 +18,7 @@ from genesis.spec import SPEC_BYTES_MAX, ChainSpec, SpecError
 from node.errors import BadInputError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from runtime.cryptography.hashing import blake2_256
+from wallet.suggestions import suggestion
 
 NAME_LENGTH_MAX = 64
 BOOTNODES_MAX = 64
@@ -209,6 +209,6 @@ def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
 
 
 def _unknown_chain(name: str) -> str:
-    alike = get_close_matches(name.lower(), PRESETS, n=1, cutoff=0.6)
-    hint = f"Did you mean --chain {alike[0]}?" if alike else "Check the path of the chain spec file"
+    alike = suggestion(name, PRESETS)
+    hint = f"Did you mean --chain {alike}?" if alike else "Check the path of the chain spec file"
     return f"--chain {name} is neither {' nor '.join(PRESETS)} nor a file. {hint}"

@@ -3,6 +3,7 @@
 In reading order:
 
 * `errors`: errors that a person can correct
+* `suggestions`: the name that a mistyped word resembles
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
 * `keyfile`, `private_file`, `keyring`: locked keys on disk, by name

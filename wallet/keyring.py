@@ -4,7 +4,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 
 from wallet import keyfile
@@ -12,11 +11,10 @@ from wallet.errors import KeyFileError, KeyringError
 from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
 from wallet.private_file import read_limited, read_private, write_new
+from wallet.suggestions import suggestion
 
 MAX_ACCOUNTS = 10_000
 NAMES_SHOWN = 10
-NEAR = 0.6
-"""The least similarity of a suggestion, by difflib's measure."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ENTROPY_BYTES = 56
@@ -100,10 +98,10 @@ class Keyring:
     def _missing(self, name: str) -> KeyringError:
         """Return the error for a name without a key, with the name that was meant, or all names."""
         key_names = self.names()
-        similar_names = get_close_matches(name, key_names, n=1, cutoff=NEAR)
-        if similar_names:
+        similar_name = suggestion(name, key_names)
+        if similar_name is not None:
             return KeyringError(
-                f"there is no key {name!r} in {self.folder}. Did you mean {similar_names[0]}?", code="unknown_key"
+                f"there is no key {name!r} in {self.folder}. Did you mean {similar_name}?", code="unknown_key"
             )
         shown_names = ", ".join(key_names[:NAMES_SHOWN]) + (", …" if len(key_names) > NAMES_SHOWN else "")
         next_step = f"There are: {shown_names}" if key_names else "Make one with `new`, or store one with `import`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from cli.calls import PlannedCall, SendingOptions, make
@@ -19,6 +18,7 @@ from wallet.calls.form import ArgumentPlace
 from wallet.calls.parameter_form import ParameterForm
 from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
+from wallet.suggestions import suggestion
 
 PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "reason")
 
@@ -34,9 +34,8 @@ async def parameters(session: WalletSession, client: ChainClient, begun: str) ->
 
 
 def _unknown_parameter(begun: str, names: list[str]) -> str:
-    known = {name.lower(): name for name in names}
-    near = get_close_matches(begun.lower(), known, n=1)
-    hint = f"Did you mean {known[near[0]]}?" if near else "Leave NAME out to see all"
+    similar = suggestion(begun, names)
+    hint = f"Did you mean {similar}?" if similar else "Leave NAME out to see all"
     return f"no parameter's name begins with {begun!r}. {hint}"
 
 

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +21,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, Guest, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberStatus, answers, ask_all
+from wallet.suggestions import suggestion
 
 READY_SECONDS = 60.0
 READY_FINAL_BLOCKS = 1
@@ -74,8 +74,8 @@ def runs(net: Devnet) -> bool:
 
 
 def _unknown_process(label: str, labels: list[str]) -> str:
-    near = get_close_matches(label.lower(), [each.lower() for each in labels], n=1)
-    meant = next((f"Did you mean {each}? " for each in labels if near and each.lower() == near[0]), "")
+    similar = suggestion(label, labels)
+    meant = f"Did you mean {similar}? " if similar else ""
     return f"this devnet has no {label!r}. {meant}There are: {', '.join(labels)}"
 
 

@@ -6,16 +6,12 @@ length.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from wallet.errors import WalletError
+from wallet.suggestions import suggestion
 
 PROBLEMS_SHOWN_MAX = 8
 SHOWN_MAX = 40
-NEAR = 0.6
-"""The similarity from which a name is suggested: the measure and default of difflib."""
-SHORT = 3
-"""Names of up to this length get no suggestion, because gpu is not a misspelt cpu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +49,8 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
 
 def choices(name: str, names: Sequence[str]) -> str:
     """Return a similar name, if any, and all valid ones."""
-    plain = {known.lower(): known for known in names}
-    # Only the beginning is compared, because the file chooses the length of the name.
-    near = get_close_matches(name[:SHOWN_MAX].lower(), plain, n=1, cutoff=NEAR) if len(name) > SHORT else ()
-    meant = f"did you mean {plain[near[0]]}? " if near else ""
+    similar = suggestion(name, names)
+    meant = f"did you mean {similar}? " if similar else ""
     return f"{meant}there are: {', '.join(names)}"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from runtime.frame.call import CALL_DEPTH_MAX, Call, CallMethod
@@ -15,9 +14,8 @@ from runtime.frame.pallet import Pallet
 from wallet.calls.declared import Argument, arguments_of
 from wallet.calls.form import ArgumentPlace, read_word
 from wallet.errors import CallInputError
+from wallet.suggestions import suggestion, suggestions
 
-NEAR = 0.6
-"""The least similarity of a name that is suggested: difflib's own measure and default."""
 Method = CallMethod[Any, Any, Any]
 
 
@@ -133,10 +131,10 @@ def _assigned(call_name: str, arguments: Sequence[Argument], typed_words: Sequen
         argument_name, equals_sign, argument_word = typed_word.partition("=")
         if not equals_sign or argument_name not in argument_names:
             # A value may contain `=` itself, so only a name that is similar to an argument's is an error.
-            similar_names = get_close_matches(argument_name, argument_names, n=1, cutoff=NEAR) if equals_sign else []
-            if similar_names:
+            similar_name = suggestion(argument_name, argument_names) if equals_sign else None
+            if similar_name is not None:
                 raise CallInputError(
-                    f"{call_name} has no argument {argument_name!r}. Did you mean {similar_names[0]}? Its arguments "
+                    f"{call_name} has no argument {argument_name!r}. Did you mean {similar_name}? Its arguments "
                     f"are {expected_arguments}",
                     code="unknown_argument",
                 )
@@ -163,17 +161,8 @@ def _assigned(call_name: str, arguments: Sequence[Argument], typed_words: Sequen
 
 
 def _unknown(noun_phrase: str, name: str, known_names: list[str]) -> str:
-    names_by_plain_form = {_plain(known_name): known_name for known_name in known_names}
-    similar_names = [
-        names_by_plain_form[plain_match]
-        for plain_match in get_close_matches(_plain(name), names_by_plain_form, n=3, cutoff=NEAR)
-    ]
+    similar_names = suggestions(name, known_names)
     advice_text = (
         f"Did you mean {' or '.join(similar_names)}?" if similar_names else f"There are: {', '.join(known_names)}"
     )
     return f"there is no {noun_phrase} {name!r}. {advice_text}"
-
-
-def _plain(name: str) -> str:
-    """Return a name in the form in which other tools' `transferKeepAlive` and `balances` match ours."""
-    return name.replace("_", "").lower()

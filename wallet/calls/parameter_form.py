@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from runtime.frame.parameter import Parameter, ParameterChange
 from wallet.calls.form import ArgumentForm, ArgumentPlace, Style
-
-NEAR = 0.6
-"""The least similarity of a name that is suggested."""
+from wallet.suggestions import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +61,11 @@ class ParameterForm:
             argument_place.refuse(
                 self, typed_name, f"{', '.join(sorted(constant_names))} is a constant: the genesis fixes it"
             )
-        similar_names = get_close_matches(typed_name, self.of, n=1, cutoff=NEAR)
+        similar_name = suggestion(typed_name, self.of)
         return argument_place.refuse(
             self,
             typed_name,
-            f"there is no such parameter{f'; did you mean {similar_names[0]}?' if similar_names else ''}",
+            f"there is no such parameter{f'; did you mean {similar_name}?' if similar_name else ''}",
         )
 
     def written(self, parameter_change: ParameterChange, style: Style) -> dict[str, Any]:
