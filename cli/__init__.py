@@ -4,7 +4,7 @@ In reading order:
 
 * `messages`: errors and notes on standard error, for people or for programs
 * `program`: a program as a group of commands: `--json` anywhere, errors, suggestions
-* `deferred`: commands that are imported when they are called
+* `deferred`: commands whose work is imported when they run
 * `prompts`: questions to the person at the terminal
 * `tables`, `output`: tables that fit where they are shown, or JSON
 * `session`: the options before a command, and how a call is sent once

@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from cli.options import SendingOptions as SendingOptions  # noqa: PLC0414  # part of what commands share
-from cli.options import sending_options as sending_options  # noqa: PLC0414
 from cli.output import Account, Output, as_text
 from cli.session import CallFailedError, WalletSession, note
 from runtime.frame.call import Call
@@ -79,12 +78,6 @@ def sends(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callab
         make(session, key_text, sending, planned)
 
     return sent
-
-
-def sends_call(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callable[..., None]:
-    """Make a click command's function of a plan, as `sends` does, with `sending_options`."""
-    command: Callable[..., None] = sending_options(click.pass_obj(sends(plan)))
-    return command
 
 
 def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:

@@ -26,6 +26,7 @@ KEYRING_VARIABLE = "OGPU_KEYRING"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 _UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
 """The unit behind an amount. It is optional, because amounts of options are in oGPU."""
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 ALL = -1
 """The value of an amount that the user gave as `all`."""
 
@@ -111,6 +112,11 @@ AMOUNT_OR_ALL = AmountOrAll()
 PERCENT = Percent()
 
 
+def add_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options, in the order in which the help shows them."""
+    return lambda command: functools.reduce(lambda added, option: option(added), reversed(options), command)
+
+
 def keyring_folder() -> Path:
     """Return the keyring's folder for a command without the option `--keyring`."""
     return Path(os.environ.get(KEYRING_VARIABLE) or DEFAULT_FOLDER)
@@ -152,7 +158,21 @@ tip_option = click.option(
     "--tip", type=AMOUNT, default=0, help="Pay the block's author a tip in oGPU, to come first.  [default: 0]"
 )
 yes_option = click.option("--yes", is_flag=True, help="Send without asking.")
-anyway_option = click.option("--anyway", is_flag=True, help="Send even a call that the chain would refuse.")
+scheme_option = click.option(
+    "--scheme",
+    type=click.Choice(["sr25519", "ed25519"]),
+    default="sr25519",
+    show_default=True,
+    help="Signature scheme. Session and provider keys are ed25519.",
+)
+words_option = click.option(
+    "--words",
+    type=click.Choice(["12", "15", "18", "21", "24"]),
+    default="12",
+    show_default=True,
+    help="Words of the recovery phrase.",
+)
+anyway_option = click.option("--anyway", is_flag=True, help="Send despite a warning or an expected refusal.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +193,7 @@ def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_sending(*given: Any, dry_run: bool, yes: bool, anyway: bool, tip: int, **named: Any) -> Any:
         return command(*given, sending=SendingOptions(dry_run, yes, anyway, tip), **named)
 
-    return dry_run_option(yes_option(anyway_option(tip_option(with_sending))))
+    return add_options(dry_run_option, yes_option, anyway_option, tip_option)(with_sending)
 
 
 def session_options(program: Callable[[], None]) -> Callable[..., None]:
@@ -193,7 +213,7 @@ def session_options(program: Callable[[], None]) -> Callable[..., None]:
         click.get_current_context().obj = session
         program()
 
-    options = (
+    return add_options(
         url_option,
         keyring_option,
         password_option,
@@ -201,5 +221,4 @@ def session_options(program: Callable[[], None]) -> Callable[..., None]:
         genesis_option,
         checkpoint_option,
         trust_option,
-    )
-    return functools.reduce(lambda command, option: option(command), reversed(options), opened)
+    )(opened)

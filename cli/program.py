@@ -78,7 +78,7 @@ class ExplainingCommand(click.Command):
 
 
 def explain_option(error: click.NoSuchOption, info_name: str | None, parent: click.Context | None) -> click.UsageError:
-    """Return a clearer error for an unknown option that is a negative number, or belongs before the command."""
+    """Return a clearer error for another system's option, a negative number, or an option before its command."""
     name = error.option_name
     if name in OTHER_NAMES and error.ctx is not None and _has_option(error.ctx.command, OTHER_NAMES[name]):
         return OtherOptionError(f"No such option {name!r}. Use {OTHER_NAMES[name]}.", error.ctx)
@@ -118,10 +118,7 @@ class CommandGroup(click.Group):
         sections: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """`foreign_words`: other words, and the command here that does the same. `EITHER` joins two commands.
-
-        `sections`: names of commands by the heading under which the help lists them. The others come first.
-        """
+        """`sections`: names of commands by the heading under which the help lists them. The others come first."""
         super().__init__(*args, **kwargs)
         self._foreign_words = foreign_words or {}
         self._sections = sections or {}
@@ -149,7 +146,7 @@ class CommandGroup(click.Group):
         return name, command, rest
 
     def suggested(self, ctx: click.Context, word: str) -> str | None:
-        """Return the command that another system's word means, or whose name resembles `word`."""
+        """Return the command, here or in another group, that has this name or a similar one, or another system's."""
         names = {**dict.fromkeys(self._foreign_words), **dict.fromkeys(self.commands)}
         near = [word] if word in self._foreign_words else get_close_matches(word, names, n=1, cutoff=ALIKE)
         if not near:
@@ -183,7 +180,12 @@ class ProgramGroup(CommandGroup):
         explained: tuple[type[Exception], ...] = (),
         **kwargs: Any,
     ) -> None:
-        """`program_commands`: commands that pass words on to another program.
+        """`foreign_words`: other systems' words, and what to type here; `EITHER` joins two commands.
+
+        A word may follow the name of the group or command to which it belongs: `"run --gpus": "--gpu any"`. A value
+        that begins with a capital letter is advice.
+
+        `program_commands`: commands that pass words on to another program.
 
         `explained`: exceptions beside `CodedError` whose text is a message for the user.
         """

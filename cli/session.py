@@ -10,12 +10,9 @@ import functools
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from cli.messages import note as note  # noqa: PLC0414  # part of what commands share
 from cli.output import Output
@@ -28,6 +25,7 @@ from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.password_file import read_passwords
 from wallet.rpc import RpcError
+from wallet.suggestions import suggestion
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust
 
@@ -39,8 +37,6 @@ SENT_FOLDER = "sent"
 WAIT_SECONDS = 15.0
 Doing = str | Callable[[], str | None] | None
 """The present activity in words, or a function that returns it; None if the command shows it itself."""
-NAMES_ALIKE = 0.75
-"""The least similarity, by difflib's measure: one letter of five may differ."""
 EXIT_FAILED = 1
 
 
@@ -76,9 +72,9 @@ def _meant_account(names: list[str], text: str) -> str:
     """Return what to type instead of a text that is no account."""
     if text in (*DEV_NAMES, *CUSTOMER_NAMES):
         return f"On a development chain, write //{text}"
-    near = get_close_matches(text, names, n=1, cutoff=NAMES_ALIKE)
-    if near:
-        return f"Did you mean {near[0]}?"
+    similar = suggestion(text, names)
+    if similar is not None:
+        return f"Did you mean {similar}?"
     return f"Give an address, 0x and 64 hex digits, or a stored key ({', '.join(names) or 'there are none'})"
 
 
@@ -189,11 +185,11 @@ class WalletSession:
     def _note_typo(self, path: str) -> None:
         """Print one note if a development path resembles a known account and is another."""
         name = path.removeprefix("//").partition("/")[0]
-        known = {each.lower(): each for each in (*DEV_NAMES, *CUSTOMER_NAMES)}
-        near = [] if name in known.values() else get_close_matches(name.lower(), known, n=1, cutoff=NAMES_ALIKE)
-        if near and path not in self._typos:
+        known = (*DEV_NAMES, *CUSTOMER_NAMES)
+        similar = None if name in known else suggestion(name, known)
+        if similar is not None and path not in self._typos:
             self._typos.add(path)
-            note(f"//{name} is not //{known[near[0]]}, to which development chains give money")
+            note(f"//{name} is not //{similar}, to which development chains give money")
 
     def new_password(self) -> str:
         """Return the password for a new key. Print a warning if it is empty."""
@@ -243,11 +239,6 @@ def reads(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., No
         session.run(lambda client: command(session, client, *given, **named))
 
     return connected
-
-
-def reads_chain(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make a click command's function of a coroutine, as `reads` does."""
-    return click.pass_obj(reads(command))
 
 
 def is_address(text: str) -> bool:

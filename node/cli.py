@@ -6,14 +6,22 @@ error is one message: what happened, why, and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cli.deferred import runs
-from cli.options import HELP_NAMES, NodeUrl, json_errors_option, keyring_option
+from cli.options import (
+    HELP_NAMES,
+    NodeUrl,
+    add_options,
+    json_errors_option,
+    keyring_option,
+    scheme_option,
+    words_option,
+)  # fmt: skip
 from cli.program import ProgramGroup
 from consensus.parameters import SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN
 from genesis.preset_names import DEV_NAMES, PRESETS
@@ -32,22 +40,21 @@ base_path_option = click.option(
 )
 
 
-def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name a chain and the folder of its files."""
-    for option in (
-        base_path_option,
-        click.option("--dev", is_flag=True, help="The development chain; the node runs alone, as Alice."),
-        click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or a chain spec file."),
-    ):
-        function = option(function)
-    return function
-
-
-def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for name in reversed(DEV_NAMES):
-        text = f"Run as validator {name}, with {name}'s public keys."
-        function = click.option(f"--{name.lower()}", "dev_account", flag_value=name, default=None, help=text)(function)
-    return function
+chain_options = add_options(
+    click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or a chain spec file."),
+    click.option("--dev", is_flag=True, help="The development chain; the node runs alone, as Alice."),
+    base_path_option,
+)
+"""The options that name a chain and the folder of its files."""
+account_options = add_options(
+    *(
+        click.option(
+            f"--{name.lower()}", "dev_account", flag_value=name, default=None,
+            help=f"Run as validator {name}, with {name}'s public keys.",
+        )
+        for name in DEV_NAMES
+    )
+)  # fmt: skip
 
 
 class NodeProgram(ProgramGroup):
@@ -63,7 +70,7 @@ class NodeProgram(ProgramGroup):
 @click.group("ogpu-node", cls=NodeProgram, explained=(SpecError,), foreign_words=FOREIGN_WORDS,
              invoke_without_command=True, context_settings=HELP_NAMES)  # fmt: skip
 @chain_options
-@_account_options
+@account_options
 @click.option("--tmp", is_flag=True, help="Use a temporary folder, removed at the end.")
 @click.option("--name", help="This node's name in logs and telemetry.")
 @click.option("--validator", is_flag=True, help="Validate with the keys in the keystore.")
@@ -189,10 +196,6 @@ def key() -> None:
     """Make, show and store keys."""
 
 
-scheme_option = click.option(
-    "--scheme", type=click.Choice(["sr25519", "ed25519"]), default="sr25519", show_default=True,
-    help="Signature scheme. Session and provider keys are ed25519.",
-)  # fmt: skip
 output_option = click.option(
     "--output-type", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output.",
 )  # fmt: skip
@@ -207,10 +210,7 @@ owner_option = click.option(
 @key.command()
 @scheme_option
 @output_option
-@click.option(
-    "--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True,
-    help="Words of the phrase.",
-)  # fmt: skip
+@words_option
 @runs("node.key_commands:generate", with_options=False)
 def generate() -> None:
     """Make a secret phrase, and show its account."""

@@ -18,8 +18,10 @@ from cli.options import (
     HELP_NAMES,
     PERCENT,
     key_option,
+    scheme_option,
     sending_options,
     session_options,
+    words_option,
 )
 from cli.program import ProgramGroup
 
@@ -59,21 +61,13 @@ def main() -> None:
     """
 
 
-scheme_option = click.option(
-    "--scheme", type=click.Choice(["sr25519", "ed25519"]), default="sr25519", show_default=True,
-    help="Signature scheme. A provider key is ed25519.",
-)  # fmt: skip
-
 # --- keys
 
 
 @main.command()
 @click.argument("name")
 @scheme_option
-@click.option(
-    "--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True,
-    help="Words of the recovery phrase.",
-)  # fmt: skip
+@words_option
 @runs("cli.wallet.keys:new")
 def new() -> None:
     """Make a key and store it encrypted.

@@ -6,7 +6,7 @@ In reading order:
 * `offers`: services, offers, and the devices that could bid
 * `units`: units and files of requests: posted once, watched, answered, their costs and events
 * `tasks`: tasks at auction: drafts, orders, progress, results, payments, telemetry, tunnels
-* `commands`: the functions behind the commands
 * `groups`: the commands by group: arguments, options, help
+* `commands`: the functions behind the commands
 * `cli`: `ogpu`, and the options before its commands
 """

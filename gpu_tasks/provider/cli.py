@@ -19,6 +19,7 @@ from cli.options import (
     DEFAULT_FOLDER,
     HELP_NAMES,
     KEYRING_VARIABLE,
+    add_options,
     checkpoint_option,
     dry_run_option,
     genesis_option,
@@ -110,15 +111,13 @@ def stash_key_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
         return command(*arguments, stash=StashOptions(stash_text, keyring, key_password_file), **given)
 
-    for option in (
-        click.option("--key-password-file", type=click.Path(path_type=Path),
-                     help="The password of --key, if not --password-file."),
-        _KEYRING,
+    return add_options(
         click.option("--key", "stash_text", metavar="KEY",
                      help="The stash's key: a stored name, its address, or //Eve."),
-    ):  # fmt: skip
-        option(with_stash)
-    return with_stash
+        _KEYRING,
+        click.option("--key-password-file", type=click.Path(path_type=Path),
+                     help="The password of --key, if not --password-file."),
+    )(with_stash)  # fmt: skip
 
 
 def _known_backend(_context: click.Context, _option: click.Parameter, wish: str | None) -> str | None:
@@ -158,15 +157,13 @@ def broker_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
         return command(*arguments, broker=BrokerOptions(mqtt, mqtt_public, mqtt_login_file), **given)
 
-    for option in (
-        click.option("--mqtt-login-file", type=click.Path(path_type=Path),
-                     help="A private file with NAME:PASSWORD for the broker."),
-        click.option("--mqtt-public", metavar="URL", help="The broker's address for customers.  [default: --mqtt]"),
+    return add_options(
         click.option("--mqtt", metavar="URL", envvar="OGPU_PROVIDER_MQTT",
                      help="A broker, mqtt(s)://HOST:PORT, for progress messages."),
-    ):  # fmt: skip
-        option(with_broker)
-    return with_broker
+        click.option("--mqtt-public", metavar="URL", help="The broker's address for customers.  [default: --mqtt]"),
+        click.option("--mqtt-login-file", type=click.Path(path_type=Path),
+                     help="A private file with NAME:PASSWORD for the broker."),
+    )(with_broker)  # fmt: skip
 
 
 # --- the daemon and its machine

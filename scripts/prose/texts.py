@@ -14,8 +14,6 @@ from pathlib import Path
 
 MESSAGE_WORDS_MIN = 4
 """A string of fewer words is an identifier, a format or a label rather than a sentence."""
-SUMMARY_NAMES = {"COMMANDS", "SUMMARIES"}
-"""Tables of command names that hold each command's help line."""
 
 
 class Kind(Enum):
@@ -104,13 +102,11 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _strings(tree: ast.AST) -> Iterator[tuple[Kind, ast.expr]]:
-    """Yield help lines and messages: keyword `help`, tables of commands, and all other strings of several words."""
+    """Yield help lines and messages: keyword `help`, and all other strings of several words."""
     skipped = {node for node, _ in _docstrings(tree)}
     helps: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in {"help", "epilog", "short_help"}:
-            helps.update(ast.walk(node.value))
-        if isinstance(node, ast.Assign) and {ast.unparse(target) for target in node.targets} & SUMMARY_NAMES:
             helps.update(ast.walk(node.value))
     pending: list[ast.AST] = [tree]
     while pending:

@@ -13,6 +13,7 @@ from cli.wallet.program import FOREIGN_WORDS, main
 from devnet.launcher import cli as devnet_cli
 from error_codes import ended_code
 from gpu_tasks.client import cli as client_cli
+from gpu_tasks.client.groups import foreign_words
 from gpu_tasks.provider import cli as provider_cli
 from node import cli as node_cli
 
@@ -55,24 +56,32 @@ def test_an_error_is_an_object(tmp_path: Path, name: str) -> None:
     assert for_people.stderr.splitlines()[-1].lower().startswith("error: ")
 
 
-PROGRAMS = {"ogpu": (client_cli.main, client_cli.FOREIGN_WORDS), "ogpu-wallet": (main, FOREIGN_WORDS)}
+PROGRAMS = {"ogpu": (client_cli.main, foreign_words.FOREIGN_WORDS), "ogpu-wallet": (main, FOREIGN_WORDS)}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_command_of_another_system_is_answered_with_the_command_here(name: str) -> None:
+def test_a_word_of_another_system_is_answered_with_the_word_here(name: str) -> None:
     program, words = PROGRAMS[name]
     assert not words.keys() & program.commands.keys()
     for word, here in words.items():
-        for more in ((), ("--json",)):
-            result = CliRunner().invoke(program, [word, *more])
-            assert result.exit_code == 2
-            for each in here.split(EITHER):
-                assert f"`{each}`" in result.stderr
-        for each in here.split(EITHER):
-            of_program, *path = each.split()
-            command: click.Command = PROGRAMS[of_program][0]
+        *_, typed = path = word.split()
+        code = "other_option" if typed.startswith("-") else "unknown_command"
+        result = CliRunner().invoke(program, ["--json", *path])
+        assert (result.exit_code, ended_code(result)) == (2, code)
+        if here[0].isupper():
+            assert json.loads(result.stderr)["error"].endswith(here)
+            continue
+        for meant in here.split(EITHER):
+            assert f"`{meant}`" in result.stderr
+            command: click.Command = program
+            first, *meant_path = meant.split()
+            if first.startswith("-"):
+                command, meant_path = program.commands[path[0]], []
+                assert any(first in parameter.opts for parameter in command.params)
+            else:
+                command = PROGRAMS[first][0]
             while isinstance(command, click.Group):
-                command = command.commands[path.pop(0)]
+                command = command.commands[meant_path.pop(0)]
 
 
 def test_each_group_answers_words_of_others_and_typing_mistakes() -> None:
@@ -85,6 +94,9 @@ def test_each_group_answers_words_of_others_and_typing_mistakes() -> None:
         (["task", "exce"], "ogpu task exec"),
         (["offer", "serach"], "ogpu offer search"),
         (["tsk"], "ogpu task"),
+        (["submit"], "ogpu task submit"),
+        (["show"], "ogpu unit show` or `ogpu task show"),
+        (["unit", "run"], "ogpu run"),
         (["suqeue"], "ogpu squeue"),
     ):
         result = CliRunner().invoke(client_cli.main, words)
@@ -176,7 +188,10 @@ def test_an_option_of_a_command_before_it_is_shown_its_place() -> None:
         (provider_cli.main, ["start"], "unknown_command", "`ogpu-provider run`"),
         (provider_cli.main, ["run", "--blob-port", "99999"], "bad_parameter", "65535"),
         (devnet_cli.ogpu_devnet, ["start"], "unknown_command", "`ogpu-devnet up`"),
+        (node_cli.ogpu_node, ["generate-node-key"], "unknown_command", "`ogpu-node key generate-node-key`"),
         (main, ["send", "//Bob", "5", "--from", "//Alice"], "other_option", "--key"),
+        (client_cli.main, ["ps", "--from", "//Alice"], "other_option", "`--key`"),
+        (client_cli.main, ["offer", "services", "--from", "//Alice"], "no_such_option", "--from"),
         (main, ["send", "//Bob", "5"], "missing_parameter", "//Alice"),
         (provider_cli.main, ["offer", "0x99", "--ask", "1"], "missing_parameter", "`ogpu offer services`"),
     ],

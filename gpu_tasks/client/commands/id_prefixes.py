@@ -15,6 +15,8 @@ import click
 
 from cli.session import WalletSession
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
+from gpu_tasks.client.groups.task import task as task_group
+from gpu_tasks.client.groups.unit import unit as unit_group
 from gpu_tasks.client.offers.outlook import sells_tasks
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -56,15 +58,14 @@ COUNTERS: dict[NamedKind, tuple[Any, Callable[[bytes, bytes, int], bytes]]] = {
     NamedKind.TASK: (TrainingMarket.submission_counts, task_id_of),
 }
 """An account's count of units or tasks, and the function from a number to an id."""
-SHARED_COMMANDS = {"list", "show", "watch", "result", "cancel", "dispute"}
-"""Names of commands in both groups."""
+GROUPS = {NamedKind.UNIT: unit_group, NamedKind.TASK: task_group}
 
 
 def wrong_kind(named: bytes, kind: NamedKind) -> TaskError:
     """Return the error for an id of this kind where a command takes the other one, with the right command."""
     context = click.get_current_context(silent=True)
     command = "" if context is None else str(context.command.name)
-    here = f"ogpu {kind.value} {command if command in SHARED_COMMANDS else 'show'} 0x{named.hex()}"
+    here = f"ogpu {kind.value} {command if command in GROUPS[kind].commands else 'show'} 0x{named.hex()}"
     return TaskError(f"0x{named.hex()} is a {kind.value}, not a {kind.other.value}. Use `{here}`", code="wrong_kind")
 
 

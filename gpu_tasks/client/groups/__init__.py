@@ -5,12 +5,11 @@ load neither the chain's rules nor a client.
 
 In reading order:
 
-* `declared`: how a command names its function; options that several commands share
 * `limits`: the bounds and choices of options
-* `program_words`: command lines that end with a program's own words
+* `declared`: options and parameter types that several commands share
 * `unit`: units of inference
 * `task`: tasks: write, submit, follow, decide
 * `container`: programs in containers: run, enter, copy, forward
 * `offer`: services, providers and prices
-* `top_level`: events, and short forms with their own options
+* `foreign_words`: other systems' words for all of these
 """

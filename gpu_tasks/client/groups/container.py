@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from cli.options import key_option
+from cli.deferred import runs
+from cli.options import anyway_option, key_option
+from cli.program import ExplainingCommand
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     FILE_PATH,
     OneOf,
     after_options,
-    anyway_option,
     buying_options,
-    carried_out_by,
     max_price_option,
     secret_option,
 )
-from gpu_tasks.client.groups.program_words import OF_DOCKER, ProgramCommand
+from gpu_tasks.client.groups.task import task
 
 GPU_ADVICE = "A task names a class of GPUs. `ogpu offer search 'model=4090'` shows which class a model is in."
 
 
-@click.command(cls=ProgramCommand, instead=OF_DOCKER)
+class ProgramCommand(ExplainingCommand):
+    """A command whose last argument takes the words of a program.
+
+    An unknown option before the program's first word is an error. Behind that word, or behind `--`, every word is the
+    program's.
+    """
+
+    def __init__(self, *args: Any, before: int = 0, **kwargs: Any) -> None:
+        """`before`: the number of ogpu's own words that precede the program's."""
+        super().__init__(*args, **kwargs)
+        self._before = before
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the program's first word."""
+        return super().parse_args(ctx, self._parted(ctx, args))
+
+    def _parted(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert a `--` before the program's first word."""
+        takes = {
+            name: option.nargs
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option) and not option.is_flag and not option.count
+            for name in option.opts
+        }
+        place, words = 0, 0
+        while place < len(args) and (word := args[place]) != "--":
+            if word.startswith("-") and len(word) > 1:
+                place += 1 + takes.get(word, 0)
+                continue
+            words += 1
+            if words > self._before:
+                return [*args[:place], "--", *args[place:]]
+            place += 1
+        return args
+
+
+@task.command(cls=ProgramCommand)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @key_option
 @click.option(
@@ -47,7 +85,7 @@ GPU_ADVICE = "A task names a class of GPUs. `ogpu offer search 'model=4090'` sho
 @secret_option
 @after_options
 @buying_options
-@carried_out_by("run:run")
+@runs("gpu_tasks.client.commands.run:run")
 def run() -> None:
     """Run a command in a container on a provider's device.
 
@@ -57,12 +95,12 @@ def run() -> None:
     """
 
 
-@click.command("exec", cls=ProgramCommand, before=1)
+@task.command("exec", cls=ProgramCommand, before=1)
 @click.argument("task")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @key_option
 @click.option("--no-tty", is_flag=True, help="Allocate no terminal, as for a pipe.")
-@carried_out_by("shell:execute")
+@runs("gpu_tasks.client.commands.shell:execute")
 def execute() -> None:
     """Run a command, or a shell, in a task's container.
 
@@ -71,11 +109,11 @@ def execute() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("source")
 @click.argument("target")
 @key_option
-@carried_out_by("shell:cp")
+@runs("gpu_tasks.client.commands.shell:cp")
 def cp() -> None:
     """Copy files into or out of a task's container.
 
@@ -84,11 +122,11 @@ def cp() -> None:
     """
 
 
-@click.command("port-forward")
+@task.command("port-forward")
 @click.argument("task")
 @click.argument("ports", nargs=-1, required=True, metavar="LOCAL:REMOTE...")
 @key_option
-@carried_out_by("shell:port_forward")
+@runs("gpu_tasks.client.commands.shell:port_forward")
 def port_forward() -> None:
     """Forward local ports to a task's container.
 
@@ -96,11 +134,11 @@ def port_forward() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @click.argument("names", nargs=-1, required=True, metavar="NAME[=FILE]...")
 @key_option
-@carried_out_by("shell:secrets")
+@runs("gpu_tasks.client.commands.shell:secrets")
 def secrets() -> None:
     """Hand its secrets to a waiting task.
 

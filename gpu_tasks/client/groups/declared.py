@@ -1,4 +1,4 @@
-"""The link from a declared command to its function, and options that several commands share.
+"""Options and parameter types that several commands of `ogpu` share.
 
 Invariant: nothing here imports the chain's rules, a client or NumPy.
 """
@@ -6,28 +6,21 @@ Invariant: nothing here imports the chain's rules, a client or NumPy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.deferred import runs
-from cli.options import dry_run_option, tip_option, yes_option
+from cli.options import add_options, anyway_option, dry_run_option, tip_option, yes_option
+from gpu_tasks.client.groups import limits
 from gpu_tasks.tasks.quantities import QuantityError, TimeSpan, span
 from wallet.amounts import SYMBOL, parse_amount
 from wallet.errors import AmountError
+from wallet.suggestions import suggestion
 
-COMMANDS = "gpu_tasks.client.commands"
 POSTINGS_FOLDER = Path("~/.ogpu/postings")
 CHECKPOINTS_FOLDER = Path("~/.ogpu/checkpoints")
-Declared = Callable[..., Any]
-
-
-def carried_out_by(place: str, *, with_session: bool = True) -> Callable[[Callable[[], None]], Declared]:
-    """Give a declared command its body: `module:function` in the commands' room."""
-    return runs(f"{COMMANDS}.{place}", with_options=with_session)
 
 
 class TaskPrice(click.ParamType[str]):
@@ -100,8 +93,8 @@ class OneOf(click.Choice[str]):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            near = get_close_matches(str(value).lower(), self.choices, n=1)
-            more = f"Did you mean {near[0]!r}?" if near else self._advice
+            similar = suggestion(str(value), self.choices)
+            more = f"Did you mean {similar!r}?" if similar else self._advice
             raise click.BadParameter(f"{error.message} {more}".rstrip(), ctx, param) from None
 
 
@@ -129,7 +122,6 @@ checkpoints_option = click.option(
     help="Folder for checkpoints until the task ends.",
 )
 again_option = click.option("--again", is_flag=True, help="Buy again, even after the same command bought it.")
-anyway_option = click.option("--anyway", is_flag=True, help="Send even if too few providers are eligible now.")
 accept_option = click.option("--accept", "accepts", is_flag=True, help="Fetch, check and accept the result.")
 secret_option = click.option(
     "--secret",
@@ -144,23 +136,28 @@ mqtt_option = click.option("--mqtt", metavar="URL", help="Broker to listen to.  
 max_price_option = click.option(
     "--max-price", type=TASK_PRICE, required=True, help="Most you pay for the whole time, such as 2."
 )
-_AFTER = (
+after_options = add_options(
     click.option("--after-ok", metavar="TASK", help="Wait until TASK succeeds. Submit nothing if it fails."),
     click.option("--after-any", metavar="TASK", help="Wait until TASK ends, with or without success."),
 )
-
-
-def after_options(command: Declared) -> Declared:
-    """Add the options that name a task to wait for. The program waits, not the chain."""
-    return _with(_AFTER, command)
-
-
-def buying_options(command: Declared) -> Declared:
-    """Add the options of a command that buys units or tasks."""
-    return _with((postings_option, again_option, tip_option, yes_option, dry_run_option), command)
-
-
-def _with(options: tuple[Callable[[Declared], Declared], ...], command: Declared) -> Declared:
-    for option in reversed(options):
-        command = option(command)
-    return command
+"""The options that name a task to wait for. The program waits, not the chain."""
+buying_options = add_options(postings_option, again_option, tip_option, yes_option, dry_run_option)
+"""The options of a command that buys units or tasks."""
+submission_options = add_options(
+    checkpoints_option,
+    anyway_option,
+    click.option(
+        "--array", "array_text", metavar="0-9[%4]", help="Submit a task for each index; %4 runs four at once."
+    ),
+    click.option(
+        "--requeue",
+        type=click.IntRange(0, limits.REQUEUES_MAX),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Resubmit after a time limit, up to N times.",
+    ),
+    after_options,
+    buying_options,
+)
+"""The options of a command that submits a task file, which may become several tasks."""

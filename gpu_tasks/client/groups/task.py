@@ -6,36 +6,45 @@ from pathlib import Path
 
 import click
 
-from cli.options import AMOUNT, key_option, sending_options
+from cli.deferred import runs
+from cli.options import AMOUNT, add_options, key_option, sending_options
+from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     BLOCKS_OR_TIME,
     FILE_PATH,
-    Declared,
     DurationRange,
     OneOf,
     accept_option,
     account_option,
-    after_options,
-    anyway_option,
-    buying_options,
-    carried_out_by,
     checkpoints_option,
     force_option,
     max_price_option,
     mqtt_option,
     out_option,
     secret_option,
+    submission_options,
 )
 
 BLOCKS_LOOKED_AT = 256
 BLOCKS_LOOKED_AT_MAX = 100_000
+SECTIONS = {
+    "Submit": ("run", "submit", "check", "plan", "convert", "schema"),
+    "Follow": ("list", "history", "show", "watch", "result", "logs", "top", "bids", "verify"),
+    "Enter the container": ("exec", "cp", "port-forward", "secrets"),
+    "Decide": ("accept", "dispute", "amend", "stop", "cancel", "close", "confirm"),
+}
 file_argument = click.argument("file", type=FILE_PATH)
 
 
-@click.command()
+@click.group(cls=CommandGroup, sections=SECTIONS)
+def task() -> None:
+    """Training runs and containers, sold by auction."""
+
+
+@task.command()
 @file_argument
-@carried_out_by("tasks:check")
+@runs("gpu_tasks.client.commands.tasks:check")
 def check() -> None:
     """Check a task file, without a node.
 
@@ -43,7 +52,7 @@ def check() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.option(
     "--kind",
     type=OneOf(limits.TASK_KINDS),
@@ -51,15 +60,15 @@ def check() -> None:
     show_default=True,
     help="Kind of file.",
 )
-@carried_out_by("tasks:schema", with_session=False)
+@runs("gpu_tasks.client.commands.tasks:schema", with_options=False)
 def schema() -> None:
     """Print the JSON Schema of task files."""
 
 
-@click.command()
+@task.command()
 @file_argument
 @click.option("--key", "key_text", metavar="KEY", help="Submitter, to check funds and leave out own devices.")
-@carried_out_by("tasks:plan")
+@runs("gpu_tasks.client.commands.tasks:plan")
 def plan() -> None:
     """Show who could run a task, its cost and its start.
 
@@ -68,31 +77,14 @@ def plan() -> None:
     """
 
 
-@click.command()
+@task.command()
 @file_argument
 @key_option
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the task to its end and confirm its checkpoints.")
 @accept_option
 @secret_option
-@checkpoints_option
-@anyway_option
-@click.option(
-    "--array",
-    "array_text",
-    metavar="0-9[%4]",
-    help="Submit a task for each index; %4 runs four at once.",
-)
-@click.option(
-    "--requeue",
-    type=click.IntRange(0, limits.REQUEUES_MAX),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Resubmit after a time limit, up to N times.",
-)
-@after_options
-@buying_options
-@carried_out_by("submit:submit")
+@submission_options
+@runs("gpu_tasks.client.commands.submit:submit")
 def submit() -> None:
     """Submit a task file to auction.
 
@@ -103,19 +95,19 @@ def submit() -> None:
     """
 
 
-@click.command("list")
+@task.command("list")
 @account_option
 @click.option("--all", "is_all", is_flag=True, help="Include tasks that have ended, until the chain forgets them.")
-@carried_out_by("auctions:list_tasks")
+@runs("gpu_tasks.client.commands.auctions:list_tasks")
 def list_tasks() -> None:
     """List the open tasks of a key, with the reason of a wait."""
 
 
-@click.command()
+@task.command()
 @account_option
 @click.option("--since", type=BLOCKS_OR_TIME, metavar="BLOCK|TIME", help="Tasks since this block, or for this time.")
 @click.option("--state", "states", multiple=True, type=OneOf(limits.HISTORY_STATES), help="State; repeatable.")
-@carried_out_by("auctions:history")
+@runs("gpu_tasks.client.commands.auctions:history")
 def history() -> None:
     """List past tasks of a key: exit code, time and cost.
 
@@ -124,7 +116,7 @@ def history() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @click.option("--key", "key_text", metavar="KEY", help="Customer's key: also show what providers report.")
 @mqtt_option
@@ -135,7 +127,7 @@ def history() -> None:
     type=DurationRange(0.5, 600),
     help="With --key: listen this long at most.",
 )
-@carried_out_by("auctions:show_task")
+@runs("gpu_tasks.client.commands.auctions:show_task")
 def show() -> None:
     """Show a task: its state, terms, providers and payments.
 
@@ -143,13 +135,13 @@ def show() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @checkpoints_option
 @accept_option
 @secret_option
-@carried_out_by("task_runs:watch_task")
+@runs("gpu_tasks.client.commands.task_runs:watch_task")
 def watch() -> None:
     """Follow a task until it ends.
 
@@ -158,14 +150,14 @@ def watch() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @out_option
 @force_option
 @click.option("--place", type=click.IntRange(0, limits.SLOTS_MAX - 1), help="Output of this replica, counted from 0.")
 @click.option("--export", type=FILE_PATH, metavar="FILE", help="Write the trained model: .safetensors or .npz.")
-@carried_out_by("task_runs:task_result")
+@runs("gpu_tasks.client.commands.task_runs:task_result")
 def result() -> None:
     """Fetch and check the result of a task.
 
@@ -174,7 +166,7 @@ def result() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @click.option(
     "--blocks",
@@ -183,7 +175,7 @@ def result() -> None:
     show_default=True,
     help="Most blocks to search for signed statements.",
 )
-@carried_out_by("auctions:verify")
+@runs("gpu_tasks.client.commands.auctions:verify")
 def verify() -> None:
     """Verify a task again from the chain alone.
 
@@ -192,11 +184,11 @@ def verify() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @click.option("--explain", is_flag=True, help="Say why each bid won or lost.")
 @click.option("--auction", type=click.IntRange(1), help="Number of the auction.  [default: the newest]")
-@carried_out_by("auctions:bids")
+@runs("gpu_tasks.client.commands.auctions:bids")
 def bids() -> None:
     """List the bids for a task, winners first.
 
@@ -204,13 +196,13 @@ def bids() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @mqtt_option
 @click.option("-f", "--follow", is_flag=True, help="Continue until the task ends.")
 @click.option("--place", type=click.IntRange(0), help="After the end: lines of this slot only.")
-@carried_out_by("logs:logs")
+@runs("gpu_tasks.client.commands.logs:logs")
 def logs() -> None:
     """Show the output and progress of a task.
 
@@ -220,12 +212,12 @@ def logs() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("tasks", nargs=-1)
 @key_option
 @mqtt_option
 @click.option("--once", is_flag=True, help="Listen for twelve seconds, print one table, and end.")
-@carried_out_by("logs:top")
+@runs("gpu_tasks.client.commands.logs:top")
 def top() -> None:
     """Show progress and device use of running tasks.
 
@@ -234,12 +226,12 @@ def top() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @checkpoints_option
 @sending_options
-@carried_out_by("task_decisions:confirm")
+@runs("gpu_tasks.client.commands.task_decisions:confirm")
 def confirm() -> None:
     """Check, keep and sign the newest checkpoint of a task.
 
@@ -247,11 +239,11 @@ def confirm() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @sending_options
-@carried_out_by("task_decisions:accept")
+@runs("gpu_tasks.client.commands.task_decisions:accept")
 def accept() -> None:
     """Accept the result of a task.
 
@@ -259,7 +251,7 @@ def accept() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @click.option(
@@ -268,7 +260,7 @@ def accept() -> None:
 @click.option("--compute", "is_computed", is_flag=True, help="Recompute the run here; name its first wrong segment.")
 @click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
 @sending_options
-@carried_out_by("dispute:dispute_task")
+@runs("gpu_tasks.client.commands.dispute:dispute_task")
 def dispute() -> None:
     """Dispute the result of a task.
 
@@ -280,14 +272,14 @@ def dispute() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @click.option("--raise", "price_max", type=AMOUNT, help="Raise the maximum price to this, before the first bid.")
 @click.option("--extend", "more", type=BLOCKS_OR_TIME, help="Add this to its time, such as 20m.")
 @click.option("--stop", "is_stop", is_flag=True, help="Stop the running task, as `ogpu task stop` does.")
 @sending_options
-@carried_out_by("task_decisions:amend")
+@runs("gpu_tasks.client.commands.task_decisions:amend")
 def amend() -> None:
     """Raise a task's price, extend its time, or stop it.
 
@@ -295,11 +287,11 @@ def amend() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @sending_options
-@carried_out_by("task_decisions:stop")
+@runs("gpu_tasks.client.commands.task_decisions:stop")
 def stop() -> None:
     """Stop a running task.
 
@@ -308,11 +300,11 @@ def stop() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
 @key_option
 @sending_options
-@carried_out_by("cancel:cancel_tasks")
+@runs("gpu_tasks.client.commands.cancel:cancel_tasks")
 def cancel() -> None:
     """Cancel tasks that do not run yet.
 
@@ -321,13 +313,13 @@ def cancel() -> None:
     """
 
 
-@click.command()
+@task.command()
 @click.argument("task")
 @key_option
 @click.option("--pay", type=AMOUNT, help="Pay each provider this, out of the escrow.")
 @click.option("--back", type=AMOUNT, help="Return this to the customer, out of each collateral.")
 @sending_options
-@carried_out_by("task_decisions:close")
+@runs("gpu_tasks.client.commands.task_decisions:close")
 def close() -> None:
     """Offer another end of a task, or sign an offered one.
 
@@ -336,14 +328,7 @@ def close() -> None:
     """
 
 
-def conversion_options(command: Declared) -> Declared:
-    """Add the options that convert another system's file."""
-    for option in reversed(_CONVERSION):
-        command = option(command)
-    return command
-
-
-_CONVERSION = (
+conversion_options = add_options(
     file_argument,
     click.option("--image", metavar="NAME@sha256:…", help="Image by digest.  [default: the file's]"),
     click.option("--archive", type=FILE_PATH, help="`docker save` archive of the image; --image is its id."),
@@ -366,16 +351,17 @@ _CONVERSION = (
     click.option("--network", type=OneOf(limits.NETWORKS), default="none", show_default=True, help="Network access."),
     click.option("--strict", is_flag=True, help="Fail if the program would run differently."),
 )
+"""The options that convert another system's file."""
 
 
-@click.command()
+@task.command()
 @conversion_options
 @click.option("--from", "form", type=OneOf(limits.FOREIGN_FORMS), help="Form of FILE.  [default: by content]")
 @click.option("--service", help="Service of a Compose or Akash file with several.")
 @click.option("--job", "is_job", is_flag=True, help="Make a job, which ends with its program, not a lease.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Task file.  [default: standard output]")
 @force_option
-@carried_out_by("converters:convert")
+@runs("gpu_tasks.client.commands.converters:convert")
 def convert() -> None:
     """Convert a Slurm, Compose or Akash file to a task file.
 

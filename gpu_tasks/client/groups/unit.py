@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from cli.options import AMOUNT, key_option, sending_options
+from cli.deferred import runs
+from cli.options import AMOUNT, anyway_option, key_option, sending_options
+from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     OneOf,
     account_option,
-    anyway_option,
     buying_options,
-    carried_out_by,
     force_option,
     out_option,
     postings_option,
@@ -22,6 +22,11 @@ from gpu_tasks.client.groups.declared import (
 
 PIXELS_CHECKED_MAX = 65_536
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group(cls=CommandGroup)
+def unit() -> None:
+    """Requests to a model, each paid by its tokens."""
 
 
 class PromptFile(click.File):
@@ -70,7 +75,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
         return int(width), int(height)
 
 
-@click.command()
+@unit.command()
 @click.argument("file", type=PromptFile("rb"))
 @key_option
 @click.option("--service", default=0, show_default=True, help="Service number from `ogpu offer services`.")
@@ -110,7 +115,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
 )
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
 @buying_options
-@carried_out_by("post:post")
+@runs("gpu_tasks.client.commands.post:post")
 def post() -> None:
     """Post each line of FILE as a request.
 
@@ -125,11 +130,11 @@ def post() -> None:
     """
 
 
-@click.command("list")
+@unit.command("list")
 @account_option
 @click.option("--open", "is_open_only", is_flag=True, help="Leave out units that have ended.")
 @postings_option
-@carried_out_by("units:list_posted")
+@runs("gpu_tasks.client.commands.units:list_posted")
 def list_units() -> None:
     """List the units of a key, oldest first.
 
@@ -138,17 +143,17 @@ def list_units() -> None:
     """
 
 
-@click.command()
+@unit.command()
 @click.argument("unit")
-@carried_out_by("units:show")
+@runs("gpu_tasks.client.commands.units:show")
 def show() -> None:
     """Show a unit: its state, providers and payments."""
 
 
-@click.command()
+@unit.command()
 @click.argument("units", nargs=-1)
 @key_option
-@carried_out_by("units:watch_units")
+@runs("gpu_tasks.client.commands.units:watch_units")
 def watch() -> None:
     """Follow units until they end.
 
@@ -156,12 +161,12 @@ def watch() -> None:
     """
 
 
-@click.command()
+@unit.command()
 @click.argument("unit")
 @key_option
 @out_option
 @force_option
-@carried_out_by("units:unit_result")
+@runs("gpu_tasks.client.commands.units:unit_result")
 def result() -> None:
     """Print the answer of a unit.
 
@@ -169,12 +174,12 @@ def result() -> None:
     """
 
 
-@click.command()
+@unit.command()
 @click.argument("named", metavar="UNIT|RESULTS...", nargs=-1, required=True)
 @key_option
 @postings_option
 @sending_options
-@carried_out_by("cancel:cancel_units")
+@runs("gpu_tasks.client.commands.cancel:cancel_units")
 def cancel() -> None:
     """Cancel queued units, or the rest of a file.
 
@@ -186,14 +191,14 @@ def cancel() -> None:
     """
 
 
-@click.command()
+@unit.command()
 @click.argument("unit")
 @key_option
 @click.option("--leaf", type=click.IntRange(0, limits.REQUESTS_MAX - 1), help="The wrong request, counted from 0.")
 @click.option("--compute", "is_computed", is_flag=True, help="Recompute all; dispute the first wrong one.")
 @click.option("--backend", default="numpy", show_default=True, help="numpy, reference, or torch-<device>.")
 @sending_options
-@carried_out_by("dispute:dispute_unit")
+@runs("gpu_tasks.client.commands.dispute:dispute_unit")
 def dispute() -> None:
     """Dispute an answer of a unit.
 
@@ -205,11 +210,11 @@ def dispute() -> None:
     """
 
 
-@click.command()
+@unit.command()
 @click.argument("unit")
 @key_option
 @sending_options
-@carried_out_by("units:appeal")
+@runs("gpu_tasks.client.commands.units:appeal")
 def appeal() -> None:
     """Appeal against a verdict on a unit.
 
@@ -217,7 +222,7 @@ def appeal() -> None:
     """
 
 
-@click.command()
+@unit.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--scene", type=NEW_FILE, help="Scene file, instead of a task file.")
 @key_option
@@ -243,7 +248,7 @@ def appeal() -> None:
 @click.option("--backend", default="numpy", show_default=True, help="For --check: numpy, reference, or torch-<device>.")
 @anyway_option
 @buying_options
-@carried_out_by("picture:picture")
+@runs("gpu_tasks.client.commands.picture:picture")
 def picture() -> None:
     """Render a picture in tiles on several providers.
 
@@ -252,11 +257,11 @@ def picture() -> None:
     """
 
 
-@click.command()
+@unit.command("runs")
 @click.argument("run", required=False, metavar="[RESULTS]")
 @postings_option
-@carried_out_by("units:runs")
-def runs() -> None:
+@runs("gpu_tasks.client.commands.units:runs")
+def list_runs() -> None:
     """List the runs of `ogpu unit post --out`, or show one.
 
     RESULTS is the results file or the run's id. The command reads the records of this machine and asks no node. With

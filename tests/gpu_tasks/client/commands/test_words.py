@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from cli.chain_time import ChainTime
 from cli.options import AMOUNT, AMOUNT_OR_ALL, NodeUrl
 from converted import IMAGE
+from error_codes import ended_code
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import shell
 from gpu_tasks.client.commands.calls import this_command, time_left
@@ -42,27 +43,27 @@ def parsed(command: click.Command, *words: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("words", "unknown", "meant"),
+    ("words", "unknown", "meant", "code"),
     [
-        (["--memroy", "16Gi", "--", "python"], "--memroy", "--memory"),
-        (["--tiem", "2h", "--gpu", "any", "--", "python"], "--tiem", "--time"),
-        (["--memroy=16Gi", "python"], "--memroy", "--memory"),
-        (["--gpus", "all", "--", "python"], "--gpus", "--gpu any"),
-        (["--gpus=all", "python"], "--gpus", "--gpu any"),
-        (["-e", "A=b", "--", "python"], "-e", "--env"),
-        (["-eA=b", "python"], "-e", "--env"),
-        (["-it", "--rm", "--", "bash"], "-i", "ogpu exec"),
-        (["--rm", "bash"], "--rm", "leave it out"),
-        (["-v", "./a:/b", "bash"], "-v", "--in"),
-        (["--gpu", "any", "-x", "bash"], "-x", ""),
+        (["--memroy", "16Gi", "--", "python"], "--memroy", "--memory", "no_such_option"),
+        (["--tiem", "2h", "--gpu", "any", "--", "python"], "--tiem", "--time", "no_such_option"),
+        (["--memroy=16Gi", "python"], "--memroy", "--memory", "no_such_option"),
+        (["--gpus", "all", "--", "python"], "--gpus", "--gpu any", "other_option"),
+        (["--gpus=all", "python"], "--gpus", "--gpu any", "other_option"),
+        (["-e", "A=b", "--", "python"], "-e", "--env", "other_option"),
+        (["-eA=b", "python"], "-e", "--env", "other_option"),
+        (["-it", "--rm", "--", "bash"], "-i", "ogpu exec", "other_option"),
+        (["--rm", "bash"], "--rm", "", "other_option"),
+        (["-v", "./a:/b", "bash"], "-v", "--in", "other_option"),
+        (["--gpu", "any", "-x", "bash"], "-x", "", "no_such_option"),
     ],
 )
 @pytest.mark.parametrize("also", [[], ["--yes", "--anyway", "--dry-run"]])
 def test_an_unknown_option_is_no_word_of_the_program(
-    words: list[str], unknown: str, meant: str, also: list[str]
+    words: list[str], unknown: str, meant: str, code: str, also: list[str]
 ) -> None:
-    refused = CliRunner().invoke(main, ["run", *RUN, *also, *words])
-    assert refused.exit_code == 2
+    refused = CliRunner().invoke(main, ["--json", "run", *RUN, *also, *words])
+    assert (refused.exit_code, ended_code(refused)) == (2, code)
     assert unknown in refused.stderr
     assert meant in refused.stderr
 
