@@ -2,6 +2,7 @@
 
 In reading order:
 
+* `input_files`: plain files that a user named, read up to a limit
 * `output_files`: where the bytes of a result are written
 * `offers`: services, offers, and the devices that could bid
 * `units`: units and files of requests: posted once, watched, answered, their costs and events

@@ -114,6 +114,13 @@ class WorkloadForm(Protocol):
         """
         return ()
 
+    def sample(self, tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes) -> bytes | None:
+        """Return `length` bytes with which a trained model continues a prompt; None if the workload trains none.
+
+        Raise DecodeError for tensors of another model, and ImportError where a library is missing.
+        """
+        return None
+
     def cost(self, output: bytes) -> int:
         """Return the cost of an output in `cost_unit`.
 

@@ -5,6 +5,7 @@ In reading order:
 * `calls`: the facts of a call before it is sent, and messages after an interrupt
 * `id_prefixes`: ids as users type them: whole, first digits, or `last`
 * `task_runs`: follow a task to its end, hand its secrets over, fetch and export its result
+* `sample`: a trained model continues a text
 * `task_decisions`: a customer's decisions about tasks: accept, amend, close, confirm a checkpoint
 * `units`: list, follow and show units, read results, appeal
 * `dispute`: dispute a result or an answer, also after recomputing it here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -39,6 +39,7 @@ from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
 from gpu_tasks.tunnel.frames import SECRETS_BYTES_MAX
 from gpu_tasks.tunnel.multiplexer import TunnelError
 from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import ModelTensor, WorkloadForm
 from runtime.cryptography import ss58
 from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
@@ -219,8 +220,8 @@ async def show_result(
 ) -> None:
     """Fetch, open and check the result of a task. Write its last state and its model to the named files."""
     _require_places(out, model, file_name_of(task_id))
-    if model is not None and runs_program(task.order):
-        raise ExportError("the task runs a program, so there is no model to export. Use --out", code="no_model")
+    if model is not None:
+        require_training(task)
     require_customer(task, key.account, "opens its result")
     providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
@@ -230,7 +231,8 @@ async def show_result(
             session.output.facts(program_facts(task_id, task, place, outputs, archive))
             return
         found = await fetch_result(blobs, key, task, providers)
-        exporting = None if model is None else await _export(blobs, key, task, providers, found, model)
+        trained = None if model is None else await trained_model(blobs, key, task, providers, found)
+    exporting = None if model is None or trained is None else _export(*trained, task, model)
     written = None if out is None else out.write(file_name_of(task_id), found.run.state)
     stated = last_stated(task)
     assert stated is not None, "something was fetched"
@@ -244,6 +246,12 @@ async def show_result(
         note("--out FILE writes the checked last state of the run to a file")
 
 
+def require_training(task: Task) -> None:
+    """Raise ExportError for a job or a lease."""
+    if runs_program(task.order):
+        raise ExportError("the task runs a program, so it trains no model. Use --out", code="no_model")
+
+
 def _require_places(out: OutputFile | None, model: OutputFile | None, name: str) -> None:
     """Refuse unusable files of `--out` and `--export` before anything is fetched."""
     state = None if out is None else out.place(name)
@@ -255,10 +263,10 @@ def _require_places(out: OutputFile | None, model: OutputFile | None, name: str)
         raise ExportError("--out and --export name one file. Name two", code="same_file")
 
 
-async def _export(
-    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], found: FetchedRun, model: OutputFile
-) -> str:
-    """Write the trained model of a run, and return the file. Raise ExportError for a workload without a model."""
+async def trained_model(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], found: FetchedRun
+) -> tuple[WorkloadForm, Sequence[ModelTensor]]:
+    """Return the workload and the trained model of a run. Raise ExportError for a workload without a model."""
     form = registry.form_of(task.order.workload)
     request = await fetch_input(blobs, key, task, providers)
     try:
@@ -267,6 +275,11 @@ async def _export(
         raise ExportError(f"the state is not of the task's request: {error}", code="no_model") from None
     if form is None or not tensors:
         raise ExportError("the task trains no model that this program knows. Use --out", code="no_model")
+    return form, tensors
+
+
+def _export(form: WorkloadForm, tensors: Sequence[ModelTensor], task: Task, model: OutputFile) -> str:
+    """Write a trained model, and return the file."""
     content = exported(model.named, tensors, {"workload": form.name, "task_hash": "0x" + task.order.task_hash.hex()})
     return str(model.write(model.named.name, content))
 

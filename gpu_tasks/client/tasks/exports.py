@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 
 from gpu_tasks.workloads.form import ModelTensor
-from wallet.errors import WalletError
+from wallet.errors import WalletError, in_words
 
 NPY_MAGIC = b"\x93NUMPY\x01\x00"
 NPY_ALIGNMENT = 64
@@ -57,6 +57,22 @@ FORMS: Mapping[str, Callable[[Sequence[ModelTensor], Mapping[str, str]], bytes]]
     ".safetensors": safetensors_file,
     ".npz": npz_file,
 }
+
+
+def read_safetensors(data: bytes) -> tuple[tuple[ModelTensor, ...], dict[str, str]]:
+    """Return the tensors of a file of `safetensors_file`, and its metadata. Raise ExportError for another file."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8:end])
+        metadata = {str(name): str(value) for name, value in header.pop("__metadata__").items()}
+        tensors = []
+        for name, each in header.items():
+            first, last = each["data_offsets"]
+            tensors.append(ModelTensor(name, tuple(map(int, each["shape"])), data[end + first : end + last]))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"the file is not a model that --export wrote: {in_words(error)}"
+        raise ExportError(reason, code="no_model") from None
+    return tuple(tensors), metadata
 
 
 def require_form(path: Path) -> None:

@@ -9,7 +9,8 @@ In reading order:
 * `state`: weights and momenta as bytes
 * `run`: a run in segments: states as bytes, steps from any of them
 * `conformance`: fixed work with published hashes; a backend that differs in one must not serve
-* `service`: `train-int8` as a `Workload` and a `StepwiseWorkload`
 * `tensors`: the trained model as floats, for other programs
+* `sampling`: a trained model continues a text
+* `service`: `train-int8` as a `Workload` and a `StepwiseWorkload`
 * `form`: `train-int8` as programs see it: a text, sizes, a rate
 """

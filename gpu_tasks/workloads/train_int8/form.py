@@ -3,7 +3,7 @@
 Invariant: no request costs more than `cost_max` or breaks the limits of `request.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root
@@ -104,6 +104,12 @@ class TrainingForm(WorkloadForm):
     def model_tensors(self, request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
         """Return embedding, hidden layers and output layer."""
         return model_tensors(request, state)
+
+    def sample(self, tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes) -> bytes | None:
+        """Return the bytes after the prompt."""
+        from gpu_tasks.workloads.train_int8.service import continued  # noqa: PLC0415  # NumPy, for who samples only
+
+        return continued(tensors, prompt, length, seed)
 
     def cost(self, output: bytes) -> int:
         """Return the cost in the output, or 0 if the bytes are no output."""

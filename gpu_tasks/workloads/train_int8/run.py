@@ -69,14 +69,14 @@ def first_weights(asked: TrainingRequest) -> list[Integers]:
     for index, (rows, columns) in enumerate(shapes[:-1]):
         variance, inputs = (_VARIANCE_OF_VECTORS, 1) if index == 0 else (_VARIANCE_OF_HIDDEN, rows)
         most = isqrt((3 * variance << 2 * WEIGHT_BITS) // inputs)
-        raw = np.frombuffer(_drawn(b"weights", asked.seed, index, 4 * rows * columns), "<u4").astype(np.int64)
+        raw = np.frombuffer(draw_bytes(b"weights", asked.seed, index, 4 * rows * columns), "<u4").astype(np.int64)
         drawn.append(((raw * (2 * most + 1) >> 32) - most).reshape(rows, columns))
     return [*drawn, np.zeros(shapes[-1], dtype=np.int64)]
 
 
 def windows_of_step(asked: TrainingRequest, ends: Integers, step: int) -> Integers:
     """Return int64[batch]: the ends of a step's windows, drawn from `ends`."""
-    raw = np.frombuffer(_drawn(b"windows", asked.seed, step, 8 * asked.batch), "<u8")
+    raw = np.frombuffer(draw_bytes(b"windows", asked.seed, step, 8 * asked.batch), "<u8")
     drawn: Integers = ends[(raw % np.uint64(len(ends))).astype(np.int64)]
     return drawn
 
@@ -95,7 +95,7 @@ def _is_held_out(places: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bo
     return np.asarray(places // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1)
 
 
-def _drawn(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
+def draw_bytes(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
     """Return bytes for one purpose of one seed. Purposes differ, so no two draws hash the same bytes."""
     return shake_256(_DOMAIN + purpose + seed + number.to_bytes(4, "little")).digest(length)
 

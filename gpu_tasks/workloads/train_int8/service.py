@@ -1,8 +1,10 @@
 """`train-int8` as a `Workload`, the whole run as one unit, and as a `StepwiseWorkload`, a run in steps."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from gpu_tasks.traces.trace import state_hash
+from gpu_tasks.workloads.form import ModelTensor
 from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic
 from gpu_tasks.workloads.train_int8.backends import arithmetic
@@ -18,6 +20,7 @@ from gpu_tasks.workloads.train_int8.request import (
     step_cost,
 )
 from gpu_tasks.workloads.train_int8.run import TrainingRun
+from gpu_tasks.workloads.train_int8.sampling import continuation
 from gpu_tasks.workloads.workload import OutputCheck
 from runtime.encoding.codec import DecodeError
 
@@ -82,6 +85,11 @@ def open_published(backend: str) -> IntegerTraining:
     workload = IntegerTraining(arithmetic(backend))
     workload.conformance()
     return workload
+
+
+def continued(tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes) -> bytes:
+    """Return the bytes with which a trained model continues a prompt, on NumPy."""
+    return continuation(arithmetic("numpy"), tensors, prompt, length, seed)
 
 
 def _encoded(asked: TrainingRequest, run: TrainingRun, digests: tuple[bytes, ...], last: bytes) -> bytes:
