@@ -1,7 +1,7 @@
 """The command-line programs, run as users run them, and shown as users would type them.
 
-Invariant: a failed program raises a DevnetError with its error text. The programs keep their files in a folder of the
-devnet, because files of another chain would make them refuse this one.
+Invariant: a failed program raises a ProgramFailedError with its error text and code. The programs keep their files in a
+folder of the devnet, because files of another chain would make them refuse this one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Timer
@@ -30,6 +30,15 @@ SECONDS_MAX = 900.0
 ERROR_CHARACTERS = 1500
 
 Shown = Callable[[str], None]
+
+
+class ProgramFailedError(DevnetError):
+    """A program ended with an error. The code is that of its last line under `--json`."""
+
+    def __init__(self, text: str, status: int, code: str | None) -> None:
+        """`status`: the program's exit status."""
+        super().__init__(text, code=code)
+        self.status = status
 
 
 def run(program: str, *words: str, keyring: Path, show: Shown | None = None) -> str:
@@ -107,4 +116,12 @@ def _output(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[
         if process.returncode:
             errors.seek(0)
             said = errors.read()[-ERROR_CHARACTERS:].strip()
-            raise DevnetError(f"`{as_typed(program, *words)}` failed with status {process.returncode}: {said}")
+            text = f"`{as_typed(program, *words)}` failed with status {process.returncode}: {said}"
+            raise ProgramFailedError(text, process.returncode, _last_code(said))
+
+
+def _last_code(said: str) -> str | None:
+    """Return the code in a program's last error line; None if its last line is something else."""
+    with suppress(ValueError, TypeError, KeyError, IndexError):
+        return str(json.loads(said.splitlines()[-1])["code"])
+    return None

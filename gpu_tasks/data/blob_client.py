@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from io import BytesIO
 from types import TracebackType
 from typing import Self, TypeVar
@@ -133,15 +134,15 @@ class SlowStores:
         return sorted(known, key=lambda endpoint: self._until.get(endpoint, 0.0) > now)
 
 
-ANSWERED = ("store_refused", "answer_too_long")
+ANSWERED = ("store_refused", "not_stored", "answer_too_long")
 """Codes of a store that could be reached, but gave no usable answer."""
 
 
 class BlobError(CodedError):
     """A blob could not be fetched or stored. The text has each store's answer.
 
-    Codes: `blob_not_found` and `blob_not_stored` if no store helped. For one store: `store_refused`, `store_slow`,
-    `store_unreachable`, `answer_too_long`, `wrong_bytes`.
+    Codes: `blob_not_found` and `blob_not_stored` if no store helped. For one store: `not_stored`, `store_refused`,
+    `store_slow`, `store_unreachable`, `answer_too_long`, `wrong_bytes`.
     """
 
     @property
@@ -200,18 +201,20 @@ class BlobClient:
 
         Raise `BlobError` if none does in time.
         """
-
-        async def fetch(endpoint: str) -> bytes:
-            blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
-            if address_of(blob) != address:
-                raise BlobError("served other bytes than requested", code="wrong_bytes")
-            return blob
-
         refusals = _Refusals()
-        found = await self._tried(fetch, endpoints, refusals, wanted=1, seconds=seconds)
+        found = await self._tried(
+            partial(self.get_from, address=address), endpoints, refusals, wanted=1, seconds=seconds
+        )
         if not found:
             raise BlobError(f"blob 0x{address.hex()} was not found ({refusals})", code="blob_not_found")
         return found[0]
+
+    async def get_from(self, endpoint: str, address: bytes) -> bytes:
+        """Return the blob of an address from one store. Raise `BlobError` if it does not serve it."""
+        blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
+        if address_of(blob) != address:
+            raise BlobError("served other bytes than requested", code="wrong_bytes")
+        return blob
 
     async def put(self, blob: bytes, endpoints: Iterable[str], copies: int = 1) -> list[str]:
         """Store a blob at the first `copies` endpoints that take it, and return these.
@@ -298,7 +301,9 @@ class BlobClient:
                     if answer.status not in (200, 201):
                         text = (await answer.content.read(ERROR_TEXT_BYTES_MAX)).decode(errors="replace").strip()
                         said = f"answered {answer.status} {harmless(text)}".strip()
-                        raise BlobError(said, code="store_refused")
+                        raise BlobError(
+                            said, code="not_stored" if answer.status == HTTPStatus.NOT_FOUND else "store_refused"
+                        )
                     found = await _read_limited(answer, limit, loop.time(), most)
                     self.rates.note(loop.time() - began, sent=len(body or b""), received=len(found))
                     return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from gpu_tasks.telemetry.envelope import (
     Channel,
@@ -26,9 +27,16 @@ from gpu_tasks.telemetry.envelope import (
 CHANNELS_MAX = 4_096
 LATE_MS = 30_000
 """The delay after which a message that the broker delivers for the first time is late."""
-NOT_ITS = "forged: signed by a key without a part in it"
-
 ChannelLine = tuple[bytes, TaskSubject | DeviceSubject | ProviderSubject, Channel]
+
+
+class MessageFault(Enum):
+    """A kind of reason for rejecting a message."""
+
+    FORGED = "forged"
+    REPLAYED = "replayed"
+    IGNORED = "ignored"
+    """The reader follows too many channels."""
 
 
 class UnknownTellerError(Exception):
@@ -51,8 +59,12 @@ class HeardMessage:
     """Notes before this one that the provider itself dropped."""
     late_ms: int = 0
     """The delay of a late message; 0 if it came in time."""
+    fault: MessageFault | None = None
     problem: str | None = None
     """The reason for rejecting the message."""
+
+
+NOT_ITS = HeardMessage(fault=MessageFault.FORGED, problem="forged: signed by a key without a part in it")
 
 
 @dataclass(slots=True)
@@ -80,12 +92,12 @@ class TelemetryLedger:
         try:
             message = read_message(raw, topic, self.topics)
         except ForgedTelemetryError as error:
-            return HeardMessage(problem=f"forged: {error}")
+            return HeardMessage(fault=MessageFault.FORGED, problem=f"forged: {error}")
         if message.provider_key not in self.owners:
             raise UnknownTellerError(message.provider_key)
         owner = self.owners[message.provider_key]
         if owner is None or owner != teller or _is_of_another(message, owner):
-            return HeardMessage(problem=NOT_ITS)
+            return NOT_ITS
         return self._in_order(message, now_ms, is_retained=is_retained)
 
     def subscribed(self) -> None:
@@ -105,10 +117,13 @@ class TelemetryLedger:
             self._since.add(line)
             return None  # the provider sends a message again if the broker did not confirm it
         if before is not None and here < before:
-            return HeardMessage(problem=f"replayed: number {message.number} came after number {before[1]}")
+            return HeardMessage(
+                fault=MessageFault.REPLAYED,
+                problem=f"replayed: number {message.number} came after number {before[1]}",
+            )
         # Anyone who owns a provider key can invent subjects, so the memory needs a bound.
         if before is None and len(self._last) >= CHANNELS_MAX:
-            return HeardMessage(problem="not looked at: too many channels")
+            return HeardMessage(fault=MessageFault.IGNORED, problem="ignored: too many channels")
         self._last[line] = here
         is_same = before is not None and before[0] == message.session
         missing = message.number - before[1] - 1 if before is not None and is_same and line not in self._joined else 0

@@ -23,6 +23,10 @@ def usable_device(name: str) -> Any:
     return device
 
 
+class UnknownBackendError(LookupError):
+    """A workload has no backend of this name."""
+
+
 def chosen(
     backend: str,
     numpy: Callable[[], Backend],
@@ -39,7 +43,7 @@ def chosen(
     if backend == "reference":
         return reference()
     if not backend.startswith("torch-"):
-        raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")
+        raise UnknownBackendError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")
     # The import runs only here, so that machines without PyTorch can use the other backends.
     try:
         on_device = torch()

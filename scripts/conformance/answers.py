@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from gpu_tasks.market.training.showing import leg_segments
 from gpu_tasks.traces.trace import state_hash, trace_root
+from gpu_tasks.workloads.backend_choice import UnknownBackendError
 from gpu_tasks.workloads.render_tile.reference import pixel_bytes
 from gpu_tasks.workloads.render_tile.request import AskedTile, decode_request
 from gpu_tasks.workloads.stepwise import states, stepwise
@@ -184,9 +185,9 @@ def _had(opened: Callable[[], Backend]) -> Backend:
         return opened()
     except ImportError as error:
         raise Skipped(str(error)) from error
+    except UnknownBackendError:
+        raise
     except LookupError as error:
-        if str(error).startswith("no backend"):
-            raise
         raise Skipped(str(error)) from error
 
 

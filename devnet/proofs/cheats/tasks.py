@@ -137,8 +137,8 @@ class CheatCourse:
         try:
             for row in self.stage.ogpu_lines("task submit", *words):
                 self._take(row)
-        except DevnetError as error:
-            if "ended without a result" not in str(error):
+        except programs.ProgramFailedError as error:
+            if error.code != "no_result":
                 raise
 
     def _take(self, row: SaleRow) -> None:

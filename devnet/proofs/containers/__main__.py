@@ -21,6 +21,7 @@ from devnet.launcher.dockerd import own_engine
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.made_images import MadeImage, busybox_files
+from devnet.launcher.programs import ProgramFailedError
 from devnet.proofs.containers.errands import ERRANDS, PORT, SERVE, Place, visit
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.purchase import name_of
@@ -243,8 +244,8 @@ def _sold(stage: ContainerStage, scene: ContainerScene, missed: list[str]) -> Ta
 
     try:
         return task_sale.sell(stage, _file(stage, scene), on_row=on_row)
-    except DevnetError as error:
-        if found and "ended without a result" in str(error):
+    except ProgramFailedError as error:
+        if found and error.code == "no_result":
             return found[0]
         raise
 

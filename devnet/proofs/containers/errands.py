@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devnet.launcher.folder import DevnetError
+from devnet.launcher.programs import ProgramFailedError
 from devnet.stage.actors.task_sale import EXAMPLES, files_of, record
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
@@ -42,8 +43,8 @@ def _shell(stage: Stage, task: str) -> Iterator[str]:
     try:
         stage.ogpu("exec", *words, "exit 5", is_shown=False)
         yield "a program that fails there does not fail here"
-    except DevnetError as error:
-        if "status 5" not in str(error):
+    except ProgramFailedError as error:
+        if error.status != 5:
             yield f"the exit code is not the program's: {error}"
     try:
         stage.ogpu("exec", task, "--key", "//Dave", "--", "id", is_shown=False)

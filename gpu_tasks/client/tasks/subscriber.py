@@ -30,7 +30,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.telemetry.broker import BROKER_ERRORS, BrokerAddress, broker_connection, parse_broker, take_overflow
 from gpu_tasks.telemetry.envelope import Channel, ProviderSubject, TaskSubject, TelemetryMessage, TelemetryTopics
-from gpu_tasks.telemetry.ledger import NOT_ITS, HeardMessage, TelemetryLedger, UnknownTellerError
+from gpu_tasks.telemetry.ledger import NOT_ITS, HeardMessage, MessageFault, TelemetryLedger, UnknownTellerError
 from gpu_tasks.telemetry.notes import (
     NOTE,
     BeatNote,
@@ -349,7 +349,7 @@ class BrokerListener:
             if teller is not None and await self._is_key_of(teller, error.provider_key):
                 heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
             else:
-                heard = HeardMessage(problem=NOT_ITS)
+                heard = NOT_ITS
         if heard is not None:
             await self._tell_heard(heard, ledger)
 
@@ -381,10 +381,9 @@ class BrokerListener:
         return None
 
     async def _tell_heard(self, heard: HeardMessage, ledger: TelemetryLedger) -> None:
-        if heard.problem is not None:
-            kind = heard.problem.partition(":")[0]
-            trouble = BrokerTrouble.FLOODS if kind == "not looked at" else BrokerTrouble.LIES
-            await self._complain(trouble, kind, f"{self.address.url}: {heard.problem}")
+        if heard.fault is not None:
+            trouble = BrokerTrouble.FLOODS if heard.fault is MessageFault.IGNORED else BrokerTrouble.LIES
+            await self._complain(trouble, heard.fault.value, f"{self.address.url}: {heard.problem}")
         message = heard.message
         if message is None:
             return

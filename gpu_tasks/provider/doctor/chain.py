@@ -22,8 +22,7 @@ from wallet.amounts import format_amount
 SLOTS_BEHIND_MAX = 30
 """Blocks become final within a few slots. A longer delay means an isolated node or a wrong clock."""
 NO_BLOB = bytes(32)
-"""An address that no blob has. A correct store answers 404."""
-NOT_STORED = "answered 404"
+"""An address that no blob has."""
 
 
 WhyPaused = Callable[[DeviceStatus], str]
@@ -114,10 +113,10 @@ async def _store(chain: LiveChain) -> Diagnosis:
         return bad("blob store", "the chain has no endpoint of this provider", "ogpu-provider register --endpoint ...")
     async with BlobClient(private=chain.is_development) as blobs:
         try:
-            await blobs.get(NO_BLOB, [endpoint])
+            await blobs.get_from(endpoint, NO_BLOB)
         except BlobError as error:
-            # The store that answers 404 is alive: this address has no blob.
-            if NOT_STORED in str(error):
+            # A store that lacks this blob is alive: its address has none.
+            if error.code == "not_stored":
                 return good("blob store", f"{endpoint} answers, as seen from here")
             says = f"{endpoint} serves no blobs, as seen from here: {error}"
             return bad("blob store", says, "check that `run` is running and --blob-host is reachable")

@@ -22,3 +22,12 @@ def test_they_know_the_devnet_and_nothing_of_their_owners_other_chains(
     monkeypatch.setenv("OGPU_KEYRING", str(tmp_path / "own"))
     listed = json.loads(programs.run("ogpu-wallet", "list", keyring=tmp_path / "net"))
     assert [row["name"] for row in listed] == ["of-the-devnet"]
+
+
+def test_a_failed_program_gives_its_status_and_its_code(tmp_path: Path) -> None:
+    with pytest.raises(programs.ProgramFailedError) as failed:
+        programs.run("ogpu-wallet", "new", "My Key", keyring=tmp_path / "net")
+    assert (failed.value.status, failed.value.code) == (2, "invalid_name")
+    with pytest.raises(programs.ProgramFailedError) as failed:
+        programs.run("ogpu-wallet", "statsu", keyring=tmp_path / "net")
+    assert (failed.value.status, failed.value.code) == (2, "unknown_command")

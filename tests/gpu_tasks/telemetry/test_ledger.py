@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_tasks.telemetry import ledger as ledger_module
 from gpu_tasks.telemetry.envelope import Channel, ProviderSubject, TaskSubject, TelemetryTopics
-from gpu_tasks.telemetry.ledger import LATE_MS, NOT_ITS, HeardMessage, TelemetryLedger, UnknownTellerError
+from gpu_tasks.telemetry.ledger import LATE_MS, NOT_ITS, HeardMessage, MessageFault, TelemetryLedger, UnknownTellerError
 from gpu_tasks.telemetry.notes import NOTE, PresenceNote
 from runtime.cryptography.signatures import Scheme
 from telemetry_senders import CUSTOMER, GENESIS, SOMETHING, STASH, TASK, Teller
@@ -148,22 +148,25 @@ def test_another_providers_word_is_forged() -> None:
         ledger().take(*stranger.told(1), STASH, NOW_MS)
     assert found.value.provider_key == stranger.key.public_key
     name = f"k{stranger.key.public_key.hex()}"
-    assert problem(ledger(**{name: b"o" * 32}), stranger.told(1)) == NOT_ITS
-    assert problem(ledger(**{name: None}), stranger.told(1)) == NOT_ITS
-    assert ledger().take(*TELLER.told(1), None, NOW_MS) == HeardMessage(problem=NOT_ITS)
+    assert problem(ledger(**{name: b"o" * 32}), stranger.told(1)) == NOT_ITS.problem
+    assert problem(ledger(**{name: None}), stranger.told(1)) == NOT_ITS.problem
+    assert ledger().take(*TELLER.told(1), None, NOW_MS) == NOT_ITS
 
 
 def test_nobody_speaks_of_another_providers_presence() -> None:
     subject = ProviderSubject(b"o" * 32)
     told = Teller(subject=subject, reader=None).told(1, PresenceNote(is_here=True))
-    assert problem(ledger(), told) == NOT_ITS
+    assert problem(ledger(), told) == NOT_ITS.problem
 
 
 def test_channels_beyond_a_number_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_module, "CHANNELS_MAX", 1)
     book = ledger()
     heard(book, TELLER.told(1))
-    assert "too many channels" in problem(book, TELLER.told(1, channel=Channel.LOG))
+    topic, raw = TELLER.told(1, channel=Channel.LOG)
+    ignored = book.take(topic, raw, STASH, NOW_MS)
+    assert ignored is not None
+    assert ignored.fault is MessageFault.IGNORED
     heard(book, TELLER.told(2))
 
 
