@@ -52,10 +52,7 @@ class OutputFile:
         """Write all of `data`, or nothing, and return the path. Raise OutputFileError."""
         path = self.place(name)
         try:
-            if self.is_forced:
-                _replace(path, data)
-            else:
-                _write_new(path, data)
+            _write(path, data, is_forced=self.is_forced)
         except FileExistsError:
             raise _is_there(path) from None
         except OSError as error:
@@ -93,25 +90,31 @@ def _is_there(path: Path) -> OutputFileError:
     return OutputFileError(f"{path} exists. Name a new file, or overwrite it with --force", code="file_exists")
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
-    try:
-        _fill(descriptor, data)
-    except OSError:
-        path.unlink(missing_ok=True)  # A part of a result is no result.
-        raise
-
-
-def _replace(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, *, is_forced: bool) -> None:
+    """Write a draft and give it its name, so that a killed program leaves no part of a result under the name."""
     draft = path.with_name(f".{secrets.token_hex(8)}.draft")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
     try:
         _fill(descriptor, data)
-        draft.replace(path)
-    except OSError:
+        if is_forced:
+            draft.replace(path)
+        else:
+            _give_new_name(draft, path)
+    finally:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            draft.unlink(missing_ok=True)
+
+
+def _give_new_name(draft: Path, path: Path) -> None:
+    """Name a file that must not replace another. Raise FileExistsError if the name is taken."""
+    try:
+        path.hardlink_to(draft)  # unlike a rename, this refuses to replace
+    except FileExistsError:
         raise
+    except OSError:  # exFAT and some network file systems have no hard links
+        if os.path.lexists(path):
+            raise FileExistsError(path) from None
+        draft.rename(path)
 
 
 def _fill(descriptor: int, data: bytes) -> None:

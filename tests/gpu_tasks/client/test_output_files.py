@@ -83,6 +83,34 @@ def test_what_cannot_be_written_whole_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_killed_writer_leaves_nothing_under_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, sync, had_name = tmp_path / "tile", os.fsync, list[bool]()
+
+    def synced(descriptor: int) -> None:
+        had_name.append(out.exists())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    OutputFile(out).write("x", b"bytes")
+    assert had_name == [False]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_without_hard_links_a_new_file_is_written_and_an_old_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    monkeypatch.setattr(OutputFile, "_check", lambda *_: None)
+    out = tmp_path / "tile"
+    OutputFile(out).write("x", b"bytes")
+    with raises_code(OutputFileError, "file_exists"):
+        OutputFile(out).write("x", b"other")
+    assert (out.read_bytes(), list(tmp_path.iterdir())) == (b"bytes", [out])
+
+
 def test_folders_are_not_made(tmp_path: Path) -> None:
     with raises_code(OutputFileError, "folder_missing"):
         OutputFile(tmp_path / "a" / "tile").place("x")
