@@ -1,14 +1,13 @@
-"""Small files that only their owner can read, complete and on disk when a function here returns."""
+"""The node's folders, and its small files. `wallet.private_file` writes those that a crash must not lose."""
 
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from node.errors import BadInputError
-
-OWNER_ONLY = 0o600
+from wallet import private_file
+from wallet.errors import KeyFileError
 
 
 def require_folder(path: Path) -> None:
@@ -32,47 +31,12 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace the file at `path`: write aside, sync, rename, sync the folder.
-
-    A crash leaves the old file or the new one.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY)
-    try:
-        _write_all(descriptor, data)
-        os.fsync(descriptor)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a descriptor would name no file
-    finally:
-        os.close(descriptor)
-    # A rename is atomic for readers. The sync of the folder keeps it over a power cut.
-    draft.replace(path)
-    _sync_folder(path.parent)
-
-
 def move_durably(source: Path, target: Path) -> None:
     """Move a file to another name on the same file system: after a crash it is in one of the two places."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     source.replace(target)
     for folder in (target.parent, source.parent):
-        _sync_folder(folder)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all data, or raise OSError: one call may write less, as on a disk that is almost full."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        private_file.sync_folder(folder)
 
 
 def write_quickly(path: Path, data: bytes) -> None:
@@ -88,20 +52,7 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     Raise `FileNotFoundError` if it does not exist, and `BadInputError` if it is another kind of file, too long, or open
     to other users.
     """
-    # Not stat: a link could lead to another user's file.
-    found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
-        raise BadInputError(
-            f"{path} is not a plain file. Replace the link or folder by the file itself", code="not_plain_file"
-        )
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        raise BadInputError(
-            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):o}). Run `chmod 600 {path}`"
-        )
-    if found.st_uid != os.geteuid():
-        raise BadInputError(f"{path} belongs to another user. Run the node as that user, or create the file again")
-    if found.st_size > limit_bytes:
-        raise BadInputError(
-            f"{path} has {found.st_size:,} bytes, above the limit of {limit_bytes:,}. It is another kind of file"
-        )
-    return path.read_bytes()
+    try:
+        return private_file.read_private(path, limit_bytes)
+    except KeyFileError as error:
+        raise BadInputError(str(error), code=error.code) from None

@@ -1,5 +1,6 @@
 """Files that only their owner can read, written whole or not at all, and on disk when a function here returns."""
 
+import errno
 import fcntl
 import os
 import resource
@@ -48,14 +49,20 @@ def _told_as_key_file_error(path: Path) -> Iterator[None]:
 
 
 def replace(path: Path, file_bytes: bytes) -> None:
-    """Replace the file at `path`, mode 0600; a crash leaves the old file or the new one."""
+    """Replace the file at `path`, mode 0600; a crash leaves the old file or the new one.
+
+    Raise OSError with the path if it cannot be written, as on a full disk.
+    """
     make_folder(path.parent)
     draft_path = path.with_name(f".{path.name}.new")
     descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, OWNER_ONLY)
-    with os.fdopen(descriptor, "wb") as open_file:
-        open_file.write(file_bytes)
-        open_file.flush()
-        os.fsync(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as open_file:
+            open_file.write(file_bytes)
+            open_file.flush()
+            os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a descriptor names no file
     draft_path.replace(path)
     sync_folder(path.parent)
 
@@ -71,6 +78,8 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise KeyFileError(f"{path} is a link. Name the file itself", code="not_a_plain_file") from None
         raise KeyFileError(f"{path} cannot be opened as a plain file: {error.strerror}", code="file_unusable") from None
     try:
         # The open file is checked, not its path, which could change between check and read.

@@ -13,9 +13,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from node.durable import read_private, write_durably
+from node.durable import read_private
 from node.errors import BadInputError
 from runtime.cryptography.signatures import SEED_BYTES, Scheme, keypair_from_seed
+from wallet import private_file
 
 SESSION = b"ogpu"
 VRF = b"ogvr"
@@ -58,7 +59,7 @@ class Keystore:
         pair = KeyPair.from_seed(seed)
         path = self._path(key_type, pair.public)
         if not path.exists():
-            write_durably(path, json.dumps("0x" + seed.hex()).encode())
+            private_file.replace(path, json.dumps("0x" + seed.hex()).encode())
         return pair.public
 
     def public_keys(self, key_type: bytes) -> list[bytes]:

@@ -18,10 +18,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from consensus.signstate import EMPTY, SIGN_STATE, SignedRecord, SignState, after, raise_floor
-from node.durable import read_private, write_durably
+from node.durable import read_private
 from node.errors import NO_SPACE, BadInputError, DiskSpaceError, NodeError
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Annotated, Bounded, Codec, DecodeError, Fixed, codec, struct
+from wallet import private_file
 
 MAGIC = b"ogpu sign-state 1\n"
 FILE_BYTES_LIMIT = 32 * 1024 * 1024
@@ -124,7 +125,7 @@ class SignStateFile:
         content = _CONTENT.encode(_Content(self._genesis, self._session, final_height, SIGN_STATE.encode(state)))
         body = MAGIC + content
         try:
-            write_durably(self.path, body + blake2_256(body))
+            private_file.replace(self.path, body + blake2_256(body))
         except OSError as error:
             kind = DiskSpaceError if error.errno in NO_SPACE else NodeError
             raise kind(

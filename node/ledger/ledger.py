@@ -23,7 +23,7 @@ from genesis.presets import load_spec
 from genesis.spec import ChainSpec
 from node.clock import Clock
 from node.config import Paths
-from node.durable import write_durably, write_quickly
+from node.durable import write_quickly
 from node.errors import as_bad_input
 from node.ledger.chain import Chain, open_chain
 from node.ledger.storage import Storage
@@ -33,6 +33,7 @@ from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import DecodeError
+from wallet import private_file
 
 BLOCK_ID_BYTES = 32
 
@@ -63,7 +64,7 @@ class RoundLog:
         for certificate in _read(path):
             self._kept[_round_of(certificate)] = certificate
         if path.is_file() and path.read_bytes() != self._packed():
-            write_durably(path, self._packed())
+            private_file.replace(path, self._packed())
 
     def certificates(self) -> list[Certificate]:
         """Return all certificates, by epoch and round."""
@@ -84,7 +85,7 @@ class RoundLog:
         settled = (epoch, round_)
         self._kept = {key: certificate for key, certificate in self._kept.items() if key[:2] > settled}
         # No signature relies on an empty log, so emptying it need not wait for the disk.
-        write = write_durably if self._kept else write_quickly
+        write = private_file.replace if self._kept else write_quickly
         write(self._path, self._packed())
 
     def _packed(self) -> bytes:

@@ -16,7 +16,6 @@ from typing import Final
 
 from genesis.spec import ChainSpec
 from node.config import Config, Paths
-from node.durable import write_durably
 from node.errors import as_bad_input
 from node.p2p.addresses import Address, AddressError, parse_address
 from node.p2p.gossip import Gossip
@@ -27,6 +26,7 @@ from node.p2p.meter import Seconds
 from node.p2p.transport import TransportError
 from node.peers.peer_proof import IsSeated, PeerProofs
 from node.peers.peers import Peers
+from wallet import private_file
 
 ProvePeer = Callable[[str], bytes]
 """A function that proves to peers which session keys are behind a peer id."""
@@ -57,7 +57,7 @@ def save(path: Path, addresses: Iterable[Address]) -> None:
     """Write the first `MAX_KEPT` addresses. A failed write is logged and otherwise ignored."""
     lines = [f"{address}\n" for address in addresses][:MAX_KEPT]
     try:
-        write_durably(path, "".join(lines).encode("ascii"))
+        private_file.replace(path, "".join(lines).encode("ascii"))
     except OSError as error:
         _LOG.warning("%s cannot be written: %s. After a restart, the node searches for peers again", path, error)
 

@@ -7,41 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from node.durable import is_there, move_durably, read_private, require_folder, write_durably
+from error_codes import raises_code
+from node.durable import is_there, move_durably, read_private, require_folder
 from node.errors import BadInputError
 from synced_renames import watched_renames
-
-
-def test_a_disk_that_takes_little_at_a_time_still_gets_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:7])))
-    write_durably(tmp_path / "sign-state", b"what a key has signed" * 10)
-    assert read_private(tmp_path / "sign-state", 1_000) == b"what a key has signed" * 10
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, room = os.write, [10]
-
-    def almost_full(descriptor: int, data: bytes) -> int:
-        if not room[0]:
-            raise OSError(28, "No space left on device")
-        written = write(descriptor, bytes(data[: room[0]]))
-        room[0] -= written
-        return written
-
-    write_durably(tmp_path / "sign-state", b"old")
-    monkeypatch.setattr(os, "write", almost_full)
-    with pytest.raises(OSError, match="No space") as failed:
-        write_durably(tmp_path / "sign-state", b"what a key has signed")
-    assert (failed.value.errno, failed.value.filename) == (28, str(tmp_path / "sign-state"))
-    assert read_private(tmp_path / "sign-state", 1_000) == b"old"
+from wallet import private_file
 
 
 def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path) -> None:
     with watched_renames() as renames:
-        write_durably(tmp_path / "sign-state", b"what a key has signed")
+        private_file.replace(tmp_path / "sign-state", b"what a key has signed")
         (tmp_path / "else").mkdir()
         move_durably(tmp_path / "sign-state", tmp_path / "else" / "moved")
     assert len(renames.done) == 2
@@ -71,3 +46,15 @@ def test_a_path_is_there_or_not_or_nobody_can_know(tmp_path: Path) -> None:
     assert [is_there(tmp_path / name) for name in ("file", "other")] == [True, False]
     with pytest.raises(NotADirectoryError):
         is_there(tmp_path / "file" / "below")
+
+
+def test_a_file_that_others_can_read_is_refused_as_input_of_the_node(tmp_path: Path) -> None:
+    path = tmp_path / "sign-state"
+    path.write_bytes(b"what a key has signed")
+    path.chmod(0o640)
+    with raises_code(BadInputError, "file_not_private"):
+        read_private(path, 1_000)
+    path.chmod(0o600)
+    assert read_private(path, 1_000) == b"what a key has signed"
+    with raises_code(BadInputError, "file_too_large"):
+        read_private(path, 5)

@@ -39,6 +39,19 @@ def test_a_crash_before_the_rename_leaves_the_old_file(tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_leaves_the_old_file_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "file.json"
+    private_file.replace(path, b"first")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as failed:
+        private_file.replace(path, b"second")
+    assert (failed.value.errno, failed.value.filename) == (errno.ENOSPC, str(path))
+    assert path.read_bytes() == b"first"
+
+
 @pytest.mark.parametrize("write", [private_file.replace, private_file.write_new])
 def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, write: Callable[[Path, bytes], None]) -> None:
     with watched_renames() as renames:

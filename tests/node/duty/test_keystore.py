@@ -59,7 +59,7 @@ def test_a_file_open_to_others_or_a_link_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "target"
     path.rename(target)
     path.symlink_to(target)
-    with raises_code(BadInputError, "not_plain_file"):
+    with raises_code(BadInputError, "not_a_plain_file"):
         store.pair(SESSION, public)
 
 
