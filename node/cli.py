@@ -236,7 +236,10 @@ def generate_node_key() -> None:
 
 
 @key.command("inspect-node-key")
-@click.option("--file", "path", type=click.File("r"), default="-", help="The key file.  [default: standard input]")
+@click.option(
+    "--file", "path", type=click.Path(path_type=Path, allow_dash=True), default="-",
+    help="The key file.  [default: standard input]",
+)  # fmt: skip
 @runs("node.key_commands:inspect_node_key", with_options=False)
 def inspect_node_key() -> None:
     """Show the peer id of a network key."""

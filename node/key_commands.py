@@ -6,7 +6,6 @@ import json
 import secrets
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -27,9 +26,10 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.password_file import read_passwords
-from wallet.private_file import write_new
+from wallet.private_file import read_plain, write_new
 from wallet.suri import keypair_from_suri
 
+NETWORK_KEY_BYTES_MAX = 128
 SECRET_BYTES_MAX = 4_096
 STANDARD_INPUT = Path("-")
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
@@ -59,10 +59,14 @@ def generate_node_key(path: Path | None) -> None:
     click.echo(_peer_id(seed), err=True)
 
 
-def inspect_node_key(path: Any) -> None:
+def inspect_node_key(path: Path) -> None:
     """Print the peer id of a network key."""
+    if path == STANDARD_INPUT:
+        text = sys.stdin.read(NETWORK_KEY_BYTES_MAX)
+    else:
+        text = read_plain(path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace")
     try:
-        seed = bytes.fromhex(path.read(2 * SEED_BYTES + 3).strip().removeprefix("0x"))
+        seed = bytes.fromhex(text.strip().removeprefix("0x"))
     except ValueError as error:
         raise BadInputError("this is not a network key. Give 64 hex digits", code="not_a_network_key") from error
     if len(seed) != SEED_BYTES:

@@ -90,6 +90,25 @@ def read_private(path: Path, limit_bytes: int) -> bytes:
         os.close(descriptor)
 
 
+def read_plain(path: Path, limit_bytes: int) -> bytes:
+    """Return the bytes of a plain file of any user.
+
+    Raise KeyFileError for any other file, and for one that is too long: a wrong path may name a pipe without a writer
+    or a device, which would make the program wait, or fill its memory.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise KeyFileError(f"{path} is not a regular file", code="not_a_file")
+            with os.fdopen(descriptor, "rb", closefd=False) as open_file:
+                return read_limited(path, open_file.read(limit_bytes + 1), limit_bytes)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be read: {error.strerror}", code="file_unusable") from error
+
+
 def read_limited(path: Path, file_bytes: bytes, limit_bytes: int) -> bytes:
     """Return the bytes. Raise KeyFileError if it is too long for a file of its kind."""
     if len(file_bytes) > limit_bytes:

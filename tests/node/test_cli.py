@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import stat
 from dataclasses import replace
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from cli import prompts
 from consensus.headers import TrustedBlock
-from error_codes import raises_code
+from error_codes import ended_code, raises_code
 from genesis.chain import genesis_state
 from genesis.presets import load_spec
 from genesis.spec import from_json
@@ -27,8 +28,8 @@ from node.errors import BadInputError
 from node.ledger.storage import Storage, StoredBlock
 
 
-def run(*words: str) -> str:
-    outcome = CliRunner().invoke(ogpu_node, words, catch_exceptions=False)
+def run(*words: str, typed: str = "") -> str:
+    outcome = CliRunner().invoke(ogpu_node, words, input=typed, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     return outcome.stdout
 
@@ -74,6 +75,10 @@ def test_keys_are_made_and_stored(tmp_path: Path) -> None:
     run("key", "generate-node-key", "--file", str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert run("key", "inspect-node-key", "--file", str(path)).startswith("12D3KooW")
+    assert run("key", "inspect-node-key", typed=path.read_text()).startswith("12D3KooW")
+    os.mkfifo(tmp_path / "pipe")
+    ended = CliRunner().invoke(ogpu_node, ["--json", "key", "inspect-node-key", "--file", str(tmp_path / "pipe")])
+    assert ended_code(ended) == "not_a_file"
 
 
 def test_purging_keeps_keys_and_sign_state(

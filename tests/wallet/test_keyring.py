@@ -114,9 +114,10 @@ def test_import_of_something_else_stores_nothing(keyring: Keyring, tmp_path: Pat
         other.write_bytes(content)
         with pytest.raises(KeyFileError):
             keyring.import_file("copy", other, "password")
-    for source in (tmp_path / "absent", tmp_path):
-        with raises_code(KeyFileError, "file_unusable"):
-            keyring.import_file("copy", source, "password")
+    os.mkfifo(tmp_path / "pipe")
+    for source, code in (("absent", "file_unusable"), ("", "not_a_file"), ("pipe", "not_a_file")):
+        with raises_code(KeyFileError, code):
+            keyring.import_file("copy", tmp_path / source, "password")
     assert keyring.names() == ["alice"]
 
 

@@ -16,7 +16,8 @@ from runtime.encoding.codec import Codec, DecodeError, codec
 from runtime.pallets.session_keys import KeysProof, SessionKeys, verify_keys
 from runtime.pallets.sudo import Sudo
 from wallet.client import ChainClient
-from wallet.errors import WalletError
+from wallet.errors import KeyFileError, WalletError
+from wallet.private_file import read_plain
 
 FILE_BYTES_MAX = 4_096
 _KEYS: Codec[SessionKeys] = codec(SessionKeys)
@@ -69,18 +70,15 @@ def _well_known(keys_text: str, owner: bytes, client: ChainClient) -> NodeKeys:
 
 def _parsed(keys_path: Path) -> NodeKeys:
     try:
-        with keys_path.open("rb") as keys_file:
-            # A wrong path may name a file of any size.
-            json_fields = json.loads(keys_file.read(FILE_BYTES_MAX))
+        json_fields = json.loads(read_plain(keys_path, FILE_BYTES_MAX))
         keys_bytes, proof_bytes = (
             bytes.fromhex(json_fields[field_name].removeprefix("0x")) for field_name in ("keys", "proof")
         )
         return NodeKeys(_KEYS.decode(keys_bytes), _PROOF.decode(proof_bytes))
-    except OSError as error:
+    except KeyFileError as error:
         raise WalletError(
-            f"{keys_path} cannot be read ({error.strerror}). Give a file with the output of `ogpu-node key prove`, or "
-            "//Name on a development chain",
-            code="file_unusable",
+            f"{error}. Give a file with the output of `ogpu-node key prove`, or //Name on a development chain",
+            code=error.code,
         ) from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError):
         raise WalletError(f"{keys_path} is not the output of `ogpu-node key prove`", code="not_node_keys") from None
