@@ -22,7 +22,7 @@ from runtime.pallets.pots import STAKES
 from wallet.amounts import Grains
 from wallet.client import ChainClient, Outcome, Payer
 from wallet.errors import WalletError
-from wallet.trial import HeldChange, Trial, TrialError, attempt
+from wallet.trial import MONEY_CODES, HeldChange, Trial, TrialError, attempt
 
 DUST_GRAINS = 1_000
 """Smaller changes of the delegation pool come from rounding alone. No account gains or loses them."""
@@ -167,10 +167,11 @@ def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any
 
 def _refuse(why: str, code: str) -> None:
     told = why.removesuffix(".")
-    raise CallFailedError(
-        f"the chain would refuse this: {told}. Nothing was sent. Add --anyway to send it nevertheless",
-        code=code or "refused",
+    # A payment without money fails in its block too, and costs the fee.
+    advice = (
+        "Ask for less, or send the account more oGPU" if code in MONEY_CODES else "Add --anyway to send it nevertheless"
     )
+    raise CallFailedError(f"the chain would refuse this: {told}. Nothing was sent. {advice}", code=code or "refused")
 
 
 def require_somebody_to_ask(*, is_asked: bool) -> None:

@@ -36,7 +36,7 @@ MISSING = {
     "--key": "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice.",
     "--service": "Give the number of a service. `ogpu offer services` lists them.",
 }
-"""Advice for a missing option."""
+"""Advice for a missing option or argument."""
 ReportEnd = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""
 

@@ -58,13 +58,17 @@ account_options = add_options(
 
 
 class NodeProgram(ProgramGroup):
-    """`ogpu-node`, which refuses a list of addresses behind one option."""
+    """`ogpu-node`, which refuses a list of addresses behind one option, and explains a chain spec without `--chain`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words."""
         _refuse_lists(args)
         _refuse_two_accounts(args)
         return super().parse_args(ctx, args)
+
+    def suggested(self, ctx: click.Context, word: str) -> str | None:
+        """Return the command that a word means; a chain spec file belongs behind `--chain`."""
+        return f"{ctx.command_path} --chain {word}" if word.endswith(".json") else super().suggested(ctx, word)
 
 
 @click.group("ogpu-node", cls=NodeProgram, explained=(SpecError,), foreign_words=FOREIGN_WORDS,

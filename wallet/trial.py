@@ -35,6 +35,11 @@ MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
 """Errors that more or free money would correct: only with these the refusal names the available amount."""
 
 
+FEE_UNAFFORDABLE = "fee_unaffordable"
+MONEY_CODES = frozenset({FEE_UNAFFORDABLE, *(error.__name__ for error in MONEY_ERRORS)})
+"""Codes of refusals for lack of money. Sent all the same, such a call costs its fee, or does not reach a block."""
+
+
 class TrialError(WalletError):
     """The calls read more of the state than a trial fetches, or the node's answer is no state of this chain."""
 
@@ -157,7 +162,7 @@ def _made(bound: Bound, calls: Sequence[Call], signer: bytes, fee: int, tip: int
         fee_text, spendable_text = format_amount(fee + tip), format_amount(spendable)
         return Trial(
             refusal=f"the fee is {fee_text} {SYMBOL}, and the account can spend {spendable_text} {SYMBOL}",
-            code="fee_unaffordable",
+            code=FEE_UNAFFORDABLE,
         )
     balances.begin_transaction(signer, fee + tip)
     # After the fee was taken: the trial's amount excludes it.

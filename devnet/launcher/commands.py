@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 from rich.live import Live
 
 from cli.messages import is_json_asked
+from cli.output import counted
 from cli.tables import console_for
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
@@ -70,7 +71,9 @@ def up(  # one for each option
     )
     _check_as_started(net, validators, sample)
     missing = sum(processes.running(network.node_process(net, member)) is None for member in net.members)
-    click.echo(f"starting {missing} nodes in {net.folder}" if missing else f"all nodes in {net.folder} run already")
+    click.echo(
+        f"starting {counted(missing, 'node')} in {net.folder}" if missing else f"all nodes in {net.folder} run already"
+    )
     click.echo(_customers(net))
     network.up(net, detach=detach)
     if detach:
@@ -98,8 +101,8 @@ def _check_as_started(net: Devnet, validators: int | None, sample: int | None) -
     count = sum(member.is_validator for member in net.members)
     if validators not in {None, count}:
         raise DevnetError(
-            f"the devnet in {net.folder} has {count} validators. Leave out -n, or run "
-            f"`{named_command(net.folder)} down --purge` first",
+            f"the devnet in {net.folder} has {counted(count, 'validator')}, and their number is fixed. Leave "
+            f"out -n, remove the devnet with `{named_command(net.folder)} down --purge`, or name another --folder",
             code="other_devnet",
         )
     if sample not in {None, net.sample}:

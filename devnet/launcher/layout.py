@@ -232,7 +232,11 @@ def create(
             code="too_many_validators",
         )
     if seats is not None and not 1 <= seats <= validators:
-        raise DevnetError(f"{validators} validators have 1 to {validators} seats, not {seats}", code="too_many_seats")
+        raise DevnetError(
+            f"{validators} validators have 1 to {validators} seats, not {seats}. Add validators with -n, or lower "
+            "--seats",
+            code="too_many_seats",
+        )
     if sample is not None and not SAMPLE_UNITS_MIN <= sample <= (seats or validators):
         raise DevnetError(
             f"a sample of {seats or validators} seats has {SAMPLE_UNITS_MIN} to {seats or validators} units of stake, "
@@ -240,7 +244,13 @@ def create(
             code="sample_out_of_bounds",
         )
     names = validator_names(validators, apart)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DevnetError(
+            f"{folder} cannot be the devnet's folder: {error.strerror}. Name another one with --folder",
+            code="folder_unusable",
+        ) from error
     # `down --purge` removes the whole folder, so it must hold nothing but the devnet.
     if any(folder.iterdir()):
         raise DevnetError(f"{folder} holds other files. Name an empty folder with --folder", code="folder_not_empty")

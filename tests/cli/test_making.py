@@ -64,6 +64,19 @@ def test_a10_where_nobody_can_be_asked_nothing_is_sent(tmp_path: Path) -> None:
         assert answer(wallet(tmp_path, url, *SEND, "--yes"))["success"]
 
 
+@pytest.mark.parametrize(
+    ("amount", "key", "code"), [("2000000", "//Alice", "FundsUnavailable"), ("1", "//Zoe", "fee_unaffordable")]
+)
+def test_a_payment_without_the_money_is_not_offered_to_be_sent_anyway(
+    tmp_path: Path, amount: str, key: str, code: str
+) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, "send", "//Bob", amount, "--key", key, "--yes")
+        assert (result.exit_code, ended_code(result), "--anyway" in result.stderr) == (1, code, False)
+        other = wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--yes")
+        assert (other.exit_code, "--anyway" in other.stderr) == (1, True)
+
+
 def test_a_plan_may_have_a_question_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "is_attended", lambda: True)
 

@@ -41,6 +41,7 @@ MISTAKES = {
     "an option of the program behind its command": (("list", "--url", "x", "--json"), "option_place"),
     "an option of a command before it": (("--json", "--yes", "send"), "option_place"),
     "an argument too few": (("send", "//Bob", "--json"), "missing_parameter"),
+    "an account for an amount": (("send", "1", "//Bob", "--key", "//Alice", "--json"), "account_as_amount"),
 }
 
 
@@ -101,6 +102,27 @@ def test_each_group_answers_words_of_others_and_typing_mistakes() -> None:
     ):
         result = CliRunner().invoke(client_cli.main, words)
         assert (result.exit_code, f"`{here}`" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "meant"),
+    [
+        (devnet_cli.ogpu_devnet, ("up", "4"), "-n 4"),
+        (node_cli.ogpu_node, ("build-spec", "acme.json"), "--chain acme.json"),
+        (node_cli.ogpu_node, ("acme.json",), "ogpu-node --chain acme.json"),
+        (devnet_cli.ogpu_devnet, ("kill",), "ogpu-devnet status"),
+    ],
+)
+def test_a_value_without_its_option_is_answered_with_the_option(
+    program: ProgramGroup, words: tuple[str, ...], meant: str
+) -> None:
+    result = CliRunner().invoke(program, words, prog_name=program.name)
+    assert (result.exit_code, meant in result.stderr) == (2, True), result.stderr
+
+
+def test_a_number_that_is_none_is_named_in_plain_words() -> None:
+    result = CliRunner().invoke(devnet_cli.ogpu_devnet, ["up", "-n", "four"])
+    assert (result.exit_code, "'four'" in result.stderr, "integer range" in result.stderr) == (2, True, False)
 
 
 def test_behind_a_lone_dash_dash_it_is_a_word_like_any(tmp_path: Path) -> None:

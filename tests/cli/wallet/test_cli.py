@@ -104,6 +104,7 @@ def test_a_mistyped_name_of_a_key_is_answered_with_the_one_that_is_meant(tmp_pat
     answer(wallet(tmp_path, "ws://127.0.0.1:9", "import", "savings", typed="//Dave\npass\npass\n"))
     with chain(tmp_path) as url:
         assert "savings?" in wallet(tmp_path, url, "balance", "saving").stderr
+        assert "savings?" in wallet(tmp_path, url, "balance", "Savings").stderr
         assert "savings?" in wallet(tmp_path, url, "send", "//Bob", "1", "--key", "savigns", "--yes").stderr
 
 

@@ -188,3 +188,22 @@ def test_a_folder_with_other_files_is_refused_since_purge_would_remove_them(tmp_
     result = CliRunner().invoke(ogpu_devnet, ["--folder", str(tmp_path), "--json", "up", "--detach"])
     assert (result.exit_code, ended_code(result)) == (2, "folder_not_empty")
     assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+
+
+def test_a_folder_that_cannot_be_made_and_too_many_seats_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in ("file", "file/in"):
+        words_of_up = ["--json", "--folder", str(tmp_path / place), "up", "--detach"]
+        assert ended_code(CliRunner().invoke(ogpu_devnet, words_of_up)) == "folder_unusable"
+    words_of_up = ["--json", "--folder", str(tmp_path / "new"), "up", "--detach", "-n", "2", "--seats", "5"]
+    assert ended_code(CliRunner().invoke(ogpu_devnet, words_of_up)) == "too_many_seats"
+
+
+def test_a_provider_of_a_devnet_without_any_is_answered_with_the_option(tmp_path: Path) -> None:
+    without = layout.create(tmp_path / "without", 1, any_ports=True)
+    assert "--providers" in run(without, "logs", "Alice/provider").stderr
+    assert "--providers" not in run(without, "logs", "Bob").stderr
+
+
+def test_another_number_of_validators_is_refused(net: Devnet) -> None:
+    assert ended_code(run(net, "--json", "up", "--detach", "-n", "3")) == "other_devnet"
