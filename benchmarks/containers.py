@@ -27,7 +27,7 @@ from benchmarks.processes import children
 from devnet.launcher.dockerd import own_engine
 from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.launcher.processes import every_process
-from devnet.stage.report import write
+from devnet.stage.report import write_report
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerLimits, ContainerPolicy, ContainerSpec
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind
@@ -55,7 +55,7 @@ def main() -> int:
             for kind in WorkspaceKind:
                 report[kind.value] = asyncio.run(_contained(address, Path(name), kind, rounds, engine_cpu))
         report["slower"] = asyncio.run(_slower(address, Path(name)))
-    path = write("container-cost", report)
+    path = write_report("container-cost", report)
     memory, bare = report["memory"], report["bare"]["start_ms"]
     print(
         f"containers: start {memory['start_ms']} ms, at best {memory['start_ms_best']} (bare process {bare} ms), "

@@ -26,7 +26,7 @@ from devnet.launcher import layout, lifecycle
 from devnet.launcher.folder import DevnetError, chosen_folder
 from devnet.stage.actors import purchase
 from devnet.stage.network import Stage, fresh_network, same_blocks
-from devnet.stage.report import Narrator, Report, write
+from devnet.stage.report import Narrator, Report, write_report
 from wallet.amounts import format_amount
 
 UNITS = 12
@@ -45,14 +45,14 @@ SAMPLE = 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo and stop the network (or keep it with --stay). Return 0 if every requirement held."""
     options = _parse(arguments)
-    tell = Narrator(STEPS)
+    narrator = Narrator(STEPS)
     prompts = purchase.read_prompts(options.prompts, options.units)
-    net = None
+    devnet = None
     held = False
     with lifecycle.ending_on_signals(), container.engine_for(stay=options.stay) as engine:
         try:
-            tell.step(f"Network: {SEATS} validators and one who waits for a seat, each with a GPU provider")
-            net = fresh_network(
+            narrator.step(f"Network: {SEATS} validators and one who waits for a seat, each with a GPU provider")
+            devnet = fresh_network(
                 options.folder,
                 SEATS + 1,
                 seats=SEATS,
@@ -60,46 +60,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sample=SAMPLE,
                 any_ports=options.any_ports,
                 detach=options.stay,
-                tell=tell,
-                before_start=lambda net: container.offer(net, engine, tell),
+                narrator=narrator,
+                before_start=lambda devnet: container.offer(devnet, engine, narrator),
             )
-            report = _show(Stage(net, tell), prompts, engine, options.stay)
+            report = _show(Stage(devnet, narrator), prompts, engine, options.stay)
             held = not report["failures"]
         finally:
-            if net is not None and not (options.stay and held):
+            if devnet is not None and not (options.stay and held):
                 lifecycle.down(layout.load(options.folder))
-    _finish(report, options, tell)
+    _finish(report, options, narrator)
     return 0 if held else 1
 
 
 def _show(stage: Stage, prompts: list[str], engine: DemoEngine, stay: bool) -> Report:
     """Run every step after the network's start, and return the report."""
-    tell = stage.tell
-    tell.step(f"Auction: {steps.CUSTOMER} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
+    narrator = stage.narrator
+    narrator.step(f"Auction: {steps.CUSTOMER} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
     task = steps.DemoTask(stage)
-    tell.step(f"Container: {container.CUSTOMER} sends a program with its image; {container.PROVIDER} runs it in Docker")
+    narrator.step(
+        f"Container: {container.CUSTOMER} sends a program with its image; {container.PROVIDER} runs it in Docker"
+    )
     program = container.DemoProgram(stage, engine)
-    tell.step("Cheat: a fifth provider joins, and returns wrong results")
+    narrator.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(MODE, detach=stay)
-    tell.step("Stake: an account puts oGPU behind the one who waits")
+    narrator.step("Stake: an account puts oGPU behind the one who waits")
     elected = steps.DemoElection(stage)
-    tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
-    units, book, wrong = purchase.trace(stage, purchase.buy(stage, prompts))
+    narrator.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
+    units, book, wrong = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts))
     slashed = summary.slashes(book)
     trained, ran = task.end(), program.end()
-    tell.step(f"Batch: the same customer puts {steps.REQUESTS} requests into one unit")
+    narrator.step(f"Batch: the same customer puts {steps.REQUESTS} requests into one unit")
     bought = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUESTS))
-    tell.step("Election: the one who waited takes a seat, and proposes a block")
+    narrator.step("Election: the one who waited takes a seat, and proposes a block")
     seated = elected.end()
-    tell.step(f"Agreement: one poll, of {SAMPLE} units of stake")
+    narrator.step(f"Agreement: one poll, of {SAMPLE} units of stake")
     shown = steps.show(stage)
-    tell.step("Summary")
-    summary.show_units(units, tell)
-    summary.show_slashes(slashed, book, tell)
+    narrator.step("Summary")
+    summary.show_units(units, narrator)
+    summary.show_slashes(slashed, book, narrator)
     failures = summary.failures(units, slashed, len(prompts), wrong)
     failures += trained["failures"] + ran["failures"] + bought["failures"] + seated["failures"]
     failures += [] if shown else ["no poll was answered by all whom it asked"]
-    failures += [] if same_blocks(stage.net) else ["the nodes have different final blocks"]
+    failures += [] if same_blocks(stage.devnet) else ["the nodes have different final blocks"]
     return {
         "units": units,
         "slashes": slashed,
@@ -112,17 +114,17 @@ def _show(stage: Stage, prompts: list[str], engine: DemoEngine, stay: bool) -> R
     }
 
 
-def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None:
-    report["seconds"] = round(tell.seconds)
-    path = write("demo", report)
+def _finish(report: Report, options: argparse.Namespace, narrator: Narrator) -> None:
+    report["seconds"] = round(narrator.seconds)
+    path = write_report("demo", report)
     for failure in report["failures"]:
-        tell.line(f"FAILED: {failure}")
+        narrator.line(f"FAILED: {failure}")
     if options.stay and not report["failures"]:
-        tell.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
+        narrator.line(f"left running: `ogpu-devnet --folder {options.folder} status`, and `down` ends it")
     units = report["units"]
     paid = sum(int(unit.get("cost_grains", 0)) for unit in units)
     lost = sum(int(slash["grains"]) for slash in report["slashes"])
-    tell.line(
+    narrator.line(
         f"demo: {sum(unit['times_paid'] == 1 for unit in units)} of {options.units} units paid once, "
         f"{format_amount(paid)} oGPU in all; {len(report['slashes'])} slashes of the cheat, "
         f"{format_amount(lost)} oGPU; {_batch(report)}{_trained(report)}{_ran(report)}{_seated(report)}"

@@ -26,7 +26,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.stage.actors import task_sale
-from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import TaskSale
 from devnet.stage.network import Stage
 from devnet.stage.report import Narrator
@@ -101,7 +101,7 @@ def why_no_program() -> str:
     return ""
 
 
-def offer(net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
+def offer(devnet: Devnet, engine: DemoEngine, narrator: Narrator) -> None:
     """Make a provider offer containers.
 
     Its daemon reads the policy and the environment at its start, so call this before.
@@ -109,9 +109,9 @@ def offer(net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
     if engine.why_not:
         return
     os.environ["DOCKER_HOST"] = engine.address
-    words = ["--base-path", str(net.home(net.member(PROVIDER)) / "provider"), "policy", "--kind", "container"]
+    words = ["--base-path", str(devnet.home(devnet.member(PROVIDER)) / "provider"), "policy", "--kind", "container"]
     words += ["--any-archive", "--least-price", ASKS]
-    programs.run("ogpu-provider", *words, keyring=net.keyring, show=tell.command)
+    programs.run("ogpu-provider", *words, keyring=devnet.keyring, show=narrator.command)
 
 
 class DemoProgram:
@@ -125,13 +125,15 @@ class DemoProgram:
         self._problem = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
         if engine.why_not:
-            stage.tell.line(f"left out: {engine.why_not}")
+            stage.narrator.line(f"left out: {engine.why_not}")
         else:
             self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._sale = task_sale.sell(self._stage, write_task(self._stage.net.folder / "job"), f"//{CUSTOMER}")
+            self._sale = task_sale.sell_task(
+                self._stage, write_task(self._stage.devnet.folder / "job"), f"//{CUSTOMER}"
+            )
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
@@ -148,22 +150,22 @@ class DemoProgram:
         failures = [] if found == LEAVES else [f"the container left {found}, not {LEAVES}"]
         if record.outcome is not TaskOutcome.TIME_OVER or slot.result is None or slot.result.metric != 0:
             failures.append(f"the container ended as {record.outcome}, with {slot.result}")
-        paid, who = self._paid(self._sale), name_of(slot.provider)
+        paid, who = self._paid(self._sale), name_of_account(slot.provider)
         if not paid:
             failures.append("who ran the container was paid nothing")
         held = ", ".join(f"{name}: {content!r}" for name, content in found.items())
-        self._stage.tell.line(f"{who} ran it, and was paid {format_amount(paid)} oGPU; its outputs: {held}")
+        self._stage.narrator.line(f"{who} ran it, and was paid {format_amount(paid)} oGPU; its outputs: {held}")
         return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
 
     def _paid(self, sale: TaskSale) -> int:
         """Return the provider's payment for the task, by `ogpu task show`."""
-        rows = json.loads(task_sale.ask(self._stage, sale, "task show"))["payments"]
+        rows = json.loads(task_sale.ask_about_task(self._stage, sale, "task show"))["payments"]
         return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 
     def _outputs(self, sale: TaskSale) -> dict[str, bytes]:
-        out = self._stage.net.folder / "job" / "out.tar"
+        out = self._stage.devnet.folder / "job" / "out.tar"
         words = ("--key", f"//{CUSTOMER}", "--out", str(out))
-        task_sale.ask(self._stage, sale, "task result", *words, is_shown=True)
+        task_sale.ask_about_task(self._stage, sale, "task result", *words, is_shown=True)
         return task_sale.files_of(out)
 
 

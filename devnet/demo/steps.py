@@ -15,7 +15,7 @@ from typing import Any
 from rich.table import Table
 
 from devnet.stage.actors import task_sale
-from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE, name_of, post_words, write_prompts
+from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE_NUMBER, name_of_account, post_arguments, write_prompts
 from devnet.stage.actors.task_sale import TaskSale
 from devnet.stage.measuring.latency import digest_of
 from devnet.stage.measuring.ledger import EventTrace, block_hash
@@ -57,13 +57,13 @@ class DemoElection:
     def __init__(self, stage: Stage) -> None:
         """Delegate stake to the member without a seat."""
         self._stage = stage
-        self.candidate = stage.net.members[-1].name
+        self.candidate = stage.devnet.members[-1].name
         self._stash = dev_accounts.stash(self.candidate)
         stage.wallet("delegate", ss58(self._stash), LIFT, "--key", CUSTOMER_KEY, "--yes")
         rows = json.loads(stage.wallet("candidates", is_shown=False))
         behind = next(row for row in rows if row["stash"] == ss58(self._stash))["total"]["ogpu"]
         told = f"{self.candidate}, who waits for a seat, now has {behind} oGPU behind it: more than any who sits"
-        stage.tell.line(told)
+        stage.narrator.line(told)
 
     def end(self) -> dict[str, Any]:
         """Wait until a block by the candidate is final, and show it."""
@@ -83,9 +83,9 @@ class DemoElection:
         at = await block_hash(client, number)
         seats = await client.read(TrustStake.active_set, at=at)
         since = await client.read(TrustStake.active_since, self._stash, at=at)
-        names = {dev_accounts.stash(member.name): member.name for member in self._stage.net.members}
+        names = {dev_accounts.stash(member.name): member.name for member in self._stage.devnet.members}
         sitting = [names.get(seat.stash, "?") for seat in seats]
-        self._stage.tell.line(
+        self._stage.narrator.line(
             f"block {number} is {self.candidate}'s, who was elected for epoch {since}; now {', '.join(sitting)} sit"
         )
         return {"candidate": self.candidate, "block": number, "epoch": since, "sitting": sitting, "failures": []}
@@ -93,29 +93,29 @@ class DemoElection:
 
 def show(stage: Stage) -> dict[str, Any] | None:
     """Show and return the newest poll that every asked validator answered, or None."""
-    node, tell = stage.net.members[0], stage.tell
+    node, narrator = stage.devnet.members[0], stage.narrator
     polls = asyncio.run(_inspect(node.rpc_url))
     whole = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
     whole.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
     if not whole:
-        tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
+        narrator.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
     poll: dict[str, Any] = whole[0]
-    tell.line(
+    narrator.line(
         f"{node.name} draws {poll['votes']} units of stake, and asks their holders for the preferred block at height "
         f"{poll['height']}"
     )
-    tell.console.print(_table(poll, node.name))
+    narrator.console.print(_table(poll, node.name))
     left_out = poll["validators"] - len(poll["drawn"])
-    tell.line(f"not drawn and not asked: {left_out} of {poll['validators']} validators; the next poll draws anew")
+    narrator.line(f"not drawn and not asked: {left_out} of {poll['validators']} validators; the next poll draws anew")
     for condition in poll["confidence"]:
-        tell.line(
+        narrator.line(
             f"confidence: {condition['polls']} polls in a row with {condition['alpha']} of {poll['votes']} votes; "
             f"{condition['beta']} accept a block"
         )
     accepted = poll["accepted_after_ms"]
     end = f"accepted {accepted} ms after the question" if accepted is not None else "not accepted yet"
-    tell.line(f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {end}")
+    narrator.line(f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {end}")
     return poll
 
 
@@ -124,7 +124,7 @@ def _table(poll: dict[str, Any], asker: str) -> Table:
     table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
     answers = {answer["validator"]: answer for answer in poll["answers"]}
     for drawn in poll["drawn"]:
-        who = name_of(bytes.fromhex(drawn["validator"][2:]))
+        who = name_of_account(bytes.fromhex(drawn["validator"][2:]))
         share = f"{drawn['stake'] * 100 / poll['stake']:.0f} %"
         table.add_row(who, share, str(drawn["votes"]), *_answer(answers.get(drawn["validator"]), is_own=who == asker))
     return table
@@ -144,17 +144,17 @@ async def _inspect(url: str) -> list[dict[str, Any]]:
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
     """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
-    file, answers = write_prompts(stage, "batch", prompts), stage.net.folder / "batch.jsonl"
-    words = post_words(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE)
+    file, answers = write_prompts(stage, "batch", prompts), stage.devnet.folder / "batch.jsonl"
+    words = post_arguments(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
     ended = list(stage.ogpu_lines("unit post", *words, "--watch"))[-1]
     if ended["state"] != "settled":
         return {"failures": [f"the batch ended {ended['state']}: {ended['why']}"]}
     stage.ogpu("unit result", ended["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
     found = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
     told = stage.ask(lambda chain: _told(chain, ended["unit"]))
-    stage.tell.line(
+    stage.narrator.line(
         f"{len(found)} requests, {told['tokens']} tokens, in {told['blocks']} blocks from post to payment: "
-        f"{ended['cost_ogpu']} oGPU, {name_of(ended['payee'])} paid"
+        f"{ended['cost_ogpu']} oGPU, {name_of_account(ended['payee'])} paid"
     )
     wrong = [] if [row["prompt"] for row in found] == prompts else ["the answers of the batch are to other prompts"]
     wrong += [] if all(row["output"] is not None for row in found) else ["a request of the batch has no answer"]
@@ -180,14 +180,14 @@ class DemoTask:
         self._sale: TaskSale | None = None
         self._book = TaskLedger(0)
         self._problem = ""
-        task_sale.let_bid(stage, {name: task_sale.ASKS[name] for name in BIDDERS})
+        task_sale.let_bid(stage, {name: task_sale.LEAST_PRICES[name] for name in BIDDERS})
         self._thread = threading.Thread(target=self._sell, daemon=True)
         self._thread.start()
 
     def _sell(self) -> None:
         try:
             with following(self._stage.url) as self._book:
-                self._sale = task_sale.sell(self._stage, task_sale.RELAY, f"//{CUSTOMER}")
+                self._sale = task_sale.sell_task(self._stage, task_sale.RELAY_FILE, f"//{CUSTOMER}")
         except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
             self._problem = str(error) or repr(error)
 
@@ -203,7 +203,7 @@ class DemoTask:
         failures += [f"a slot ended as {name}" for name in _outcomes(trace) if name not in DONE]
         earned = {name: sums.of(stash) for name, stash in _winners(trace).items()}
         for name, grains in earned.items():
-            self._stage.tell.line(f"{name} has earned {format_amount(grains)} oGPU with it, after the fee")
+            self._stage.narrator.line(f"{name} has earned {format_amount(grains)} oGPU with it, after the fee")
         return {
             "task": sale.name,
             "milestones": len(trace.all(MilestoneCounted)),
@@ -214,7 +214,7 @@ class DemoTask:
 
 
 def _winners(trace: EventTrace) -> dict[str, bytes]:
-    return {name_of(event.provider): event.provider for _, event in trace.all(TaskAwarded)}
+    return {name_of_account(event.provider): event.provider for _, event in trace.all(TaskAwarded)}
 
 
 def _outcomes(trace: EventTrace) -> list[str]:
@@ -223,6 +223,8 @@ def _outcomes(trace: EventTrace) -> list[str]:
 
 def _unverified(stage: Stage, sale: TaskSale) -> list[str]:
     """Return what `ogpu task verify` does not find to be by the rules."""
-    rows = task_sale.verified(stage, sale)
-    stage.tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu task verify` hold")
+    rows = task_sale.verification_rows(stage, sale)
+    stage.narrator.line(
+        f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu task verify` hold"
+    )
     return [f"`ogpu task verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from devnet.stage.actors.purchase import UnitView, name_of
+from devnet.stage.actors.purchase import UnitView, name_of_account
 from devnet.stage.measuring.ledger import DevnetLedger
 from devnet.stage.network import CHEAT
 from devnet.stage.report import Narrator
@@ -21,7 +21,7 @@ def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
         {
             "block": height,
             "unit": "0x" + slash.unit.hex(),
-            "provider": name_of(slash.provider),
+            "provider": name_of_account(slash.provider),
             "fault": slash.fault.name.lower(),
             "grains": str(slash.amount),
         }
@@ -47,7 +47,7 @@ def failures(units: list[UnitView], slashed: list[dict[str, Any]], wanted: int, 
     return found
 
 
-def show_units(units: list[UnitView], tell: Narrator) -> None:
+def show_units(units: list[UnitView], narrator: Narrator) -> None:
     """Print the table of all units."""
     table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
     for number, unit in enumerate(units, 1):
@@ -63,13 +63,13 @@ def show_units(units: list[UnitView], tell: Narrator) -> None:
             "committee" if unit["is_disputed"] else "",
             line[:60],
         )
-    tell.console.print(table)
+    narrator.console.print(table)
 
 
-def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, tell: Narrator) -> None:
+def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, narrator: Narrator) -> None:
     """Print the slashes of the cheat."""
     for slash in found:
         verdicts = book.unit(bytes.fromhex(slash["unit"][2:])).all(CaseDecided)
         judged = ", after a committee had executed the unit again" if verdicts else ""
         what = f"{slash['provider']} lost {format_amount(int(slash['grains']))} oGPU for unit {slash['unit'][:10]}"
-        tell.line(f"block {slash['block']}: {what}{judged}")
+        narrator.line(f"block {slash['block']}: {what}{judged}")

@@ -23,8 +23,16 @@ from typing import Any
 
 from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import task_sale
-from devnet.stage.actors.purchase import name_of
-from devnet.stage.actors.task_sale import ASKS, EXAMPLES, RELAY, People, SaleRow, keyed, right_states
+from devnet.stage.actors.purchase import name_of_account
+from devnet.stage.actors.task_sale import (
+    EXAMPLES,
+    LEAST_PRICES,
+    RELAY_FILE,
+    People,
+    SaleRow,
+    provider_accounts,
+    right_states,
+)
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, following
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
@@ -47,8 +55,8 @@ from gpu_tasks.market.training.events import (
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.traces.trace import state_hash, trace_root
 
-VALIDATORS, BIDS = 5, 3
-DONE = {"ON_TIME", "LATE"}
+VALIDATOR_COUNT, BID_COUNT = 5, 3
+DONE_OUTCOMES = {"ON_TIME", "LATE"}
 RUNNING_SLOTS_GOAL = 5
 """The goal from the end of the reveal window until the task runs. A miss is reported and is no failure."""
 NOT_SERVED = EXAMPLES / "gang.yaml"
@@ -72,13 +80,13 @@ class AuctionedTask:
 
 
 SALES = (
-    AuctionedTask("undisturbed", "Sold, run, accepted, paid", RELAY),
+    AuctionedTask("undisturbed", "Sold, run, accepted, paid", RELAY_FILE),
     AuctionedTask(
-        "standby", "The winner is killed midway: the standby goes on", RELAY,
+        "standby", "The winner is killed midway: the standby goes on", RELAY_FILE,
         kills_winner=True, legs=("DIED", "ON_TIME"),
     ),
     AuctionedTask(
-        "auctioned-again", "Winner and standby are killed: the rest is auctioned again", RELAY,
+        "auctioned-again", "Winner and standby are killed: the rest is auctioned again", RELAY_FILE,
         kills_winner=True, kills_standby=True, auctions=2, legs=("DIED", "ON_TIME"),
     ),
     AuctionedTask("gang", "Two compute the same run", EXAMPLES / "pair.yaml", legs=("ON_TIME", "ON_TIME")),
@@ -94,10 +102,10 @@ class UndisturbedRun:
 
 
 @cache
-def undisturbed(path: Path) -> UndisturbedRun:
+def undisturbed_run_of(task_file: Path) -> UndisturbedRun:
     """Compute the whole run of the task at `path` with the integer reference."""
-    passed = right_states(path)
-    return UndisturbedRun(trace_root([state_hash(state) for state in passed]), passed[-1])
+    passed_states = right_states(task_file)
+    return UndisturbedRun(trace_root([state_hash(run_state) for run_state in passed_states]), passed_states[-1])
 
 
 @dataclass(slots=True)
@@ -120,176 +128,228 @@ class SoldTask:
 class TaskStrike:
     """Kills the providers that a sale names, after the customer has signed a milestone midway."""
 
-    def __init__(self, stage: Stage, sale: AuctionedTask) -> None:
+    def __init__(self, stage: Stage, auctioned_task: AuctionedTask) -> None:
         """Begin without any kill."""
-        self._stage, self._sale = stage, sale
-        self.killed: list[str] = []
-        self._dead: list[str] = []
+        self._stage, self._auctioned_task = stage, auctioned_task
+        self.killed_providers: list[str] = []
+        self._dead_providers: list[str] = []
 
     def on_row(self, row: SaleRow) -> None:
         """Handle a change of the task."""
         if row["state"] == "submitted":  # by who took over; an audit would wait long for judges that are dead
-            self.undo()
-        stated = int(row["milestones"].split("/")[0])
-        if self.killed or not self._sale.kills_winner or stated < STRUCK_AT or "running" not in row["state"]:
+            self.restart_killed()
+        stated_milestones = int(row["milestones"].split("/")[0])
+        if (
+            self.killed_providers
+            or not self._auctioned_task.kills_winner
+            or stated_milestones < STRUCK_AT
+            or "running" not in row["state"]
+        ):
             return
-        task = task_sale.record(self._stage, bytes.fromhex(row["task"][2:]))
-        if task.owed >= STRUCK_AT:
-            for name in self._victims(task):
-                pid = self._stage.kill(name)
-                self.killed.append(name)
-                self._dead.append(name)
-                self._stage.tell.line(f"killed the provider of {name} (process {pid}), behind milestone {task.owed}")
+        task_record = task_sale.record(self._stage, bytes.fromhex(row["task"][2:]))
+        if task_record.owed >= STRUCK_AT:
+            for provider_name in self._victims(task_record):
+                process_id = self._stage.kill(provider_name)
+                self.killed_providers.append(provider_name)
+                self._dead_providers.append(provider_name)
+                self._stage.narrator.line(
+                    f"killed the provider of {provider_name} (process {process_id}), behind milestone "
+                    f"{task_record.owed}"
+                )
 
-    def _victims(self, task: Task) -> list[str]:
-        standby = [task.standby.provider] if self._sale.kills_standby and task.standby is not None else []
-        return [name_of(stash) for stash in (*(slot.provider for slot in task.slots), *standby)]
+    def _victims(self, task_record: Task) -> list[str]:
+        standby_stashes = (
+            [task_record.standby.provider]
+            if self._auctioned_task.kills_standby and task_record.standby is not None
+            else []
+        )
+        return [
+            name_of_account(winner_stash)
+            for winner_stash in (*(task_slot.provider for task_slot in task_record.slots), *standby_stashes)
+        ]
 
-    def undo(self) -> None:
+    def restart_killed(self) -> None:
         """Start the killed providers again, once."""
-        dead, self._dead = self._dead, []
-        self._stage.start(*dead)
+        dead_providers, self._dead_providers = self._dead_providers, []
+        self._stage.start(*dead_providers)
 
 
-def sold(sale: AuctionedTask, stage: Stage) -> SoldTask:
+def sell_and_judge(auctioned_task: AuctionedTask, stage: Stage) -> SoldTask:
     """Sell the task, strike, and judge the outcome."""
-    strike = TaskStrike(stage, sale)
-    people = People({CUSTOMER: (dev_accounts.stash(CUSTOMER),), **{name: keyed(name) for name in ASKS}})
-    wanted = undisturbed(sale.file)
-    with following(stage.url) as book:
-        people.before = stage.wealth(people.accounts, book.height)
-        followed = task_sale.sell(stage, sale.file, on_row=strike.on_row)
-    people.after = stage.wealth(people.accounts, book.height)
-    out = stage.net.folder / f"{followed.name[:10]}.state"
-    result = json.loads(task_sale.ask(stage, followed, "task result", "--key", CUSTOMER_KEY, "--out", str(out)))
-    found = judge(sale, followed.task_id, book, people, result, out.read_bytes(), wanted, strike.killed)
-    found.failures += unverified(task_sale.verified(stage, followed), found.auctions)
-    strike.undo()
-    return found
+    task_strike = TaskStrike(stage, auctioned_task)
+    people = People(
+        {
+            CUSTOMER: (dev_accounts.stash(CUSTOMER),),
+            **{provider_name: provider_accounts(provider_name) for provider_name in LEAST_PRICES},
+        }
+    )
+    undisturbed_run = undisturbed_run_of(auctioned_task.file)
+    with following(stage.url) as task_ledger:
+        people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
+        task_sale_done = task_sale.sell_task(stage, auctioned_task.file, on_row=task_strike.on_row)
+    people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
+    state_path = stage.devnet.folder / f"{task_sale_done.name[:10]}.state"
+    task_result = json.loads(
+        task_sale.ask_about_task(stage, task_sale_done, "task result", "--key", CUSTOMER_KEY, "--out", str(state_path))
+    )
+    sold_task = judge_sale(
+        auctioned_task,
+        task_sale_done.task_id,
+        task_ledger,
+        people,
+        task_result,
+        state_path.read_bytes(),
+        undisturbed_run,
+        task_strike.killed_providers,
+    )
+    sold_task.failures += unverified_rows(task_sale.verification_rows(stage, task_sale_done), sold_task.auctions)
+    task_strike.restart_killed()
+    return sold_task
 
 
-def refused(stage: Stage) -> dict[str, str]:
+def plan_unservable(stage: Stage) -> dict[str, str]:
     """Return what `ogpu task plan` says of a task that nobody here can serve."""
     try:
         stage.ogpu("task plan", str(NOT_SERVED), "--key", CUSTOMER_KEY)
-    except DevnetError as error:
-        return {"said": str(error)}
+    except DevnetError as refusal:
+        return {"said": str(refusal)}
     return {"said": ""}
 
 
-def not_refused(facts: Mapping[str, str]) -> list[str]:
+def plan_failures(facts: Mapping[str, str]) -> list[str]:
     """Return a failure unless the plan says that the class of devices is missing."""
     is_refused = "no device can run the task now" in facts["said"] and "class" in facts["said"]
     return [] if is_refused else [f"`ogpu task plan {NOT_SERVED.name}` says {facts['said']!r}"]
 
 
-def judge(
-    sale: AuctionedTask,
+def judge_sale(
+    auctioned_task: AuctionedTask,
     task_id: bytes,
-    ledger: TaskLedger,
+    task_ledger: TaskLedger,
     people: People,
-    result: Mapping[str, Any],
-    state: bytes,
-    wanted: UndisturbedRun,
+    task_result: Mapping[str, Any],
+    last_state: bytes,
+    undisturbed_run: UndisturbedRun,
     killed: list[str],
 ) -> SoldTask:
     """Judge a task that has ended."""
-    trace = ledger.tasks.get(task_id, EventTrace())
-    found = SoldTask("0x" + task_id.hex(), killed, root=str(result["root"]), grains=people.gains)
-    found.milestones_counted = len(trace.all(MilestoneCounted))
-    found.auctions = 1 + len(trace.all(TaskReopened))
-    found.outcomes = [event.outcome.name for _, event in trace.all(SlotSettled)]
-    _take_times(found, trace, ledger)
-    found.failures = [*_of_course(sale, trace, found), *_of_result(found, trace, state, wanted)]
-    sums = ledger.sums.get(task_id)
-    found.failures += ["the chain has no such task"] if sums is None else sums.wrong
-    found.failures += people.wrong(ledger)
-    return found
+    event_trace = task_ledger.tasks.get(task_id, EventTrace())
+    sold_task = SoldTask("0x" + task_id.hex(), killed, root=str(task_result["root"]), grains=people.gains)
+    sold_task.milestones_counted = len(event_trace.all(MilestoneCounted))
+    sold_task.auctions = 1 + len(event_trace.all(TaskReopened))
+    sold_task.outcomes = [settlement.outcome.name for _, settlement in event_trace.all(SlotSettled)]
+    _record_times(sold_task, event_trace, task_ledger)
+    sold_task.failures = [
+        *_course_failures(auctioned_task, event_trace, sold_task),
+        *_result_failures(sold_task, event_trace, last_state, undisturbed_run),
+    ]
+    money_sums = task_ledger.sums.get(task_id)
+    sold_task.failures += ["the chain has no such task"] if money_sums is None else money_sums.wrong
+    sold_task.failures += people.wrong(task_ledger)
+    return sold_task
 
 
-def unverified(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
+def unverified_rows(verification_rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
     """Return what `ogpu task verify` cannot confirm; of auctions before the last the chain does not keep the slots."""
-    earlier = {f"auction {number}" for number in range(1, auctions)}
+    earlier_auctions = {f"auction {auction_number}" for auction_number in range(1, auctions)}
     return [
-        f"`ogpu task verify` compares no {row['what']}"
-        for row in rows
-        if row["is_right"] is not True and not (row["is_right"] is None and row["what"] in earlier)
+        f"`ogpu task verify` compares no {sale_row['what']}"
+        for sale_row in verification_rows
+        if sale_row["is_right"] is not True
+        and not (sale_row["is_right"] is None and sale_row["what"] in earlier_auctions)
     ]
 
 
-def _take_times(found: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
+def _record_times(sold_task: SoldTask, event_trace: EventTrace, task_ledger: TaskLedger) -> None:
     """Record slots and seconds, by the blocks' timestamps."""
-    submitted, closed = trace.first(TaskSubmitted), trace.first(BidsClosed)
-    running, ended = trace.first(TaskRunning), trace.first(TaskEnded)
-    if submitted is None or closed is None or running is None or ended is None:
+    submission, bids_closing = event_trace.first(TaskSubmitted), event_trace.first(BidsClosed)
+    run_start, task_end = event_trace.first(TaskRunning), event_trace.first(TaskEnded)
+    if submission is None or bids_closing is None or run_start is None or task_end is None:
         return
-    began = ledger.moments[submitted[0]]
-    found.seconds_until_running = round(ledger.moments[running[0]] - began, 1)
-    found.seconds_until_paid = round(ledger.moments[ended[0]] - began, 1)
-    found.slots_after_reveals = running[0] - closed[1].reveal_until
+    start_time = task_ledger.moments[submission[0]]
+    sold_task.seconds_until_running = round(task_ledger.moments[run_start[0]] - start_time, 1)
+    sold_task.seconds_until_paid = round(task_ledger.moments[task_end[0]] - start_time, 1)
+    sold_task.slots_after_reveals = run_start[0] - bids_closing[1].reveal_until
 
 
-def _of_course(sale: AuctionedTask, trace: EventTrace, found: SoldTask) -> Iterator[str]:
+def _course_failures(auctioned_task: AuctionedTask, event_trace: EventTrace, sold_task: SoldTask) -> Iterator[str]:
     """Judge bids, awards, milestones and outcomes."""
-    closed = trace.first(BidsClosed)
-    until = 0 if closed is None else closed[0]
-    committed = [event for height, event in trace.all(BidCommitted) if height <= until]
-    again = trace.first(TaskReopened)
-    opened = [event for height, event in trace.all(BidRevealed) if again is None or height < again[0]]
-    if len(committed) != BIDS or len(opened) != BIDS:
-        yield f"{len(committed)} bids were committed to and {len(opened)} opened, instead of {BIDS} each"
-    burned = [event for _, event in trace.all(BidEnded) if event.burned]
-    yield from (f"the bid of 0x{event.provider.hex()} burned {event.burned} grains" for event in burned)
-    said = ["ON_TIME" if outcome in DONE else outcome for outcome in found.outcomes]
-    if tuple(said) != sale.legs:
-        yield f"its slots ended as {found.outcomes}, and {list(sale.legs)} was to come"
-    if found.auctions != sale.auctions:
-        yield f"it was auctioned {found.auctions} times, instead of {sale.auctions}"
-    ended = trace.all(TaskEnded)
-    if len(ended) != 1 or ended[0][1].outcome.name not in DONE:
-        yield f"it ended as {[event.outcome.name for _, event in ended]}"
-    if not found.milestones_counted:
+    bids_closing = event_trace.first(BidsClosed)
+    bids_until = 0 if bids_closing is None else bids_closing[0]
+    committed_bids = [event for event_height, event in event_trace.all(BidCommitted) if event_height <= bids_until]
+    reopening = event_trace.first(TaskReopened)
+    opened_bids = [
+        event
+        for event_height, event in event_trace.all(BidRevealed)
+        if reopening is None or event_height < reopening[0]
+    ]
+    if len(committed_bids) != BID_COUNT or len(opened_bids) != BID_COUNT:
+        yield f"{len(committed_bids)} bids were committed to and {len(opened_bids)} opened, instead of {BID_COUNT} each"
+    burned_bids = [event for _, event in event_trace.all(BidEnded) if event.burned]
+    yield from (f"the bid of 0x{event.provider.hex()} burned {event.burned} grains" for event in burned_bids)
+    outcomes_of_slots = [
+        "ON_TIME" if slot_outcome in DONE_OUTCOMES else slot_outcome for slot_outcome in sold_task.outcomes
+    ]
+    if tuple(outcomes_of_slots) != auctioned_task.legs:
+        yield f"its slots ended as {sold_task.outcomes}, and {list(auctioned_task.legs)} was to come"
+    if sold_task.auctions != auctioned_task.auctions:
+        yield f"it was auctioned {sold_task.auctions} times, instead of {auctioned_task.auctions}"
+    task_endings = event_trace.all(TaskEnded)
+    if len(task_endings) != 1 or task_endings[0][1].outcome.name not in DONE_OUTCOMES:
+        yield f"it ended as {[event.outcome.name for _, event in task_endings]}"
+    if not sold_task.milestones_counted:
         yield "no milestone counted"
-    settled = [event for _, event in trace.all(SlotSettled)]
-    if found.killed and not (len(settled) > 1 and all(event.earned for event in settled)):
+    settled_slots = [event for _, event in event_trace.all(SlotSettled)]
+    if sold_task.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
         yield "who was killed had no milestone behind it, or no work left"
-    if len({event.provider for _, event in trace.all(SlotStarted)}) != len(sale.legs):
+    if len({event.provider for _, event in event_trace.all(SlotStarted)}) != len(auctioned_task.legs):
         yield "who was killed, or a partner, has more than one of its slots"
 
 
-def _of_result(found: SoldTask, trace: EventTrace, state: bytes, wanted: UndisturbedRun) -> Iterator[str]:
+def _result_failures(
+    sold_task: SoldTask, event_trace: EventTrace, last_state: bytes, undisturbed_run: UndisturbedRun
+) -> Iterator[str]:
     """Compare the result with the undisturbed run's."""
-    roots = {event.result.root for _, event in trace.all(ResultStated)}
-    if roots != {wanted.root}:
-        yield f"roots {sorted(root.hex() for root in roots)} were stated, and {wanted.root.hex()} is right"
-    if found.root != "0x" + wanted.root.hex():
-        yield f"`ogpu task result` shows the root {found.root}, and 0x{wanted.root.hex()} is right"
-    if state != wanted.last_state:
+    stated_roots = {statement.result.root for _, statement in event_trace.all(ResultStated)}
+    if stated_roots != {undisturbed_run.root}:
+        yield (
+            f"roots {sorted(stated_root.hex() for stated_root in stated_roots)} were stated, and "
+            f"{undisturbed_run.root.hex()} is right"
+        )
+    if sold_task.root != "0x" + undisturbed_run.root.hex():
+        yield f"`ogpu task result` shows the root {sold_task.root}, and 0x{undisturbed_run.root.hex()} is right"
+    if last_state != undisturbed_run.last_state:
         yield "the last state is not that of the undisturbed run"
 
 
-def figures(facts: Mapping[str, Any]) -> str:
+def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
-    found = [each for each in facts.values() if isinstance(each, SoldTask)]
-    slots = [each.slots_after_reveals for each in found]
-    met = f"{sum(0 < each <= RUNNING_SLOTS_GOAL for each in slots)} of {len(slots)} within {RUNNING_SLOTS_GOAL}"
+    sold_tasks = [sold_task for sold_task in facts_by_scenario.values() if isinstance(sold_task, SoldTask)]
+    running_slots = [sold_task.slots_after_reveals for sold_task in sold_tasks]
+    goal_text = (
+        f"{sum(0 < sold_task <= RUNNING_SLOTS_GOAL for sold_task in running_slots)} of {len(running_slots)} "
+        f"within {RUNNING_SLOTS_GOAL}"
+    )
     return (
-        f"{len(found)} tasks, {sum(len(each.killed) for each in found)} providers killed; running "
-        f"{max(slots, default=0)} slots after the reveals at most ({met}); paid "
-        f"{max((each.seconds_until_paid for each in found), default=0)} s after submission at most"
+        f"{len(sold_tasks)} tasks, {sum(len(sold_task.killed) for sold_task in sold_tasks)} providers "
+        "killed; running "
+        f"{max(running_slots, default=0)} slots after the reveals at most ({goal_text}); paid "
+        f"{max((sold_task.seconds_until_paid for sold_task in sold_tasks), default=0)} s after submission at most"
     )
 
 
-NETWORK = FreshDevnet(VALIDATORS, is_resizable=True, prepare=lambda stage: task_sale.let_bid(stage, ASKS))
+AUCTION_NETWORK = FreshDevnet(
+    VALIDATOR_COUNT, is_resizable=True, prepare=lambda stage: task_sale.let_bid(stage, LEAST_PRICES)
+)
 PROOF = LiveProof(
     "auction",
     "Tasks at auction, whoever dies on the way.",
     (
-        *(Scenario(sale.name, sale.title, NETWORK.open, partial(sold, sale)) for sale in SALES),
-        Scenario("not-served", "A task that nobody can serve", NETWORK.open, refused, not_refused),
+        *(Scenario(sale.name, sale.title, AUCTION_NETWORK.open, partial(sell_and_judge, sale)) for sale in SALES),
+        Scenario("not-served", "A task that nobody can serve", AUCTION_NETWORK.open, plan_unservable, plan_failures),
     ),
     figures,
-    (ProofOption("--validators", VALIDATORS, "of the network, each a provider too"),),
+    (ProofOption("--validators", VALIDATOR_COUNT, "of the network, each a provider too"),),
 )
 
 if __name__ == "__main__":

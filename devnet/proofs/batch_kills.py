@@ -34,8 +34,8 @@ from gpu_tasks.provider.journal.finished import records_in
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
-VALIDATORS, VICTIM = 6, "Alice"
-MAX_TOKENS, PRICE = 8, "0.05"
+VALIDATOR_COUNT, VICTIM_NAME = 6, "Alice"
+MAX_TOKENS, PRICE_TEXT = 8, "0.05"
 KILLED_AFTER = (0.25, 0.6)
 """The shares of finished requests at which the provider is killed."""
 POLL_SECONDS = 0.1
@@ -64,27 +64,35 @@ class KilledBatch:
     seconds: float = 0.0
 
 
-def failures_of(found: KilledBatch) -> list[str]:
+def failures_of(killed_batch: KilledBatch) -> list[str]:
     """Return a sentence for each failed requirement."""
-    wanted = len(KILLED_AFTER) + 2
-    bars = (
-        (found.settled_for == VICTIM, f"the unit was settled for {found.settled_for}"),
-        (found.attempts == 1, f"the unit was drawn {found.attempts} times"),
-        (not found.is_refuted, "its result was refuted"),
-        (found.is_checked, "its leaves were not looked at to the end"),
-        (found.repeated == 0, f"{found.repeated} finished requests were computed again"),
-        (found.answered == found.requests, f"{found.answered:,} of {found.requests:,} requests are answered once"),
-        (found.collateral_lost == 0, f"{found.collateral_lost:,} grains of its collateral are gone"),
-        (found.posted == 1, f"{found.posted} units were posted"),
-        (len(found.kills) == wanted, f"it was killed {len(found.kills)} times, not {wanted}: {', '.join(found.kills)}"),
+    expected_kills = len(KILLED_AFTER) + 2
+    requirements = (
+        (killed_batch.settled_for == VICTIM_NAME, f"the unit was settled for {killed_batch.settled_for}"),
+        (killed_batch.attempts == 1, f"the unit was drawn {killed_batch.attempts} times"),
+        (not killed_batch.is_refuted, "its result was refuted"),
+        (killed_batch.is_checked, "its leaves were not looked at to the end"),
+        (killed_batch.repeated == 0, f"{killed_batch.repeated} finished requests were computed again"),
+        (
+            killed_batch.answered == killed_batch.requests,
+            f"{killed_batch.answered:,} of {killed_batch.requests:,} requests are answered once",
+        ),
+        (killed_batch.collateral_lost == 0, f"{killed_batch.collateral_lost:,} grains of its collateral are gone"),
+        (killed_batch.posted == 1, f"{killed_batch.posted} units were posted"),
+        (
+            len(killed_batch.kills) == expected_kills,
+            f"it was killed {len(killed_batch.kills)} times, not {expected_kills}: {', '.join(killed_batch.kills)}",
+        ),
     )
-    return [sentence for holds, sentence in bars if not holds]
+    return [sentence for is_met, sentence in requirements if not is_met]
 
 
-def answered_once(shown: str) -> int:
+def answered_once(result_json: str) -> int:
     """Return the number of requests with exactly one answer in the output of `ogpu unit result --json`."""
-    places = Counter(row["index"] for row in json.loads(shown)["answers"] if row["output"] is not None)
-    return sum(count == 1 for count in places.values())
+    answers_by_index = Counter(
+        answer_row["index"] for answer_row in json.loads(result_json)["answers"] if answer_row["output"] is not None
+    )
+    return sum(answer_count == 1 for answer_count in answers_by_index.values())
 
 
 class BatchKilling:
@@ -92,97 +100,121 @@ class BatchKilling:
 
     def __init__(self, stage: Stage) -> None:
         """Begin without a unit."""
-        self._stage, self._found = stage, KilledBatch(stage.options.requests)
-        self._batches = stage.net.home(stage.member(VICTIM)) / "provider" / "batches"
-        self._began = time.monotonic()
+        self._stage, self._killed_batch = stage, KilledBatch(stage.options.requests)
+        self._batches = stage.devnet.home(stage.member(VICTIM_NAME)) / "provider" / "batches"
+        self._start_time = time.monotonic()
 
-    def run(self) -> KilledBatch:
+    def kill_midway(self) -> KilledBatch:
         """Follow the batch from its post to the end of its check."""
-        prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, self._found.requests)
-        file = purchase.write_prompts(self._stage, "requests", prompts)
-        words = purchase.post_words(file, 1, PRICE, batch=self._found.requests, max_tokens=MAX_TOKENS)
-        self._stage.ogpu("unit post", *words, "--anyway", is_shown=False)
-        for share in KILLED_AFTER:
-            self._until(lambda goal=share: self._finished() >= goal * self._found.requests)  # type: ignore[misc]
-            self._kill(f"computing, {100 * share:.0f} %")
+        prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, self._killed_batch.requests)
+        prompts_file = purchase.write_prompts(self._stage, "requests", prompts)
+        arguments = purchase.post_arguments(
+            prompts_file, 1, PRICE_TEXT, batch=self._killed_batch.requests, max_tokens=MAX_TOKENS
+        )
+        self._stage.ogpu("unit post", *arguments, "--anyway", is_shown=False)
+        for finished_share in KILLED_AFTER:
+            goal = finished_share * self._killed_batch.requests
+            self._wait_until(lambda goal=goal: self._finished() >= goal)  # type: ignore[misc]
+            self._kill_victim(f"computing, {100 * finished_share:.0f} %")
         self._stage.ask(self._to_the_end)
-        self._found.seconds = time.monotonic() - self._began
-        unit = "0x" + self._stage.ask(_unit_of_customer).hex()
-        shown = self._stage.ogpu("unit result", unit, "--key", CUSTOMER_KEY, is_shown=False)
-        self._found.answered = answered_once(shown)
-        return self._found
+        self._killed_batch.seconds = time.monotonic() - self._start_time
+        unit_id = "0x" + self._stage.ask(_customer_unit_id).hex()
+        result_json = self._stage.ogpu("unit result", unit_id, "--key", CUSTOMER_KEY, is_shown=False)
+        self._killed_batch.answered = answered_once(result_json)
+        return self._killed_batch
 
     def _finished(self) -> int:
         """Return the number of requests recorded as finished, and count repeated records."""
-        places = Counter(place for path in self._batches.glob("*") for place, _ in records_in(path))
-        if places:
-            self._found.finished, self._found.repeated = len(places), sum(count - 1 for count in places.values())
-        return len(places)
+        request_indices = Counter(
+            request_index for record_path in self._batches.glob("*") for request_index, _ in records_in(record_path)
+        )
+        if request_indices:
+            self._killed_batch.finished, self._killed_batch.repeated = (
+                len(request_indices),
+                sum(answer_count - 1 for answer_count in request_indices.values()),
+            )
+        return len(request_indices)
 
-    def _until(self, holds: Callable[[], bool]) -> None:
-        if not processes.until(holds, WAIT_SECONDS, POLL_SECONDS):
-            raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._stage.net.folder}")
+    def _wait_until(self, condition: Callable[[], bool]) -> None:
+        if not processes.until(condition, WAIT_SECONDS, POLL_SECONDS):
+            raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._stage.devnet.folder}")
 
-    def _kill(self, when: str) -> None:
-        self._found.kills[when] = self._finished()
-        finished = f"{self._found.kills[when]:,} requests were finished"
-        self._stage.kill_and_restart(VICTIM, f"({when}, {finished})")
+    def _kill_victim(self, kill_moment: str) -> None:
+        self._killed_batch.kills[kill_moment] = self._finished()
+        finished_text = f"{self._killed_batch.kills[kill_moment]:,} requests were finished"
+        self._stage.kill_and_restart(VICTIM_NAME, f"({kill_moment}, {finished_text})")
 
-    async def _to_the_end(self, chain: ChainClient) -> None:
+    async def _to_the_end(self, chain_client: ChainClient) -> None:
         """Kill at the chain's stages, and record the final state."""
-        self._found.posted = await chain.read(InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account)
-        unit_id, began, held = await _unit_of_customer(chain), time.monotonic(), 0
-        while time.monotonic() < began + WAIT_SECONDS:
+        self._killed_batch.posted = await chain_client.read(
+            InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account
+        )
+        unit_id, start_time, collateral_held = await _customer_unit_id(chain_client), time.monotonic(), 0
+        while time.monotonic() < start_time + WAIT_SECONDS:
             self._finished()
-            status = await market_reads.unit(chain, unit_id)
-            if status is None:
+            unit_status = await market_reads.unit(chain_client, unit_id)
+            if unit_status is None:
                 raise DevnetError("the chain does not know the unit")
-            held = max(held, *(racer.collateral for racer in status.unit.racers), 0)
-            if self._is_over(status.unit, held):
+            collateral_held = max(
+                collateral_held, *(racing_provider.collateral for racing_provider in unit_status.unit.racers), 0
+            )
+            if self._is_over(unit_status.unit, collateral_held):
                 return
-            check = await market_reads.check(chain, unit_id)
-            self._strike(status.unit, None if check is None else check.stage)
+            leaf_check = await market_reads.check(chain_client, unit_id)
+            self._strike_if_due(unit_status.unit, None if leaf_check is None else leaf_check.stage)
             await asyncio.sleep(POLL_SECONDS)
         raise DevnetError(f"the unit is not over after {WAIT_SECONDS:.0f} s")
 
-    def _strike(self, unit: Unit, leaf_stage: LeafStage | None) -> None:
-        is_committed = unit.state is UnitState.RACING and any(racer.commitment for racer in unit.racers)
-        for when, is_due in (("committed", is_committed), ("leaves to show", leaf_stage is LeafStage.SHOWING)):
-            if is_due and when not in self._found.kills:
-                self._kill(when)
+    def _strike_if_due(self, unit_record: Unit, leaf_stage: LeafStage | None) -> None:
+        is_committed = unit_record.state is UnitState.RACING and any(
+            racing_provider.commitment for racing_provider in unit_record.racers
+        )
+        for kill_moment, is_due in (("committed", is_committed), ("leaves to show", leaf_stage is LeafStage.SHOWING)):
+            if is_due and kill_moment not in self._killed_batch.kills:
+                self._kill_victim(kill_moment)
 
-    def _is_over(self, unit: Unit, held: int) -> bool:
-        if unit.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or unit.is_watched:
+    def _is_over(self, unit_record: Unit, collateral_held: int) -> bool:
+        if unit_record.state in (UnitState.QUEUED, UnitState.RACING, UnitState.JUDGING) or unit_record.is_watched:
             return False
-        winner, found = winner_of(unit), self._found
-        stash = dev_accounts.stash(VICTIM)
-        found.settled_for = VICTIM if winner is not None and winner.owner == stash else unit.state.name.lower()
-        found.is_refuted, found.is_checked, found.attempts = unit.is_refuted, bool(unit.leaf_audit_ppm), unit.attempt
-        found.collateral_lost = held - (0 if winner is None else winner.collateral)
+        winning_racer, killed_batch = winner_of(unit_record), self._killed_batch
+        victim_stash = dev_accounts.stash(VICTIM_NAME)
+        killed_batch.settled_for = (
+            VICTIM_NAME
+            if winning_racer is not None and winning_racer.owner == victim_stash
+            else unit_record.state.name.lower()
+        )
+        killed_batch.is_refuted, killed_batch.is_checked, killed_batch.attempts = (
+            unit_record.is_refuted,
+            bool(unit_record.leaf_audit_ppm),
+            unit_record.attempt,
+        )
+        killed_batch.collateral_lost = collateral_held - (0 if winning_racer is None else winning_racer.collateral)
         return True
 
 
-async def _unit_of_customer(chain: ChainClient) -> bytes:
-    return unit_id_of(chain.genesis_hash, keypair_from_suri(CUSTOMER_KEY).account, 0)
+async def _customer_unit_id(chain_client: ChainClient) -> bytes:
+    return unit_id_of(chain_client.genesis_hash, keypair_from_suri(CUSTOMER_KEY).account, 0)
 
 
-def figures(facts: Mapping[str, KilledBatch]) -> str:
+def figures(facts_by_scenario: Mapping[str, KilledBatch]) -> str:
     """Return the line of figures."""
-    found = facts["batch"]
+    killed_batch = facts_by_scenario["batch"]
     return (
-        f"{found.answered:,} of {found.requests:,} requests answered once, {len(found.kills)} kills, "
-        f"{found.repeated} finished requests computed again, {found.posted} unit paid once, {found.seconds:.0f} s"
+        f"{killed_batch.answered:,} of {killed_batch.requests:,} requests answered once, {len(killed_batch.kills)} "
+        "kills, "
+        f"{killed_batch.repeated} finished requests computed again, {killed_batch.posted} unit paid once, "
+        f"{killed_batch.seconds:.0f} s"
     )
 
 
-NETWORK = FreshDevnet(VALIDATORS, prepare=lambda stage: stage.leave_devices_to(VICTIM))
+BATCH_NETWORK = FreshDevnet(VALIDATOR_COUNT, prepare=lambda stage: stage.leave_devices_to(VICTIM_NAME))
 PROOF = LiveProof(
     "batch_kills",
     "Kill a provider amid a large batch.",
     [
         Scenario(
-            "batch", "{requests:,} requests in one unit", NETWORK.open, lambda stage: BatchKilling(stage).run(),
-            failures_of,
+            "batch", "{requests:,} requests in one unit", BATCH_NETWORK.open,
+            lambda stage: BatchKilling(stage).kill_midway(), failures_of,
         ),
     ],
     figures,

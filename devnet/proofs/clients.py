@@ -31,14 +31,14 @@ from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
-PACKAGE = "devnet.proofs.public_clients"
-PROGRAMS = Path(__file__).parent / "public_clients"
+CLIENTS_PACKAGE = "devnet.proofs.public_clients"
+PROGRAMS_FOLDER = Path(__file__).parent / "public_clients"
 CLIENTS_VARIABLE = "CLIENTS_PYTHON"
-STEPS = ["connected", "read", "fee", "transfer", "transfer", "stake", "module error", "old block"]
-VALIDATORS = 4
+EXPECTED_STEPS = ["connected", "read", "fee", "transfer", "transfer", "stake", "module error", "old block"]
+VALIDATOR_COUNT = 4
 CLIENT_SECONDS = 120.0
 INSTALL_SECONDS = 300.0
-PASSED = "passed"
+PASSED_RESULT = "passed"
 
 
 @dataclass(slots=True)
@@ -54,114 +54,133 @@ class RanClient:
 
 
 @contextmanager
-def development_node(run: ProofRun) -> Iterator[str]:
+def development_node(proof_run: ProofRun) -> Iterator[str]:
     """Run one node alone, and yield its address."""
-    run.tell.step("Network: `ogpu-node --dev`")
-    folder, port = run.folder / "alone", one_free_port()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    words = ("--dev", "--base-path", str(folder), "--port", "0", "--rpc-port", str(port), "--no-prometheus")
-    node = Process("ogpu-node --dev", processes.NODE, words, folder)
-    processes.start(node)
+    proof_run.narrator.step("Network: `ogpu-node --dev`")
+    node_folder, rpc_port = proof_run.folder / "alone", one_free_port()
+    shutil.rmtree(node_folder, ignore_errors=True)
+    node_folder.mkdir(parents=True)
+    arguments = (
+        "--dev",
+        "--base-path",
+        str(node_folder),
+        "--port",
+        "0",
+        "--rpc-port",
+        str(rpc_port),
+        "--no-prometheus",
+    )
+    node_process = Process("ogpu-node --dev", processes.NODE, arguments, node_folder)
+    processes.start(node_process)
     try:
-        wait_until(node, lambda: answers(port))
-        yield f"ws://127.0.0.1:{port}"
+        wait_until(node_process, lambda: answers(rpc_port))
+        yield f"ws://127.0.0.1:{rpc_port}"
     finally:
-        processes.stop(node)
+        processes.stop(node_process)
 
 
 @contextmanager
-def devnet(run: ProofRun) -> Iterator[str]:
+def devnet_node(proof_run: ProofRun) -> Iterator[str]:
     """Run four validators, and yield the address of one."""
-    with running(fresh_layout(run, VALIDATORS)) as net:
-        yield net.members[-1].rpc_url
+    with running(fresh_layout(proof_run, VALIDATOR_COUNT)) as running_devnet:
+        yield running_devnet.members[-1].rpc_url
 
 
-def _substrate_interface(url: str) -> RanClient:
-    return _run([sys.executable, "-u", "-m", f"{PACKAGE}.with_substrate_interface", url])
+def _substrate_interface(node_url: str) -> RanClient:
+    return _run_client([sys.executable, "-u", "-m", f"{CLIENTS_PACKAGE}.with_substrate_interface", node_url])
 
 
-def _async_substrate_interface(url: str) -> RanClient:
+def _async_substrate_interface(node_url: str) -> RanClient:
     """Run it in its own environment: its codec has the module name of substrate-interface's."""
-    python = os.environ.get(CLIENTS_VARIABLE, "")
-    if not python or not Path(python).exists():
+    client_python = os.environ.get(CLIENTS_VARIABLE, "")
+    if not client_python or not Path(client_python).exists():
         return RanClient(f"failed: {CLIENTS_VARIABLE} names no Python; `make clients` makes it from locks/clients.lock")
-    return _run([python, "-u", "-m", f"{PACKAGE}.with_async_substrate_interface", url])
+    return _run_client([client_python, "-u", "-m", f"{CLIENTS_PACKAGE}.with_async_substrate_interface", node_url])
 
 
-def _polkadot_js(url: str) -> RanClient:
+def _polkadot_js(node_url: str) -> RanClient:
     """Install it from its lock file into out/, once, and run it."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         return RanClient("not run: node and npm are not on the path; install Node.js 18 or newer to run it")
-    home = Path("out") / "polkadot_js"
-    home.mkdir(parents=True, exist_ok=True)
-    lock = (PROGRAMS / "polkadot_js" / "package-lock.json").read_bytes()
-    stamp = home / "installed-lock.json"
-    for file in (PROGRAMS / "polkadot_js").iterdir():
-        shutil.copy(file, home)
-    if not stamp.exists() or stamp.read_bytes() != lock:
-        made = subprocess.run(
-            [str(shutil.which("npm")), "ci", "--no-audit", "--no-fund", "--silent"], cwd=home, check=False,
+    install_folder = Path("out") / "polkadot_js"
+    install_folder.mkdir(parents=True, exist_ok=True)
+    lock_bytes = (PROGRAMS_FOLDER / "polkadot_js" / "package-lock.json").read_bytes()
+    installed_lock = install_folder / "installed-lock.json"
+    for source_file in (PROGRAMS_FOLDER / "polkadot_js").iterdir():
+        shutil.copy(source_file, install_folder)
+    if not installed_lock.exists() or installed_lock.read_bytes() != lock_bytes:
+        installation = subprocess.run(
+            [str(shutil.which("npm")), "ci", "--no-audit", "--no-fund", "--silent"], cwd=install_folder, check=False,
             capture_output=True, text=True, timeout=INSTALL_SECONDS,
         )  # fmt: skip
-        if made.returncode:
-            return RanClient(f"failed: npm could not install it: {made.stderr.strip()[-300:]}")
-        stamp.write_bytes(lock)
-    return _run([str(shutil.which("node")), "proof.mjs", url], home)
+        if installation.returncode:
+            return RanClient(f"failed: npm could not install it: {installation.stderr.strip()[-300:]}")
+        installed_lock.write_bytes(lock_bytes)
+    return _run_client([str(shutil.which("node")), "proof.mjs", node_url], install_folder)
 
 
-def _run(command: Sequence[str], folder: Path | None = None) -> RanClient:
+def _run_client(client_command: Sequence[str], working_folder: Path | None = None) -> RanClient:
     """Run one client, answer its questions about keys, and judge it by its steps."""
-    keys = {
+    keys_by_scheme = {
         "sr25519": keypair_from_suri("//Alice", Scheme.SR25519),
         "ed25519": Keypair.from_seed(Scheme.ED25519, os.urandom(32)),
     }
-    steps: list[dict[str, Any]] = []
+    step_rows: list[dict[str, Any]] = []
     # Errors go to a file: a full pipe without a reader would block the client.
-    with tempfile.TemporaryFile("w+") as errors:
-        program = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env=processes.source_path(),
+    with tempfile.TemporaryFile("w+") as error_file:
+        client_process = subprocess.Popen(
+            client_command, cwd=working_folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error_file,
+            text=True, env=processes.source_path(),
         )  # fmt: skip
-        assert program.stdin is not None  # both are pipes
-        assert program.stdout is not None
-        watchdog = Timer(CLIENT_SECONDS, program.kill)
+        assert client_process.stdin is not None  # both are pipes
+        assert client_process.stdout is not None
+        watchdog = Timer(CLIENT_SECONDS, client_process.kill)
         watchdog.start()
-        for line in program.stdout:
-            said = json.loads(line)
-            if "step" in said:
-                steps.append(said)
-                print("  " + "  ".join(f"{key} {value}" for key, value in said.items()), flush=True)
+        for output_line in client_process.stdout:
+            output_row = json.loads(output_line)
+            if "step" in output_row:
+                step_rows.append(output_row)
+                print(
+                    "  " + "  ".join(f"{row_key} {row_value}" for row_key, row_value in output_row.items()), flush=True
+                )
             else:
-                program.stdin.write(json.dumps(_answer(said, keys)) + "\n")
-                program.stdin.flush()
-        status = program.wait()
+                client_process.stdin.write(json.dumps(_answer_question(output_row, keys_by_scheme)) + "\n")
+                client_process.stdin.flush()
+        exit_status = client_process.wait()
         watchdog.cancel()
-        errors.seek(0)
-        problem = errors.read().strip()[-600:]
-    done = [step["step"] for step in steps] == STEPS and status == 0
-    return RanClient(PASSED if done else f"failed with status {status}: {problem}", steps)
+        error_file.seek(0)
+        error_text = error_file.read().strip()[-600:]
+    is_passed = [step_row["step"] for step_row in step_rows] == EXPECTED_STEPS and exit_status == 0
+    return RanClient(PASSED_RESULT if is_passed else f"failed with status {exit_status}: {error_text}", step_rows)
 
 
-def _answer(question: dict[str, str], keys: dict[str, Keypair]) -> dict[str, Any]:
+def _answer_question(question: dict[str, str], keys_by_scheme: dict[str, Keypair]) -> dict[str, Any]:
     if "sign" in question:
-        return {"signature": keys[question["sign"]].sign(bytes.fromhex(question["payload"])).hex()}
-    key = keys[question["public"]]
-    return {"public_key": key.public_key.hex(), "address": key.address, "crypto_type": int(key.scheme)}
+        return {"signature": keys_by_scheme[question["sign"]].sign(bytes.fromhex(question["payload"])).hex()}
+    keypair = keys_by_scheme[question["public"]]
+    return {"public_key": keypair.public_key.hex(), "address": keypair.address, "crypto_type": int(keypair.scheme)}
 
 
-CLIENTS: dict[str, Callable[[str], RanClient]] = {
+CLIENT_RUNNERS: dict[str, Callable[[str], RanClient]] = {
     "substrate-interface": _substrate_interface,
     "async-substrate-interface": _async_substrate_interface,
     "polkadot-js": _polkadot_js,
 }
 
 
-def figures(facts: Mapping[str, RanClient]) -> str:
+def figures(facts_by_scenario: Mapping[str, RanClient]) -> str:
     """Return the line of figures."""
-    passed = [name for name, client in facts.items() if client.result == PASSED]
-    others = [f"{name} ({client.result})" for name, client in facts.items() if client.result != PASSED]
-    return "; ".join([f"{len(passed)} of {len(facts)} passed: {', '.join(passed)}", *others])
+    passed_names = [
+        client_name for client_name, ran_client in facts_by_scenario.items() if ran_client.result == PASSED_RESULT
+    ]
+    other_results = [
+        f"{client_name} ({ran_client.result})"
+        for client_name, ran_client in facts_by_scenario.items()
+        if ran_client.result != PASSED_RESULT
+    ]
+    return "; ".join(
+        [f"{len(passed_names)} of {len(facts_by_scenario)} passed: {', '.join(passed_names)}", *other_results]
+    )
 
 
 PROOF = LiveProof(
@@ -169,8 +188,8 @@ PROOF = LiveProof(
     "Unmodified public clients use the chain.",
     [
         Scenario(f"{name}-{place}", f"{name}, {place}", network, client, RanClient.failures)
-        for place, network in (("alone", development_node), ("devnet", devnet))
-        for name, client in CLIENTS.items()
+        for place, network in (("alone", development_node), ("devnet", devnet_node))
+        for name, client in CLIENT_RUNNERS.items()
     ],
     figures,
 )

@@ -21,7 +21,7 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.proofs.crash_strikes import BACK_SECONDS, KINDS, Struck, deal
+from devnet.proofs.crash_strikes import BACK_SECONDS, STRIKES_BY_KIND, StruckDevnet, deal_kinds
 from devnet.stage.measuring.final_blocks import Observed, blocks_of_all, lost_finals
 from devnet.stage.measuring.latency import measure
 from devnet.stage.measuring.load import Load, transfers
@@ -32,138 +32,152 @@ from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, ru
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
 
-VALIDATORS = 4
+VALIDATOR_COUNT = 4
 CALM_SECONDS = 20.0
 GOES_ON_BLOCKS = 8
 
 
 @contextmanager
-def four_nodes(run: ProofRun) -> Iterator[ObservedStage]:
+def four_nodes(proof_run: ProofRun) -> Iterator[ObservedStage]:
     """Run four validators and an observer."""
-    with observed_nodes(run, fresh_layout(run, VALIDATORS)) as stage:
+    with observed_nodes(proof_run, fresh_layout(proof_run, VALIDATOR_COUNT)) as stage:
         yield stage
 
 
-def stormed(stage: ObservedStage) -> Report:
+def strike_and_judge(stage: ObservedStage) -> Report:
     """Measure a calm phase, strike, stop all, and compare the observed signatures with each node's record."""
-    report = asyncio.run(_storm(stage))
-    seen = stage.seen()
+    storm_report = asyncio.run(_strike_under_load(stage))
+    observer_report = stage.stop_observer()
     # The sign-states are complete only after all nodes have ended.
-    processes.stop(*network.all_processes(stage.net))
-    return report | _judge_signatures(stage.net, seen, report["height_after_strikes"])
+    processes.stop(*network.all_processes(stage.devnet))
+    return storm_report | _judge_signatures(stage.devnet, observer_report, storm_report["height_after_strikes"])
 
 
-async def _storm(stage: ObservedStage) -> Report:
+async def _strike_under_load(stage: ObservedStage) -> Report:
     """Run the calm phase and the strikes under load, and return the report."""
-    options, tell = stage.options, stage.tell
-    load, rng = Load(), random.Random(options.seed)
-    struck = Struck(stage.net, rng, Observed(), layout.genesis_hash(stage.net))
-    sending = asyncio.create_task(transfers(stage.net, load, rng))
-    watching = asyncio.create_task(struck.observed.watch(stage.net))
+    proof_options, narrator = stage.options, stage.narrator
+    transfer_load, random_source = Load(), random.Random(proof_options.seed)
+    struck_devnet = StruckDevnet(stage.devnet, random_source, Observed(), layout.genesis_hash(stage.devnet))
+    sending_task = asyncio.create_task(transfers(stage.devnet, transfer_load, random_source))
+    watching_task = asyncio.create_task(struck_devnet.observed.watch(stage.devnet))
     try:
-        tell.line(f"calm: {CALM_SECONDS:.0f} s under load")
-        calm = await measure(stage.net, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
-        tell.line(f"calm: {calm.line()}")
-        strikes = await _strike(struck, deal(options.kills, rng), tell)
+        narrator.line(f"calm: {CALM_SECONDS:.0f} s under load")
+        calm_latency = await measure(stage.devnet, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
+        narrator.line(f"calm: {calm_latency.line()}")
+        strike_report = await _run_strikes(struck_devnet, deal_kinds(proof_options.kills, random_source), narrator)
     finally:
-        for task in (sending, watching):
-            task.cancel()
-        await asyncio.gather(sending, watching, return_exceptions=True)
+        for background_task in (sending_task, watching_task):
+            background_task.cancel()
+        await asyncio.gather(sending_task, watching_task, return_exceptions=True)
     return {
-        "seed": options.seed,
-        "kills": options.kills,
-        "kinds": {kind: Counter(strike["kind"] for strike in strikes["strikes"])[kind] for kind in KINDS},
-        "latency": calm.figures(),
-        "latency_line": calm.line(),
-        "transfers_included": load.included,
-        "transfers_retried": load.retried,
-        "open_votes": struck.open_votes,
-        **strikes,
-        **await _judge_blocks(stage.net, struck.observed, are_back=not strikes["not_started"]),
+        "seed": proof_options.seed,
+        "kills": proof_options.kills,
+        "kinds": {
+            strike_kind: Counter(strike_row["kind"] for strike_row in strike_report["strikes"])[strike_kind]
+            for strike_kind in STRIKES_BY_KIND
+        },
+        "latency": calm_latency.figures(),
+        "latency_line": calm_latency.line(),
+        "transfers_included": transfer_load.included,
+        "transfers_retried": transfer_load.retried,
+        "open_votes": struck_devnet.open_votes,
+        **strike_report,
+        **await _judge_blocks(stage.devnet, struck_devnet.observed, are_back=not strike_report["not_started"]),
     }
 
 
-async def _strike(struck: Struck, kinds: Sequence[str], tell: Narrator) -> Report:
+async def _run_strikes(struck_devnet: StruckDevnet, strike_kinds: Sequence[str], narrator: Narrator) -> Report:
     """Strike until done, or until a node does not return. Then wait for the chain to continue."""
-    done: list[Report] = []
+    strikes_done: list[Report] = []
     not_started: list[str] = []
-    height = 0
+    final_height = 0
     try:
-        await struck.copy_databases()
-        for number, kind in enumerate(kinds, 1):
-            victim = struck.rng.choice(struck.net.members)
-            done.append({"kind": kind, "victim": victim.name})
-            tell.line(f"strike {number}/{len(kinds)}: {kind}, {victim.name}")
-            await struck.strike(kind, victim)
-        await struck.all_back()
-        height = await struck.height()
-        await network.ready(struck.net, BACK_SECONDS, final=height + GOES_ON_BLOCKS)
+        await struck_devnet.copy_databases()
+        for strike_number, strike_kind in enumerate(strike_kinds, 1):
+            victim_node = struck_devnet.random_source.choice(struck_devnet.devnet.members)
+            strikes_done.append({"kind": strike_kind, "victim": victim_node.name})
+            narrator.line(f"strike {strike_number}/{len(strike_kinds)}: {strike_kind}, {victim_node.name}")
+            await struck_devnet.strike(strike_kind, victim_node)
+        await struck_devnet.wait_for_all()
+        final_height = await struck_devnet.highest_final()
+        await network.ready(struck_devnet.devnet, BACK_SECONDS, final=final_height + GOES_ON_BLOCKS)
     # A node that does not return ends the strikes, and the report still judges the rest.
-    except DevnetError as failure:
-        not_started.append(str(failure))
-    return {"strikes": done, "not_started": not_started, "height_after_strikes": height}
+    except DevnetError as start_failure:
+        not_started.append(str(start_failure))
+    return {"strikes": strikes_done, "not_started": not_started, "height_after_strikes": final_height}
 
 
-async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> Report:
+async def _judge_blocks(devnet: Devnet, observed_finals: Observed, *, are_back: bool) -> Report:
     """Compare the nodes block by block with each other, and with their earlier reports of final blocks."""
     # A node that is down cannot be asked for its blocks.
     if not are_back:
-        return {"height": 0, "different_blocks": [], "lost_finals": observed.lost}
-    height, different = await blocks_of_all(net)
+        return {"height": 0, "different_blocks": [], "lost_finals": observed_finals.lost}
+    final_height, different_heights = await blocks_of_all(devnet)
     return {
-        "height": height,
-        "different_blocks": different,
-        "lost_finals": observed.lost + await lost_finals(net, observed),
+        "height": final_height,
+        "different_blocks": different_heights,
+        "lost_finals": observed_finals.lost + await lost_finals(devnet, observed_finals),
     }
 
 
-def _judge_signatures(net: Devnet, seen: Report, above: int) -> Report:
+def _judge_signatures(devnet: Devnet, observer_report: Report, height_before: int) -> Report:
     """Compare the observed signatures with the nodes' records, and list the validators without votes above a height."""
-    votes = seen.pop("votes")
-    awake = {voter for voter, _, _, _, height, _ in votes if height > above}
-    names = [member.name for member in net.members]
+    observed_votes = observer_report.pop("votes")
+    awake_voters = {voter_key for voter_key, _, _, _, vote_height, _ in observed_votes if vote_height > height_before}
+    member_names = [member.name for member in devnet.members]
     return {
-        "observer": seen,
-        "conflicting_signatures": seen["conflicts"],
-        "unrecorded_votes": missing_records(net, votes),
-        "silent": [name for name in names if dev_accounts.key(name, dev_accounts.SESSION).hex() not in awake],
+        "observer": observer_report,
+        "conflicting_signatures": observer_report["conflicts"],
+        "unrecorded_votes": missing_records(devnet, observed_votes),
+        "silent": [
+            validator_name
+            for validator_name in member_names
+            if dev_accounts.key(validator_name, dev_accounts.SESSION).hex() not in awake_voters
+        ],
     }
 
 
-def _failures(report: Report) -> list[str]:
+def _failures(storm_report: Report) -> list[str]:
     """Return each failed requirement."""
-    bars = {
-        "nodes that did not come back": report["not_started"],
-        "final blocks lost": report["lost_finals"],
-        "heights with different blocks": report["different_blocks"],
-        "conflicting signatures": report["conflicting_signatures"],
-        "votes that their voter did not record first": report["unrecorded_votes"],
-        "validators that vote no more": report["silent"],
+    requirements = {
+        "nodes that did not come back": storm_report["not_started"],
+        "final blocks lost": storm_report["lost_finals"],
+        "heights with different blocks": storm_report["different_blocks"],
+        "conflicting signatures": storm_report["conflicting_signatures"],
+        "votes that their voter did not record first": storm_report["unrecorded_votes"],
+        "validators that vote no more": storm_report["silent"],
     }
-    failures = [f"{name}: {found[:5]}" for name, found in bars.items() if found]
-    if not report["observer"]["ballots"] or not report["transfers_included"]:
-        failures.append("nothing was tested: the observer saw no votes, or no transfer got into a block")
-    return failures
+    failure_lines = [
+        f"{requirement}: {violations[:5]}" for requirement, violations in requirements.items() if violations
+    ]
+    if not storm_report["observer"]["ballots"] or not storm_report["transfers_included"]:
+        failure_lines.append("nothing was tested: the observer saw no votes, or no transfer got into a block")
+    return failure_lines
 
 
-def figures(facts: Mapping[str, Report]) -> str:
+def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
-    report = facts["storm"]
-    kinds = ", ".join(f"{count} {kind}" for kind, count in report["kinds"].items())
+    storm_report = facts_by_scenario["storm"]
+    strike_kinds = ", ".join(f"{kind_count} {strike_kind}" for strike_kind, kind_count in storm_report["kinds"].items())
     return (
-        f"{len(report['strikes'])} of {report['kills']} kills ({kinds}; seed {report['seed']}), "
-        f"{report['open_votes']} open votes on the disks of the killed, {len(report['conflicting_signatures'])} "
-        f"conflicting signatures in {report['observer']['ballots']} votes and {report['observer']['headers']} headers "
-        f"seen, {len(report['not_started'])} nodes that did not come back, {len(report['lost_finals'])} final blocks "
-        f"lost, {report['height']} blocks equal on {VALIDATORS} nodes, {report['transfers_included']} transfers; "
-        f"{report['latency_line']}"
+        f"{len(storm_report['strikes'])} of {storm_report['kills']} kills ({strike_kinds}; seed "
+        f"{storm_report['seed']}), "
+        f"{storm_report['open_votes']} open votes on the disks of the killed, "
+        f"{len(storm_report['conflicting_signatures'])} "
+        f"conflicting signatures in {storm_report['observer']['ballots']} votes and "
+        f"{storm_report['observer']['headers']} headers "
+        f"seen, {len(storm_report['not_started'])} nodes that did not come back, {len(storm_report['lost_finals'])} "
+        "final blocks "
+        f"lost, {storm_report['height']} blocks equal on {VALIDATOR_COUNT} nodes, "
+        f"{storm_report['transfers_included']} transfers; "
+        f"{storm_report['latency_line']}"
     )
 
 
 PROOF = LiveProof(
     "crash",
     "Kill nodes of a live devnet.",
-    [Scenario("storm", "{kills} strikes, seed {seed}", four_nodes, stormed, _failures)],
+    [Scenario("storm", "{kills} strikes, seed {seed}", four_nodes, strike_and_judge, _failures)],
     figures,
     [
         ProofOption("--kills", 100, "how often"),

@@ -30,200 +30,208 @@ ALIVE_SECONDS_MAX = 1.5
 DOWN_SECONDS_MAX = 1.5
 START_SECONDS_MAX = 3.0  # a start takes about two on an idle machine
 DETOUR_BLOCKS_MAX = 6
-AIMED = 0.5  # share of strikes that wait until the victim has voted for a block that is not final
+AIMED_SHARE = 0.5  # share of strikes that wait until the victim has voted for a block that is not final
 AIM_SECONDS_MAX = 2.0
 AIM_SECONDS = 0.002  # such a vote is open for some 60 ms of a second
-KILLED_AGAIN = 0.5  # share of nodes without their database that are killed again during creation or sync
-IMPATIENT = 0.2  # share of strikes after which the next one does not wait for the nodes
+KILLED_AGAIN_SHARE = 0.5  # share of nodes without their database that are killed again during creation or sync
+IMPATIENT_SHARE = 0.2  # share of strikes after which the next one does not wait for the nodes
 BACK_SECONDS = 60.0
 PURGE_SECONDS_MAX = 60.0
 
 
 @dataclass(slots=True)
-class Struck:
+class StruckDevnet:
     """The devnet under the strikes, and the observations of it."""
 
-    net: Devnet
-    rng: Random
+    devnet: Devnet
+    random_source: Random
     observed: Observed
     genesis: bytes
     open_votes: int = 0  # in the sign-states of killed nodes
-    copies: dict[str, Path] = field(default_factory=dict)  # of each member's database, taken before the strikes
+    database_copies: dict[str, Path] = field(
+        default_factory=dict
+    )  # of each member's database, taken before the strikes
 
-    async def strike(self, kind: str, victim: NodeLayout) -> None:
+    async def strike(self, kind: str, victim_node: NodeLayout) -> None:
         """Strike once at a random time, restart the victims, and wait for them most times.
 
         Raise DevnetError if a node does not start.
         """
-        if kind in TAKING:
+        if kind in DATABASE_KINDS:
             # A block is lost for good if its last copy is deleted. So no node may be behind when a database is deleted.
-            await self.all_back()
-        await self.pause(ALIVE_SECONDS_MAX)
-        await KINDS[kind](self, victim)
-        if self.rng.random() >= IMPATIENT:
-            await self.all_back()
+            await self.wait_for_all()
+        await self.wait_randomly(ALIVE_SECONDS_MAX)
+        await STRIKES_BY_KIND[kind](self, victim_node)
+        if self.random_source.random() >= IMPATIENT_SHARE:
+            await self.wait_for_all()
 
-    async def all_back(self) -> None:
+    async def wait_for_all(self) -> None:
         """Wait until every node is up and has the highest final block of the call's start. Raise DevnetError if not."""
-        await network.ready(self.net, BACK_SECONDS, final=await self.height())
+        await network.ready(self.devnet, BACK_SECONDS, final=await self.highest_final())
         self.observed.may_fall.clear()
 
-    async def height(self) -> int:
+    async def highest_final(self) -> int:
         """Return the highest final block that any node has or has ever reported."""
-        standing = await ask_all(self.net)
-        return max(*(status.final for status in standing), *self.observed.highest.values(), 0)
+        node_statuses = await ask_all(self.devnet)
+        return max(*(node_status.final for node_status in node_statuses), *self.observed.highest.values(), 0)
 
     async def copy_databases(self) -> None:
         """Copy the database of each node while it is stopped, as an operator does."""
-        for member in self.net.members:
-            processes.stop(node_process(self.net, member))
-            copy = self.net.home(member) / "db-copy"
-            await asyncio.to_thread(shutil.copytree, self.net.paths(member).database, copy)
-            self.copies[member.name] = copy
+        for member in self.devnet.members:
+            processes.stop(node_process(self.devnet, member))
+            copied_database = self.devnet.home(member) / "db-copy"
+            await asyncio.to_thread(shutil.copytree, self.devnet.paths(member).database, copied_database)
+            self.database_copies[member.name] = copied_database
             self.start(member)
-        await self.all_back()
+        await self.wait_for_all()
 
     # --- single steps
 
-    async def end(self, *members: NodeLayout, may_aim: bool = True) -> None:
+    async def kill_together(self, *members: NodeLayout, may_aim: bool = True) -> None:
         """Kill nodes with SIGKILL at the same time, often just when the first one has an open vote.
 
         Raise DevnetError if one has already ended.
         """
-        ended = [member.name for member in members if processes.running(node_process(self.net, member)) is None]
-        if ended:
-            log = node_process(self.net, self.net.member(ended[0])).log
-            raise DevnetError(f"{', '.join(ended)} ended by itself; {log} ends:\n{network.tail(log)}")
+        ended_names = [
+            member.name for member in members if processes.running(node_process(self.devnet, member)) is None
+        ]
+        if ended_names:
+            log_path = node_process(self.devnet, self.devnet.member(ended_names[0])).log
+            raise DevnetError(f"{', '.join(ended_names)} ended by itself; {log_path} ends:\n{network.tail(log_path)}")
         # Validators once locked up because a purge or a detour removed the block of an open vote. Blind strikes hit
         # that case one time in sixteen.
-        if may_aim and self.rng.random() < AIMED:
-            await self._wait_for_a_vote(members[0])
-        kills = (asyncio.to_thread(processes.kill, node_process(self.net, member)) for member in members)
-        await asyncio.gather(*kills)
-        self.open_votes += sum(has_open_vote(self.net, self.genesis, member) for member in members)
+        if may_aim and self.random_source.random() < AIMED_SHARE:
+            await self._wait_for_open_vote(members[0])
+        kill_tasks = (asyncio.to_thread(processes.kill, node_process(self.devnet, member)) for member in members)
+        await asyncio.gather(*kill_tasks)
+        self.open_votes += sum(has_open_vote(self.devnet, self.genesis, member) for member in members)
 
-    async def _wait_for_a_vote(self, member: NodeLayout) -> None:
-        end = time.monotonic() + AIM_SECONDS_MAX
-        while time.monotonic() < end:
-            if has_open_vote(self.net, self.genesis, member):
+    async def _wait_for_open_vote(self, member: NodeLayout) -> None:
+        deadline = time.monotonic() + AIM_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if has_open_vote(self.devnet, self.genesis, member):
                 return
             await asyncio.sleep(AIM_SECONDS)
 
-    async def pause(self, seconds_max: float = DOWN_SECONDS_MAX) -> None:
+    async def wait_randomly(self, seconds_max: float = DOWN_SECONDS_MAX) -> None:
         """Wait a random time."""
-        await asyncio.sleep(self.rng.uniform(0, seconds_max))
+        await asyncio.sleep(self.random_source.uniform(0, seconds_max))
 
     def start(self, member: NodeLayout) -> None:
         """Start a node in its usual role."""
         # From this thread: the system kills a thread's children when the thread ends.
-        processes.start(node_process(self.net, member))
+        processes.start(node_process(self.devnet, member))
 
 
-async def kill(struck: Struck, victim: NodeLayout) -> None:
+async def kill_one(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, and restart it."""
-    await struck.end(victim)
-    await struck.pause()
-    struck.start(victim)
+    await struck_devnet.kill_together(victim_node)
+    await struck_devnet.wait_randomly()
+    struck_devnet.start(victim_node)
 
 
-async def kill_all(struck: Struck, _: NodeLayout) -> None:
+async def kill_all(struck_devnet: StruckDevnet, _: NodeLayout) -> None:
     """Kill every node at the same time, and restart them in random order."""
-    members = list(struck.net.members)
-    await struck.end(*members)
-    struck.rng.shuffle(members)
+    members = list(struck_devnet.devnet.members)
+    await struck_devnet.kill_together(*members)
+    struck_devnet.random_source.shuffle(members)
     for member in members:
-        await struck.pause(DOWN_SECONDS_MAX / len(members))
-        struck.start(member)
+        await struck_devnet.wait_randomly(DOWN_SECONDS_MAX / len(members))
+        struck_devnet.start(member)
 
 
-async def kill_starting(struck: Struck, victim: NodeLayout) -> None:
+async def kill_starting(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, and again while it starts."""
-    await kill(struck, victim)
-    await kill_again(struck, victim)
+    await kill_one(struck_devnet, victim_node)
+    await kill_again(struck_devnet, victim_node)
 
 
-async def kill_again(struck: Struck, victim: NodeLayout) -> None:
+async def kill_again(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill a node that was just started, and restart it."""
-    await struck.pause(START_SECONDS_MAX)
+    await struck_devnet.wait_randomly(START_SECONDS_MAX)
     # No aim at a vote: the kill must come while the node starts.
-    await struck.end(victim, may_aim=False)
-    await struck.pause()
-    struck.start(victim)
+    await struck_devnet.kill_together(victim_node, may_aim=False)
+    await struck_devnet.wait_randomly()
+    struck_devnet.start(victim_node)
 
 
-async def purge(struck: Struck, victim: NodeLayout) -> None:
+async def purge_database(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, and remove its database with the command of the operators' page.
 
     It is often killed again, during creation or sync.
     """
-    await struck.end(victim)
-    await struck.pause()
-    await asyncio.to_thread(run_purge, struck.net, victim)
-    await _start_behind(struck, victim)
+    await struck_devnet.kill_together(victim_node)
+    await struck_devnet.wait_randomly()
+    await asyncio.to_thread(run_purge, struck_devnet.devnet, victim_node)
+    await _start_behind(struck_devnet, victim_node)
 
 
-async def put_back(struck: Struck, victim: NodeLayout) -> None:
+async def restore_database(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, and replace its database by an older copy. It is often killed again."""
-    await struck.end(victim)
-    await struck.pause()
-    database = struck.net.paths(victim).database
+    await struck_devnet.kill_together(victim_node)
+    await struck_devnet.wait_randomly()
+    database = struck_devnet.devnet.paths(victim_node).database
     await asyncio.to_thread(shutil.rmtree, database)
-    await asyncio.to_thread(shutil.copytree, struck.copies[victim.name], database)
-    await _start_behind(struck, victim)
+    await asyncio.to_thread(shutil.copytree, struck_devnet.database_copies[victim_node.name], database)
+    await _start_behind(struck_devnet, victim_node)
 
 
-async def _start_behind(struck: Struck, victim: NodeLayout) -> None:
+async def _start_behind(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Start a node with an outdated database. It is often killed again."""
     # Its reported final height may fall once, because its database is older.
-    struck.observed.may_fall.add(victim.name)
-    struck.start(victim)
-    if struck.rng.random() < KILLED_AGAIN:
-        await kill_again(struck, victim)
+    struck_devnet.observed.may_fall.add(victim_node.name)
+    struck_devnet.start(victim_node)
+    if struck_devnet.random_source.random() < KILLED_AGAIN_SHARE:
+        await kill_again(struck_devnet, victim_node)
 
 
-async def detour(struck: Struck, victim: NodeLayout) -> None:
+async def follow_keyless(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, let it follow the chain without its key for some blocks, and kill it in that role too."""
-    await struck.end(victim)
-    follower = node_process(struck.net, replace(victim, is_validator=False))
-    processes.start(follower)
+    await struck_devnet.kill_together(victim_node)
+    follower_process = node_process(struck_devnet.devnet, replace(victim_node, is_validator=False))
+    processes.start(follower_process)
     await network.ready(
-        struck.net, BACK_SECONDS, final=await struck.height() + struck.rng.randint(1, DETOUR_BLOCKS_MAX)
+        struck_devnet.devnet,
+        BACK_SECONDS,
+        final=await struck_devnet.highest_final() + struck_devnet.random_source.randint(1, DETOUR_BLOCKS_MAX),
     )
-    processes.kill(follower)
-    await struck.pause()
-    struck.start(victim)
+    processes.kill(follower_process)
+    await struck_devnet.wait_randomly()
+    struck_devnet.start(victim_node)
 
 
-Strike = Callable[[Struck, NodeLayout], Coroutine[Any, Any, None]]
+StrikeAction = Callable[[StruckDevnet, NodeLayout], Coroutine[Any, Any, None]]
 
-KINDS: dict[str, Strike] = {
-    "one": kill,
+STRIKES_BY_KIND: dict[str, StrikeAction] = {
+    "one": kill_one,
     "all": kill_all,
     "starting": kill_starting,
-    "purge": purge,
-    "detour": detour,
-    "put-back": put_back,
+    "purge": purge_database,
+    "detour": follow_keyless,
+    "put-back": restore_database,
 }
-TAKING = ("purge", "put-back")
+DATABASE_KINDS = ("purge", "put-back")
 """Kinds that take final blocks from a node."""
 
 
-def deal(count: int, rng: Random) -> list[str]:
+def deal_kinds(strike_count: int, random_source: Random) -> list[str]:
     """Return `count` kinds in random order, all equally often up to one."""
-    first = list(KINDS)
-    rng.shuffle(first)
-    dealt = [first[number % len(first)] for number in range(count)]
-    rng.shuffle(dealt)
-    return dealt
+    first_kinds = list(STRIKES_BY_KIND)
+    random_source.shuffle(first_kinds)
+    dealt_kinds = [first_kinds[strike_number % len(first_kinds)] for strike_number in range(strike_count)]
+    random_source.shuffle(dealt_kinds)
+    return dealt_kinds
 
 
-def run_purge(net: Devnet, member: NodeLayout) -> None:
+def run_purge(devnet: Devnet, member: NodeLayout) -> None:
     """Run `ogpu-node purge-chain -y`. Raise DevnetError if it fails."""
-    words = ["purge-chain", "-y", "--chain", str(net.chain_spec), "--base-path", str(net.home(member))]
-    command = [sys.executable, "-m", processes.NODE, *words]
-    ended = subprocess.run(
+    arguments = ["purge-chain", "-y", "--chain", str(devnet.chain_spec), "--base-path", str(devnet.home(member))]
+    command = [sys.executable, "-m", processes.NODE, *arguments]
+    purge_result = subprocess.run(
         command, capture_output=True, text=True, timeout=PURGE_SECONDS_MAX, env=processes.source_path(), check=False
     )
     # The exit status alone does not prove that the database is gone.
-    if ended.returncode or net.paths(member).database.exists():
-        raise DevnetError(f"{member.name}: purge-chain failed ({ended.returncode}): {ended.stderr.strip()}")
+    if purge_result.returncode or devnet.paths(member).database.exists():
+        raise DevnetError(
+            f"{member.name}: purge-chain failed ({purge_result.returncode}): {purge_result.stderr.strip()}"
+        )

@@ -20,7 +20,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import all_processes, node_process, ready
 from devnet.stage.measuring.ledger import LedgerEvent, block_hash, final_blocks
-from devnet.stage.network import LOOK_SECONDS, fresh_layout
+from devnet.stage.network import POLL_SECONDS, fresh_layout
 from devnet.stage.report import Report
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
@@ -31,99 +31,109 @@ from runtime.pallets.staking.trust_lock import OffenceProven
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
-OFFENDER = "Dave"
-MODULE = "devnet.stage.cheating.equivocating_node"
+OFFENDER_NAME = "Dave"
+EQUIVOCATING_MODULE = "devnet.stage.cheating.equivocating_node"
 PROOF_SECONDS = 150.0
 BLOCKS_AFTER = 5
 
 
 @contextmanager
-def with_offender(run: ProofRun) -> Iterator[Devnet]:
+def with_offender(proof_run: ProofRun) -> Iterator[Devnet]:
     """Run four nodes, one of which proposes twice."""
-    net = fresh_layout(run, 4)
+    devnet = fresh_layout(proof_run, 4)
     try:
-        for member in net.members:
-            process = node_process(net, member)
-            processes.start(replace(process, module=MODULE) if member.name == OFFENDER else process)
-        asyncio.run(ready(net))
-        yield net
+        for member in devnet.members:
+            node_process_of = node_process(devnet, member)
+            processes.start(
+                replace(node_process_of, module=EQUIVOCATING_MODULE)
+                if member.name == OFFENDER_NAME
+                else node_process_of
+            )
+        asyncio.run(ready(devnet))
+        yield devnet
     finally:
-        processes.stop(*all_processes(net))
+        processes.stop(*all_processes(devnet))
 
 
-async def _watch(net: Devnet) -> Report:
-    offender = dev_accounts.stash(OFFENDER)
-    async with await ChainClient.connect(net.members[0].rpc_url) as client:
-        before = await client.read(TrustStake.bonds, offender, at=await block_hash(client, 0))
-        proven, height = await _event(client, OffenceProven, offender)
-        taken, _ = await _event(client, SlashTaken, offender, height)  # an era later
-        at = await client.finalized()
-        after = await client.read(TrustStake.bonds, offender, at=at)
-        facts: Report = {
-            "block": height,
-            "offender": ss58(offender),
-            "reporter": ss58(proven.reporter),
-            "validators": [member.name for member in net.members],
-            "slot": proven.at,
-            "ppm": proven.slashed_ppm,
-            "slashed_grains": taken.amount,
-            "stake_before": before,
-            "stake_after": after,
-            "tombstoned": await client.read(TrustStake.tombstones, offender, at=at) is not None,
-            "others_tombstoned": await _others(client, net, at),
+async def _watch_slash(devnet: Devnet) -> Report:
+    offender_stash = dev_accounts.stash(OFFENDER_NAME)
+    async with await ChainClient.connect(devnet.members[0].rpc_url) as chain_client:
+        stake_before = await chain_client.read(TrustStake.bonds, offender_stash, at=await block_hash(chain_client, 0))
+        proven_offence, block_height = await _first_event(chain_client, OffenceProven, offender_stash)
+        slash_taken, _ = await _first_event(chain_client, SlashTaken, offender_stash, block_height)  # an era later
+        final_block = await chain_client.finalized()
+        stake_after = await chain_client.read(TrustStake.bonds, offender_stash, at=final_block)
+        offence_report: Report = {
+            "block": block_height,
+            "offender": ss58(offender_stash),
+            "reporter": ss58(proven_offence.reporter),
+            "validators": [member.name for member in devnet.members],
+            "slot": proven_offence.at,
+            "ppm": proven_offence.slashed_ppm,
+            "slashed_grains": slash_taken.amount,
+            "stake_before": stake_before,
+            "stake_after": stake_after,
+            "tombstoned": await chain_client.read(TrustStake.tombstones, offender_stash, at=final_block) is not None,
+            "others_tombstoned": await _other_tombstones(chain_client, devnet, final_block),
         }
-        facts["blocks_after"] = await _blocks_after(client, height)
-    return facts
+        offence_report["blocks_after"] = await _blocks_after(chain_client, block_height)
+    return offence_report
 
 
-async def _event(
-    client: ChainClient, kind: type[LedgerEvent], offender: bytes, seen: int = 0
+async def _first_event(
+    chain_client: ChainClient, event_type: type[LedgerEvent], offender_stash: bytes, seen_height: int = 0
 ) -> tuple[LedgerEvent, int]:
     """Return the first event of a kind about the offender above a height of the final chain, with its height."""
-    end = time.monotonic() + PROOF_SECONDS
-    while time.monotonic() < end:
-        async for height, _, events in final_blocks(client, seen + 1):
-            for event in events:
-                if isinstance(event, kind) and getattr(event, "offender", None) == offender:
-                    return event, height
-            seen = height
-        await asyncio.sleep(LOOK_SECONDS)
-    raise DevnetError(f"no {kind.__name__} within {PROOF_SECONDS:.0f} s")
+    deadline = time.monotonic() + PROOF_SECONDS
+    while time.monotonic() < deadline:
+        async for block_height, _, chain_events in final_blocks(chain_client, seen_height + 1):
+            for chain_event in chain_events:
+                if isinstance(chain_event, event_type) and getattr(chain_event, "offender", None) == offender_stash:
+                    return chain_event, block_height
+            seen_height = block_height
+        await asyncio.sleep(POLL_SECONDS)
+    raise DevnetError(f"no {event_type.__name__} within {PROOF_SECONDS:.0f} s")
 
 
-async def _others(client: ChainClient, net: Devnet, at: bytes) -> int:
-    stashes = [dev_accounts.stash(member.name) for member in net.members if member.name != OFFENDER]
-    return sum([await client.read(TrustStake.tombstones, stash, at=at) is not None for stash in stashes])
+async def _other_tombstones(chain_client: ChainClient, devnet: Devnet, final_block: bytes) -> int:
+    other_stashes = [dev_accounts.stash(member.name) for member in devnet.members if member.name != OFFENDER_NAME]
+    return sum(
+        [
+            await chain_client.read(TrustStake.tombstones, other_stash, at=final_block) is not None
+            for other_stash in other_stashes
+        ]
+    )
 
 
-async def _blocks_after(client: ChainClient, height: int) -> int:
-    async for header in await client.finalized_heads():
-        if int(header["number"], 16) >= height + BLOCKS_AFTER:
-            return int(header["number"], 16) - height
+async def _blocks_after(chain_client: ChainClient, block_height: int) -> int:
+    async for final_header in await chain_client.finalized_heads():
+        if int(final_header["number"], 16) >= block_height + BLOCKS_AFTER:
+            return int(final_header["number"], 16) - block_height
     return 0
 
 
-def _failures(facts: Report) -> list[str]:
-    expected = equivocation_ppm(1, 4, SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE))
-    lost = facts["stake_before"] - facts["stake_after"]
-    bars = {
-        "the share slashed is not the table's": facts["ppm"] == expected,
-        "the offender's stake did not fall by the slash": lost == facts["slashed_grains"] > 0,
-        "the offender is not tombstoned": facts["tombstoned"],
-        "somebody else is tombstoned": facts["others_tombstoned"] == 0,
-        "no author attached it": facts["reporter"] in [ss58(dev_accounts.stash(name)) for name in facts["validators"]],
-        "blocks did not go on": facts["blocks_after"] >= BLOCKS_AFTER,
+def _failures(offence_report: Report) -> list[str]:
+    expected_ppm = equivocation_ppm(1, 4, SlashCurve(SLASH_FLOOR_PPM, SLASH_SLOPE))
+    stake_lost = offence_report["stake_before"] - offence_report["stake_after"]
+    requirements = {
+        "the share slashed is not the table's": offence_report["ppm"] == expected_ppm,
+        "the offender's stake did not fall by the slash": stake_lost == offence_report["slashed_grains"] > 0,
+        "the offender is not tombstoned": offence_report["tombstoned"],
+        "somebody else is tombstoned": offence_report["others_tombstoned"] == 0,
+        "no author attached it": offence_report["reporter"]
+        in [ss58(dev_accounts.stash(validator_name)) for validator_name in offence_report["validators"]],
+        "blocks did not go on": offence_report["blocks_after"] >= BLOCKS_AFTER,
     }
-    return [text for text, held in bars.items() if not held]
+    return [failure_text for failure_text, is_met in requirements.items() if not is_met]
 
 
-def figures(facts: Mapping[str, Report]) -> str:
+def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
-    found = facts["twice"]
+    offence_report = facts_by_scenario["twice"]
     return (
-        f"slot {found['slot']} proposed twice by {OFFENDER}, proven in block {found['block']}, "
-        f"{found['ppm'] / 10_000:g} % slashed ({found['slashed_grains']} grains); "
-        f"{found['blocks_after']} final blocks after it"
+        f"slot {offence_report['slot']} proposed twice by {OFFENDER_NAME}, proven in block {offence_report['block']}, "
+        f"{offence_report['ppm'] / 10_000:g} % slashed ({offence_report['slashed_grains']} grains); "
+        f"{offence_report['blocks_after']} final blocks after it"
     )
 
 
@@ -132,8 +142,8 @@ PROOF = LiveProof(
     "A validator proposes twice, and is slashed for it.",
     [
         Scenario(
-            "twice", f"{OFFENDER} proposes twice in each of its slots", with_offender,
-            lambda net: asyncio.run(_watch(net)), _failures,
+            "twice", f"{OFFENDER_NAME} proposes twice in each of its slots", with_offender,
+            lambda net: asyncio.run(_watch_slash(net)), _failures,
         ),
     ],
     figures,

@@ -38,8 +38,8 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 ACCOUNTS = {CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
-PRICE, MAX_TOKENS, RACERS = "0.05", 2, 1
-UNITS, BATCH_MAX = 125, 128
+PRICE_TEXT, MAX_TOKENS, RACER_COUNT = "0.05", 2, 1
+UNITS_GOAL, BATCH_MAX = 125, 128
 """The goal for the number of units, so that posting takes several transactions.
 
 Units have at most BATCH_MAX requests.
@@ -84,22 +84,31 @@ class FileSale:
     """The seed of the kills' times."""
 
 
-def failures_of(sale: FileSale) -> list[str]:
+def failures_of(file_sale: FileSale) -> list[str]:
     """Return a sentence for each failed requirement."""
-    fees = sale.spent - sale.paid - sale.prepaid
-    bars = (
-        (sale.posted == sale.units, f"{sale.posted:,} units were posted for a file of {sale.units:,}"),
-        (sale.known == sale.units, f"the run knows {sale.known:,} of {sale.units:,} units"),
-        (sale.settled == sale.units, f"{sale.settled:,} of {sale.units:,} units were settled"),
-        (sale.answered_once == sale.lines, f"{sale.answered_once:,} of {sale.lines:,} lines are answered once"),
-        (sale.errors == 0, f"{sale.errors:,} lines stand among the errors"),
-        (0 < fees <= sale.fees_most, f"fees of {fees:,} grains, where posting once costs {sale.fees_most:,} at most"),
+    fees_paid = file_sale.spent - file_sale.paid - file_sale.prepaid
+    requirements = (
         (
-            sum(kill.while_ == "posting" for kill in sale.kills) > 0,
+            file_sale.posted == file_sale.units,
+            f"{file_sale.posted:,} units were posted for a file of {file_sale.units:,}",
+        ),
+        (file_sale.known == file_sale.units, f"the run knows {file_sale.known:,} of {file_sale.units:,} units"),
+        (file_sale.settled == file_sale.units, f"{file_sale.settled:,} of {file_sale.units:,} units were settled"),
+        (
+            file_sale.answered_once == file_sale.lines,
+            f"{file_sale.answered_once:,} of {file_sale.lines:,} lines are answered once",
+        ),
+        (file_sale.errors == 0, f"{file_sale.errors:,} lines stand among the errors"),
+        (
+            0 < fees_paid <= file_sale.fees_most,
+            f"fees of {fees_paid:,} grains, where posting once costs {file_sale.fees_most:,} at most",
+        ),
+        (
+            sum(customer_kill.while_ == "posting" for customer_kill in file_sale.kills) > 0,
             "nobody was killed while units were on their way: give more lines",
         ),
     )
-    return [sentence for holds, sentence in bars if not holds]
+    return [sentence for is_met, sentence in requirements if not is_met]
 
 
 class Customer:
@@ -107,136 +116,170 @@ class Customer:
 
     def __init__(self, stage: Stage) -> None:
         """Begin without a post."""
-        self._stage, net = stage, stage.net
-        self._lines: int = stage.options.lines
-        self._rng = random.Random(stage.options.seed)
-        self._results, self._postings, self._log = (
-            net.folder / name for name in ("results.jsonl", "postings", "ogpu.log")
+        self._stage, devnet = stage, stage.devnet
+        self._line_count: int = stage.options.lines
+        self._random_source = random.Random(stage.options.seed)
+        self._results, self._postings, self._log_path = (
+            devnet.folder / file_name for file_name in ("results.jsonl", "postings", "ogpu.log")
         )
-        file = purchase.write_prompts(stage, "requests", [f"n{number} =" for number in range(self._lines)])
-        batch = min(BATCH_MAX, max(1, self._lines // UNITS))
-        words = purchase.post_words(
-            file, RACERS, PRICE, out=self._results, max_tokens=MAX_TOKENS, batch=batch, postings=self._postings
+        prompts_file = purchase.write_prompts(
+            stage, "requests", [f"n{line_number} =" for line_number in range(self._line_count)]
         )
-        self._words = [*words, "--anyway"]
+        batch_size = min(BATCH_MAX, max(1, self._line_count // UNITS_GOAL))
+        arguments = purchase.post_arguments(
+            prompts_file,
+            RACER_COUNT,
+            PRICE_TEXT,
+            out=self._results,
+            max_tokens=MAX_TOKENS,
+            batch=batch_size,
+            postings=self._postings,
+        )
+        self._arguments = [*arguments, "--anyway"]
 
-    def buy(self) -> FileSale:
+    def buy_answers(self) -> FileSale:
         """Buy the answers, through all kills, and record the outcome."""
-        cost = json.loads(self._stage.ogpu("unit post", *self._words, "--dry-run", is_shown=False))
-        before = self._stage.wealth(ACCOUNTS)[CUSTOMER]
-        sale = FileSale(self._lines, int(cost["units"]), fees_most=int(cost["fees"]["grains"]))
-        sale.seed = self._stage.options.seed
-        began = time.monotonic()
-        for goal in self._goals(sale.units):
-            sale.runs += 1
-            if not self._killed_at(sale, goal):
+        cost_estimate = json.loads(self._stage.ogpu("unit post", *self._arguments, "--dry-run", is_shown=False))
+        wealth_before = self._stage.wealth(ACCOUNTS)[CUSTOMER]
+        file_sale = FileSale(
+            self._line_count, int(cost_estimate["units"]), fees_most=int(cost_estimate["fees"]["grains"])
+        )
+        file_sale.seed = self._stage.options.seed
+        start_time = time.monotonic()
+        for kill_goal in self._kill_goals(file_sale.units):
+            file_sale.runs += 1
+            if not self._run_until(file_sale, kill_goal):
                 break
         else:
-            sale.runs += 1
-            self._killed_at(sale, None)
-        sale.seconds = time.monotonic() - began
-        self._judge(sale, before)
-        return sale
+            file_sale.runs += 1
+            self._run_until(file_sale, None)
+        file_sale.seconds = time.monotonic() - start_time
+        self._record_outcome(file_sale, wealth_before)
+        return file_sale
 
-    def _goals(self, units: int) -> list[tuple[int, float]]:
+    def _kill_goals(self, unit_count: int) -> list[tuple[int, float]]:
         """Return the goals of the kills: the units sent, and the share of answered lines."""
-        posting = sorted(self._rng.randrange(1, units + 1) for _ in range(POSTING_KILLS))
-        following = sorted(self._rng.random() * 0.9 for _ in range(FOLLOWING_KILLS))
-        return [(0, 0.0), *((sent, 0.0) for sent in posting), *((units, share) for share in following)]
+        posting_goals = sorted(self._random_source.randrange(1, unit_count + 1) for _ in range(POSTING_KILLS))
+        following_goals = sorted(self._random_source.random() * 0.9 for _ in range(FOLLOWING_KILLS))
+        return [
+            (0, 0.0),
+            *((units_sent, 0.0) for units_sent in posting_goals),
+            *((unit_count, answered_share) for answered_share in following_goals),
+        ]
 
-    def _killed_at(self, sale: FileSale, goal: tuple[int, float] | None) -> bool:
+    def _run_until(self, file_sale: FileSale, kill_goal: tuple[int, float] | None) -> bool:
         """Run the command until the goal is reached, and kill it. Return False if it ended first."""
-        with self._log.open("ab") as log:
-            words = ("--url", self._stage.url, "unit", "post", *self._words)
-            run = programs.started("ogpu", *words, keyring=self._stage.net.keyring, output=log, errors=log)
+        with self._log_path.open("ab") as log_file:
+            arguments = ("--url", self._stage.url, "unit", "post", *self._arguments)
+            ogpu_process = programs.started(
+                "ogpu", *arguments, keyring=self._stage.devnet.keyring, output=log_file, errors=log_file
+            )
             try:
-                return self._watched(run, sale, goal)
+                return self._is_killed_at_goal(ogpu_process, file_sale, kill_goal)
             finally:
-                run.kill()
-                run.wait()
+                ogpu_process.kill()
+                ogpu_process.wait()
 
-    def _watched(self, run: subprocess.Popen[str], sale: FileSale, goal: tuple[int, float] | None) -> bool:
-        end = time.monotonic() + WAIT_SECONDS
-        while run.poll() is None and not (goal is not None and self._is_reached(goal)):
-            if time.monotonic() > end:
+    def _is_killed_at_goal(
+        self, ogpu_process: subprocess.Popen[str], file_sale: FileSale, kill_goal: tuple[int, float] | None
+    ) -> bool:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while ogpu_process.poll() is None and not (kill_goal is not None and self._is_reached(kill_goal)):
+            if time.monotonic() > deadline:
                 raise DevnetError(
-                    f"`ogpu unit post` is not done after {WAIT_SECONDS:.0f} s; {self._log} says how far it is"
+                    f"`ogpu unit post` is not done after {WAIT_SECONDS:.0f} s; {self._log_path} says how far it is"
                 )
             time.sleep(POLL_SECONDS)
-        if goal is not None and run.poll() is None:
-            time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # anywhere in what comes next
-            run.send_signal(signal.SIGKILL)
+        if kill_goal is not None and ogpu_process.poll() is None:
+            time.sleep(
+                self._random_source.random() * (4.0 if kill_goal == (0, 0.0) else 1.0)
+            )  # anywhere in what comes next
+            ogpu_process.send_signal(signal.SIGKILL)
             # The command may have ended just before the signal.
-            if run.wait() == -signal.SIGKILL:
-                sale.kills.append(self._moment())
-                self._stage.tell.line(f"killed: {sale.kills[-1]}")
+            if ogpu_process.wait() == -signal.SIGKILL:
+                file_sale.kills.append(self._kill_record())
+                self._stage.narrator.line(f"killed: {file_sale.kills[-1]}")
                 return True
-        if run.returncode:
-            raise DevnetError(f"`ogpu unit post` ended with status {run.returncode}; its last words are in {self._log}")
+        if ogpu_process.returncode:
+            raise DevnetError(
+                f"`ogpu unit post` ended with status {ogpu_process.returncode}; its last words are in {self._log_path}"
+            )
         return False
 
-    def _is_reached(self, goal: tuple[int, float]) -> bool:
-        sent, share = goal
-        record = self._record()
-        if share:
-            answered = 0 if record is None else sum(map(sum, record.written.values()))
-            return answered >= share * self._lines
-        on_way, noted = self._sent(), 0 if record is None else len(record.posted)
-        return not sent or (on_way > 0 and on_way + noted >= sent)
+    def _is_reached(self, kill_goal: tuple[int, float]) -> bool:
+        units_sent, answered_share = kill_goal
+        batch_record = self._batch_record()
+        if answered_share:
+            answered_lines = 0 if batch_record is None else sum(map(sum, batch_record.written.values()))
+            return answered_lines >= answered_share * self._line_count
+        units_on_way, noted_units = self._units_sent(), 0 if batch_record is None else len(batch_record.posted)
+        return not units_sent or (units_on_way > 0 and units_on_way + noted_units >= units_sent)
 
-    def _moment(self) -> FileKill:
-        record, sent = self._record(), self._sent()
-        noted = 0 if record is None else len(record.posted)
-        answered = 0 if record is None else sum(map(sum, record.written.values()))
-        while_ = "posting" if sent else "following" if noted else "preparing"
-        return FileKill(while_, sent, noted, answered)
+    def _kill_record(self) -> FileKill:
+        batch_record, units_sent = self._batch_record(), self._units_sent()
+        noted_units = 0 if batch_record is None else len(batch_record.posted)
+        answered_lines = 0 if batch_record is None else sum(map(sum, batch_record.written.values()))
+        activity = "posting" if units_sent else "following" if noted_units else "preparing"
+        return FileKill(activity, units_sent, noted_units, answered_lines)
 
-    def _record(self) -> BatchRecord | None:
-        found = runs_of(self._postings)
-        return found[0] if found else None
+    def _batch_record(self) -> BatchRecord | None:
+        batch_records = runs_of(self._postings)
+        return batch_records[0] if batch_records else None
 
-    def _sent(self) -> int:
+    def _units_sent(self) -> int:
         """Return the number of units recorded as sent. A file under replacement counts at the next look."""
         try:
-            parts = [json.loads(path.read_bytes()) for path in self._postings.glob("*.json")]
+            pending_parts = [json.loads(posting_path.read_bytes()) for posting_path in self._postings.glob("*.json")]
         except (OSError, ValueError):
             return 0
-        return sum(len(part["places"]) for found in parts for part in found)
+        return sum(len(pending_part["places"]) for pending_units in pending_parts for pending_part in pending_units)
 
-    def _judge(self, sale: FileSale, before: int) -> None:
+    def _record_outcome(self, file_sale: FileSale, wealth_before: int) -> None:
         """Record the facts of chain, record and files."""
-        units = self._stage.ask(lambda chain: self._units(chain, sale))
-        sale.settled = sum(unit.state is UnitState.SETTLED for unit in units)
-        sale.paid = sum(unit.paid for unit in units)
-        sale.spent = before - self._stage.wealth(ACCOUNTS)[CUSTOMER]
-        indices = [row["index"] for row in _rows(self._results)]
-        once = set(indices) if len(set(indices)) == len(indices) else set[int]()
-        sale.answered_once = len(once & set(range(1, self._lines + 1)))
-        sale.errors = len(_rows(self._results.with_name(f"{self._results.name}.errors")))
+        unit_records = self._stage.ask(lambda chain_client: self._unit_records(chain_client, file_sale))
+        file_sale.settled = sum(unit_record.state is UnitState.SETTLED for unit_record in unit_records)
+        file_sale.paid = sum(unit_record.paid for unit_record in unit_records)
+        file_sale.spent = wealth_before - self._stage.wealth(ACCOUNTS)[CUSTOMER]
+        answered_indices = [result_row["index"] for result_row in _json_rows(self._results)]
+        indices_once = set(answered_indices) if len(set(answered_indices)) == len(answered_indices) else set[int]()
+        file_sale.answered_once = len(indices_once & set(range(1, self._line_count + 1)))
+        file_sale.errors = len(_json_rows(self._results.with_name(f"{self._results.name}.errors")))
 
-    async def _units(self, chain: ChainClient, sale: FileSale) -> list[Unit]:
-        account, record = dev_accounts.stash(CUSTOMER), self._record()
-        sale.posted = await chain.read(InferenceMarket.post_counts, account)
-        ids = [unit_id_of(chain.genesis_hash, account, number) for number in range(sale.posted)]
-        noted = set() if record is None else {bytes.fromhex(unit) for unit in record.posted.values()}
-        sale.known = len(noted & set(ids))
-        units = [unit for unit in await market_reads.units(chain, ids) if unit is not None]
-        for unit in units:
-            quote = await market_reads.quote(chain, unit.service, unit.terms.price_max, RACERS)
-            sale.prepaid += 0 if quote is None else quote.prepaid
-        return units
+    async def _unit_records(self, chain_client: ChainClient, file_sale: FileSale) -> list[Unit]:
+        customer_account, batch_record = dev_accounts.stash(CUSTOMER), self._batch_record()
+        file_sale.posted = await chain_client.read(InferenceMarket.post_counts, customer_account)
+        unit_ids = [
+            unit_id_of(chain_client.genesis_hash, customer_account, unit_number)
+            for unit_number in range(file_sale.posted)
+        ]
+        noted_ids = (
+            set()
+            if batch_record is None
+            else {bytes.fromhex(unit_record) for unit_record in batch_record.posted.values()}
+        )
+        file_sale.known = len(noted_ids & set(unit_ids))
+        unit_records = [
+            unit_record for unit_record in await market_reads.units(chain_client, unit_ids) if unit_record is not None
+        ]
+        for unit_record in unit_records:
+            price_quote = await market_reads.quote(
+                chain_client, unit_record.service, unit_record.terms.price_max, RACER_COUNT
+            )
+            file_sale.prepaid += 0 if price_quote is None else price_quote.prepaid
+        return unit_records
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def _json_rows(rows_path: Path) -> list[dict[str, Any]]:
+    return [json.loads(json_line) for json_line in rows_path.read_text(encoding="utf-8").splitlines()]
 
 
-def figures(facts: Mapping[str, FileSale]) -> str:
+def figures(facts_by_scenario: Mapping[str, FileSale]) -> str:
     """Return the line of figures."""
-    sale = facts["file"]
+    file_sale = facts_by_scenario["file"]
     return (
-        f"{sale.answered_once:,} of {sale.lines:,} lines answered once, {sale.posted:,} units posted of "
-        f"{sale.units:,}, {len(sale.kills)} kills, {sale.seconds:.0f} s, {format_amount(sale.spent)} oGPU"
+        f"{file_sale.answered_once:,} of {file_sale.lines:,} lines answered once, {file_sale.posted:,} units posted of "
+        f"{file_sale.units:,}, {len(file_sale.kills)} kills, {file_sale.seconds:.0f} s, "
+        f"{format_amount(file_sale.spent)} oGPU"
     )
 
 
@@ -246,7 +289,7 @@ PROOF = LiveProof(
     [
         Scenario(
             "file", "A file of {lines:,} lines; its customer is killed at moments of seed {seed}", FreshDevnet().open,
-            lambda stage: Customer(stage).buy(), failures_of,
+            lambda stage: Customer(stage).buy_answers(), failures_of,
         ),
     ],
     figures,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 from devnet.launcher import programs
@@ -20,7 +21,7 @@ from devnet.launcher.layout import Devnet
 from devnet.stage.actors import purchase
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.network import BlockFollower, FreshDevnet, Stage
-from devnet.stage.report import FOLDER
+from devnet.stage.report import REPORT_FOLDER
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 from genesis import dev_accounts
 from genesis.chain import genesis_state
@@ -36,14 +37,14 @@ from runtime.frame.storage import storage_prefix
 from runtime.pallets.system import ExtrinsicFailed
 from wallet.client import ChainClient
 
-T = TypeVar("T")
-OBJECTIONS_LEAST = 2
-KINDS = (
+ResultT = TypeVar("ResultT")
+OBJECTION_COUNT_MIN = 2
+JUDGED_EVENTS = (
     ev.RollCalled, ev.DeviceEnrolled, ev.CapacityCommitted, ev.RowsOpened, ev.RowsObjected, ev.RollCallBondLost,
     ev.DeviceUnenrolled, DeviceAssigned, ExtrinsicFailed,
 )  # fmt: skip
 """Events that are judged."""
-ONCE: Mapping[str, type[Any]] = {
+EVENTS_ONCE: Mapping[str, type[Any]] = {
     "enrolled": ev.DeviceEnrolled,
     "committed": ev.CapacityCommitted,
     "shown": ev.RowsOpened,
@@ -66,14 +67,16 @@ class RollCallPart(Enum):
         return self in {RollCallPart.HONEST, RollCallPart.KILLED}
 
 
-def times_of(trace: EventTrace, kind: type[Any], device: bytes) -> int:
+def event_count_of(event_trace: EventTrace, event_type: type[Any], device_id: bytes) -> int:
     """Return the number of a device's events of a kind."""
-    return sum(event.device == device for event in trace.events(kind))
+    return sum(chain_event.device == device_id for chain_event in event_trace.events(event_type))
 
 
-def lost_by(trace: EventTrace, device: bytes) -> int:
+def grains_lost_by(event_trace: EventTrace, device_id: bytes) -> int:
     """Return the grains that a device has lost of its roll-call bond."""
-    return sum(event.amount for event in trace.events(ev.RollCallBondLost) if event.device == device)
+    return sum(
+        chain_event.amount for chain_event in event_trace.events(ev.RollCallBondLost) if chain_event.device == device_id
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,9 @@ class CalledProvider:
     """One provider at the roll call, and the later output of its programs."""
 
     name: str
-    part: RollCallPart
+    role: RollCallPart
     device: bytes
-    begun: int
+    begun_count: int
     """The number of times that its daemon began to compute this roll call's chain."""
     why_no_work: str | None
     """The reason in `ogpu-provider status`."""
@@ -105,13 +108,32 @@ class DeviceFigures:
     doctor: str | None
 
     @classmethod
-    def of(cls, trace: EventTrace, each: CalledProvider) -> DeviceFigures:
+    def of(cls, event_trace: EventTrace, provider: CalledProvider) -> DeviceFigures:
         """Return the figures of a provider's device."""
-        device = each.device
-        rate = next((event.rate for event in trace.events(ev.CapacityCommitted) if event.device == device), 0)
-        objections, units = times_of(trace, ev.RowsObjected, device), times_of(trace, DeviceAssigned, device)
-        lost = lost_by(trace, device)
-        return cls(each.name, each.part, rate, objections, units, lost, each.why_no_work, each.diagnosis)
+        device_id = provider.device
+        committed_rate = next(
+            (
+                chain_event.rate
+                for chain_event in event_trace.events(ev.CapacityCommitted)
+                if chain_event.device == device_id
+            ),
+            0,
+        )
+        objections, assigned_units = (
+            event_count_of(event_trace, ev.RowsObjected, device_id),
+            event_count_of(event_trace, DeviceAssigned, device_id),
+        )
+        lost_grains = grains_lost_by(event_trace, device_id)
+        return cls(
+            provider.name,
+            provider.role,
+            committed_rate,
+            objections,
+            assigned_units,
+            lost_grains,
+            provider.why_no_work,
+            provider.diagnosis,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,52 +144,66 @@ class CalledDevices:
     failures: list[str]
 
 
-def judge(trace: EventTrace, providers: Iterable[CalledProvider], bonds: Mapping[bytes, int]) -> list[str]:
+def judge_roll_call(
+    event_trace: EventTrace, providers: Iterable[CalledProvider], bonds_by_device: Mapping[bytes, int]
+) -> list[str]:
     """Return a sentence for each failed requirement. `bonds` are the grains held for each device."""
-    found = [] if trace.all(ev.RollCalled) else ["there was no roll call"]
-    if failed := len(trace.all(ExtrinsicFailed)):
-        found.append(f"{failed} calls cost their fee, and did nothing")
+    failures = [] if event_trace.all(ev.RollCalled) else ["there was no roll call"]
+    if failed_calls := len(event_trace.all(ExtrinsicFailed)):
+        failures.append(f"{failed_calls} calls cost their fee, and did nothing")
     for provider in providers:
-        found += [f"{provider.name}: {words}" for words in _of(trace, provider, bonds.get(provider.device, 0))]
-    return found
+        failures += [
+            f"{provider.name}: {arguments}"
+            for arguments in _failures_of_provider(event_trace, provider, bonds_by_device.get(provider.device, 0))
+        ]
+    return failures
 
 
-def _of(trace: EventTrace, provider: CalledProvider, bond: int) -> list[str]:
-    device, part = provider.device, provider.part
-    counts = {word: times_of(trace, kind, device) for word, kind in ONCE.items()}
-    found = [f"{word} {count} times, not once" for word, count in counts.items() if count != 1]
-    if provider.begun != 1:
-        found.append(f"its chain was computed {provider.begun} times, not once")
-    objections, lost, drawn = (
-        times_of(trace, ev.RowsObjected, device), lost_by(trace, device), times_of(trace, DeviceAssigned, device)
-    )  # fmt: skip
-    if (objections >= OBJECTIONS_LEAST) != (part is RollCallPart.LIAR) or (objections and part.may_work):
-        found.append(f"{objections} inspectors object")
-    wanted = bond if part is RollCallPart.LIAR else 0
-    if not bond or lost != wanted:
-        found.append(f"it lost {lost} of {bond} grains, not {wanted}")
-    if bool(drawn) != part.may_work:
-        found.append(f"it was drawn for {drawn} units")
-    for word, said in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
-        if bool(said) == part.may_work or (said and "has proven" not in said):
-            found.append(f"{word} says of it: {said}")
-    return found
+def _failures_of_provider(event_trace: EventTrace, provider: CalledProvider, bond_grains: int) -> list[str]:
+    device_id, role = provider.device, provider.role
+    event_counts = {
+        fact_name: event_count_of(event_trace, event_type, device_id) for fact_name, event_type in EVENTS_ONCE.items()
+    }
+    failures = [
+        f"{fact_name} {event_count} times, not once"
+        for fact_name, event_count in event_counts.items()
+        if event_count != 1
+    ]
+    if provider.begun_count != 1:
+        failures.append(f"its chain was computed {provider.begun_count} times, not once")
+    objections, lost_grains, drawn_units = (
+        event_count_of(event_trace, ev.RowsObjected, device_id),
+        grains_lost_by(event_trace, device_id),
+        event_count_of(event_trace, DeviceAssigned, device_id),
+    )
+    if (objections >= OBJECTION_COUNT_MIN) != (role is RollCallPart.LIAR) or (objections and role.may_work):
+        failures.append(f"{objections} inspectors object")
+    expected_loss = bond_grains if role is RollCallPart.LIAR else 0
+    if not bond_grains or lost_grains != expected_loss:
+        failures.append(f"it lost {lost_grains} of {bond_grains} grains, not {expected_loss}")
+    if bool(drawn_units) != role.may_work:
+        failures.append(f"it was drawn for {drawn_units} units")
+    for fact_name, program_output in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
+        if bool(program_output) == role.may_work or (program_output and "has proven" not in program_output):
+            failures.append(f"{fact_name} says of it: {program_output}")
+    return failures
 
 
-CAST = {
+ROLES_BY_PROVIDER = {
     "Alice": RollCallPart.KILLED,
     "Bob": RollCallPart.HONEST,
     "Charlie": RollCallPart.LIAR,
     "Dave": RollCallPart.WEAK,
 }
-WORK, LITTLE_WORK = "256x4096x60", "256x4096x1"
+FULL_WORK, LITTLE_WORK = "256x4096x60", "256x4096x1"
 """Some 32 and 0.5 billion operations. The first suffices for up to 32 slots, the second never does."""
 FIRST_CALL, PERIOD = 90, 1_200
 """The chain specification plans an early roll call, which the default period would delay. The next one is far away."""
-NUMBERS = {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD, "Capacity.cpu_rate_min": 1}
-UNITS = 4
+CHAIN_NUMBERS = {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD, "Capacity.cpu_rate_min": 1}
+UNIT_COUNT = 4
 """Each with as many racers as there are proven devices, so an unproven one would be drawn too."""
 BLOCKS_MAX = 2 * FIRST_CALL
+COMMIT_BLOCKS_MAX = 30
 
 
 @dataclass(slots=True)
@@ -175,138 +211,175 @@ class HeldRollCall:
     """The devices, and their events in final blocks."""
 
     stage: Stage
-    devices: dict[str, bytes] = field(default_factory=dict)
+    devices_by_name: dict[str, bytes] = field(default_factory=dict)
     trace: EventTrace = field(default_factory=EventTrace)
-    bonds: dict[bytes, int] = field(default_factory=dict)
+    bonds_by_device: dict[bytes, int] = field(default_factory=dict)
     providers: list[CalledProvider] = field(default_factory=list)
-    blocks: BlockFollower = field(init=False)
+    block_follower: BlockFollower = field(init=False)
 
     def __post_init__(self) -> None:
         """Read from the first block on."""
-        self.blocks = BlockFollower(self.stage, self._take)
+        self.block_follower = BlockFollower(self.stage, self._record_event)
 
-    def play(self) -> CalledDevices:
+    def run_roll_call(self) -> CalledDevices:
         """Play the whole roll call, and return its outcome."""
-        tell = self.stage.tell
-        self.stage.ask(self._know_devices)
-        self.stage.restart({name: "made-up-rows" for name, part in CAST.items() if part is RollCallPart.LIAR})
-        tell.line("Enrol: four devices, each with a bond")
-        _all(self._enrol)
-        self.blocks.read_on()
+        narrator = self.stage.narrator
+        self.stage.ask(self._read_devices)
+        self.stage.restart(
+            {
+                provider_name: "made-up-rows"
+                for provider_name, role in ROLES_BY_PROVIDER.items()
+                if role is RollCallPart.LIAR
+            }
+        )
+        narrator.line("Enrol: four devices, each with a bond")
+        _for_all_providers(self._enrol_device)
+        self.block_follower.read_on()
         if self.trace.all(ev.RollCalled):
             raise DevnetError("the roll call began before all had enrolled: name a later block with --first-call")
-        tell.line(f"Roll call: {len(CAST)} devices compute in the same blocks; a daemon is killed after its commit")
-        self._roll_call()
-        tell.line("After it: who has proven enough is drawn for units, the others are told why not")
-        purchase.buy(self.stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, UNITS))
-        self.blocks.read_on()
-        self.providers = _all(self._asked)
-        tell.line("Withdraw: bonds come back, but for the liar's")
-        _all(lambda name: self._sent(name, "withdraw", self._named(name)))
-        self.blocks.read_on()
+        narrator.line(
+            f"Roll call: {len(ROLES_BY_PROVIDER)} devices compute in the same blocks; a daemon is killed after its "
+            "commit"
+        )
+        self._run_roll_call()
+        narrator.line("After it: who has proven enough is drawn for units, the others are told why not")
+        purchase.buy_units(self.stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, UNIT_COUNT))
+        self.block_follower.read_on()
+        self.providers = _for_all_providers(self._called_provider)
+        narrator.line("Withdraw: bonds come back, but for the liar's")
+        _for_all_providers(
+            lambda provider_name: self._run_as_stash(provider_name, "withdraw", self._device_prefix(provider_name))
+        )
+        self.block_follower.read_on()
         return CalledDevices(
-            [DeviceFigures.of(self.trace, each) for each in self.providers],
-            judge(self.trace, self.providers, self.bonds),
+            [DeviceFigures.of(self.trace, provider) for provider in self.providers],
+            judge_roll_call(self.trace, self.providers, self.bonds_by_device),
         )
 
-    async def _take(self, _: ChainClient, height: int, __: bytes, event: object) -> None:
-        if isinstance(event, KINDS):
-            self.trace.happened.append((height, event))
+    async def _record_event(self, _: ChainClient, height: int, __: bytes, chain_event: object) -> None:
+        if isinstance(chain_event, JUDGED_EVENTS):
+            self.trace.happened.append((height, chain_event))
 
-    async def _know_devices(self, chain: ChainClient) -> None:
-        for name in CAST:
-            (status,) = await market_reads.devices_of(chain, dev_accounts.stash(name))
-            self.devices[name] = status.id
+    async def _read_devices(self, chain_client: ChainClient) -> None:
+        for provider_name in ROLES_BY_PROVIDER:
+            (device_status,) = await market_reads.devices_of(chain_client, dev_accounts.stash(provider_name))
+            self.devices_by_name[provider_name] = device_status.id
 
-    def _enrol(self, name: str) -> None:
-        work = LITTLE_WORK if CAST[name] is RollCallPart.WEAK else WORK
-        self._sent(name, "enrol", self._named(name), "--work", work, "--yes")
-        entry = self.stage.ask(lambda chain: chain.read(Capacity.enrolments, self.devices[name]))
-        self.bonds[self.devices[name]] = 0 if entry is None else int(entry.bond)
+    def _enrol_device(self, provider_name: str) -> None:
+        work_size = LITTLE_WORK if ROLES_BY_PROVIDER[provider_name] is RollCallPart.WEAK else FULL_WORK
+        self._run_as_stash(provider_name, "enrol", self._device_prefix(provider_name), "--work", work_size, "--yes")
+        enrolment = self.stage.ask(
+            lambda chain_client: chain_client.read(Capacity.enrolments, self.devices_by_name[provider_name])
+        )
+        self.bonds_by_device[self.devices_by_name[provider_name]] = 0 if enrolment is None else int(enrolment.bond)
 
-    def _roll_call(self) -> None:
-        trace, tell = self.trace, self.stage.tell
-        self.blocks.until("a roll call", lambda: bool(trace.all(ev.RollCalled)), BLOCKS_MAX)
-        for name in (name for name, part in CAST.items() if part is RollCallPart.KILLED):
-            self.blocks.until(f"the commit of {name}", lambda name=name: self._told(name, "roll_call_commit") > 0, 30)  # type: ignore[misc]
-            self.stage.kill_and_restart(name, "after its commit")
-        everybody = set(self.devices.values())
-        self.blocks.until(
+    def _run_roll_call(self) -> None:
+        event_trace, narrator = self.trace, self.stage.narrator
+        self.block_follower.until("a roll call", lambda: bool(event_trace.all(ev.RollCalled)), BLOCKS_MAX)
+        for provider_name in (
+            provider_name for provider_name, role in ROLES_BY_PROVIDER.items() if role is RollCallPart.KILLED
+        ):
+            self.block_follower.until(
+                f"the commit of {provider_name}",
+                partial(self._has_committed, provider_name),
+                COMMIT_BLOCKS_MAX,
+            )
+            self.stage.kill_and_restart(provider_name, "after its commit")
+        all_devices = set(self.devices_by_name.values())
+        self.block_follower.until(
             "that all have shown their rows",
-            lambda: {event.device for event in trace.events(ev.RowsOpened)} == everybody,
+            lambda: {chain_event.device for chain_event in event_trace.events(ev.RowsOpened)} == all_devices,
             times.CALL_BLOCKS,
         )
-        tell.line(
-            f"all have shown their rows at final block {self.blocks.next_height - 1}; inspectors compute them again"
+        narrator.line(
+            f"all have shown their rows at final block {self.block_follower.next_height - 1}; inspectors compute "
+            "them again"
         )
-        called = self.stage.ask(lambda chain: chain.read(Capacity.current))
-        if called is None:
+        current_call = self.stage.ask(lambda chain_client: chain_client.read(Capacity.current))
+        if current_call is None:
             raise DevnetError("the chain knows of no roll call")
-        over = times.over_at(called)
-        self.blocks.until("the end of the roll call", lambda: self.blocks.next_height > over, times.CALL_BLOCKS)
+        end_height = times.over_at(current_call)
+        self.block_follower.until(
+            "the end of the roll call", lambda: self.block_follower.next_height > end_height, times.CALL_BLOCKS
+        )
 
-    def _told(self, name: str, event: str) -> int:
+    def _telemetry_count(self, provider_name: str, event_name: str) -> int:
         """Return the number of a daemon's events of a kind."""
-        return sum(line["event"] == event for line in self.stage.telemetry(name))
+        return sum(telemetry_row["event"] == event_name for telemetry_row in self.stage.telemetry(provider_name))
 
-    def _asked(self, name: str) -> CalledProvider:
+    def _has_committed(self, provider_name: str) -> bool:
+        return self._telemetry_count(provider_name, "roll_call_commit") > 0
+
+    def _called_provider(self, provider_name: str) -> CalledProvider:
         """Return a provider with its own programs' output about its device."""
-        device, hexed = self.devices[name], f"0x{self.devices[name].hex()}"
-        rows = json.loads(self.stage.provider(name, "status", is_shown=False))["devices"]
-        (row,) = (row for row in rows if row["device"] == hexed)
-        says: list[str] = []
-        if not CAST[name].may_work:  # it takes long, and exits with 1 after any problem
-            words = (*self.stage.provider_words(name), "doctor", "--sandbox", "none")
-            _, said = programs.tried("ogpu-provider", *words, keyring=self.stage.net.keyring)
-            says = [each["says"] for each in json.loads(said or "[]") if each["check"].endswith("at roll calls")]
-        begun = self._told(name, "roll_call")
-        return CalledProvider(name, CAST[name], device, begun, row["why_no_work"], says[0] if says else None)
+        device_id, device_hex = self.devices_by_name[provider_name], f"0x{self.devices_by_name[provider_name].hex()}"
+        device_rows = json.loads(self.stage.provider(provider_name, "status", is_shown=False))["devices"]
+        (device_row,) = (device_row for device_row in device_rows if device_row["device"] == device_hex)
+        doctor_sentences: list[str] = []
+        if not ROLES_BY_PROVIDER[provider_name].may_work:  # it takes long, and exits with 1 after any problem
+            arguments = (*self.stage.provider_words(provider_name), "doctor", "--sandbox", "none")
+            _, doctor_output = programs.tried("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring)
+            doctor_sentences = [
+                doctor_row["says"]
+                for doctor_row in json.loads(doctor_output or "[]")
+                if doctor_row["check"].endswith("at roll calls")
+            ]
+        begun_count = self._telemetry_count(provider_name, "roll_call")
+        return CalledProvider(
+            provider_name,
+            ROLES_BY_PROVIDER[provider_name],
+            device_id,
+            begun_count,
+            device_row["why_no_work"],
+            doctor_sentences[0] if doctor_sentences else None,
+        )
 
-    def _named(self, name: str) -> str:
-        return f"0x{self.devices[name].hex()[:12]}"
+    def _device_prefix(self, provider_name: str) -> str:
+        return f"0x{self.devices_by_name[provider_name].hex()[:12]}"
 
-    def _sent(self, name: str, *words: str) -> None:
+    def _run_as_stash(self, provider_name: str, *arguments: str) -> None:
         """Run a command of the stash, which waits until its calls are final."""
-        self.stage.provider(name, *words, "--key", f"//{name}")
+        self.stage.provider(provider_name, *arguments, "--key", f"//{provider_name}")
 
 
-def _all(do: Callable[[str], T]) -> list[T]:
+def _for_all_providers(provider_action: Callable[[str], ResultT]) -> list[ResultT]:
     """Do something for all providers concurrently."""
-    with ThreadPoolExecutor(len(CAST)) as pool:
-        return list(pool.map(do, CAST))
+    with ThreadPoolExecutor(len(ROLES_BY_PROVIDER)) as thread_pool:
+        return list(thread_pool.map(provider_action, ROLES_BY_PROVIDER))
 
 
-def call_early(run: ProofRun, net: Devnet) -> None:
+def call_early(proof_run: ProofRun, devnet: Devnet) -> None:
     """Put the first roll call's block into the chain's specification, before any process starts."""
-    spec = load_spec(net.chain_spec.read_bytes())
-    planned = {storage_prefix("Capacity", "NextRollCall"): codec(U32).encode(run.options.first_call)}
+    chain_spec = load_spec(devnet.chain_spec.read_bytes())
+    planned_entry = {storage_prefix("Capacity", "NextRollCall"): codec(U32).encode(proof_run.options.first_call)}
     # A patch cannot set a single storage entry, so the specification takes the raw form.
-    early = replace(spec, patch=None, raw=genesis_state(spec) | planned)
-    net.chain_spec.write_text(to_json(early), encoding="utf-8")
+    early_spec = replace(chain_spec, patch=None, raw=genesis_state(chain_spec) | planned_entry)
+    devnet.chain_spec.write_text(to_json(early_spec), encoding="utf-8")
 
 
-def figures(facts: Mapping[str, CalledDevices]) -> str:
+def figures(facts_by_scenario: Mapping[str, CalledDevices]) -> str:
     """Return the line of figures."""
-    found = facts["roll-call"].providers
+    device_figures = facts_by_scenario["roll-call"].providers
     return (
-        f"{len(found)} devices, {sum(bool(each.units) for each in found)} given work after it, "
-        f"{sum(each.objections for each in found)} objections, "
-        f"{sum(bool(each.bond_lost_grains) for each in found)} bonds lost"
+        f"{len(device_figures)} devices, {sum(bool(device.units) for device in device_figures)} given work after it, "
+        f"{sum(device.objections for device in device_figures)} objections, "
+        f"{sum(bool(device.bond_lost_grains) for device in device_figures)} bonds lost"
     )
 
 
-NETWORK = FreshDevnet(len(CAST), numbers=NUMBERS, before_start=call_early)
+ROLL_CALL_NETWORK = FreshDevnet(len(ROLES_BY_PROVIDER), numbers=CHAIN_NUMBERS, before_start=call_early)
 PROOF = LiveProof(
     "rollcall",
     "A roll call over real nodes.",
     [
         Scenario(
-            "roll-call", "Four devices at one roll call", NETWORK.open, lambda stage: HeldRollCall(stage).play(),
+            "roll-call", "Four devices at one roll call", ROLL_CALL_NETWORK.open,
+            lambda stage: HeldRollCall(stage).run_roll_call(),
         ),
     ],
     figures,
     [ProofOption("--first-call", FIRST_CALL, "block of the roll call: after all enrolled")],
-    folder=FOLDER / "roll-call",
+    folder=REPORT_FOLDER / "roll-call",
 )  # fmt: skip
 
 if __name__ == "__main__":

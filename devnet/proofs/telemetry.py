@@ -27,7 +27,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.free_ports import one_free_port
 from devnet.stage.actors import task_sale
 from devnet.stage.network import CUSTOMER_KEY, Stage
-from devnet.stage.report import FOLDER
+from devnet.stage.report import REPORT_FOLDER
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.telemetry.broker import broker_connection, parse_broker
@@ -47,14 +47,14 @@ from wallet.suri import keypair_from_suri
 
 DELAY_MAX = 1.5
 BLOCKS_SPARED = 8
-MILESTONES = 6
+MILESTONE_COUNT = 6
 SHORT_STEPS = 6_000
 LONG_STEPS = 20_000
-AWAY_SECONDS = 6.0
-SLOW_SECONDS = 0.5
+FAULT_SECONDS = 6.0
+DELAY_SECONDS = 0.5
 HEARD_OUT_SECONDS = 90.0
-INPUT = "verses.txt"
-HONEST = "honest"
+INPUT_FILE = "verses.txt"
+UNDISTURBED_TASK = "honest"
 PART_BYTES = 4_096
 
 
@@ -66,15 +66,15 @@ class BrokerRelay:
     target: int
     delay_seconds: float = 0.0
     """The delay of each part, in both directions, in sequence."""
-    hands_on: asyncio.Event = field(default_factory=asyncio.Event)
+    passing_on: asyncio.Event = field(default_factory=asyncio.Event)
     """While it is not set, data from the target is withheld and connections stay open."""
     _server: asyncio.Server | None = None
-    _open: set[asyncio.StreamWriter] = field(default_factory=set)
-    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    _open_writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _serving_tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self.hands_on.set()
+        self.passing_on.set()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         return self
 
@@ -82,103 +82,125 @@ class BrokerRelay:
         """Stop listening, and abort all connections."""
         assert self._server is not None
         self._server.close()
-        self.cut()
-        for task in list(self._running):
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        self.abort_connections()
+        for running_task in list(self._serving_tasks):
+            running_task.cancel()
+        await asyncio.gather(*self._serving_tasks, return_exceptions=True)
 
-    def cut(self) -> None:
+    def abort_connections(self) -> None:
         """Abort all connections."""
-        for writer in list(self._open):
+        for writer in list(self._open_writers):
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
+        serving_task = asyncio.current_task()
+        assert serving_task is not None
+        self._serving_tasks.add(serving_task)
         try:
             with contextlib.suppress(OSError):
-                inner, outer = await asyncio.open_connection("127.0.0.1", self.target)
-                self._open |= {writer, outer}
-                await asyncio.gather(self._pass(reader, outer, kept=False), self._pass(inner, writer, kept=True))
+                target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self.target)
+                self._open_writers |= {writer, target_writer}
+                await asyncio.gather(
+                    self._copy(reader, target_writer, may_withhold=False),
+                    self._copy(target_reader, writer, may_withhold=True),
+                )
         finally:
-            self._open.discard(writer)
+            self._open_writers.discard(writer)
             writer.transport.abort()
-            self._running.discard(task)
+            self._serving_tasks.discard(serving_task)
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, kept: bool) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, may_withhold: bool) -> None:
         """Copy until either side ends, and then end the other. With `kept`, the data may be withheld."""
         try:
-            while part := await reader.read(PART_BYTES):
+            while chunk := await reader.read(PART_BYTES):
                 if self.delay_seconds:
                     await asyncio.sleep(self.delay_seconds)
-                if kept:
-                    await self.hands_on.wait()
-                writer.write(part)
+                if may_withhold:
+                    await self.passing_on.wait()
+                writer.write(chunk)
                 await writer.drain()
         finally:
             writer.transport.abort()
-            self._open.discard(writer)
+            self._open_writers.discard(writer)
 
 
 FORGED_EVENT = "computed_by_a_stranger"
-FORGERIES = 30
-REPLAYS = 5
+FORGERY_COUNT = 30
+REPLAY_COUNT = 5
 FLOOD_SECONDS = 6.0
-APART_SECONDS = 0.2
+PUBLISH_PAUSE_SECONDS = 0.2
 
 
-async def forge(stage: BrokerStage, task: bytes) -> None:
+async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
     """Publish forgeries: noise, a stranger's signature, and a true message with another number or topic."""
-    url, genesis, customer = stage.broker, stage.genesis, keypair_from_suri(CUSTOMER_KEY, Scheme.SR25519)
-    topics, key = TelemetryTopics(genesis), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
-    here = TaskSubject(task, 0)
-    note = EventNote(FORGED_EVENT, (NoteField("milestone", "999"),))
-    payload = payload_of(note, SealKey.of(customer).public)
-    async with broker_connection(parse_broker(url, private=True), private=True) as client:
-        await client.subscribe(topics.task(task), 1)
-        true = bytes((await anext(client.messages)).payload)
-        for number in range(FORGERIES):
-            told = _some(true, topics, task)
-            mine = replace(told, provider_key=key.public_key, payload=payload, number=told.number + 1)
-            bent = replace(told, payload=payload, number=told.number + 1)
-            await client.publish(topics.of(here, Channel.STATUS), os.urandom(200), 1)
-            await client.publish(topics.of(here, Channel.STATUS), sign_message(mine, genesis, key.sign), 1)
-            await client.publish(topics.of(here, Channel.STATUS), sign_message(bent, genesis, key.sign), 1)
-            await client.publish(topics.of(TaskSubject(task, number % 4), Channel.LOG), true, 1)
-            await asyncio.sleep(APART_SECONDS)
+    broker_url, genesis_hash, customer_keypair = (
+        stage.broker_url,
+        stage.genesis_hash,
+        keypair_from_suri(CUSTOMER_KEY, Scheme.SR25519),
+    )
+    topics, stranger_keypair = TelemetryTopics(genesis_hash), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
+    task_subject = TaskSubject(task_id, 0)
+    forged_note = EventNote(FORGED_EVENT, (NoteField("milestone", "999"),))
+    forged_payload = payload_of(forged_note, SealKey.of(customer_keypair).public)
+    async with broker_connection(parse_broker(broker_url, private=True), private=True) as broker_client:
+        await broker_client.subscribe(topics.task(task_id), 1)
+        true_payload = bytes((await anext(broker_client.messages)).payload)
+        for forgery_number in range(FORGERY_COUNT):
+            true_message = _read_message(true_payload, topics, task_id)
+            stranger_message = replace(
+                true_message,
+                provider_key=stranger_keypair.public_key,
+                payload=forged_payload,
+                number=true_message.number + 1,
+            )
+            bent_message = replace(true_message, payload=forged_payload, number=true_message.number + 1)
+            await broker_client.publish(topics.of(task_subject, Channel.STATUS), os.urandom(200), 1)
+            await broker_client.publish(
+                topics.of(task_subject, Channel.STATUS),
+                sign_message(stranger_message, genesis_hash, stranger_keypair.sign),
+                1,
+            )
+            await broker_client.publish(
+                topics.of(task_subject, Channel.STATUS),
+                sign_message(bent_message, genesis_hash, stranger_keypair.sign),
+                1,
+            )
+            await broker_client.publish(
+                topics.of(TaskSubject(task_id, forgery_number % 4), Channel.LOG), true_payload, 1
+            )
+            await asyncio.sleep(PUBLISH_PAUSE_SECONDS)
 
 
-async def replay(stage: BrokerStage, task: bytes) -> None:
+async def publish_replays(stage: BrokerStage, task_id: bytes) -> None:
     """Publish some true messages of a task repeatedly."""
-    topics, kept = TelemetryTopics(stage.genesis), []
-    async with broker_connection(parse_broker(stage.broker, private=True), private=True) as client:
-        await client.subscribe(topics.task(task), 1)
+    topics, true_messages = TelemetryTopics(stage.genesis_hash), []
+    async with broker_connection(parse_broker(stage.broker_url, private=True), private=True) as broker_client:
+        await broker_client.subscribe(topics.task(task_id), 1)
         for _ in range(6):
-            message = await anext(client.messages)
-            kept.append((str(message.topic), bytes(message.payload)))
-        for _ in range(REPLAYS):
-            for topic, payload in kept:
-                await client.publish(topic, payload, 1)
-            await asyncio.sleep(APART_SECONDS)
+            message = await anext(broker_client.messages)
+            true_messages.append((str(message.topic), bytes(message.payload)))
+        for _ in range(REPLAY_COUNT):
+            for topic, payload in true_messages:
+                await broker_client.publish(topic, payload, 1)
+            await asyncio.sleep(PUBLISH_PAUSE_SECONDS)
 
 
-async def flood(stage: BrokerStage, task: bytes) -> None:
+async def publish_flood(stage: BrokerStage, task_id: bytes) -> None:
     """Publish as much noise as the broker accepts for a while."""
-    topic = TelemetryTopics(stage.genesis).of(TaskSubject(task, 0), Channel.STATUS)
-    loop = asyncio.get_running_loop()
-    end = loop.time() + FLOOD_SECONDS
-    async with broker_connection(parse_broker(stage.broker, private=True), private=True) as client:
-        while loop.time() < end:
-            await asyncio.gather(*(client.publish(topic, os.urandom(1_000), 0) for _ in range(100)))
+    status_topic = TelemetryTopics(stage.genesis_hash).of(TaskSubject(task_id, 0), Channel.STATUS)
+    event_loop = asyncio.get_running_loop()
+    flood_deadline = event_loop.time() + FLOOD_SECONDS
+    async with broker_connection(parse_broker(stage.broker_url, private=True), private=True) as broker_client:
+        while event_loop.time() < flood_deadline:
+            await asyncio.gather(*(broker_client.publish(status_topic, os.urandom(1_000), 0) for _ in range(100)))
 
 
-def _some(raw: bytes, topics: TelemetryTopics, task: bytes) -> TelemetryMessage:
+def _read_message(raw_message: bytes, topics: TelemetryTopics, task_id: bytes) -> TelemetryMessage:
     """Return a message of a task, of any channel."""
-    for channel in Channel:
-        topic = topics.of(TaskSubject(task, 0), channel)
+    for telemetry_channel in Channel:
+        topic = topics.of(TaskSubject(task_id, 0), telemetry_channel)
         try:
-            return replace(read_message(raw, topic, topics), channel=Channel.STATUS)
+            return replace(read_message(raw_message, topic, topics), channel=Channel.STATUS)
         except ValueError:
             continue
     raise AssertionError("what the provider told belongs somewhere")
@@ -189,33 +211,33 @@ class BrokerStage(Stage):
     """A devnet with its broker behind a relay, which runs in its own thread."""
 
     relay: BrokerRelay = field(kw_only=True)
-    loop: asyncio.AbstractEventLoop = field(kw_only=True)
-    troubles: list[Future[None]] = field(default_factory=list)
+    event_loop: asyncio.AbstractEventLoop = field(kw_only=True)
+    faults: list[Future[None]] = field(default_factory=list)
     undisturbed_blocks: int = 0
     """The blocks at work of a short task without any fault, or 0 if none was run."""
 
     @property
-    def genesis(self) -> bytes:
+    def genesis_hash(self) -> bytes:
         """The id of its chain's block 0."""
-        return layout.genesis_hash(self.net)
+        return layout.genesis_hash(self.devnet)
 
     @property
-    def broker(self) -> str:
+    def broker_url(self) -> str:
         """The address of the broker itself: strangers bypass the relay."""
-        return f"mqtt://127.0.0.1:{self.net.broker_port}"
+        return f"mqtt://127.0.0.1:{self.devnet.broker_port}"
 
-    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_fault(self, fault: Coroutine[Any, Any, None]) -> None:
         """Start a coroutine beside the task."""
-        self.troubles.append(asyncio.run_coroutine_threadsafe(work, self.loop))
+        self.faults.append(asyncio.run_coroutine_threadsafe(fault, self.event_loop))
 
-    def calm(self) -> None:
+    def wait_for_faults(self) -> None:
         """Wait until all faults are over, and raise their exceptions."""
-        for trouble in self.troubles:
-            trouble.result(HEARD_OUT_SECONDS)
-        self.troubles.clear()
+        for fault in self.faults:
+            fault.result(HEARD_OUT_SECONDS)
+        self.faults.clear()
 
 
-Trouble = Callable[[BrokerStage, bytes], Coroutine[Any, Any, None]]
+BrokerFault = Callable[[BrokerStage, bytes], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +250,7 @@ class WatchedTask:
     """A phrase that some sentence about the broker must contain. None if there must be no such sentence."""
     hears_all: bool
     """True if every milestone must be heard."""
-    trouble: Trouble | None = None
+    fault: BrokerFault | None = None
     steps: int = SHORT_STEPS
 
 
@@ -248,181 +270,191 @@ class HeardTask:
 
     def __post_init__(self) -> None:
         """Count messages and problems."""
-        self.notes = sum(row["kind"] != "problem" for row in self.rows)
-        self.problems = [row["says"] for row in self.rows if row["kind"] == "problem"]
+        self.notes = sum(message_row["kind"] != "problem" for message_row in self.rows)
+        self.problems = [message_row["says"] for message_row in self.rows if message_row["kind"] == "problem"]
 
 
-def watched(task: WatchedTask, stage: BrokerStage) -> HeardTask:
+def sell_and_watch(watched_task: WatchedTask, stage: BrokerStage) -> HeardTask:
     """Sell a task, listen to it, and cause the fault after the first message."""
-    listener = TaskListener(stage, task.trouble)
-    sale = task_sale.sell(stage, _file(stage, task), on_row=lambda row: listener.begin(bytes.fromhex(row["task"][2:])))
-    record = task_sale.record(stage, sale.task_id)
-    listener.end()
-    stage.calm()
-    slot = record.slots[0]
-    outcome = "none" if record.outcome is None else record.outcome.name.lower()
-    milestones = record.behind + record.done + (slot.result is not None)
-    heard = HeardTask(listener.heard, outcome, milestones, slot.finished_at - record.started_at)
-    if task.name == HONEST:
-        stage.undisturbed_blocks = heard.blocks_at_work
-    if stage.undisturbed_blocks and task.steps == SHORT_STEPS:
-        heard.blocks_most = int(DELAY_MAX * stage.undisturbed_blocks) + BLOCKS_SPARED
-    for text in dict.fromkeys(heard.problems):
-        stage.tell.line(f"said: {text}")
-    return heard
-
-
-def failures_of(task: WatchedTask, heard: HeardTask) -> Iterator[str]:
-    """Yield every failed requirement."""
-    computed = Counter(
-        row["fields"].get("milestone") for row in heard.rows if row["kind"] == "event" and row["event"] == "computed"
+    listener = TaskListener(stage, watched_task.fault)
+    task_sale_done = task_sale.sell_task(
+        stage,
+        _write_task_file(stage, watched_task),
+        on_row=lambda message_row: listener.listen_to(bytes.fromhex(message_row["task"][2:])),
     )
-    if heard.outcome != "on_time" or heard.milestones != MILESTONES:
-        yield f"the task ended {heard.outcome}, with {heard.milestones} milestones"
-    if any(row.get("event") == FORGED_EVENT for row in heard.rows):
+    task_record = task_sale.record(stage, task_sale_done.task_id)
+    listener.wait_for_end()
+    stage.wait_for_faults()
+    first_slot = task_record.slots[0]
+    outcome = "none" if task_record.outcome is None else task_record.outcome.name.lower()
+    milestones = task_record.behind + task_record.done + (first_slot.result is not None)
+    heard_task = HeardTask(listener.heard, outcome, milestones, first_slot.finished_at - task_record.started_at)
+    if watched_task.name == UNDISTURBED_TASK:
+        stage.undisturbed_blocks = heard_task.blocks_at_work
+    if stage.undisturbed_blocks and watched_task.steps == SHORT_STEPS:
+        heard_task.blocks_most = int(DELAY_MAX * stage.undisturbed_blocks) + BLOCKS_SPARED
+    for problem_text in dict.fromkeys(heard_task.problems):
+        stage.narrator.line(f"said: {problem_text}")
+    return heard_task
+
+
+def failures_of(watched_task: WatchedTask, heard_task: HeardTask) -> Iterator[str]:
+    """Yield every failed requirement."""
+    computed_counts = Counter(
+        message_row["fields"].get("milestone")
+        for message_row in heard_task.rows
+        if message_row["kind"] == "event" and message_row["event"] == "computed"
+    )
+    if heard_task.outcome != "on_time" or heard_task.milestones != MILESTONE_COUNT:
+        yield f"the task ended {heard_task.outcome}, with {heard_task.milestones} milestones"
+    if any(message_row.get("event") == FORGED_EVENT for message_row in heard_task.rows):
         yield "what a stranger told was taken for the provider's"
-    if twice := [number for number, count in computed.items() if count > 1]:
-        yield f"milestones {twice} were heard of more than once"
-    if task.hears_all and len(computed) != MILESTONES:
-        yield f"of {MILESTONES} milestones {len(computed)} were heard of"
-    if not heard.notes:
+    if repeated_milestones := [milestone for milestone, heard_count in computed_counts.items() if heard_count > 1]:
+        yield f"milestones {repeated_milestones} were heard of more than once"
+    if watched_task.hears_all and len(computed_counts) != MILESTONE_COUNT:
+        yield f"of {MILESTONE_COUNT} milestones {len(computed_counts)} were heard of"
+    if not heard_task.notes:
         yield "nothing was heard"
-    said = " | ".join(heard.problems)
-    if task.says is None and said:
-        yield f"it was said: {said}"
-    if task.says and task.says not in said:
-        yield f"it was not said that the broker {task.says}"
-    if heard.blocks_most is not None and heard.blocks_at_work > heard.blocks_most:
-        yield f"it took {heard.blocks_at_work} blocks, and at most {heard.blocks_most} are allowed"
+    problems_text = " | ".join(heard_task.problems)
+    if watched_task.says is None and problems_text:
+        yield f"it was said: {problems_text}"
+    if watched_task.says and watched_task.says not in problems_text:
+        yield f"it was not said that the broker {watched_task.says}"
+    if heard_task.blocks_most is not None and heard_task.blocks_at_work > heard_task.blocks_most:
+        yield f"it took {heard_task.blocks_at_work} blocks, and at most {heard_task.blocks_most} are allowed"
 
 
 class TaskListener:
     """`ogpu logs -f` of one task in a thread, which causes the fault after the first message."""
 
-    def __init__(self, stage: BrokerStage, trouble: Trouble | None) -> None:
+    def __init__(self, stage: BrokerStage, fault: BrokerFault | None) -> None:
         """Begin without a task."""
         self.heard: list[dict[str, Any]] = []
-        self._stage, self._trouble = stage, trouble
-        self._thread: threading.Thread | None = None
+        self._stage, self._fault = stage, fault
+        self._listener_thread: threading.Thread | None = None
         self._failure: DevnetError | None = None
 
-    def begin(self, task: bytes) -> None:
+    def listen_to(self, task: bytes) -> None:
         """Listen to a task, once."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._listen, args=(task,), daemon=True)
-            self._thread.start()
+        if self._listener_thread is None:
+            self._listener_thread = threading.Thread(target=self._listen, args=(task,), daemon=True)
+            self._listener_thread.start()
 
-    def end(self) -> None:
+    def wait_for_end(self) -> None:
         """Wait until the program has seen the end of the task."""
-        assert self._thread is not None, "it was begun with the first row"
-        self._thread.join(HEARD_OUT_SECONDS)
+        assert self._listener_thread is not None, "it was begun with the first row"
+        self._listener_thread.join(HEARD_OUT_SECONDS)
         if self._failure is not None:
             raise self._failure
 
-    def _listen(self, task: bytes) -> None:
-        net, trouble = self._stage.net, self._trouble
-        words = ("--url", net.members[-1].rpc_url, "logs", "0x" + task.hex(), "--key", CUSTOMER_KEY, "-f")
+    def _listen(self, task_id: bytes) -> None:
+        devnet, fault = self._stage.devnet, self._fault
+        arguments = ("--url", devnet.members[-1].rpc_url, "logs", "0x" + task_id.hex(), "--key", CUSTOMER_KEY, "-f")
         try:
-            for row in programs.lines("ogpu", *words, keyring=net.keyring, show=self._stage.tell.command):
-                self.heard.append(row)
-                if trouble is not None and row["kind"] != "problem":
-                    self._stage.soon(trouble(self._stage, task))
-                    trouble = None
+            for message_row in programs.lines(
+                "ogpu", *arguments, keyring=devnet.keyring, show=self._stage.narrator.command
+            ):
+                self.heard.append(message_row)
+                if fault is not None and message_row["kind"] != "problem":
+                    self._stage.start_fault(fault(self._stage, task_id))
+                    fault = None
         except DevnetError as error:
             self._failure = error
 
 
-async def broker_killed(stage: BrokerStage, _: bytes) -> None:
+async def kill_broker(stage: BrokerStage, _: bytes) -> None:
     """Kill the broker, and restart it after a while."""
-    (broker,) = lifecycle.brokers(stage.net)
-    await asyncio.to_thread(processes.kill, broker)
-    stage.relay.cut()
-    await asyncio.sleep(AWAY_SECONDS)
-    await asyncio.to_thread(processes.start, broker)
+    (broker_process,) = lifecycle.brokers(stage.devnet)
+    await asyncio.to_thread(processes.kill, broker_process)
+    stage.relay.abort_connections()
+    await asyncio.sleep(FAULT_SECONDS)
+    await asyncio.to_thread(processes.start, broker_process)
 
 
-async def broker_slow(stage: BrokerStage, _: bytes) -> None:
+async def slow_broker(stage: BrokerStage, _: bytes) -> None:
     """Delay each part for a while."""
-    stage.relay.delay_seconds = SLOW_SECONDS
-    await asyncio.sleep(AWAY_SECONDS)
+    stage.relay.delay_seconds = DELAY_SECONDS
+    await asyncio.sleep(FAULT_SECONDS)
     stage.relay.delay_seconds = 0.0
 
 
-async def broker_mute(stage: BrokerStage, _: bytes) -> None:
+async def mute_broker(stage: BrokerStage, _: bytes) -> None:
     """Withhold all messages for a while."""
-    stage.relay.hands_on.clear()
+    stage.relay.passing_on.clear()
     await asyncio.sleep(HEARD_OUT_SECONDS / 2)
-    stage.relay.hands_on.set()
+    stage.relay.passing_on.set()
 
 
-TASKS = (
-    WatchedTask(HONEST, "Nothing goes wrong", None, hears_all=True),
-    WatchedTask("down", "The broker is killed, and restarted after a while", "is unreachable", False, broker_killed),
-    WatchedTask("slow", "Each part of what goes to and from the broker takes half a second", "", True, broker_slow),
-    WatchedTask("forged", "A stranger publishes what no provider told", "forged", True, forge),
-    WatchedTask("replayed", "A stranger publishes again what was told", "replayed", True, replay),
-    WatchedTask("flooded", "A stranger floods the task's topic", "floods", False, flood),
+WATCHED_TASKS = (
+    WatchedTask(UNDISTURBED_TASK, "Nothing goes wrong", None, hears_all=True),
+    WatchedTask("down", "The broker is killed, and restarted after a while", "is unreachable", False, kill_broker),
+    WatchedTask("slow", "Each part of what goes to and from the broker takes half a second", "", True, slow_broker),
+    WatchedTask("forged", "A stranger publishes what no provider told", "forged", True, publish_forgeries),
+    WatchedTask("replayed", "A stranger publishes again what was told", "replayed", True, publish_replays),
+    WatchedTask("flooded", "A stranger floods the task's topic", "floods", False, publish_flood),
     WatchedTask(
         "withheld", "The broker takes all, and hands nothing on", "no messages come, but the provider answers", False,
-        broker_mute, LONG_STEPS,
+        mute_broker, LONG_STEPS,
     ),
 )  # fmt: skip
 
 
 @contextmanager
-def behind_relay(run: ProofRun) -> Iterator[BrokerStage]:
+def behind_relay(proof_run: ProofRun) -> Iterator[BrokerStage]:
     """Open a devnet with bidding providers. Raise DevnetError without Mosquitto."""
     if broker_program() is None:
         raise DevnetError("Mosquitto is not installed: apt-get install mosquitto")
-    run.tell.step(f"Network: {run.options.validators} validators, each with a GPU provider; a broker behind a relay")
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    shutil.rmtree(run.folder, ignore_errors=True)
-    net = layout.create(run.folder, run.options.validators, providers=True, any_ports=True)
-    net = layout.before_broker(net, one_free_port())
-    assert net.broker_port is not None, "there is a Mosquitto"
-    assert net.relay_port is not None, "given above"
-    relay = BrokerRelay(net.relay_port, net.broker_port)
-    asyncio.run_coroutine_threadsafe(relay.__aenter__(), loop).result(10)
+    proof_run.narrator.step(
+        f"Network: {proof_run.options.validators} validators, each with a GPU provider; a broker behind a relay"
+    )
+    event_loop = asyncio.new_event_loop()
+    threading.Thread(target=event_loop.run_forever, daemon=True).start()
+    shutil.rmtree(proof_run.folder, ignore_errors=True)
+    devnet = layout.create(proof_run.folder, proof_run.options.validators, providers=True, any_ports=True)
+    devnet = layout.before_broker(devnet, one_free_port())
+    assert devnet.broker_port is not None, "there is a Mosquitto"
+    assert devnet.relay_port is not None, "given above"
+    relay = BrokerRelay(devnet.relay_port, devnet.broker_port)
+    asyncio.run_coroutine_threadsafe(relay.__aenter__(), event_loop).result(10)
     try:
-        lifecycle.up(net)
-        stage = BrokerStage(net, run.tell, run.options, relay=relay, loop=loop)
-        task_sale.let_bid(stage, task_sale.ASKS)
+        lifecycle.up(devnet)
+        stage = BrokerStage(devnet, proof_run.narrator, proof_run.options, relay=relay, event_loop=event_loop)
+        task_sale.let_bid(stage, task_sale.LEAST_PRICES)
         yield stage
     finally:
-        lifecycle.down(net)
-        asyncio.run_coroutine_threadsafe(relay.__aexit__(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
+        lifecycle.down(devnet)
+        asyncio.run_coroutine_threadsafe(relay.__aexit__(), event_loop).result(10)
+        event_loop.call_soon_threadsafe(event_loop.stop)
 
 
-def _file(stage: Stage, task: WatchedTask) -> Path:
+def _write_task_file(stage: Stage, watched_task: WatchedTask) -> Path:
     """Write the example in six parts, with the task's number of steps, and return the file's path."""
-    folder = stage.net.folder / "tasks"
-    folder.mkdir(exist_ok=True)
-    shutil.copy(task_sale.EXAMPLES / INPUT, folder / INPUT)
-    file = folder / f"{task.name}.yaml"
-    text = task_sale.RELAY.read_text(encoding="utf-8")
-    file.write_text(text.replace("length: 300", f"length: {task.steps}"), encoding="utf-8")
-    return file
+    tasks_folder = stage.devnet.folder / "tasks"
+    tasks_folder.mkdir(exist_ok=True)
+    shutil.copy(task_sale.EXAMPLES / INPUT_FILE, tasks_folder / INPUT_FILE)
+    task_file = tasks_folder / f"{watched_task.name}.yaml"
+    template_text = task_sale.RELAY_FILE.read_text(encoding="utf-8")
+    task_file.write_text(template_text.replace("length: 300", f"length: {watched_task.steps}"), encoding="utf-8")
+    return task_file
 
 
-def figures(facts: Mapping[str, HeardTask]) -> str:
+def figures(facts_by_scenario: Mapping[str, HeardTask]) -> str:
     """Return the line of figures."""
-    said = sum(len(set(each.problems)) for each in facts.values())
-    notes = sum(each.notes for each in facts.values())
-    return f"{len(facts)} tasks, {notes} notes heard, {said} problems of brokers named"
+    problem_count = sum(len(set(heard_task.problems)) for heard_task in facts_by_scenario.values())
+    note_count = sum(heard_task.notes for heard_task in facts_by_scenario.values())
+    return f"{len(facts_by_scenario)} tasks, {note_count} notes heard, {problem_count} problems of brokers named"
 
 
 PROOF = LiveProof(
     "telemetry",
     "Tasks are watched, whatever brokers do.",
     [
-        Scenario(task.name, task.title, behind_relay, partial(watched, task), partial(failures_of, task))
-        for task in TASKS
+        Scenario(task.name, task.title, behind_relay, partial(sell_and_watch, task), partial(failures_of, task))
+        for task in WATCHED_TASKS
     ],
     figures,
     (ProofOption("--validators", 4, "of the network, each a provider too"),),
-    folder=FOLDER / "telemetry-net",
+    folder=REPORT_FOLDER / "telemetry-net",
 )
 
 if __name__ == "__main__":

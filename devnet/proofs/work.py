@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from devnet.stage.actors import purchase
-from devnet.stage.actors.purchase import UnitView, name_of
+from devnet.stage.actors.purchase import UnitView, name_of_account
 from devnet.stage.network import FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from wallet.amounts import format_amount
 
-VICTIM = "Bob"
+VICTIM_NAME = "Bob"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +32,50 @@ class HonestWork:
     """Providers fined for a miss."""
 
 
-def worked(stage: Stage) -> HonestWork:
+def buy_and_kill(stage: Stage) -> HonestWork:
     """Buy units. When half of them have ended, kill the victim's provider and restart it."""
-    wanted, killed = stage.options.units, list[int]()
+    unit_count, kill_blocks = stage.options.units, list[int]()
 
-    def on_ended(count: int, row: UnitView) -> None:
-        if count >= wanted // 2 and not killed:
-            killed.append(int(row["ended_in_block"]))
-            stage.kill_and_restart(VICTIM, f"after block {killed[0]}")
+    def on_ended(ended_count: int, unit_row: UnitView) -> None:
+        if ended_count >= unit_count // 2 and not kill_blocks:
+            kill_blocks.append(int(unit_row["ended_in_block"]))
+            stage.kill_and_restart(VICTIM_NAME, f"after block {kill_blocks[0]}")
 
-    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, wanted)
-    units, book, wrong = purchase.trace(stage, purchase.buy(stage, prompts, on_ended))
-    slashed = [name_of(each.provider) for _, each in book.all(ProviderSlashed)]
-    fined = [name_of(each.provider) for _, each in book.all(RaceMissed)]
-    return HonestWork(wanted, units, killed[0] if killed else None, wrong, slashed, fined)
+    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, unit_count)
+    unit_views, unit_ledger, wrong_sums = purchase.trace_purchase(stage, purchase.buy_units(stage, prompts, on_ended))
+    slashed_providers = [name_of_account(penalty.provider) for _, penalty in unit_ledger.all(ProviderSlashed)]
+    fined_providers = [name_of_account(penalty.provider) for _, penalty in unit_ledger.all(RaceMissed)]
+    return HonestWork(
+        unit_count, unit_views, kill_blocks[0] if kill_blocks else None, wrong_sums, slashed_providers, fined_providers
+    )
 
 
-def failures_of(work: HonestWork) -> Iterator[str]:
+def failures_of(honest_work: HonestWork) -> Iterator[str]:
     """Yield every failed requirement."""
-    yield from work.wrong_sums
-    for unit in work.units:
-        if unit["times_paid"] != 1 or unit["state"] != "settled" or unit["completion"] is None:
-            yield f"unit {unit['unit']} is {unit['state']} and was paid {unit['times_paid']} times"
-    if len(work.units) != work.wanted:
-        yield f"{len(work.units)} units instead of {work.wanted}"
-    yield from (f"{name} was slashed" for name in work.slashed)
-    yield from (f"{name} was fined for a miss" for name in work.fined)
-    killed_at = work.killed_after_block
+    yield from honest_work.wrong_sums
+    for unit_view in honest_work.units:
+        if unit_view["times_paid"] != 1 or unit_view["state"] != "settled" or unit_view["completion"] is None:
+            yield f"unit {unit_view['unit']} is {unit_view['state']} and was paid {unit_view['times_paid']} times"
+    if len(honest_work.units) != honest_work.wanted:
+        yield f"{len(honest_work.units)} units instead of {honest_work.wanted}"
+    yield from (f"{provider_name} was slashed" for provider_name in honest_work.slashed)
+    yield from (f"{provider_name} was fined for a miss" for provider_name in honest_work.fined)
+    killed_at = honest_work.killed_after_block
     if killed_at is None:
         yield "nothing was killed"
     elif not any(
-        unit.get("block", 0) > killed_at and VICTIM in (unit["payee"], unit["witness"]) for unit in work.units
+        unit_view.get("block", 0) > killed_at and VICTIM_NAME in (unit_view["payee"], unit_view["witness"])
+        for unit_view in honest_work.units
     ):
-        yield f"{VICTIM} was not paid again after it was killed"
+        yield f"{VICTIM_NAME} was not paid again after it was killed"
 
 
-def figures(facts: Mapping[str, HonestWork]) -> str:
+def figures(facts_by_scenario: Mapping[str, HonestWork]) -> str:
     """Return the line of figures."""
-    units = facts["units"].units
-    paid = format_amount(sum(int(unit.get("cost_grains", 0)) for unit in units))
-    once = sum(unit["times_paid"] == 1 for unit in units)
-    return f"{once} of {len(units)} units paid once, {paid} oGPU in all, one provider killed midway"
+    unit_views = facts_by_scenario["units"].units
+    paid_amount = format_amount(sum(int(unit_view.get("cost_grains", 0)) for unit_view in unit_views))
+    paid_once = sum(unit_view["times_paid"] == 1 for unit_view in unit_views)
+    return f"{paid_once} of {len(unit_views)} units paid once, {paid_amount} oGPU in all, one provider killed midway"
 
 
 PROOF = LiveProof(
@@ -80,7 +83,11 @@ PROOF = LiveProof(
     "Honest work, with a provider killed midway.",
     [
         Scenario(
-            "units", f"{{units}} units; {VICTIM}'s provider is killed midway", FreshDevnet().open, worked, failures_of
+            "units",
+            f"{{units}} units; {VICTIM_NAME}'s provider is killed midway",
+            FreshDevnet().open,
+            buy_and_kill,
+            failures_of,
         )
     ],
     figures,

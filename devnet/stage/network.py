@@ -39,7 +39,7 @@ CHEAT_BOND, DEVICE_BOND = "100", "2000"
 """Bonds in oGPU, as users type them."""
 STUCK_SECONDS = 120.0
 """The longest wait for a final block. It allows for other load on the machine."""
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 T = TypeVar("T")
 
 
@@ -47,14 +47,14 @@ T = TypeVar("T")
 class Stage:
     """A running devnet, and the programs of its users."""
 
-    net: Devnet
-    tell: Narrator
+    devnet: Devnet
+    narrator: Narrator
     options: argparse.Namespace = field(default_factory=argparse.Namespace)
 
     @property
     def url(self) -> str:
         """The RPC address of the first node."""
-        return self.net.members[0].rpc_url
+        return self.devnet.members[0].rpc_url
 
     # --- programs
 
@@ -65,32 +65,36 @@ class Stage:
         """
         return self._run("ogpu", "--url", self.url, *command.split(), *words, is_shown=is_shown)
 
-    def ogpu_lines(self, command: str, *words: str, is_shown: bool = True) -> Iterator[Any]:
+    def ogpu_lines(self, command: str, *arguments: str, is_shown: bool = True) -> Iterator[Any]:
         """Run `ogpu` against the first node, and yield each printed line, parsed. Raise DevnetError if it fails."""
-        show = self.tell.command if is_shown else None
-        return programs.lines("ogpu", "--url", self.url, *command.split(), *words, keyring=self.net.keyring, show=show)
+        print_command = self.narrator.command if is_shown else None
+        return programs.lines(
+            "ogpu", "--url", self.url, *command.split(), *arguments, keyring=self.devnet.keyring, show=print_command
+        )
 
-    def ogpu_tried(self, command: str, *words: str) -> tuple[int, str]:
+    def ogpu_tried(self, command: str, *arguments: str) -> tuple[int, str]:
         """Run `ogpu` against the first node, and return its exit code and its output. It may fail."""
-        words = ("--url", self.url, *command.split(), *words)
-        return programs.tried("ogpu", *words, keyring=self.net.keyring, show=self.tell.command)
+        arguments = ("--url", self.url, *command.split(), *arguments)
+        return programs.tried("ogpu", *arguments, keyring=self.devnet.keyring, show=self.narrator.command)
 
     def wallet(self, command: str, *words: str, is_shown: bool = True) -> str:
         """Run `ogpu-wallet` against the first node, and return its output. Raise DevnetError if it fails."""
         return self._run("ogpu-wallet", "--url", self.url, command, *words, is_shown=is_shown)
 
-    def provider(self, name: str, command: str, *words: str, is_shown: bool = True) -> str:
+    def provider(self, name: str, command: str, *arguments: str, is_shown: bool = True) -> str:
         """Run `ogpu-provider` as a provider does, and return its output. Raise DevnetError if it fails."""
-        return self._run("ogpu-provider", *self.provider_words(name), command, *words, is_shown=is_shown)
+        return self._run("ogpu-provider", *self.provider_words(name), command, *arguments, is_shown=is_shown)
 
     def provider_words(self, name: str) -> tuple[str, ...]:
         """Return the options with which a provider calls its own programs."""
-        who = self.member(name)
-        base_path = str(self.net.home(who) / "provider")
-        return "--url", who.rpc_url, "--provider-key", f"//{name}//provider", "--base-path", base_path
+        member = self.member(name)
+        base_path = str(self.devnet.home(member) / "provider")
+        return "--url", member.rpc_url, "--provider-key", f"//{name}//provider", "--base-path", base_path
 
-    def _run(self, program: str, *words: str, is_shown: bool) -> str:
-        return programs.run(program, *words, keyring=self.net.keyring, show=self.tell.command if is_shown else None)
+    def _run(self, program: str, *arguments: str, is_shown: bool) -> str:
+        return programs.run(
+            program, *arguments, keyring=self.devnet.keyring, show=self.narrator.command if is_shown else None
+        )
 
     # --- the chain
 
@@ -107,14 +111,14 @@ class Stage:
         """Return the height of the first block that is not final."""
         return 1 + self.ask(ledger.final_height)
 
-    def wealth(self, people: Mapping[str, tuple[bytes, ...]], height: int | None = None) -> dict[str, int]:
+    def wealth(self, accounts_by_name: Mapping[str, tuple[bytes, ...]], height: int | None = None) -> dict[str, int]:
         """Return the grains of each name's accounts after a final block, by default the newest."""
 
         async def owned(chain: ChainClient) -> dict[str, int]:
-            at = await ledger.final_height(chain) if height is None else height
+            block_height = await ledger.final_height(chain) if height is None else height
             return {
-                name: sum([await ledger.wealth(chain, account, at) for account in accounts])
-                for name, accounts in people.items()
+                name: sum([await ledger.wealth(chain, account, block_height) for account in accounts])
+                for name, accounts in accounts_by_name.items()
             }
 
         return self.ask(owned)
@@ -123,11 +127,11 @@ class Stage:
 
     def member(self, name: str) -> NodeLayout | Guest:
         """Return a member or a guest by its name."""
-        return next((guest for guest in self.net.guests if guest.name == name), None) or self.net.member(name)
+        return next((guest for guest in self.devnet.guests if guest.name == name), None) or self.devnet.member(name)
 
     def process(self, name: str) -> Process:
         """Return the process of a provider."""
-        return provider_process(self.net, self.member(name))
+        return provider_process(self.devnet, self.member(name))
 
     def kill(self, name: str) -> int:
         """Kill a provider and its child processes with SIGKILL. Return its pid."""
@@ -138,22 +142,24 @@ class Stage:
         for name in names:
             processes.start(self.process(name))
         for name in names:
-            lifecycle.wait_for_provider(self.net, self.member(name))
+            lifecycle.wait_for_provider(self.devnet, self.member(name))
 
-    def kill_and_restart(self, name: str, when: str) -> None:
+    def kill_and_restart(self, name: str, moment: str) -> None:
         """Kill a provider with SIGKILL, and start it again at once."""
         pid = self.kill(name)
         processes.start(self.process(name))
-        self.tell.line(f"killed the provider of {name} with -9 (process {pid}) {when}; started it again")
+        self.narrator.line(f"killed the provider of {name} with -9 (process {pid}) {moment}; started it again")
 
     def restart(self, modes: Mapping[str, str | None]) -> None:
         """Restart members' providers. Each cheats in its mode, or is honest if the mode is None."""
-        honest = {name: self.process(name) for name in modes}
-        processes.stop(*honest.values())
+        processes_by_name = {name: self.process(name) for name in modes}
+        processes.stop(*processes_by_name.values())
         for name, mode in modes.items():
-            processes.start(honest[name] if mode is None else _cheating(honest[name], mode))
+            processes.start(
+                processes_by_name[name] if mode is None else _cheating_process(processes_by_name[name], mode)
+            )
         for name in modes:
-            lifecycle.wait_for_provider(self.net, self.member(name))
+            lifecycle.wait_for_provider(self.devnet, self.member(name))
 
     def pause(self, name: str) -> None:
         """Pause a member's device."""
@@ -164,7 +170,7 @@ class Stage:
 
         async def are_paused(chain: ChainClient) -> list[str]:
             devices = await market_reads.devices(chain, await chain.finalized())
-            paused = {each.device.owner for each in devices if each.device.is_paused}
+            paused = {device_status.device.owner for device_status in devices if device_status.device.is_paused}
             return [name for name in names if dev_accounts.stash(name) in paused]
 
         for name in self.ask(are_paused):
@@ -172,33 +178,37 @@ class Stage:
 
     def leave_devices_to(self, *names: str) -> None:
         """Pause the devices of all other members."""
-        for member in self.net.members:
+        for member in self.devnet.members:
             if member.name not in names:
                 self.pause(member.name)
 
     def telemetry(self, name: str) -> list[dict[str, Any]]:
         """Return the events that a provider's daemon has written so far."""
-        path = self.net.home(self.member(name)) / "provider" / "telemetry.jsonl"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        log_path = self.devnet.home(self.member(name)) / "provider" / "telemetry.jsonl"
+        return (
+            [json.loads(line) for line in log_path.read_text(encoding="utf-8").splitlines()]
+            if log_path.exists()
+            else []
+        )
 
     # --- the cheat
 
     def add_cheat(self, mode: str, *, detach: bool = False) -> None:
         """Register one more provider on the live devnet, and let it cheat from its first unit on."""
-        self.net, guest = layout.add_guest(self.net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
-        words = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
-        self.provider(CHEAT, "register", *words, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
+        self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
+        register_options = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
+        self.provider(CHEAT, "register", *register_options, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
         processes.start(self.process(CHEAT), detach=detach)
-        lifecycle.wait_for_provider(self.net, guest)
-        self.tell.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
+        lifecycle.wait_for_provider(self.devnet, guest)
+        self.narrator.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
 
     def cheat_in(self, mode: str, *, anew: bool = True) -> None:
         """Let the cheat use this mode. Without `anew`, a cheat that has this mode is not restarted."""
-        (guest,) = self.net.guests
+        (guest,) = self.devnet.guests
         if guest.options == cheat_options(mode) and not anew:
             return
         processes.stop(self.process(CHEAT))
-        self.net = replace_guest(self.net, replace(guest, options=cheat_options(mode)))
+        self.devnet = replace_guest(self.devnet, replace(guest, options=cheat_options(mode)))
         self.resume(CHEAT)  # a refuted device stays paused over restarts
         self.start(CHEAT)
 
@@ -208,7 +218,7 @@ class BlockFollower:
     """A reader of a devnet's final blocks, until a condition holds."""
 
     stage: Stage
-    take: Callable[[ChainClient, int, bytes, Any], Awaitable[None]]
+    consume_event: Callable[[ChainClient, int, bytes, Any], Awaitable[None]]
     """The consumer of every event: it takes height, block hash and event."""
     next_height: int = 1
 
@@ -218,25 +228,25 @@ class BlockFollower:
         return self.next_height - 1
 
     def until(
-        self, what: str, holds: Callable[[], bool], blocks: int, beside: Callable[[], None] = lambda: None
+        self, what: str, holds: Callable[[], bool], blocks: int, on_wait: Callable[[], None] = lambda: None
     ) -> None:
         """Read on until a condition holds.
 
         Raise DevnetError if `blocks` more blocks pass without it, or if no block becomes final for STUCK_SECONDS.
         """
-        last, moved = self.read_on() + blocks, time.monotonic()
+        last_height, moved_at = self.read_on() + blocks, time.monotonic()
         while not holds():
-            before, height = self.next_height, self.read_on()
-            moved = time.monotonic() if self.next_height > before else moved
-            if height > last or time.monotonic() > moved + STUCK_SECONDS:
+            height_before, height = self.next_height, self.read_on()
+            moved_at = time.monotonic() if self.next_height > height_before else moved_at
+            if height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
                 raise DevnetError(f"{what} is not so at final block {height}")
-            beside()
-            time.sleep(LOOK_SECONDS)
+            on_wait()
+            time.sleep(POLL_SECONDS)
 
     async def _read_on(self, chain: ChainClient) -> None:
-        async for height, block, events in ledger.final_blocks(chain, self.next_height):
+        async for height, block_hash, events in ledger.final_blocks(chain, self.next_height):
             for event in events:
-                await self.take(chain, height, block, event)
+                await self.consume_event(chain, height, block_hash, event)
             self.next_height = height + 1
 
 
@@ -257,56 +267,58 @@ class FreshDevnet:
     """A step on the running devnet before the first scenario."""
 
     @contextlib.contextmanager
-    def open(self, run: ProofRun) -> Iterator[Stage]:
+    def open(self, proof_run: ProofRun) -> Iterator[Stage]:
         """Run the devnet during the block."""
-        validators = run.options.validators if self.is_resizable else self.validators
-        run.tell.step(f"Network: {validators} validators, each with a GPU provider")
-        net = fresh_network(
-            run.folder / self.name,
-            validators,
-            tell=run.tell,
-            before_start=lambda net: self.before_start(run, net),
+        validator_count = proof_run.options.validators if self.is_resizable else self.validators
+        proof_run.narrator.step(f"Network: {validator_count} validators, each with a GPU provider")
+        devnet = fresh_network(
+            proof_run.folder / self.name,
+            validator_count,
+            narrator=proof_run.narrator,
+            before_start=lambda devnet: self.before_start(proof_run, devnet),
             numbers=self.numbers,
         )
-        stage = Stage(net, run.tell, run.options)
+        stage = Stage(devnet, proof_run.narrator, proof_run.options)
         try:
             self.prepare(stage)
             yield stage
         finally:
             # `stage.net` and not `net`, because scenarios may have added guests.
-            lifecycle.down(stage.net)
+            lifecycle.down(stage.devnet)
 
 
 @dataclass(slots=True)
 class ObservedStage(Stage):
     """Nodes without providers, beside a peer that remembers the validators' signatures."""
 
-    seen: Callable[[], dict[str, Any]] = field(kw_only=True)
+    stop_observer: Callable[[], dict[str, Any]] = field(kw_only=True)
     """A function that stops that peer and returns its report."""
 
 
 @contextlib.contextmanager
-def observed_nodes(run: ProofRun, net: Devnet, started: Devnet | None = None) -> Iterator[ObservedStage]:
+def observed_nodes(
+    proof_run: ProofRun, devnet: Devnet, started_members: Devnet | None = None
+) -> Iterator[ObservedStage]:
     """Run an observer and the nodes of a devnet (or `started` alone) during the block."""
-    with lifecycle.running(started or net), observed(net) as seen:
-        yield ObservedStage(net, run.tell, run.options, seen=seen)
+    with lifecycle.running(started_members or devnet), observed(devnet) as stop_observer:
+        yield ObservedStage(devnet, proof_run.narrator, proof_run.options, stop_observer=stop_observer)
 
 
-def fresh_layout(run: ProofRun, validators: int, **options: Any) -> Devnet:
+def fresh_layout(proof_run: ProofRun, validator_count: int, **options: Any) -> Devnet:
     """Lay out validators without providers in an emptied folder, on free ports. Start nothing."""
-    run.tell.step(f"Network: {validators} validators")
-    shutil.rmtree(run.folder, ignore_errors=True)
-    return layout.create(run.folder, validators, any_ports=True, **options)
+    proof_run.narrator.step(f"Network: {validator_count} validators")
+    shutil.rmtree(proof_run.folder, ignore_errors=True)
+    return layout.create(proof_run.folder, validator_count, any_ports=True, **options)
 
 
 def fresh_network(
     folder: Path,
-    validators: int = VALIDATORS,
+    validator_count: int = VALIDATORS,
     *,
-    tell: Narrator,
+    narrator: Narrator,
     detach: bool = False,
     before_start: Callable[[Devnet], None] = lambda _: None,
-    **options: Any,
+    **layout_options: Any,
 ) -> Devnet:
     """Start validators with a provider each, in an emptied folder.
 
@@ -314,17 +326,26 @@ def fresh_network(
     free ones.
     """
     if (folder / "devnet.json").exists():
-        there = lifecycle.all_processes(layout.load(folder))
-        busy = [process.label for process in there if processes.running(process) is not None]
-        if busy:
-            raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `{named_command(folder)} down` ends it")
+        processes_there = lifecycle.all_processes(layout.load(folder))
+        running_labels = [process.label for process in processes_there if processes.running(process) is not None]
+        if running_labels:
+            raise DevnetError(
+                f"a devnet runs in {folder} ({', '.join(running_labels)}): `{named_command(folder)} down` ends it"
+            )
         shutil.rmtree(folder)
-    net = layout.create(folder, validators, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **options})
-    before_start(net)
-    tell.line(f"starting validators and providers of {', '.join(each.name for each in net.members)}; logs in {folder}")
-    standing = lifecycle.up(net, detach=detach)
-    tell.line(f"all answer; final block {min(status.final for status in standing)}; {standing[0].peers} peers each")
-    return net
+    devnet = layout.create(
+        folder, validator_count, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **layout_options}
+    )
+    before_start(devnet)
+    narrator.line(
+        f"starting validators and providers of {', '.join(member.name for member in devnet.members)}; logs in {folder}"
+    )
+    node_statuses = lifecycle.up(devnet, detach=detach)
+    narrator.line(
+        f"all answer; final block {min(node_status.final for node_status in node_statuses)}; "
+        f"{node_statuses[0].peers} peers each"
+    )
+    return devnet
 
 
 def cheat_options(mode: str) -> tuple[str, ...]:
@@ -332,11 +353,11 @@ def cheat_options(mode: str) -> tuple[str, ...]:
     return ("--mode", mode)
 
 
-def same_blocks(net: Devnet) -> bool:
+def same_blocks(devnet: Devnet) -> bool:
     """Return whether all nodes have the same final blocks, up to the lowest final height of any node."""
-    _, different = asyncio.run(blocks_of_all(net))
-    return not different
+    _, different_heights = asyncio.run(blocks_of_all(devnet))
+    return not different_heights
 
 
-def _cheating(honest: Process, mode: str) -> Process:
-    return replace(honest, module=CHEAT_PROGRAM, arguments=(*cheat_options(mode), *honest.arguments))
+def _cheating_process(honest_process: Process, mode: str) -> Process:
+    return replace(honest_process, module=CHEAT_PROGRAM, arguments=(*cheat_options(mode), *honest_process.arguments))

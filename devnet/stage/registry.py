@@ -16,11 +16,11 @@ from devnet.launcher.folder import DevnetError
 from gpu_tasks.provider.execution.containers.spec import ImageArchive
 
 START_SECONDS, ENGINE_SECONDS = 20.0, 60
-TAG = "pushed"
+IMAGE_TAG = "pushed"
 
 
 @contextmanager
-def registry(folder: Path, port: int) -> Iterator[None]:
+def running_registry(folder: Path, port: int) -> Iterator[None]:
     """Run a registry during the block. Raise DevnetError if it does not start."""
     settings = {
         "version": "0.1",
@@ -28,17 +28,17 @@ def registry(folder: Path, port: int) -> Iterator[None]:
         "http": {"addr": f"127.0.0.1:{port}"},
     }
     (folder / "registry.json").write_text(json.dumps(settings))  # JSON is YAML
-    with (folder / "registry.log").open("ab") as log:
+    with (folder / "registry.log").open("ab") as log_file:
         command = ["docker-registry", "serve", str(folder / "registry.json")]
-        serving = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        registry_process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file)
     try:
-        processes.until(lambda: processes.listens(port) or serving.poll() is not None, START_SECONDS)
+        processes.until(lambda: processes.listens(port) or registry_process.poll() is not None, START_SECONDS)
         if not processes.listens(port):
             raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
         yield
     finally:
-        serving.terminate()
-        serving.wait()
+        registry_process.terminate()
+        registry_process.wait()
 
 
 def client_of(engine: str) -> docker.APIClient:
@@ -46,17 +46,19 @@ def client_of(engine: str) -> docker.APIClient:
     return docker.APIClient(base_url=engine, version="auto", timeout=ENGINE_SECONDS)
 
 
-def pushed(engine: str, image: ImageArchive, *repositories: str) -> str:
+def push_image(engine: str, image: ImageArchive, *repositories: str) -> str:
     """Push an image, and remove it from the engine. Return its registry digest, 64 hexadecimal digits."""
     assert isinstance(image.content, bytes), "made in memory"
     digests: set[str] = set()
     with closing(client_of(engine)) as client:
         try:
             list(client.load_image(iter((image.content,))))
-            for name in repositories:
-                client.tag(f"sha256:{image.sha256}", name, tag=TAG)
-                said = list(client.push(name, tag=TAG, stream=True, decode=True))
-                digests |= {str(line["aux"]["Digest"]) for line in said if "Digest" in line.get("aux", {})}
+            for repository in repositories:
+                client.tag(f"sha256:{image.sha256}", repository, tag=IMAGE_TAG)
+                push_messages = list(client.push(repository, tag=IMAGE_TAG, stream=True, decode=True))
+                digests |= {
+                    str(message["aux"]["Digest"]) for message in push_messages if "Digest" in message.get("aux", {})
+                }
             client.remove_image(f"sha256:{image.sha256}", force=True)
         except APIError as error:
             raise DevnetError(f"no image in the registry: {error}") from None

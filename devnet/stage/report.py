@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from cli.tables import console_for
 
-FOLDER = Path("out")
+REPORT_FOLDER = Path("out")
 WIDTH_WITHOUT_TERMINAL = 160
 INTEGER_MAX = 2**53
 """JSON readers that use doubles keep no larger integer exactly, so larger amounts are written as texts."""
@@ -28,34 +28,36 @@ class Narrator:
     def __init__(self, steps: int) -> None:
         """Start the clock."""
         self.console = console_for(WIDTH_WITHOUT_TERMINAL, highlight=False)
-        self._began = time.monotonic()
-        self._steps, self._step = steps, 0
+        self._start_time = time.monotonic()
+        self._step_count, self._step_number = steps, 0
 
     @property
     def seconds(self) -> float:
         """The seconds since the run began."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._start_time
 
     def step(self, title: str) -> None:
         """Begin the next step."""
-        self._step += 1
-        self.console.print(f"\n[bold][{self._step}/{self._steps}] {escape(title)}[/bold]  [dim]{self.seconds:.0f} s")
+        self._step_number += 1
+        self.console.print(
+            f"\n[bold][{self._step_number}/{self._step_count}] {escape(title)}[/bold]  [dim]{self.seconds:.0f} s"
+        )
 
-    def line(self, text: str) -> None:
+    def line(self, message: str) -> None:
         """Print a line about an outcome."""
-        self.console.print("  " + escape(text), soft_wrap=True)
+        self.console.print("  " + escape(message), soft_wrap=True)
 
-    def command(self, text: str) -> None:
+    def command(self, message: str) -> None:
         """Print a command before it runs."""
-        self.console.print("  " + escape(text), style="cyan", soft_wrap=True)
+        self.console.print("  " + escape(message), style="cyan", soft_wrap=True)
 
 
-def write(name: str, report: Report | list[Report]) -> Path:
+def write_report(name: str, report: Report | list[Report]) -> Path:
     """Write `out/NAME.json`, and return its path."""
-    path = FOLDER / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
+    report_path = REPORT_FOLDER / f"{name}.json"
+    report_path.parent.mkdir(exist_ok=True)
+    report_path.write_text(json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return report_path
 
 
 def as_json(value: Any) -> Any:
@@ -73,22 +75,29 @@ def as_json(value: Any) -> Any:
         case Path():
             return str(value)
         case Mapping():
-            return {key if isinstance(key, str) else str(as_json(key)): as_json(each) for key, each in value.items()}
+            return {
+                mapping_key if isinstance(mapping_key, str) else str(as_json(mapping_key)): as_json(element)
+                for mapping_key, element in value.items()
+            }
         case list() | tuple():
-            return [as_json(each) for each in value]
+            return [as_json(element) for element in value]
         case set() | frozenset():
             return sorted(map(as_json, value))
         case _ if is_dataclass(value):
-            return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
+            return {
+                dataclass_field.name: as_json(getattr(value, dataclass_field.name)) for dataclass_field in fields(value)
+            }
         case _:
             return str(value)
 
 
 def figures_of(facts: Any) -> str:
     """Return the scalar figures among some facts, as text for a table."""
-    found = as_json(facts)
-    shown = found.items() if isinstance(found, dict) else ()
-    plain = [
-        (name, each) for name, each in shown if isinstance(each, int | float | str) and len(str(each)) < len("0x") + 32
+    json_facts = as_json(facts)
+    json_items = json_facts.items() if isinstance(json_facts, dict) else ()
+    short_items = [
+        (name, element)
+        for name, element in json_items
+        if isinstance(element, int | float | str) and len(str(element)) < len("0x") + 32
     ]
-    return ", ".join(f"{name.replace('_', ' ')} {each}" for name, each in plain)
+    return ", ".join(f"{name.replace('_', ' ')} {element}" for name, element in short_items)

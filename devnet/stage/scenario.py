@@ -20,7 +20,7 @@ from rich.table import Table
 
 from devnet.launcher import lifecycle
 from devnet.launcher.folder import DevnetError
-from devnet.stage.report import FOLDER, Narrator, Report, figures_of, write
+from devnet.stage.report import REPORT_FOLDER, Narrator, Report, figures_of, write_report
 
 T = TypeVar("T")
 StageT = TypeVar("StageT")
@@ -32,7 +32,7 @@ class ProofRun:
     """The options and the narrator of a run, for its networks and strikes."""
 
     options: argparse.Namespace
-    tell: Narrator
+    narrator: Narrator
 
     @property
     def folder(self) -> Path:
@@ -41,7 +41,7 @@ class ProofRun:
         return folder
 
 
-def noted(facts: Any) -> Iterable[str]:
+def recorded_failures(facts: Any) -> Iterable[str]:
     """Return the failures that a strike recorded itself."""
     failures: list[str] = facts.failures
     return failures
@@ -56,9 +56,9 @@ class Scenario(Generic[StageT, FactsT]):
     """The title of its step. Names in braces are replaced by the proof's options."""
     network: Callable[[ProofRun], AbstractContextManager[StageT]]
     """A factory of the network. Consecutive scenarios with equal networks share one."""
-    strike: Callable[[StageT], FactsT]
+    run_strike: Callable[[StageT], FactsT]
     """The action on the network. It returns the facts: a dataclass or a mapping."""
-    checks: Callable[[FactsT], Iterable[str]] = noted
+    checks: Callable[[FactsT], Iterable[str]] = recorded_failures
     """The checks. They yield a sentence for each failed requirement."""
     is_always_judged: bool = False
     """True if the scenario runs with every chosen scenario of its network, chosen or not."""
@@ -96,44 +96,47 @@ class LiveProof:
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the chosen scenarios, and return 0 if every requirement held."""
         options = self.parse(arguments)
-        tell = Narrator(len(_by_network(options.only)) + len(options.only))
+        narrator = Narrator(len(_grouped_by_network(options.only)) + len(options.only))
         results: dict[str, Result] = {}
         with lifecycle.ending_on_signals():
-            for scenarios in _by_network(options.only):
-                with scenarios[0].network(ProofRun(options, tell)) as stage:
+            for scenarios in _grouped_by_network(options.only):
+                with scenarios[0].network(ProofRun(options, narrator)) as stage:
                     for scenario in scenarios:
-                        tell.step(scenario.title.format(**vars(options)))
-                        results[scenario.name] = _played(scenario, stage, tell)
-                        self._write(results, tell)  # an aborted run has a report too
-        return self._finish(results, tell)
+                        narrator.step(scenario.title.format(**vars(options)))
+                        results[scenario.name] = _run_scenario(scenario, stage, narrator)
+                        self._write(results, narrator)  # an aborted run has a report too
+        return self._finish(results, narrator)
 
-    def _write(self, results: Mapping[str, Result], tell: Narrator) -> Path:
-        report: Report = {"failures": _failures(results), "seconds": round(tell.seconds)}
+    def _write(self, results: Mapping[str, Result], narrator: Narrator) -> Path:
+        report: Report = {"failures": _failures(results), "seconds": round(narrator.seconds)}
         report["scenarios"] = {name: result.facts for name, result in results.items()}
-        return write(self.name, report)
+        return write_report(self.name, report)
 
-    def _finish(self, results: Mapping[str, Result], tell: Narrator) -> int:
-        table, failures = Table("scenario", "outcome", "figures"), _failures(results)
+    def _finish(self, results: Mapping[str, Result], narrator: Narrator) -> int:
+        outcome_table, failures = Table("scenario", "outcome", "figures"), _failures(results)
         for name, result in results.items():
-            table.add_row(name, "FAILED" if result.failures else "held", figures_of(result.facts))
-        tell.console.print(table)
+            outcome_table.add_row(name, "FAILED" if result.failures else "held", figures_of(result.facts))
+        narrator.console.print(outcome_table)
         for failure in failures:
             print(f"FAILED {failure}")
-        path, line = self._write(results, tell), self.line({name: result.facts for name, result in results.items()})
-        print(f"{self.name}: {line}; {len(failures)} failures; {round(tell.seconds)} s; {path}")
+        report_path, figures_line = (
+            self._write(results, narrator),
+            self.line({name: result.facts for name, result in results.items()}),
+        )
+        print(f"{self.name}: {figures_line}; {len(failures)} failures; {round(narrator.seconds)} s; {report_path}")
         return 1 if failures else 0
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the options of a run."""
         parser = argparse.ArgumentParser(f"devnet.proofs.{self.name}", description=self.about)
-        known = {scenario.name: scenario for scenario in self.scenarios}
+        scenarios_by_name = {scenario.name: scenario for scenario in self.scenarios}
         parser.add_argument(
             "--only",
-            type=chosen_from(known, "scenario"),
+            type=chosen_from(scenarios_by_name, "scenario"),
             default=list(self.scenarios),
-            help=f"only these, with commas: {', '.join(known)}",
+            help=f"only these, with commas: {', '.join(scenarios_by_name)}",
         )
-        folder = self.folder or FOLDER / self.name
+        folder = self.folder or REPORT_FOLDER / self.name
         parser.add_argument("--folder", type=Path, default=folder, help="of the networks; emptied first")
         for option in self.options:
             if isinstance(option.default, bool):
@@ -141,11 +144,18 @@ class LiveProof:
             else:
                 parser.add_argument(option.name, type=type(option.default), default=option.default, help=option.about)
         options = parser.parse_args(arguments)
-        always = [each for each in self.scenarios if each.is_always_judged and each not in options.only]
+        required_scenarios = [each for each in self.scenarios if each.is_always_judged and each not in options.only]
         options.only = [
             each
-            for chosen in _by_network(options.only)
-            for each in (*chosen, *(every for every in always if every.network == chosen[0].network))
+            for network_scenarios in _grouped_by_network(options.only)
+            for each in (
+                *network_scenarios,
+                *(
+                    required_scenario
+                    for required_scenario in required_scenarios
+                    if required_scenario.network == network_scenarios[0].network
+                ),
+            )
         ]
         return options
 
@@ -158,7 +168,7 @@ def run(proof: LiveProof) -> NoReturn:
         sys.exit(f"{proof.name}: {failure}")
 
 
-def chosen_from(catalogue: Mapping[str, T], kind: str) -> Callable[[str], list[T]]:
+def chosen_from(catalogue: Mapping[str, T], entry_kind: str) -> Callable[[str], list[T]]:
     """Return an argparse type that reads `name,name` as entries of a catalogue. It refuses unknown names."""
 
     def chosen(text: str) -> list[T]:
@@ -166,7 +176,7 @@ def chosen_from(catalogue: Mapping[str, T], kind: str) -> Callable[[str], list[T
         unknown = [name for name in names if name not in catalogue]
         if unknown:
             raise argparse.ArgumentTypeError(
-                f"no {kind} is called {', '.join(unknown)}: there are {', '.join(catalogue)}"
+                f"no {entry_kind} is called {', '.join(unknown)}: there are {', '.join(catalogue)}"
             )
         return [catalogue[name] for name in names]
 
@@ -177,14 +187,17 @@ def _failures(results: Mapping[str, Result]) -> list[str]:
     return [f"{name}: {failure}" for name, result in results.items() for failure in result.failures]
 
 
-def _by_network(scenarios: Sequence[Scenario[Any, Any]]) -> list[list[Scenario[Any, Any]]]:
-    return [list(group) for _, group in groupby(scenarios, key=lambda scenario: scenario.network)]
+def _grouped_by_network(scenarios: Sequence[Scenario[Any, Any]]) -> list[list[Scenario[Any, Any]]]:
+    return [
+        list(scenarios_of_network)
+        for _, scenarios_of_network in groupby(scenarios, key=lambda scenario: scenario.network)
+    ]
 
 
-def _played(scenario: Scenario[Any, Any], stage: Any, tell: Narrator) -> Result:
-    facts = scenario.strike(stage)
+def _run_scenario(scenario: Scenario[Any, Any], stage: Any, narrator: Narrator) -> Result:
+    facts = scenario.run_strike(stage)
     result = Result(facts, list(scenario.checks(facts)))
     for failure in result.failures:
-        tell.line(f"FAILED: {failure}")
-    tell.line(f"{scenario.name}: {'FAILED' if result.failures else 'held'}")
+        narrator.line(f"FAILED: {failure}")
+    narrator.line(f"{scenario.name}: {'FAILED' if result.failures else 'held'}")
     return result

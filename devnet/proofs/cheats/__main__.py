@@ -19,11 +19,11 @@ UNITS, TASKS = 120, 5
 UNITS_NETWORK = FreshDevnet(name="units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(CHEATS))))
 
 
-def figures(facts: Mapping[str, Finding | CheatFindings]) -> str:
+def figures(facts_by_scenario: Mapping[str, Finding | CheatFindings]) -> str:
     """Return the line of figures."""
     found = [
         each
-        for several in facts.values()
+        for several in facts_by_scenario.values()
         for each in (several.found if isinstance(several, CheatFindings) else [several])
     ]
     checks = [check for finding in found for check in finding.checks]

@@ -28,12 +28,12 @@ from devnet.proofs.cheats.batch_judgement import (
     figures_of,
 )
 from devnet.proofs.cheats.units import CheatFindings, Check, Finding
-from devnet.stage.actors.purchase import DEFAULT_PROMPTS, SERVICE, read_prompts
+from devnet.stage.actors.purchase import DEFAULT_PROMPTS, SERVICE_NUMBER, read_prompts
 from devnet.stage.cheating.__main__ import LAZY
 from devnet.stage.cheating.daemons import most_of
 from devnet.stage.cheating.lies import RightAnswers
 from devnet.stage.measuring import ledger
-from devnet.stage.network import CUSTOMER_KEY, LOOK_SECONDS, BlockFollower, FreshDevnet, Stage
+from devnet.stage.network import CUSTOMER_KEY, POLL_SECONDS, BlockFollower, FreshDevnet, Stage
 from devnet.stage.report import Narrator
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
@@ -99,17 +99,17 @@ def asked() -> AskedBatch:
 
 async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -> list[RightAnswers]:
     """Post `count` identical units in one transaction. Return the right answers of each."""
-    service = await market_reads.service(chain, SERVICE)
+    service = await market_reads.service(chain, SERVICE_NUMBER)
     if service is None:
-        raise DevnetError(f"there is no service {SERVICE}")
+        raise DevnetError(f"there is no service {SERVICE_NUMBER}")
     form, key = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
     tokens_in, tokens_max = sum(map(form.cost_in, batch.requests)), REQUESTS * ALLOWED
     price = price_of(RATE, work_of(service.terms.input_share, tokens_in, tokens_max))
     wish = AskedUnit.of(encode_requests(batch.requests), REQUESTS, tokens_in, tokens_max, price)
     async with BlobClient(private=True) as blobs:
-        terms = await Sealer(chain, blobs, key, SERVICE, racers).terms([wish] * count, lambda: None)
+        terms = await Sealer(chain, blobs, key, SERVICE_NUMBER, racers).terms([wish] * count, lambda: None)
         salts = [await _salt(chain, blobs, each) for each in terms]
-    outcome = await chain.submit(unit_posting(SERVICE).call(terms), key)
+    outcome = await chain.submit(unit_posting(SERVICE_NUMBER).call(terms), key)
     units = [event.unit for event in outcome.events if isinstance(event, UnitPosted)]
     if len(units) != count:
         raise DevnetError(f"{len(units)} of {count} units were posted: {outcome.error}")
@@ -158,7 +158,7 @@ class SceneRound:
     def play(self) -> list[BatchFacts]:
         """Assign the daemons, post, and follow all batches to the ends of their checks. Return the facts of each."""
         modes: dict[str, str | None] = {}
-        names = iter(member.name for member in self.stage.net.members)
+        names = iter(member.name for member in self.stage.devnet.members)
         for scene in self.scenes:
             for name in islice(names, scene.racers):
                 modes[name] = scene.mode
@@ -168,7 +168,7 @@ class SceneRound:
         blocks = BlockFollower(self.stage, self._take, self.stage.next_height())
         self.stage.ask(self._post)
         blocks.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_all_ask)
-        modes |= {member.name: others for member in self.stage.net.members if member.name not in modes}
+        modes |= {member.name: others for member in self.stage.devnet.members if member.name not in modes}
         lazy = frozenset(dev_accounts.stash(name) for name, mode in modes.items() if mode == LAZY)
         return [BatchFacts(self._scene(each), each.right, each.trace, lazy) for each in self.batches]
 
@@ -203,8 +203,15 @@ class SceneRound:
         if scene.customer is BatchCustomer.LOOKS:
             wrong = BatchFacts(scene, batch.right, batch.trace).wrong_outputs()
             drawn = [leaf.index for leaf in batch.trace.shown if leaf.index in wrong]
-            words = ("0x" + batch.right.unit.hex(), "--leaf", str([*drawn, *wrong][0]), "--key", CUSTOMER_KEY, "--yes")
-            await asyncio.to_thread(self.stage.ogpu, "unit dispute", *words, is_shown=False)
+            arguments = (
+                "0x" + batch.right.unit.hex(),
+                "--leaf",
+                str([*drawn, *wrong][0]),
+                "--key",
+                CUSTOMER_KEY,
+                "--yes",
+            )
+            await asyncio.to_thread(self.stage.ogpu, "unit dispute", *arguments, is_shown=False)
         elif scene.customer is BatchCustomer.LIES:
             refused = await dispute_falsely(chain, batch.right, 0)
             batch.trace.refused += [] if refused is None else [f"the chain refused the dispute: {refused}"]
@@ -224,7 +231,7 @@ def lied_about(stage: Stage) -> CheatFindings:
     batch = asked()
     for _, group in groupby(SCENES, key=lambda scene: (scene.others, scene.racers)):
         scenes = list(group)
-        stage.tell.line(f"Batches: {'; '.join(scene.title for scene in scenes)}")
+        stage.narrator.line(f"Batches: {'; '.join(scene.title for scene in scenes)}")
         _play(stage, scenes, batch, findings)
     next(iter(findings.values())).failures += stage.ask(_wrong_issuance)
     return CheatFindings(list(findings.values()))
@@ -238,13 +245,13 @@ def _play(stage: Stage, scenes: list[BatchScene], batch: AskedBatch, findings: d
         for scene in now:
             tried[scene] += 1
         for facts in SceneRound(stage, now, batch).play():
-            _note(findings[facts.scene.name], facts, stage.tell)
+            _note(findings[facts.scene.name], facts, stage.narrator)
     for scene in scenes:
         if not findings[scene.name].slashed:
             findings[scene.name].failures.append(f"nobody found the cheat in {TRIES} batches")
 
 
-def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
+def _note(finding: Finding, facts: BatchFacts, narrator: Narrator) -> None:
     """Record one batch in its finding."""
     failures, trace = failures_of(facts), facts.trace
     finding.units += 1
@@ -261,9 +268,9 @@ def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
             finding.checks.append(Check(what, unit, trace.ended_at, figures.lost, figures.due))
         chance = f"the draw finds it with {figures.chance_ppm / 10_000:.0f} %"
         money = f"lost {format_amount(figures.lost)} of {format_amount(figures.held)} oGPU for what was paid"
-        tell.line(f"{facts.scene.name}: {found_by}, {money} {format_amount(figures.price)}; {chance}")
+        narrator.line(f"{facts.scene.name}: {found_by}, {money} {format_amount(figures.price)}; {chance}")
     for failure in failures:
-        tell.line(f"FAILED: {facts.scene.name}: {failure}")
+        narrator.line(f"FAILED: {facts.scene.name}: {failure}")
 
 
 async def _wrong_issuance(chain: ChainClient) -> list[str]:
@@ -277,11 +284,11 @@ async def _wrong_issuance(chain: ChainClient) -> list[str]:
 
 def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> None:
     """Let exactly these daemons race, in their modes. The others audit and judge in theirs."""
-    apart = [member.name for member in stage.net.members if member.name not in racers]
+    apart = [member.name for member in stage.devnet.members if member.name not in racers]
     modes = {**racers, **({} if others is None else dict.fromkeys(apart, others))}
     stage.restart(modes)
     stage.resume(*modes)
-    processes.until(lambda: _offered(stage) >= set(modes), RESUME_SECONDS, LOOK_SECONDS)
+    processes.until(lambda: _offered(stage) >= set(modes), RESUME_SECONDS, POLL_SECONDS)
     offered = _offered(stage)
     if missing := set(modes) - offered:
         raise DevnetError(f"the devices of {', '.join(sorted(missing))} are still paused")
@@ -298,7 +305,7 @@ def _offered(stage: Stage) -> set[str]:
         return {each.device.owner for each in devices if not each.device.is_paused}
 
     owners = stage.ask(found)
-    return {member.name for member in stage.net.members if dev_accounts.stash(member.name) in owners}
+    return {member.name for member in stage.devnet.members if dev_accounts.stash(member.name) in owners}
 
 
 NETWORK = FreshDevnet(VALIDATORS, "batches", numbers=NUMBERS)

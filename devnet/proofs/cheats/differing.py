@@ -254,7 +254,7 @@ class DisputedBatch:
             BLOCKS_MAX,
             lambda: self._act(blocks.next_height - 1),
         )
-        members = (member.name for member in self.stage.net.members)
+        members = (member.name for member in self.stage.devnet.members)
         self.trace.computed = [
             line for name in members for line in computed_of(self.trace.unit, self.stage.telemetry(name))
         ]
@@ -270,21 +270,23 @@ class DisputedBatch:
 
     def _let_be_away(self, height: int) -> None:
         """Kill the honest daemon once, and restart it after the scene's number of blocks."""
-        tell = self.stage.tell
+        narrator = self.stage.narrator
         if not self.killed_at:
-            pid, self.killed_at = self.stage.kill(HONEST), height
-            tell.line(f"block {height}: killed the provider of {HONEST} with -9 (process {pid})")
+            process_id, self.killed_at = self.stage.kill(HONEST), height
+            narrator.line(f"block {height}: killed the provider of {HONEST} with -9 (process {process_id})")
         elif not self.trace.returned_at and height >= self.killed_at + self.scene.away_blocks:
             processes.start(self.stage.process(HONEST))
             self.trace.returned_at = height
-            tell.line(f"block {height}: started it again")
+            narrator.line(f"block {height}: started it again")
 
     def _ask_programs(self) -> None:
         """Record the words to customer and operator while a side has not shown its tree."""
         trace = self.trace
         trace.why = json.loads(self.stage.ogpu("unit show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
         trace.to_show = json.loads(self.stage.provider(HONEST, "status", is_shown=False))["disputes"]
-        self.stage.tell.line(f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}")
+        self.stage.narrator.line(
+            f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}"
+        )
 
     async def _take(self, chain: ChainClient, height: int, block: bytes, event: object) -> None:
         """Take an event. Record from the state the racers' collaterals and the size of the leaf."""
@@ -311,12 +313,12 @@ def disputed(stage: Stage) -> CheatFindings:
 
 
 def _played(stage: Stage, scene: DifferingScene) -> Finding:
-    stage.tell.line(scene.title)
+    stage.narrator.line(scene.title)
     batch = _tried(stage, scene)
     for _ in range(TRIES - 1):
         if batch.trace.all(NodesAsked):
             break
-        stage.tell.line(f"{scene.name}: only one of the two answered in time; once more")
+        stage.narrator.line(f"{scene.name}: only one of the two answered in time; once more")
         batch = _tried(stage, scene)
     liar, honest = dev_accounts.stash(CHEAT), dev_accounts.stash(HONEST)
     trace, figures = batch.trace, figures_of(scene, batch.trace, liar)
@@ -325,7 +327,7 @@ def _played(stage: Stage, scene: DifferingScene) -> Finding:
     lost, unit = "the batch's collateral", "0x" + trace.unit.hex()
     finding.checks = [Check(lost, unit, trace.ended_at, figures.lost, figures.collateral)]
     finding.figures = {name: value for name, value in asdict(figures).items() if name != "scene"}
-    stage.tell.line(_told(figures))
+    stage.narrator.line(_told(figures))
     return finding
 
 
@@ -334,8 +336,8 @@ def _tried(stage: Stage, scene: DifferingScene) -> DisputedBatch:
     stage.cheat_in(scene.mode)
     file = purchase.write_prompts(stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests))
     first = stage.next_height()
-    words = purchase.post_words(file, 2, PRICE, batch=scene.requests, max_tokens=MAX_TOKENS)
-    (unit,) = {row["unit"] for row in json.loads(stage.ogpu("unit post", *words, "--again"))}
+    arguments = purchase.post_arguments(file, 2, PRICE, batch=scene.requests, max_tokens=MAX_TOKENS)
+    (unit,) = {row["unit"] for row in json.loads(stage.ogpu("unit post", *arguments, "--again"))}
     batch = DisputedBatch(stage, scene, DisputeTrace(unit=bytes.fromhex(unit[2:])))
     batch.play(first)
     return batch

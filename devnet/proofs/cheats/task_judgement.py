@@ -18,7 +18,7 @@ from pathlib import Path
 
 from devnet.proofs.cheats.task_strangers import PROVER, Attempt
 from devnet.proofs.cheats.units import Check, Finding
-from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import EXAMPLES, People
 from devnet.stage.cheating.races import ACCEPTED
 from devnet.stage.measuring.ledger import EventTrace
@@ -275,10 +275,13 @@ def _count_attempts(finding: Finding, attempts: list[Attempt], trace: EventTrace
 
 
 def _of_course(scene: CheatScene, trace: EventTrace, sums: TaskSums) -> Iterator[str]:
-    found = [(name_of(event.provider), event.outcome) for _, event in trace.all(SlotSettled)]
+    found = [(name_of_account(event.provider), event.outcome) for _, event in trace.all(SlotSettled)]
     if found != list(scene.slots):
         said = [f"{name} {outcome.name}" for name, outcome in found]
-        yield f"its slots ended as {said}, and {[f'{name} {end.name}' for name, end in scene.slots]} was to come"
+        yield (
+            f"its slots ended as {said}, and {[f'{name} {deadline.name}' for name, deadline in scene.slots]} was "
+            "to come"
+        )
     taken = tuple(loss.what for loss in sums.losses if loss.taken)
     if taken != scene.taken:
         yield f"what was taken is {taken}, and {scene.taken} was to be"
@@ -287,7 +290,7 @@ def _of_course(scene: CheatScene, trace: EventTrace, sums: TaskSums) -> Iterator
 def _of_losses(scene: CheatScene, sums: TaskSums) -> Iterator[str]:
     yield from sums.wrong
     for loss in sums.losses:
-        name = name_of(loss.account)
+        name = name_of_account(loss.account)
         if name not in scene.cheats:
             yield f"block {loss.height}: {name} is honest and lost {loss.taken} grains: {loss.what}"
         if loss.taken != loss.expected:
@@ -300,7 +303,7 @@ def _of_attempts(scene: CheatScene, finding: Finding, trace: EventTrace) -> Iter
     if not finding.tried and scene.is_refused:
         yield "nothing was tried: nothing was tested"
     if scene.stranger in (Stranger.PROVES, Stranger.STEALS_PROOF):
-        proven = [name_of(event.challenger) for _, event in trace.all(FraudProven)]
+        proven = [name_of_account(event.challenger) for _, event in trace.all(FraudProven)]
         if proven != [PROVER]:
             yield f"{proven} were paid for the fraud proof of {PROVER}"
 
@@ -319,12 +322,12 @@ def _of_judges(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterato
     """Yield failures of judges: honest ones must answer and agree, and a lazy one must be outvoted."""
     cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
     for case in cases:
-        silent = {name_of(judge) for judge in case.judges if judge not in case.said} - set(scene.cheats)
+        silent = {name_of_account(judge) for judge in case.judges if judge not in case.said} - set(scene.cheats)
         if silent:
             yield f"the judges {sorted(silent)} said nothing"
         wrong = Answered(case.root if case.lost else refuted(case.root))
         what = "a lie right" if case.lost else "a right result wrong"
-        erring = {name_of(judge) for judge, said in case.said.items() if said == wrong} - {scene.lazy_judge}
+        erring = {name_of_account(judge) for judge, said in case.said.items() if said == wrong} - {scene.lazy_judge}
         if erring:
             yield f"the judges {sorted(erring)} found {what}"
 

@@ -109,8 +109,8 @@ class Tries:
 
 async def awaited(look: Callable[[], Awaitable[T | None]], seconds: float = LOOK_SECONDS) -> T:
     """Return the first result of `look` that is not None. Raise TimeoutError after PATIENCE_SECONDS."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
         found = await look()
         if found is not None:
             return found

@@ -34,7 +34,7 @@ from devnet.proofs.cheats.task_judgement import (
 )
 from devnet.proofs.cheats.task_strangers import Attempt, Tries
 from devnet.proofs.cheats.units import Check, Finding
-from devnet.stage.actors.task_sale import KIND, People, SaleRow, keyed, submit_options
+from devnet.stage.actors.task_sale import TASK_KIND, People, SaleRow, provider_accounts, submit_options
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, following
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
@@ -88,7 +88,7 @@ class CheatCourse:
     def __init__(self, stage: Stage, scene: CheatScene) -> None:
         """Write the task file. Submit nothing yet."""
         self.stage, self.scene = stage, scene
-        self.file = write(stage.net.folder / "orders", scene.name, scene.size)
+        self.file = write(stage.devnet.folder / "orders", scene.name, scene.size)
         self.task_id = b""
         self.problems: list[str] = []
         self.attempts: list[Attempt] = []
@@ -132,10 +132,10 @@ class CheatCourse:
 
     def _follow(self) -> None:
         """Submit, sign checkpoints, and decide about the result as the scene's customer does."""
-        words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
-        words += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
+        arguments = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
+        arguments += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
-            for row in self.stage.ogpu_lines("task submit", *words):
+            for row in self.stage.ogpu_lines("task submit", *arguments):
                 self._take(row)
         except programs.ProgramFailedError as error:
             if error.code != "no_result":
@@ -144,18 +144,18 @@ class CheatCourse:
     def _take(self, row: SaleRow) -> None:
         if not self.task_id:
             self._began(row["task"])
-        self.stage.tell.line(f"task {row['task'][:10]}  block {row['height']}  {row['state']}")
+        self.stage.narrator.line(f"task {row['task'][:10]}  block {row['height']}  {row['state']}")
         if row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
             self._is_disputed = True
             self._ogpu("task dispute", row["task"], *DISPUTERS[self.scene.customer], "--yes")
 
-    def _ogpu(self, command: str, *words: str) -> str:
-        return self.stage.ogpu(command, *words, "--key", CUSTOMER_KEY)
+    def _ogpu(self, command: str, *arguments: str) -> str:
+        return self.stage.ogpu(command, *arguments, "--key", CUSTOMER_KEY)
 
     def _prove(self) -> None:
         """Let an account outside the task compute it, beside its own daemon, and show its first wrong step."""
-        key, base = f"//{task_strangers.PROVER}//provider", str(self.stage.net.folder / "prover")
-        words = (
+        key, base = f"//{task_strangers.PROVER}//provider", str(self.stage.devnet.folder / "prover")
+        arguments = (
             "--url",
             self.stage.url,
             "--key",
@@ -166,7 +166,7 @@ class CheatCourse:
             "0x" + self.task_id.hex(),
             "--yes",
         )
-        programs.run("ogpu-provider", *words, keyring=self.stage.net.keyring, show=self.stage.tell.command)
+        programs.run("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring, show=self.stage.narrator.command)
 
     def _estrange(self) -> None:
         async def tried(chain: ChainClient) -> None:
@@ -182,16 +182,16 @@ class CheatCourse:
 def let_bid(stage: Stage, names: Iterable[str], *, cheat_bids: bool = False) -> None:
     """Make exactly these providers bid from the next block on. The cheat asks for less than the others."""
     asks = {name: HONEST_ASK + number for number, name in enumerate(names)}
-    for who in lifecycle.offering(stage.net):
+    for who in lifecycle.offering(stage.devnet):
         ask = asks.get(who.name, CHEATS_ASK if cheat_bids and isinstance(who, Guest) else 0)
-        kinds = (KIND,) if ask else ()
+        kinds = (TASK_KIND,) if ask else ()
         policy = BidPolicy(kinds, Rate(ask * GRAINS_PER_OGPU, TimeSpan(milliseconds=HOUR_MS)))
-        write_policy(stage.net.home(who) / "provider", policy)
+        write_policy(stage.devnet.home(who) / "provider", policy)
 
 
 def accounts(stage: Stage) -> dict[str, tuple[bytes, ...]]:
     """Return the accounts by name: a provider's stash and provider key, and the customer."""
-    providers = {who.name: keyed(who.name) for who in lifecycle.offering(stage.net)}
+    providers = {who.name: provider_accounts(who.name) for who in lifecycle.offering(stage.devnet)}
     return {**providers, CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 
 
@@ -202,7 +202,7 @@ def cheated(scene: CheatScene, stage: Stage) -> Finding:
         finding, is_over = play(stage, scene)
         if is_over:
             return finding
-        stage.tell.line(f"{scene.name}: the beacon asked for an audit; once more")
+        stage.narrator.line(f"{scene.name}: the beacon asked for an audit; once more")
     return play(stage, scene)[0]
 
 
@@ -215,9 +215,9 @@ def play(stage: Stage, scene: CheatScene) -> tuple[Finding, bool]:
     before = {name: len(stage.telemetry(name)) for name in scene.cheats if name != CUSTOMER}
     with following(stage.url) as book:
         book.audits.may_lie = True
-        people.before = stage.wealth(people.accounts, book.height)
+        people.wealth_before = stage.wealth(people.accounts, book.height)
         course.play(book)
-    people.after = stage.wealth(people.accounts, book.height)
+    people.wealth_after = stage.wealth(people.accounts, book.height)
     if scene.lazy_judge:
         stage.restart({scene.lazy_judge: None})
     tried = [line for name, first in before.items() for line in stage.telemetry(name)[first:]]
@@ -261,7 +261,7 @@ class HonestSales:
 
     def sell(self, count: int) -> None:
         """Submit `count` tasks, each as soon as its provider is free, and wait until all have ended."""
-        names = [member.name for member in self.stage.net.members]
+        names = [member.name for member in self.stage.devnet.members]
         newest: dict[str, HonestSale] = {}
         for number in range(count):
             name = names[number % len(names)]
@@ -280,9 +280,9 @@ class HonestSales:
         sale.thread.start()
 
     def _follow(self, sale: HonestSale) -> None:
-        path = write(self.stage.net.folder / "orders", f"honest-{sale.number}", TaskSize())
-        url = self.stage.net.member(sale.provider).rpc_url
-        words = [
+        path = write(self.stage.devnet.folder / "orders", f"honest-{sale.number}", TaskSize())
+        url = self.stage.devnet.member(sale.provider).rpc_url
+        arguments = [
             "--url",
             url,
             "task",
@@ -295,7 +295,9 @@ class HonestSales:
             "--accept",
         ]
         try:
-            for row in programs.lines("ogpu", *words, *submit_options(self.stage), keyring=self.stage.net.keyring):
+            for row in programs.lines(
+                "ogpu", *arguments, *submit_options(self.stage), keyring=self.stage.devnet.keyring
+            ):
                 sale.task_id = bytes.fromhex(row["task"][2:])
         except DevnetError as error:
             sale.problem = str(error)
@@ -304,20 +306,20 @@ class HonestSales:
         until(lambda: sale.has(self.book, kind) or bool(sale.problem), seconds, LOOK_SECONDS)
         if kind is TaskEnded:
             done = "ended" if sale.has(self.book, TaskEnded) else f"not ended {sale.problem}"
-            self.stage.tell.line(f"task {sale.number + 1:>3}  {sale.provider}  {done}")
+            self.stage.narrator.line(f"task {sale.number + 1:>3}  {sale.provider}  {done}")
 
 
 def sold_honestly(stage: Stage) -> Finding:
     """Sell the tasks, and judge every account."""
     stage.cheat_in("honest", anew=False)
-    customers = {f"{each.name}'s customer": (_customer(each.name).account,) for each in stage.net.members}
+    customers = {f"{each.name}'s customer": (_customer(each.name).account,) for each in stage.devnet.members}
     people = People({**accounts(stage), **customers})
-    stage.ask(lambda chain: _endow(chain, stage.net))
+    stage.ask(lambda chain: _endow(chain, stage.devnet))
     with following(stage.url) as book:
-        people.before = stage.wealth(people.accounts, book.height)
+        people.wealth_before = stage.wealth(people.accounts, book.height)
         sales = HonestSales(stage, book)
         sales.sell(stage.options.tasks)
-    people.after = stage.wealth(people.accounts, book.height)
+    people.wealth_after = stage.wealth(people.accounts, book.height)
     return judged(sales.sales, book, people)
 
 
@@ -358,9 +360,9 @@ def _customer(provider: str) -> Keypair:
     return keypair_from_suri(secret(provider))
 
 
-async def _endow(chain: ChainClient, net: Devnet) -> None:
+async def _endow(chain: ChainClient, devnet: Devnet) -> None:
     """Transfer an initial balance to each customer."""
-    for member in net.members:
+    for member in devnet.members:
         call = Balances.transfer_keep_alive(dest=_customer(member.name).account, value=PURSE)
         outcome = await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))
         if outcome.error:

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Any
 
 from devnet.stage.actors import purchase
-from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.cheating.__main__ import CHEATS
 from devnet.stage.cheating.races import ACCEPTED
 from devnet.stage.measuring import ledger
@@ -91,10 +91,10 @@ def cheated(mode: str, stage: Stage) -> Finding:
     stage.cheat_in(mode)
     first, before = stage.next_height(), len(stage.telemetry(CHEAT))
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // modes))
-    rows = purchase.buy(stage, prompts).units
+    rows = purchase.buy_units(stage, prompts).units
     attempts = [line for line in stage.telemetry(CHEAT)[before:] if line["event"] == "cheat"]
     book = stage.ask(lambda chain: ledger.read(chain, first))
-    return judge(mode, [row["unit"] for row in rows], book, len(stage.net.members), attempts)
+    return judge(mode, [row["unit"] for row in rows], book, len(stage.devnet.members), attempts)
 
 
 def judge(mode: str, units: list[str], book: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]) -> Finding:
@@ -181,7 +181,7 @@ def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: byt
             yield f"unit {unit} has an attestation of somebody who was not drawn, or one too many"
     for height, event in book.penalties():
         if event.provider != cheat:
-            yield f"block {height}: {name_of(event.provider)} is honest and lost {event}"
+            yield f"block {height}: {name_of_account(event.provider)} is honest and lost {event}"
 
 
 def _of_the_cheat(finding: Finding, records: dict[str, UnitRecord], cheat: bytes) -> Iterator[str]:

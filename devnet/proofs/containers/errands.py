@@ -20,67 +20,74 @@ from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
 
 SENT_BYTES = 3 * 1024 * 1024
-PORT = 8_080
-PAGE = "served from the container"
-SERVE = f"mkdir -p /workspace/www; echo {PAGE} > /workspace/www/index.html; "
-SERVE += f"busybox httpd -f -p 127.0.0.1:{PORT} -h /workspace/www"
+SERVICE_PORT = 8_080
+SERVED_PAGE = "served from the container"
+SERVE_COMMAND = f"mkdir -p /workspace/www; echo {SERVED_PAGE} > /workspace/www/index.html; "
+SERVE_COMMAND += f"busybox httpd -f -p 127.0.0.1:{SERVICE_PORT} -h /workspace/www"
 HTTP_SECONDS = 10
 
 
-def visit(stage: Stage, task: str) -> list[str]:
+def visit_container(stage: Stage, task_text: str) -> list[str]:
     """Enter the container of a task, and return failures."""
     try:
-        return [*_shell(stage, task), *_files(stage, task), *_port(stage, task)]
+        return [
+            *_shell_failures(stage, task_text),
+            *_copy_failures(stage, task_text),
+            *_port_failures(stage, task_text),
+        ]
     except (DevnetError, OSError) as error:
         return [f"the container is not entered: {error}"]
 
 
-def _shell(stage: Stage, task: str) -> Iterator[str]:
-    words = (task, "--key", CUSTOMER_KEY, "--", "sh", "-c")
-    said = stage.ogpu("exec", *words, "id -u; hostname")
-    if said.split() != ["65534", "container"]:
-        yield f"a shell says {said[:80]!r}"
+def _shell_failures(stage: Stage, task_text: str) -> Iterator[str]:
+    arguments = (task_text, "--key", CUSTOMER_KEY, "--", "sh", "-c")
+    output = stage.ogpu("exec", *arguments, "id -u; hostname")
+    if output.split() != ["65534", "container"]:
+        yield f"a shell says {output[:80]!r}"
     try:
-        stage.ogpu("exec", *words, "exit 5", is_shown=False)
+        stage.ogpu("exec", *arguments, "exit 5", is_shown=False)
         yield "a program that fails there does not fail here"
     except ProgramFailedError as error:
         if error.status != 5:
             yield f"the exit code is not the program's: {error}"
     try:
-        stage.ogpu("exec", task, "--key", "//Dave", "--", "id", is_shown=False)
+        stage.ogpu("exec", task_text, "--key", "//Dave", "--", "id", is_shown=False)
         yield "somebody else is let in"
     except DevnetError:
         pass
 
 
-def _files(stage: Stage, task: str) -> Iterator[str]:
-    sent, back = stage.net.folder / "sent.bin", stage.net.folder / "back"
-    sent.write_bytes(os.urandom(SENT_BYTES))
-    there = f"{task}:workspace/data"
-    stage.ogpu("cp", str(sent), there, "--key", CUSTOMER_KEY)
-    stage.ogpu("cp", f"{there}/sent.bin", str(back), "--key", CUSTOMER_KEY)
-    if not (back / "sent.bin").exists() or (back / "sent.bin").read_bytes() != sent.read_bytes():
+def _copy_failures(stage: Stage, task_text: str) -> Iterator[str]:
+    sent_file, fetched_folder = stage.devnet.folder / "sent.bin", stage.devnet.folder / "back"
+    sent_file.write_bytes(os.urandom(SENT_BYTES))
+    container_folder = f"{task_text}:workspace/data"
+    stage.ogpu("cp", str(sent_file), container_folder, "--key", CUSTOMER_KEY)
+    stage.ogpu("cp", f"{container_folder}/sent.bin", str(fetched_folder), "--key", CUSTOMER_KEY)
+    if (
+        not (fetched_folder / "sent.bin").exists()
+        or (fetched_folder / "sent.bin").read_bytes() != sent_file.read_bytes()
+    ):
         yield "a file comes back as another"
 
 
-def _port(stage: Stage, task: str) -> Iterator[str]:
-    for row in stage.ogpu_lines("port-forward", task, f"0:{PORT}", "--key", CUSTOMER_KEY):
-        with urllib.request.urlopen(f"http://{row['local']}/", timeout=HTTP_SECONDS) as answer:
-            if answer.read().decode().strip() != PAGE:
+def _port_failures(stage: Stage, task_text: str) -> Iterator[str]:
+    for forward_row in stage.ogpu_lines("port-forward", task_text, f"0:{SERVICE_PORT}", "--key", CUSTOMER_KEY):
+        with urllib.request.urlopen(f"http://{forward_row['local']}/", timeout=HTTP_SECONDS) as http_answer:
+            if http_answer.read().decode().strip() != SERVED_PAGE:
                 yield "a service of the container says something else through its port"
         return
     yield "no port was forwarded"
 
 
-SECRET = "of-nobody-else"  # noqa: S105  # a test's
+SECRET_TEXT = "of-nobody-else"  # noqa: S105  # a test's
 EXIT_CODE = 3
-INDICES = (3, 5)
-TILES = 6
-MAKERS = ("Alice", "Bob", "Charlie")
+ARRAY_INDICES = (3, 5)
+TILE_COUNT = 6
+TILE_PROVIDERS = ("Alice", "Bob", "Charlie")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErrandPlace:
     """The devnet and the image of an errand."""
 
     stage: Stage
@@ -89,123 +96,149 @@ class Place:
     @property
     def folder(self) -> Path:
         """The devnet's folder."""
-        return self.stage.net.folder
+        return self.stage.devnet.folder
 
-    def typed(self, command: str, *words: str) -> tuple[int, str]:
+    def run_ogpu(self, command_name: str, *arguments: str) -> tuple[int, str]:
         """Return the exit code and the output of `ogpu COMMAND`."""
-        return self.stage.ogpu_tried(command, "--key", CUSTOMER_KEY, *words)
+        return self.stage.ogpu_tried(command_name, "--key", CUSTOMER_KEY, *arguments)
 
 
-def job_file(place: Place, name: str, command: str, seconds: int) -> Path:
+def job_file(errand_place: ErrandPlace, job_name: str, shell_command: str, seconds: int) -> Path:
     """Write the file of a small job, paid in intervals of ten seconds, and return its path."""
-    path = place.folder / f"{name}.yaml"
-    path.write_text(
-        f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  run:\n"
-        f"    image: {place.image}\n    command: [sh, -c, {json.dumps(command)}]\n"
+    job_file_path = errand_place.folder / f"{job_name}.yaml"
+    job_file_path.write_text(
+        f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {job_name}}}\nspec:\n  run:\n"
+        f"    image: {errand_place.image}\n    command: [sh, -c, {json.dumps(shell_command)}]\n"
         "  resources: {cpu: 0.2, memory: 32Mi, disk: 8Mi}\n  market: {maxPrice: 0.2 oGPU}\n"
         f"  limits: {{time: {seconds}s, interval: 10s}}\n"
     )
-    return path
+    return job_file_path
 
 
-def run_command(place: Place) -> Iterator[str]:
+def run_command(errand_place: ErrandPlace) -> Iterator[str]:
     """Judge `ogpu run`: lines, outputs, a secret, the exit code."""
-    folder = place.folder / "run"
-    folder.mkdir()
-    (folder / "words.txt").write_text("three small words\n")
-    (folder / "token").write_text(SECRET)
-    program = f"cat /secrets/TOKEN; echo; wc -w < /in/words.txt > /out/count; echo oops >&2; exit {EXIT_CODE}"
-    code, said = place.typed(
-        "run", "--image", place.image, "--max-price", "0.2 oGPU", "--time", "60s", "--memory", "32Mi", "--disk", "8Mi",
-        "--in", str(folder / "words.txt"), "--secret", f"TOKEN={folder / 'token'}", "--out", str(folder / "out.tar"),
-        "--postings", str(place.folder / "postings"), "--yes", "--", "sh", "-c", program,
+    run_folder = errand_place.folder / "run"
+    run_folder.mkdir()
+    (run_folder / "words.txt").write_text("three small words\n")
+    (run_folder / "token").write_text(SECRET_TEXT)
+    shell_script = f"cat /secrets/TOKEN; echo; wc -w < /in/words.txt > /out/count; echo oops >&2; exit {EXIT_CODE}"
+    exit_code, output = errand_place.run_ogpu(
+        "run", "--image", errand_place.image, "--max-price", "0.2 oGPU", "--time", "60s", "--memory", "32Mi",
+        "--disk", "8Mi",
+        "--in", str(run_folder / "words.txt"), "--secret", f"TOKEN={run_folder / 'token'}", "--out",
+        str(run_folder / "out.tar"),
+        "--postings", str(errand_place.folder / "postings"), "--yes", "--", "sh", "-c", shell_script,
     )  # fmt: skip
-    if code != EXIT_CODE:
-        yield f"`ogpu run` ends with {code}, not with its program's {EXIT_CODE}"
-    if said.splitlines() != [SECRET]:
-        yield f"`ogpu run` prints {said[:80]!r}, not what its program wrote"
-    if files_of(folder / "out.tar").get("count") != b"3\n":
+    if exit_code != EXIT_CODE:
+        yield f"`ogpu run` ends with {exit_code}, not with its program's {EXIT_CODE}"
+    if output.splitlines() != [SECRET_TEXT]:
+        yield f"`ogpu run` prints {output[:80]!r}, not what its program wrote"
+    if files_of(run_folder / "out.tar").get("count") != b"3\n":
         yield "its outputs are others"
 
 
-def run_array(place: Place) -> Iterator[str]:
+def run_array(errand_place: ErrandPlace) -> Iterator[str]:
     """`ogpu task submit --array`: at once on two devices, none twice; then one more behind them."""
-    path = job_file(place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
-    options = ("--postings", str(place.folder / "postings"), "--yes")
-    words = (str(path), "--array", f"{','.join(map(str, INDICES))}%{len(INDICES)}", "--watch", *options)
-    code, said = place.typed("task submit", *words)
-    rows = json.loads(said) if said else []
-    if code or [row["index"] for row in rows] != list(INDICES) or any(row["exit_code"] != 0 for row in rows):
-        yield f"the array ends with {code}: {rows}"
+    job_file_path = job_file(errand_place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
+    submit_options = ("--postings", str(errand_place.folder / "postings"), "--yes")
+    arguments = (
+        str(job_file_path),
+        "--array",
+        f"{','.join(map(str, ARRAY_INDICES))}%{len(ARRAY_INDICES)}",
+        "--watch",
+        *submit_options,
+    )
+    exit_code, output = errand_place.run_ogpu("task submit", *arguments)
+    member_rows = json.loads(output) if output else []
+    if (
+        exit_code
+        or [member_row["index"] for member_row in member_rows] != list(ARRAY_INDICES)
+        or any(member_row["exit_code"] != 0 for member_row in member_rows)
+    ):
+        yield f"the array ends with {exit_code}: {member_rows}"
         return
-    slots = [record(place.stage, bytes.fromhex(row["task"][2:])).slots[0] for row in rows]
-    if slots[0].device == slots[1].device:
+    first_slots = [
+        record(errand_place.stage, bytes.fromhex(member_row["task"][2:])).slots[0] for member_row in member_rows
+    ]
+    if first_slots[0].device == first_slots[1].device:
         yield "both ran on one device"
-    if max(slot.started_at for slot in slots) >= min(slot.finished_at for slot in slots):
+    if max(first_slot.started_at for first_slot in first_slots) >= min(
+        first_slot.finished_at for first_slot in first_slots
+    ):
         yield "one ran after the other"
-    for row in rows:
-        out = place.folder / f"array-{row['index']}.tar"
-        place.typed("task result", row["task"], "--out", str(out))
-        if files_of(out).get("index") != f"{row['index']}\n".encode():
-            yield f"member {row['index']} found another index"
-    _, again = place.typed("task submit", *words)
-    if [row["task"] for row in json.loads(again)] != [row["task"] for row in rows]:
+    for member_row in member_rows:
+        outputs_file = errand_place.folder / f"array-{member_row['index']}.tar"
+        errand_place.run_ogpu("task result", member_row["task"], "--out", str(outputs_file))
+        if files_of(outputs_file).get("index") != f"{member_row['index']}\n".encode():
+            yield f"member {member_row['index']} found another index"
+    _, second_output = errand_place.run_ogpu("task submit", *arguments)
+    if [member_row["task"] for member_row in json.loads(second_output)] != [
+        member_row["task"] for member_row in member_rows
+    ]:
         yield "the same command again submits others"
-    code, _ = place.typed("task submit", str(path), "--after-ok", rows[0]["task"], "--dry-run", *options)
-    if code:
+    exit_code, _ = errand_place.run_ogpu(
+        "task submit", str(job_file_path), "--after-ok", member_rows[0]["task"], "--dry-run", *submit_options
+    )
+    if exit_code:
         yield "what waits for a task that ended well does not go on"
-    _, told = place.typed("task history")
-    found = {row["task"]: (row["state"], row["exit_code"]) for row in json.loads(told)}
-    if any(found.get(row["task"]) != ("completed", 0) for row in rows):
-        yield f"`ogpu task history` says otherwise: {found}"
+    _, history_json = errand_place.run_ogpu("task history")
+    states_by_task = {
+        member_row["task"]: (member_row["state"], member_row["exit_code"]) for member_row in json.loads(history_json)
+    }
+    if any(states_by_task.get(member_row["task"]) != ("completed", 0) for member_row in member_rows):
+        yield f"`ogpu task history` says otherwise: {states_by_task}"
 
 
-def requeue_job(place: Place) -> Iterator[str]:
+def requeue_job(errand_place: ErrandPlace) -> Iterator[str]:
     """`ogpu task submit --requeue`: a job that its time limit cut off becomes one further task, and no third one."""
-    path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
-    options = ("--postings", str(place.folder / "postings"), "--yes")
-    code, said = place.typed("task submit", str(path), "--watch", "--requeue", "1", *options)
-    tasks = list(dict.fromkeys(json.loads(line)["task"] for line in said.splitlines()))
-    if code or len(tasks) != 2:
-        yield f"`ogpu task submit --requeue 1` ends with {code}, after {len(tasks)} tasks"
+    job_file_path = job_file(errand_place, "endless", "echo begun > /out/state; sleep 600", 20)
+    submit_options = ("--postings", str(errand_place.folder / "postings"), "--yes")
+    exit_code, output = errand_place.run_ogpu(
+        "task submit", str(job_file_path), "--watch", "--requeue", "1", *submit_options
+    )
+    task_texts = list(dict.fromkeys(json.loads(output_line)["task"] for output_line in output.splitlines()))
+    if exit_code or len(task_texts) != 2:
+        yield f"`ogpu task submit --requeue 1` ends with {exit_code}, after {len(task_texts)} tasks"
         return
-    for task in tasks:
-        out = place.folder / f"{task[:10]}-endless.tar"
-        place.typed("task result", task, "--out", str(out))
-        if files_of(out).get("state") != b"begun\n":
-            yield f"{task} left no outputs"
+    for task_text in task_texts:
+        outputs_file = errand_place.folder / f"{task_text[:10]}-endless.tar"
+        errand_place.run_ogpu("task result", task_text, "--out", str(outputs_file))
+        if files_of(outputs_file).get("state") != b"begun\n":
+            yield f"{task_text} left no outputs"
 
 
-def buy_picture(place: Place) -> Iterator[str]:
+def buy_picture(errand_place: ErrandPlace) -> Iterator[str]:
     """`ogpu unit picture`: tiles from three providers, put together."""
-    out = place.folder / "still-life.png"
-    code, said = place.typed(
+    outputs_file = errand_place.folder / "still-life.png"
+    exit_code, output = errand_place.run_ogpu(
         "offer create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001",
         "--price-max", "0.1", "--ramp", "20", "--commit-window", "60", "--max-tokens", "4000000000", "--yes",
     )  # fmt: skip
-    if code:
+    if exit_code:
         yield "no service is created"
         return
-    service = json.loads(said)["service"]
-    for name in MAKERS:
-        device = _device_of(place.stage, name)
-        place.stage.provider(name, "offer", device, "--service", str(service), "--ask", "0.001")
-    code, said = place.typed(
-        "unit picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles", str(TILES), "--out",
-        str(out), "--postings", str(place.folder / "postings"), "--yes",
+    service_number = json.loads(output)["service"]
+    for provider_name in TILE_PROVIDERS:
+        device_text = _device_text(errand_place.stage, provider_name)
+        errand_place.stage.provider(
+            provider_name, "offer", device_text, "--service", str(service_number), "--ask", "0.001"
+        )
+    exit_code, output = errand_place.run_ogpu(
+        "unit picture", "--scene", str(EXAMPLES / "still-life.txt"), "--size", "96x64", "--tiles",
+        str(TILE_COUNT), "--out", str(outputs_file), "--postings", str(errand_place.folder / "postings"), "--yes",
     )  # fmt: skip
-    if code or not out.exists():
-        yield f"the picture is not bought: {code}"
+    if exit_code or not outputs_file.exists():
+        yield f"the picture is not bought: {exit_code}"
         return
-    makers = {tile["provider"] for tile in json.loads(said)["tiles"]}
-    if len(makers) < len(MAKERS):
-        yield f"its tiles come from {len(makers)} providers"
+    tile_providers = {picture_tile["provider"] for picture_tile in json.loads(output)["tiles"]}
+    if len(tile_providers) < len(TILE_PROVIDERS):
+        yield f"its tiles come from {len(tile_providers)} providers"
 
 
-def _device_of(stage: Stage, name: str) -> str:
-    stash = ss58(dev_accounts.stash(name))
-    rows = json.loads(stage.ogpu("offer providers", is_shown=False))
-    return next(str(row["device"]) for row in rows if row["provider"] == stash)
+def _device_text(stage: Stage, provider_name: str) -> str:
+    stash_address = ss58(dev_accounts.stash(provider_name))
+    device_rows = json.loads(stage.ogpu("offer providers", is_shown=False))
+    return next(str(device_row["device"]) for device_row in device_rows if device_row["provider"] == stash_address)
 
 
 ERRANDS = (

@@ -21,7 +21,7 @@ from devnet.launcher import layout, processes, programs
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
-from devnet.proofs.elections.recount import Watched, terms_of
+from devnet.proofs.elections.recount import ObservedChain, tenure_of
 from devnet.stage.measuring.final_blocks import blocks_of_all
 from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
 from devnet.stage.report import Report
@@ -33,9 +33,9 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
-SAVER = "Alice"
+DELEGATOR = "Alice"
 """The delegator. It has a million, and may delegate to others and to itself."""
-STEP = 100 * GRAINS_PER_OGPU
+LEAD_GRAINS = 100 * GRAINS_PER_OGPU
 """The lead in stake over all others of a validator that the next election must seat."""
 KILLED_SECONDS = 5.0
 EQUIVOCATING = "devnet.stage.cheating.equivocating_node"
@@ -43,125 +43,149 @@ EQUIVOCATING = "devnet.stage.cheating.equivocating_node"
 
 @dataclass(slots=True)
 class Director:
-    """The actions on the chain. `told` records them for the report."""
+    """The actions on the chain. `observations` records them for the report."""
 
-    net: Devnet
-    client: ChainClient
-    watched: Watched
-    tell: Callable[[str], None]
-    told: dict[str, Any] = field(default_factory=dict)
+    devnet: Devnet
+    chain_client: ChainClient
+    observed_chain: ObservedChain
+    narrator: Callable[[str], None]
+    observations: dict[str, Any] = field(default_factory=dict)
 
-    def member(self, stash: bytes) -> NodeLayout:
+    def member(self, validator: bytes) -> NodeLayout:
         """Return the node of a stash."""
-        return next(each for each in self.net.members if dev_accounts.stash(each.name) == stash)
+        return next(member for member in self.devnet.members if dev_accounts.stash(member.name) == validator)
 
     def wallet(self, *words: str) -> str:
         """Run `ogpu-wallet` at the node that only follows."""
-        url = ("--url", self.net.members[-1].rpc_url)
-        return programs.run("ogpu-wallet", *url, *words, keyring=self.net.keyring)
+        url = ("--url", self.devnet.members[-1].rpc_url)
+        return programs.run("ogpu-wallet", *url, *words, keyring=self.devnet.keyring)
 
-    async def lift(self, stash: bytes) -> None:
+    async def lift_to_first(self, validator: bytes) -> None:
         """Delegate enough stake to a waiting validator that the next election ranks it first."""
-        at = await self.client.finalized()
-        behind = {each: await self._behind(each, at) for each in self.stashes()}
-        amount = max(behind.values()) + STEP - behind[stash]
+        final_block = await self.chain_client.finalized()
+        stake_by_validator = {each: await self._stake_behind(each, final_block) for each in self.stashes()}
+        delegated_grains = max(stake_by_validator.values()) + LEAD_GRAINS - stake_by_validator[validator]
         await asyncio.to_thread(
-            self.wallet, "delegate", ss58(stash), _ogpu(amount), "--key", f"//{self._saver(stash)}", "--yes"
+            self.wallet,
+            "delegate",
+            ss58(validator),
+            _ogpu_text(delegated_grains),
+            "--key",
+            f"//{self._delegator_for(validator)}",
+            "--yes",
         )
-        self.tell(f"epoch {self.watched.epoch}: {_ogpu(amount)} oGPU go behind {self.member(stash).name}")
+        self.narrator(
+            f"epoch {self.observed_chain.epoch}: {_ogpu_text(delegated_grains)} oGPU go behind "
+            f"{self.member(validator).name}"
+        )
 
     def waits_longest(self) -> bytes:
         """Return the validator that has waited longest for a seat."""
-        newest = self.watched.sets[max(self.watched.sets)]
-        waiting = [stash for stash in self.stashes() if stash not in newest]
-        return min(waiting, key=lambda stash: (self._last_sat(stash), stash))
+        newest_set = self.observed_chain.sets_by_epoch[max(self.observed_chain.sets_by_epoch)]
+        waiting_validators = [validator for validator in self.stashes() if validator not in newest_set]
+        return min(waiting_validators, key=lambda validator: (self._last_sat(validator), validator))
 
-    async def kill_and_restart(self, stash: bytes) -> None:
+    async def kill_and_restart(self, validator: bytes) -> None:
         """Kill a node with SIGKILL, and restart it a few seconds later."""
-        member = self.member(stash)
-        await asyncio.to_thread(processes.kill, node_process(self.net, member))
-        self.tell(f"epoch {self.watched.epoch}: {member.name} is killed with -9")
+        member = self.member(validator)
+        await asyncio.to_thread(processes.kill, node_process(self.devnet, member))
+        self.narrator(f"epoch {self.observed_chain.epoch}: {member.name} is killed with -9")
         await asyncio.sleep(KILLED_SECONDS)
-        processes.start(node_process(self.net, member))
+        processes.start(node_process(self.devnet, member))
 
-    async def chill(self, *stashes: bytes) -> None:
+    async def withdraw_candidacy(self, *stashes: bytes) -> None:
         """Withdraw the candidacy of these validators."""
-        for stash in stashes:
-            await asyncio.to_thread(self.wallet, "chill", "--key", f"//{self.member(stash).name}", "--yes")
+        for validator in stashes:
+            await asyncio.to_thread(self.wallet, "chill", "--key", f"//{self.member(validator).name}", "--yes")
 
     async def offer_again(self, *stashes: bytes) -> None:
         """Make these validators candidates again, with their former keys."""
-        for stash in stashes:
-            name = self.member(stash).name
-            provider = f"0x{dev_accounts.key(name, dev_accounts.PROVIDER).hex()}"
-            await asyncio.to_thread(self.wallet, "validate", f"//{name}", provider, "--key", f"//{name}", "--yes")
+        for validator in stashes:
+            validator_name = self.member(validator).name
+            provider_key_text = f"0x{dev_accounts.key(validator_name, dev_accounts.PROVIDER).hex()}"
+            await asyncio.to_thread(
+                self.wallet,
+                "validate",
+                f"//{validator_name}",
+                provider_key_text,
+                "--key",
+                f"//{validator_name}",
+                "--yes",
+            )
 
-    def stop(self, stash: bytes) -> None:
+    def stop_node(self, validator: bytes) -> None:
         """Kill a node for good."""
-        processes.kill(node_process(self.net, self.member(stash)))
+        processes.kill(node_process(self.devnet, self.member(validator)))
 
-    def start(self, stash: bytes) -> None:
+    def start_node(self, validator: bytes) -> None:
         """Start a node again."""
-        processes.start(node_process(self.net, self.member(stash)))
+        processes.start(node_process(self.devnet, self.member(validator)))
 
-    async def unjail(self, stash: bytes) -> None:
+    async def unjail(self, validator: bytes) -> None:
         """Ask to be released from jail."""
-        await asyncio.to_thread(self.wallet, "unjail", "--key", f"//{self.member(stash).name}", "--yes")
+        await asyncio.to_thread(self.wallet, "unjail", "--key", f"//{self.member(validator).name}", "--yes")
 
-    def restart_equivocating(self, stash: bytes, epoch: int) -> None:
+    def restart_equivocating(self, validator: bytes, epoch: int) -> None:
         """Restart a node that proposes twice in each of its slots from this epoch on."""
-        process = node_process(self.net, self.member(stash))
-        processes.stop(process)
-        arguments = (*process.arguments, "--twice-from", str(epoch))
-        processes.start(replace(process, module=EQUIVOCATING, arguments=arguments))
+        validator_node = node_process(self.devnet, self.member(validator))
+        processes.stop(validator_node)
+        arguments = (*validator_node.arguments, "--twice-from", str(epoch))
+        processes.start(replace(validator_node, module=EQUIVOCATING, arguments=arguments))
 
-    def restart_honest(self, stash: bytes) -> None:
+    def restart_honest(self, validator: bytes) -> None:
         """Restart the honest node."""
-        process = node_process(self.net, self.member(stash))
-        processes.stop(process)
-        processes.start(process)
+        validator_node = node_process(self.devnet, self.member(validator))
+        processes.stop(validator_node)
+        processes.start(validator_node)
 
-    async def is_convicted(self, stash: bytes) -> bool:
+    async def is_convicted(self, validator: bytes) -> bool:
         """Return whether a validator is tombstoned: an author then had the evidence of nodes that saw both blocks."""
-        at = await self.client.finalized()
-        return await self.client.read(TrustStake.tombstones, stash, at=at) is not None
+        final_block = await self.chain_client.finalized()
+        return await self.chain_client.read(TrustStake.tombstones, validator, at=final_block) is not None
 
-    async def least(self) -> bytes:
+    async def weakest_elected(self) -> bytes:
         """Return the elected validator with the least stake."""
-        at = await self.client.finalized()
-        elected = self.watched.sets[max(self.watched.sets)]
-        behind = {stash: await self._behind(stash, at) for stash in elected}
-        return min(elected, key=lambda stash: (behind[stash], stash))
+        final_block = await self.chain_client.finalized()
+        elected = self.observed_chain.sets_by_epoch[max(self.observed_chain.sets_by_epoch)]
+        stake_by_validator = {validator: await self._stake_behind(validator, final_block) for validator in elected}
+        return min(elected, key=lambda validator: (stake_by_validator[validator], validator))
 
-    async def stake_of(self, stash: bytes) -> int:
+    async def stake_of(self, validator: bytes) -> int:
         """Return the bond and the delegated stake of a validator."""
-        return await self._behind(stash, await self.client.finalized())
+        return await self._stake_behind(validator, await self.chain_client.finalized())
 
-    async def _behind(self, stash: bytes, at: bytes) -> int:
-        pool = await self.client.read(TrustStake.pools, stash, at=at)
-        bond: int = await self.client.read(TrustStake.bonds, stash, at=at)
-        return bond + int(pool.stake.value)
+    async def _stake_behind(self, validator: bytes, final_block: bytes) -> int:
+        stake_pool = await self.chain_client.read(TrustStake.pools, validator, at=final_block)
+        bond: int = await self.chain_client.read(TrustStake.bonds, validator, at=final_block)
+        return bond + int(stake_pool.stake.value)
 
     def stashes(self) -> list[bytes]:
         """Return the stashes of all validators, with and without a seat."""
-        return sorted(dev_accounts.stash(member.name) for member in self.net.members if member.is_validator)
+        return sorted(dev_accounts.stash(member.name) for member in self.devnet.members if member.is_validator)
 
-    def _last_sat(self, stash: bytes) -> int:
-        return max((epoch for epoch, members in self.watched.sets.items() if stash in members), default=-1)
+    def _last_sat(self, validator: bytes) -> int:
+        return max(
+            (
+                epoch
+                for epoch, seated_validators in self.observed_chain.sets_by_epoch.items()
+                if validator in seated_validators
+            ),
+            default=-1,
+        )
 
-    def _saver(self, stash: bytes) -> str:
+    def _delegator_for(self, validator: bytes) -> str:
         """Return the delegator for this validator: no account delegates to itself."""
-        return SAVER if self.member(stash).name != SAVER else "Bob"
+        return DELEGATOR if self.member(validator).name != DELEGATOR else "Bob"
 
 
-def _ogpu(grains: int) -> str:
-    whole, rest = divmod(grains, GRAINS_PER_OGPU)
-    return f"{whole}.{rest:08d}".rstrip("0").rstrip(".")
+def _ogpu_text(grains: int) -> str:
+    whole_ogpu, fraction_grains = divmod(grains, GRAINS_PER_OGPU)
+    return f"{whole_ogpu}.{fraction_grains:08d}".rstrip("0").rstrip(".")
 
 
-MEMBERS, SEATS, EPOCHS = 6, 4, 30
+VALIDATOR_COUNT, SEAT_COUNT, EPOCH_COUNT = 6, 4, 30
 WATCHER = "Watcher"
-TERMS = 2
+TURNS_MIN = 2
 OFFENCE_TRIES = 3
 GAP_SLOTS_MAX = 60
 """The most slots between two final blocks: a quarter of the weight is away for three epochs, and its rounds must time
@@ -169,170 +193,200 @@ out."""
 
 
 @contextmanager
-def six_on_four_seats(run: ProofRun) -> Iterator[ObservedStage]:
+def six_on_four_seats(proof_run: ProofRun) -> Iterator[ObservedStage]:
     """Run six validators, a node that only follows, and an observer."""
-    net, _ = layout.add_full_node(fresh_layout(run, MEMBERS, seats=SEATS, is_fast=True), WATCHER, any_ports=True)
-    with observed_nodes(run, net) as stage:
+    devnet, _ = layout.add_full_node(
+        fresh_layout(proof_run, VALIDATOR_COUNT, seats=SEAT_COUNT, is_fast=True), WATCHER, any_ports=True
+    )
+    with observed_nodes(proof_run, devnet) as stage:
         yield stage
 
 
-def elected(stage: ObservedStage) -> Report:
+def play_and_observe(stage: ObservedStage) -> Report:
     """Play all scenes, and return the observations."""
-    facts = asyncio.run(_play(stage))
-    return facts | {"conflicts": stage.seen()["conflicts"]}
+    facts = asyncio.run(_play_scenes(stage))
+    return facts | {"conflicts": stage.stop_observer()["conflicts"]}
 
 
-async def _play(stage: ObservedStage) -> Report:
-    net, parameters = stage.net, CONSENSUS[layout.FAST]
-    watched = Watched(parameters.epoch_blocks, parameters.slot_ms, SEATS)
+async def _play_scenes(stage: ObservedStage) -> Report:
+    devnet, parameters = stage.devnet, CONSENSUS[layout.FAST]
+    observed_chain = ObservedChain(parameters.epoch_blocks, parameters.slot_ms, SEAT_COUNT)
     async with (
-        await ChainClient.connect(net.members[-1].rpc_url) as client,
-        await ChainClient.connect(net.members[-1].rpc_url) as other,
+        await ChainClient.connect(devnet.members[-1].rpc_url) as chain_client,
+        await ChainClient.connect(devnet.members[-1].rpc_url) as action_client,
     ):
-        following = asyncio.create_task(watched.follow(client))
-        director = Director(net, other, watched, stage.tell.line)
-        playing = asyncio.create_task(_scenes(director, max(EPOCHS, stage.options.epochs)))
-        done, _ = await asyncio.wait((following, playing), return_when=asyncio.FIRST_COMPLETED)
+        following_task = asyncio.create_task(observed_chain.follow(chain_client))
+        director = Director(devnet, action_client, observed_chain, stage.narrator.line)
+        playing_task = asyncio.create_task(_run_scenes(director, max(EPOCH_COUNT, stage.options.epochs)))
+        done_tasks, _ = await asyncio.wait((following_task, playing_task), return_when=asyncio.FIRST_COMPLETED)
         # Without the subscription, the scenes would wait for final blocks for ever.
-        if following in done and playing not in done:
-            playing.cancel()
-            following.result()
+        if following_task in done_tasks and playing_task not in done_tasks:
+            playing_task.cancel()
+            following_task.result()
             raise DevnetError("the node that is watched ended its subscription")
-        playing.result()
-        following.cancel()
-        height, different = await blocks_of_all(net)
-        names = {dev_accounts.stash(member.name): member.name for member in net.members if member.is_validator}
+        playing_task.result()
+        following_task.cancel()
+        final_height, different_heights = await blocks_of_all(devnet)
+        names_by_validator = {
+            dev_accounts.stash(member.name): member.name for member in devnet.members if member.is_validator
+        }
         return {
-            "epochs": watched.epoch,
-            "height": height,
-            "different_blocks": different,
-            "recounts": watched.recounts,
-            "wrong_sets": watched.wrong,
+            "epochs": observed_chain.epoch,
+            "height": final_height,
+            "different_blocks": different_heights,
+            "recounts": observed_chain.recounts,
+            "wrong_sets": observed_chain.wrong_sets,
             "terms": {
-                name: {"entered": terms.entered, "left": terms.left}
-                for stash, name in names.items()
-                for terms in (terms_of(stash, watched.sets),)
+                validator_name: {"entered": tenure.entries, "left": tenure.left}
+                for validator, validator_name in names_by_validator.items()
+                for tenure in (tenure_of(validator, observed_chain.sets_by_epoch),)
             },
-            "sets": {epoch: [names[stash] for stash in members] for epoch, members in sorted(watched.sets.items())},
-            "latency": watched.latency(),
-            "longest_gap_slots": watched.longest_gap_ms // watched.slot_ms,
-            "jailed_by_recount": sorted(names[stash] for stash in watched.jailed),
-            **director.told,
+            "sets": {
+                epoch: [names_by_validator[validator] for validator in seated_validators]
+                for epoch, seated_validators in sorted(observed_chain.sets_by_epoch.items())
+            },
+            "latency": observed_chain.latency(),
+            "longest_gap_slots": observed_chain.longest_gap_ms // observed_chain.slot_ms,
+            "jailed_by_recount": sorted(names_by_validator[validator] for validator in observed_chain.jailed),
+            **director.observations,
         }
 
 
-async def _scenes(director: Director, epochs: int) -> None:
+async def _run_scenes(director: Director, epoch_count: int) -> None:
     """Play the scenes, by epochs."""
-    watched = director.watched
+    observed_chain = director.observed_chain
     for epoch in (1, 3, 5, 7, 9, 11):
-        await watched.until_epoch(epoch)
-        await director.lift(director.waits_longest())
+        await observed_chain.wait_for_epoch(epoch)
+        await director.lift_to_first(director.waits_longest())
         if epoch in {5, 9}:
-            sitting = sorted(watched.sitting())
-            await director.kill_and_restart(sitting[0] if epoch == 5 else sitting[-1])
-    await _jail(director, 13)
+            seated_validators = sorted(observed_chain.seated_in())
+            await director.kill_and_restart(seated_validators[0] if epoch == 5 else seated_validators[-1])
+    await _play_jail(director, 13)
     for epoch in range(19, 24):
-        await watched.until_epoch(epoch)
-        await director.lift(director.waits_longest())
-    await _offence(director, 24)
-    await watched.until_epoch(epochs)
+        await observed_chain.wait_for_epoch(epoch)
+        await director.lift_to_first(director.waits_longest())
+    await _play_offence(director, 24)
+    await observed_chain.wait_for_epoch(epoch_count)
 
 
-async def _jail(director: Director, epoch: int) -> None:
+async def _play_jail(director: Director, epoch: int) -> None:
     """Jail a validator: without candidates to succeed it, an absent one must keep its seat until it is jailed."""
-    watched = director.watched
-    await watched.until_epoch(epoch)
-    waiting = [stash for stash in director.stashes() if stash not in watched.sets[max(watched.sets)]]
-    await director.chill(*waiting)
-    away = _last_ranked_up(director)
-    await watched.until_epoch(epoch + 1)
-    director.stop(away)
-    name = director.member(away).name
-    director.tell(f"epoch {watched.epoch}: {name} goes away, and nobody offers to take its place")
-    await watched.until(lambda: away in watched.jailed)
-    at = await director.client.finalized()
-    director.told["jailed"] = name
-    director.told["jailed_on_chain"] = await director.client.read(TrustStake.jailed, away, at=at) is not None
-    director.start(away)
-    await director.offer_again(*waiting)
-    await director.unjail(away)
-    director.tell(f"epoch {watched.epoch}: {name} was in jail, is back, and asks to be let out")
+    observed_chain = director.observed_chain
+    await observed_chain.wait_for_epoch(epoch)
+    waiting_validators = [
+        validator
+        for validator in director.stashes()
+        if validator not in observed_chain.sets_by_epoch[max(observed_chain.sets_by_epoch)]
+    ]
+    await director.withdraw_candidacy(*waiting_validators)
+    absent_validator = _last_ranked_up(director)
+    await observed_chain.wait_for_epoch(epoch + 1)
+    director.stop_node(absent_validator)
+    validator_name = director.member(absent_validator).name
+    director.narrator(f"epoch {observed_chain.epoch}: {validator_name} goes away, and nobody offers to take its place")
+    await observed_chain.wait_until(lambda: absent_validator in observed_chain.jailed)
+    final_block = await director.chain_client.finalized()
+    director.observations["jailed"] = validator_name
+    director.observations["jailed_on_chain"] = (
+        await director.chain_client.read(TrustStake.jailed, absent_validator, at=final_block) is not None
+    )
+    director.start_node(absent_validator)
+    await director.offer_again(*waiting_validators)
+    await director.unjail(absent_validator)
+    director.narrator(f"epoch {observed_chain.epoch}: {validator_name} was in jail, is back, and asks to be let out")
 
 
-async def _offence(director: Director, epoch: int) -> None:
+async def _play_offence(director: Director, epoch: int) -> None:
     """Let the validator that leaves next propose twice in its last epoch, and be slashed after it has left.
 
     One time in twenty, a quarter of the weight has no slot in an epoch of ten blocks. Then the next one tries.
     """
-    first = epoch
-    while not await _offends(director, first) and first < epoch + 3 * OFFENCE_TRIES:
-        first += 3
-    director.tell(f"epoch {director.watched.epoch}: authors had the evidence, and {director.told['offender']} has left")
-    await director.watched.until_epoch(first + 3)
-    director.told["slashed"] -= await director.stake_of(dev_accounts.stash(director.told["offender"]))
+    last_epoch = epoch
+    while not await _offends(director, last_epoch) and last_epoch < epoch + 3 * OFFENCE_TRIES:
+        last_epoch += 3
+    director.narrator(
+        f"epoch {director.observed_chain.epoch}: authors had the evidence, and {director.observations['offender']} "
+        "has left"
+    )
+    await director.observed_chain.wait_for_epoch(last_epoch + 3)
+    director.observations["slashed"] -= await director.stake_of(dev_accounts.stash(director.observations["offender"]))
 
 
 async def _offends(director: Director, epoch: int) -> bool:
     """Let a validator leave at the end of the next epoch, and offend in it. Return True if it had a slot for that."""
-    watched = director.watched
-    await watched.until_epoch(epoch)
-    offender = await director.least()
-    name = director.member(offender).name
-    director.restart_equivocating(offender, epoch + 1)
-    await director.lift(director.waits_longest())
-    await watched.until_epoch(epoch + 1)
-    director.tell(f"epoch {watched.epoch}: {name}, in its last epoch, proposes twice where it has a slot")
-    had = await director.stake_of(offender)
-    await watched.until_epoch(epoch + 2)
-    director.told |= {"offender": name, "had_left": offender not in watched.sitting(), "slashed": had}
-    is_convicted = await director.is_convicted(offender)
+    observed_chain = director.observed_chain
+    await observed_chain.wait_for_epoch(epoch)
+    offender_stash = await director.weakest_elected()
+    validator_name = director.member(offender_stash).name
+    director.restart_equivocating(offender_stash, epoch + 1)
+    await director.lift_to_first(director.waits_longest())
+    await observed_chain.wait_for_epoch(epoch + 1)
+    director.narrator(
+        f"epoch {observed_chain.epoch}: {validator_name}, in its last epoch, proposes twice where it has a slot"
+    )
+    stake_before = await director.stake_of(offender_stash)
+    await observed_chain.wait_for_epoch(epoch + 2)
+    director.observations |= {
+        "offender": validator_name,
+        "had_left": offender_stash not in observed_chain.seated_in(),
+        "slashed": stake_before,
+    }
+    is_convicted = await director.is_convicted(offender_stash)
     if not is_convicted:
-        director.restart_honest(offender)
+        director.restart_honest(offender_stash)
     return is_convicted
 
 
 def _last_ranked_up(director: Director) -> bytes:
     """Return the validator that entered last, because no election removes it soon."""
-    sets = director.watched.sets
-    newest = sets[max(sets)]
-    return max(newest, key=lambda stash: (_since(sets, stash), stash))
+    sets_by_epoch = director.observed_chain.sets_by_epoch
+    newest_set = sets_by_epoch[max(sets_by_epoch)]
+    return max(newest_set, key=lambda validator: (_seated_since(sets_by_epoch, validator), validator))
 
 
-def _since(sets: dict[int, dict[bytes, int]], stash: bytes) -> int:
-    epoch = max(sets)
-    while epoch >= 0 and stash in sets[epoch]:
-        epoch -= 1
-    return epoch + 1
+def _seated_since(sets_by_epoch: dict[int, dict[bytes, int]], validator: bytes) -> int:
+    earliest_epoch = max(sets_by_epoch)
+    while earliest_epoch >= 0 and validator in sets_by_epoch[earliest_epoch]:
+        earliest_epoch -= 1
+    return earliest_epoch + 1
 
 
 def _failures(facts: Report) -> list[str]:
-    planted = facts["offender"] and dev_accounts.stash(facts["offender"]).hex()
-    conflicts = [text for text in facts["conflicts"] if planted not in text]
-    few = [name for name, terms in facts["terms"].items() if min(terms["entered"], terms["left"]) < TERMS]
-    bars: dict[str, Any] = {
+    planted_key = facts["offender"] and dev_accounts.stash(facts["offender"]).hex()
+    conflicts = [conflict_text for conflict_text in facts["conflicts"] if planted_key not in conflict_text]
+    rarely_moved = [
+        requirement
+        for requirement, tenure in facts["terms"].items()
+        if min(tenure["entered"], tenure["left"]) < TURNS_MIN
+    ]
+    requirements: dict[str, Any] = {
         "sets that are not as reckoned": facts["wrong_sets"],
-        "members that did not enter and leave twice": few,
+        "members that did not enter and leave twice": rarely_moved,
         "conflicting signatures": conflicts,
         "heights with different blocks": facts["different_blocks"],
         "epochs without finality": [] if facts["longest_gap_slots"] <= GAP_SLOTS_MAX else [facts["longest_gap_slots"]],
-        "recounts": [] if facts["recounts"] >= EPOCHS - 1 else [facts["recounts"]],
+        "recounts": [] if facts["recounts"] >= EPOCH_COUNT - 1 else [facts["recounts"]],
         "jail": [] if facts["jailed_on_chain"] and facts["jailed"] in facts["jailed_by_recount"] else [facts["jailed"]],
         "the slash after it left": [] if facts["had_left"] and facts["slashed"] > 0 else [facts["slashed"]],
         "the planted offence was not seen": [] if len(conflicts) < len(facts["conflicts"]) else ["none"],
     }
-    return [f"{name}: {found[:5]}" for name, found in bars.items() if found]
+    return [f"{requirement}: {violations[:5]}" for requirement, violations in requirements.items() if violations]
 
 
-def figures(found: Mapping[str, Report]) -> str:
+def figures(facts_by_scenario: Mapping[str, Report]) -> str:
     """Return the line of figures."""
-    facts = found["turns"]
-    entered, left = (sum(terms[name] for terms in facts["terms"].values()) for name in ("entered", "left"))
-    edges, rest = facts["latency"]["edges"], facts["latency"]["elsewhere"]
+    facts = facts_by_scenario["turns"]
+    entered, left = (
+        sum(tenure[tenure_field] for tenure in facts["terms"].values()) for tenure_field in ("entered", "left")
+    )
+    edge_latency, elsewhere_latency = facts["latency"]["edges"], facts["latency"]["elsewhere"]
     return (
         f"{facts['epochs']} epochs, {facts['recounts']} sets recounted, {len(facts['wrong_sets'])} wrong; {entered} "
         f"times somebody took a seat, {left} times one left; {facts['jailed']} jailed and back; {facts['offender']} "
-        f"slashed after it left; {facts['height']} blocks equal on {MEMBERS + 1} nodes; final p50 {edges['p50_ms']} "
-        f"ms, p99 {edges['p99_ms']} ms at edges, {rest['p50_ms']} and {rest['p99_ms']} ms elsewhere; longest gap "
+        f"slashed after it left; {facts['height']} blocks equal on {VALIDATOR_COUNT + 1} nodes; final p50 "
+        f"{edge_latency['p50_ms']} "
+        f"ms, p99 {edge_latency['p99_ms']} ms at edges, {elsewhere_latency['p50_ms']} and "
+        f"{elsewhere_latency['p99_ms']} ms elsewhere; longest gap "
         f"{facts['longest_gap_slots']} slots"
     )
 
@@ -340,9 +394,13 @@ def figures(found: Mapping[str, Report]) -> str:
 PROOF = LiveProof(
     "elections",
     "The stake elects, on real nodes.",
-    [Scenario("turns", "Stake moves, nodes are killed, jail, an offence", six_on_four_seats, elected, _failures)],
+    [
+        Scenario(
+            "turns", "Stake moves, nodes are killed, jail, an offence", six_on_four_seats, play_and_observe, _failures
+        )
+    ],
     figures,
-    [ProofOption("--epochs", EPOCHS, "to watch in all; the scenes take 29")],
+    [ProofOption("--epochs", EPOCH_COUNT, "to watch in all; the scenes take 29")],
 )
 
 if __name__ == "__main__":

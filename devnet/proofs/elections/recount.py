@@ -20,7 +20,7 @@ from runtime.pallets.staking.stakers import Seat
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
-SEATS_LEAST = 4
+SEAT_COUNT_MIN = 4
 JAIL_EPOCHS = 2
 
 
@@ -31,7 +31,7 @@ class Footing:
     stake: int
     is_candidate: bool
     """True if it is a candidate with a sufficient bond."""
-    heard: int
+    heard_epoch: int
     """The epoch after the newest one in which it was on line."""
     seated_since: int
     is_jailed: bool
@@ -42,99 +42,142 @@ class Footing:
     """The first epoch for which it was elected without room, at every election since, or 0."""
 
 
-def following(
-    old: dict[bytes, int], standings: dict[bytes, Footing], seats: int, ended: int
+def next_set_after(
+    old_set: dict[bytes, int], footings: dict[bytes, Footing], seat_count: int, ended_epoch: int
 ) -> tuple[dict[bytes, int], set[bytes]]:
     """Return the set after `old`, by stash and weight, and the newly jailed, after the end of epoch `ended`."""
-    jailed = absent(old, standings, ended)
-    able = [
-        stash
-        for stash, standing in standings.items()
-        if standing.is_candidate
-        and standing.heard > ended
-        and not (standing.is_tombstoned or standing.is_jailed or stash in jailed)
+    newly_jailed = newly_absent(old_set, footings, ended_epoch)
+    eligible_validators = [
+        validator
+        for validator, footing in footings.items()
+        if footing.is_candidate
+        and footing.heard_epoch > ended_epoch
+        and not (footing.is_tombstoned or footing.is_jailed or validator in newly_jailed)
     ]
-    ranked = sorted(able, key=lambda stash: (-standings[stash].stake, stash))
-    left = {stash: weight for stash, weight in old.items() if not standings[stash].is_tombstoned}
-    waited = {stash: standings[stash].leaving_since for stash in left}
-    waited |= {stash: standings[stash].waiting_since for stash in ranked if stash not in left}
-    stakes = {stash: standings[stash].stake for stash in ranked}
-    result = _cut(left, ranked, stakes, seats, waited) if left else dict(old)
-    return result, jailed
+    ranked_validators = sorted(eligible_validators, key=lambda validator: (-footings[validator].stake, validator))
+    remaining_weights = {
+        validator: seat_weight for validator, seat_weight in old_set.items() if not footings[validator].is_tombstoned
+    }
+    waiting_since = {validator: footings[validator].leaving_since for validator in remaining_weights}
+    waiting_since |= {
+        validator: footings[validator].waiting_since
+        for validator in ranked_validators
+        if validator not in remaining_weights
+    }
+    stake_by_validator = {validator: footings[validator].stake for validator in ranked_validators}
+    next_set = (
+        _cut_to_an_eighth(remaining_weights, ranked_validators, stake_by_validator, seat_count, waiting_since)
+        if remaining_weights
+        else dict(old_set)
+    )
+    return next_set, newly_jailed
 
 
-def absent(old: dict[bytes, int], standings: dict[bytes, Footing], ended: int) -> set[bytes]:
+def newly_absent(old_set: dict[bytes, int], footings: dict[bytes, Footing], ended_epoch: int) -> set[bytes]:
     """Return the validators to jail: silent for two whole epochs, longest first, while less than a third is jailed."""
-    inside = {stash for stash in old if standings[stash].is_jailed}
-    found: set[bytes] = set()
-    signs = {stash: max(standings[stash].heard, standings[stash].seated_since) for stash in old}
-    for stash in sorted(old, key=lambda each: (signs[each], each)):
-        silent = ended + 1 - signs[stash]
-        locked = sum(old[each] for each in inside | found | {stash})
-        if silent >= JAIL_EPOCHS and stash not in inside and 3 * locked < sum(old.values()):
-            found.add(stash)
-    return found
-
-
-def _cut(
-    left: dict[bytes, int], ranked: Sequence[bytes], stakes: dict[bytes, int], seats: int, waited: dict[bytes, int]
-) -> dict[bytes, int]:
-    wanted, eighth = ranked[:seats], sum(left.values()) // 8
-    absentees = sorted((stash for stash in left if stash not in ranked), key=lambda stash: (-left[stash], stash))
-    gone = sorted(absentees, key=lambda stash: waited[stash] or sys.maxsize)
-    out = [stash for stash in ranked[seats:] if stash in left][::-1]
-    leavers = gone + out
-    for count in range(len(leavers), -1, -1):
-        going = leavers[:count]
-        # A single validator may leave even with more than an eighth of the weight.
-        if count > 1 and sum(left[stash] for stash in going) > eighth:
-            continue
-        result = {}
-        for stash, weight in left.items():
-            if stash in going:
-                continue
-            result[stash] = min(stakes[stash], weight * 9 // 8) if stash in wanted else weight
-        coming = sorted(
-            (stash for stash in wanted if stash not in left), key=lambda stash: waited[stash] or sys.maxsize
+    jailed_before = {validator for validator in old_set if footings[validator].is_jailed}
+    newly_jailed: set[bytes] = set()
+    last_signs = {
+        validator: max(footings[validator].heard_epoch, footings[validator].seated_since) for validator in old_set
+    }
+    for validator in sorted(old_set, key=lambda validator_behind: (last_signs[validator_behind], validator_behind)):
+        silent_epochs = ended_epoch + 1 - last_signs[validator]
+        locked_weight = sum(
+            old_set[validator_behind] for validator_behind in jailed_before | newly_jailed | {validator}
         )
-        result |= _comers(coming, stakes, result, eighth, seats)
-        if count == 0 or len(result) >= min(SEATS_LEAST, len(left)):
-            return result
+        if (
+            silent_epochs >= JAIL_EPOCHS
+            and validator not in jailed_before
+            and 3 * locked_weight < sum(old_set.values())
+        ):
+            newly_jailed.add(validator)
+    return newly_jailed
+
+
+def _cut_to_an_eighth(
+    remaining_weights: dict[bytes, int],
+    ranked_validators: Sequence[bytes],
+    stake_by_validator: dict[bytes, int],
+    seat_count: int,
+    waiting_since: dict[bytes, int],
+) -> dict[bytes, int]:
+    winning_validators, eighth_of_weight = ranked_validators[:seat_count], sum(remaining_weights.values()) // 8
+    absent_validators = sorted(
+        (validator for validator in remaining_weights if validator not in ranked_validators),
+        key=lambda validator: (-remaining_weights[validator], validator),
+    )
+    leaving_absentees = sorted(absent_validators, key=lambda validator: waiting_since[validator] or sys.maxsize)
+    outranked_validators = [
+        validator for validator in ranked_validators[seat_count:] if validator in remaining_weights
+    ][::-1]
+    leavers = leaving_absentees + outranked_validators
+    for leaver_count in range(len(leavers), -1, -1):
+        leaving_validators = leavers[:leaver_count]
+        # A single validator may leave even with more than an eighth of the weight.
+        if (
+            leaver_count > 1
+            and sum(remaining_weights[validator] for validator in leaving_validators) > eighth_of_weight
+        ):
+            continue
+        next_set = {}
+        for validator, seat_weight in remaining_weights.items():
+            if validator in leaving_validators:
+                continue
+            next_set[validator] = (
+                min(stake_by_validator[validator], seat_weight * 9 // 8)
+                if validator in winning_validators
+                else seat_weight
+            )
+        entering_validators = sorted(
+            (validator for validator in winning_validators if validator not in remaining_weights),
+            key=lambda validator: waiting_since[validator] or sys.maxsize,
+        )
+        next_set |= _admitted(entering_validators, stake_by_validator, next_set, eighth_of_weight, seat_count)
+        if leaver_count == 0 or len(next_set) >= min(SEAT_COUNT_MIN, len(remaining_weights)):
+            return next_set
     raise AssertionError("nobody may always go")
 
 
-def _comers(
-    comers: Sequence[bytes], stakes: dict[bytes, int], staying: dict[bytes, int], eighth: int, seats: int
+def _admitted(
+    waiting_comers: Sequence[bytes],
+    stake_by_validator: dict[bytes, int],
+    staying_weights: dict[bytes, int],
+    eighth_of_weight: int,
+    seat_count: int,
 ) -> dict[bytes, int]:
-    third = sum(staying.values()) // 3
-    entering: list[bytes] = []
-    for stash in comers[: max(0, seats - len(staying))]:
-        weight = sum(stakes[each] for each in [*entering, stash])
+    third_of_weight = sum(staying_weights.values()) // 3
+    admitted_comers: list[bytes] = []
+    for comer in waiting_comers[: max(0, seat_count - len(staying_weights))]:
+        entering_weight = sum(stake_by_validator[each] for each in [*admitted_comers, comer])
         # A single newcomer may enter with any stake, because its weight is cut to a third below.
-        if entering and weight > min(eighth, third):
+        if admitted_comers and entering_weight > min(eighth_of_weight, third_of_weight):
             break
-        entering.append(stash)
-    return {stash: min(stakes[stash], third) for stash in entering if min(stakes[stash], third) > 0}
+        admitted_comers.append(comer)
+    return {
+        comer: min(stake_by_validator[comer], third_of_weight)
+        for comer in admitted_comers
+        if min(stake_by_validator[comer], third_of_weight) > 0
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
     """The number of a validator's entries into the active set, genesis included, and of its exits."""
 
-    entered: int
+    entries: int
     left: int
 
 
-def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Tenure:
+def tenure_of(validator: bytes, sets_by_epoch: Mapping[int, Collection[bytes]]) -> Tenure:
     """Return the entries and exits of a validator over the sets of epochs 0 and later."""
-    entered = left = 0
-    sat = False
-    for epoch in sorted(sets):
-        sits = member in sets[epoch]
-        entered += sits and not sat
-        left += sat and not sits
-        sat = sits
-    return Tenure(entered, left)
+    entry_count = exit_count = 0
+    was_seated = False
+    for epoch in sorted(sets_by_epoch):
+        is_seated = validator in sets_by_epoch[epoch]
+        entry_count += is_seated and not was_seated
+        exit_count += was_seated and not is_seated
+        was_seated = is_seated
+    return Tenure(entry_count, exit_count)
 
 
 EDGE_BLOCKS = 2
@@ -142,139 +185,164 @@ EDGE_BLOCKS = 2
 
 
 @dataclass(slots=True)
-class Watched:
+class ObservedChain:
     """Observations of the chain."""
 
     epoch_blocks: int
     slot_ms: int
-    seats: int
+    seat_count: int
     height: int = 0
-    sets: dict[int, dict[bytes, int]] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    sets_by_epoch: dict[int, dict[bytes, int]] = field(default_factory=dict)
+    wrong_sets: list[str] = field(default_factory=list)
     recounts: int = 0
     jailed: set[bytes] = field(default_factory=set)
-    at_edges: list[int] = field(default_factory=list)
-    elsewhere: list[int] = field(default_factory=list)
+    edge_latencies_ms: list[int] = field(default_factory=list)
+    other_latencies_ms: list[int] = field(default_factory=list)
     longest_gap_ms: int = 0
-    _moved: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _block_condition: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def epoch(self) -> int:
         """The epoch of the newest final block."""
         return max(0, self.height - 1) // self.epoch_blocks
 
-    def sitting(self, epoch: int | None = None) -> dict[bytes, int]:
+    def seated_in(self, epoch: int | None = None) -> dict[bytes, int]:
         """Return the weights by stash in an epoch, by default the current one."""
-        return self.sets[self.epoch if epoch is None else epoch]
+        return self.sets_by_epoch[self.epoch if epoch is None else epoch]
 
     async def follow(self, client: ChainClient) -> None:
         """Take every final block in order, until cancelled."""
-        at = await block_hash(client, 0)
+        at_block = await block_hash(client, 0)
         # The genesis set also serves epoch 1.
-        self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.active_set, at=at))
+        self.sets_by_epoch[0] = self.sets_by_epoch[1] = weights_by_stash(
+            await client.read(TrustStake.active_set, at=at_block)
+        )
         last_ms = _now_ms()
-        async for header in await client.finalized_heads():
-            now_ms, slot = _now_ms(), slot_of(header)
+        async for block_header in await client.finalized_heads():
+            now_ms, block_slot = _now_ms(), slot_of(block_header)
             self.longest_gap_ms = max(self.longest_gap_ms, now_ms - last_ms)
             last_ms = now_ms
-            number = int(header["number"], 16)
-            if slot is not None:
-                place = (number - 1) % self.epoch_blocks
-                (self.at_edges if place < EDGE_BLOCKS else self.elsewhere).append(now_ms - slot * self.slot_ms)
-            for height in range(self.height + 1, number + 1):
+            final_height = int(block_header["number"], 16)
+            if block_slot is not None:
+                block_index = (final_height - 1) % self.epoch_blocks
+                (self.edge_latencies_ms if block_index < EDGE_BLOCKS else self.other_latencies_ms).append(
+                    now_ms - block_slot * self.slot_ms
+                )
+            for height in range(self.height + 1, final_height + 1):
                 if (height - 1) % self.epoch_blocks == 0 and height > 1:
-                    await self._recount(client, height)
+                    await self._recount_set(client, height)
                 self.height = height
-            async with self._moved:
-                self._moved.notify_all()
+            async with self._block_condition:
+                self._block_condition.notify_all()
 
-    async def until_epoch(self, epoch: int) -> None:
+    async def wait_for_epoch(self, epoch: int) -> None:
         """Wait until a block of an epoch is final."""
-        await self.until(lambda: self.epoch >= epoch and self.height > 0)
+        await self.wait_until(lambda: self.epoch >= epoch and self.height > 0)
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
         """Wait until a condition on the observations holds, tested at each final block."""
-        async with self._moved:
-            await self._moved.wait_for(holds)
+        async with self._block_condition:
+            await self._block_condition.wait_for(holds)
 
     def latency(self) -> dict[str, dict[str, int | None]]:
         """Return p50 and p99 of finality at the edges and elsewhere, in milliseconds."""
-        groups = {"edges": self.at_edges, "elsewhere": self.elsewhere}
+        latencies_by_group = {"edges": self.edge_latencies_ms, "elsewhere": self.other_latencies_ms}
         return {
-            name: {"p50_ms": percentile(values, 50), "p99_ms": percentile(values, 99), "blocks": len(values)}
-            for name, values in groups.items()
+            group_name: {
+                "p50_ms": percentile(latencies, 50),
+                "p99_ms": percentile(latencies, 99),
+                "blocks": len(latencies),
+            }
+            for group_name, latencies in latencies_by_group.items()
         }
 
-    async def _recount(self, client: ChainClient, height: int) -> None:
+    async def _recount_set(self, chain_client: ChainClient, height: int) -> None:
         """Compare the set that an epoch's first block elects with the recount from the state before it."""
         epoch = (height - 1) // self.epoch_blocks
-        before, after = await block_hash(client, height - 1), await block_hash(client, height)
-        voted = await self._voted(client, before, after, epoch - 1)
-        standings = await self._standings(client, before, self.sets[epoch], voted)
-        expected, jailed = following(self.sets[epoch], standings, self.seats, epoch - 1)
-        found = await self._elected(client, after, epoch + 1)
-        self.sets[epoch + 1] = found
-        self.jailed |= jailed
+        block_before, block_after = await block_hash(chain_client, height - 1), await block_hash(chain_client, height)
+        vote_epochs = await self._vote_epochs(chain_client, block_before, block_after, epoch - 1)
+        footings = await self._footings(chain_client, block_before, self.sets_by_epoch[epoch], vote_epochs)
+        expected_set, newly_jailed = next_set_after(self.sets_by_epoch[epoch], footings, self.seat_count, epoch - 1)
+        elected_set = await self._elected_set(chain_client, block_after, epoch + 1)
+        self.sets_by_epoch[epoch + 1] = elected_set
+        self.jailed |= newly_jailed
         self.recounts += 1
-        if found != expected:
-            self.wrong.append(f"the set of epoch {epoch + 1}: {_told(found)}, and reckoned {_told(expected)}")
+        if elected_set != expected_set:
+            self.wrong_sets.append(
+                f"the set of epoch {epoch + 1}: {_set_text(elected_set)}, and reckoned {_set_text(expected_set)}"
+            )
 
-    async def _voted(self, client: ChainClient, before: bytes, first: bytes, ended: int) -> dict[bytes, int]:
+    async def _vote_epochs(
+        self, chain_client: ChainClient, block_before: bytes, first_block: bytes, ended_epoch: int
+    ) -> dict[bytes, int]:
         """Return the validators that certificates of the last two epochs show, each with the epoch after its vote.
 
         The certificates are those of the epochs' blocks, and the one in the `first` block of the next epoch.
         """
-        present = await client.read(TrustStake.epoch_voters, at=before)
-        bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_voters, at=before)}
+        epoch_voters = await chain_client.read(TrustStake.epoch_voters, at=block_before)
+        voter_bits = {
+            ended_epoch: epoch_voters.bits,
+            ended_epoch - 1: await chain_client.read(TrustStake.late_voters, at=block_before),
+        }
         # The newest certificate is in this header, and not yet in the state before it.
-        header = await client.rpc.call("chain_getHeader", "0x" + first.hex())
-        for log in consensus_logs(digest_of(header)):
-            if isinstance(log, FinalRef):
-                head, _ = codec(CertificateHead).decode_from(log.certificate, 0)
-                known = int.from_bytes(bits.get(head.epoch, b""), "little")
-                bits[head.epoch] = (known | int.from_bytes(head.signers, "little")).to_bytes(16, "little")
-        voted: dict[bytes, int] = {}
-        for epoch in (ended - 1, ended):
-            for place, stash in enumerate(sorted(self.sets.get(epoch, {}))):
-                if int.from_bytes(bits[epoch], "little") >> place & 1:
-                    voted[stash] = epoch + 1
-        return voted
+        block_header = await chain_client.rpc.call("chain_getHeader", "0x" + first_block.hex())
+        for consensus_log in consensus_logs(digest_of(block_header)):
+            if isinstance(consensus_log, FinalRef):
+                certificate_head, _ = codec(CertificateHead).decode_from(consensus_log.certificate, 0)
+                known_bits = int.from_bytes(voter_bits.get(certificate_head.epoch, b""), "little")
+                voter_bits[certificate_head.epoch] = (
+                    known_bits | int.from_bytes(certificate_head.signers, "little")
+                ).to_bytes(16, "little")
+        vote_epochs: dict[bytes, int] = {}
+        for epoch in (ended_epoch - 1, ended_epoch):
+            for seat_index, validator in enumerate(sorted(self.sets_by_epoch.get(epoch, {}))):
+                if int.from_bytes(voter_bits[epoch], "little") >> seat_index & 1:
+                    vote_epochs[validator] = epoch + 1
+        return vote_epochs
 
-    async def _standings(
-        self, client: ChainClient, at: bytes, old: dict[bytes, int], voted: dict[bytes, int]
+    async def _footings(
+        self, chain_client: ChainClient, at_block: bytes, old_set: dict[bytes, int], vote_epochs: dict[bytes, int]
     ) -> dict[bytes, Footing]:
-        candidates = {key[-32:] for key in await client.entries(TrustStake.candidates, at=at)}
-        everybody = sorted(candidates | old.keys())
-        waiting = {waiter.stash: waiter.since for waiter in await client.read(TrustStake.waiting_validators, at=at)}
-        found = {}
-        for stash in everybody:
-            pool = await client.read(TrustStake.pools, stash, at=at)
-            bond = await client.read(TrustStake.bonds, stash, at=at)
-            found[stash] = Footing(
-                stake=bond + pool.stake.value,
-                is_candidate=stash in candidates and bond > 0,
-                heard=max(await client.read(TrustStake.last_online, stash, at=at), voted.get(stash, 0)),
-                seated_since=await client.read(TrustStake.active_since, stash, at=at),
-                is_jailed=await client.read(TrustStake.jailed, stash, at=at) is not None,
-                is_tombstoned=await client.read(TrustStake.tombstones, stash, at=at) is not None,
-                leaving_since=await client.read(TrustStake.retiring_since, stash, at=at),
-                waiting_since=waiting.get(stash, 0),
+        candidates = {key[-32:] for key in await chain_client.entries(TrustStake.candidates, at=at_block)}
+        all_validators = sorted(candidates | old_set.keys())
+        waiting_since_epochs = {
+            waiting_validator.stash: waiting_validator.since
+            for waiting_validator in await chain_client.read(TrustStake.waiting_validators, at=at_block)
+        }
+        footings = {}
+        for validator in all_validators:
+            stake_pool = await chain_client.read(TrustStake.pools, validator, at=at_block)
+            bond_grains = await chain_client.read(TrustStake.bonds, validator, at=at_block)
+            footings[validator] = Footing(
+                stake=bond_grains + stake_pool.stake.value,
+                is_candidate=validator in candidates and bond_grains > 0,
+                heard_epoch=max(
+                    await chain_client.read(TrustStake.last_online, validator, at=at_block),
+                    vote_epochs.get(validator, 0),
+                ),
+                seated_since=await chain_client.read(TrustStake.active_since, validator, at=at_block),
+                is_jailed=await chain_client.read(TrustStake.jailed, validator, at=at_block) is not None,
+                is_tombstoned=await chain_client.read(TrustStake.tombstones, validator, at=at_block) is not None,
+                leaving_since=await chain_client.read(TrustStake.retiring_since, validator, at=at_block),
+                waiting_since=waiting_since_epochs.get(validator, 0),
             )
-        return found
+        return footings
 
-    async def _elected(self, client: ChainClient, at: bytes, epoch: int) -> dict[bytes, int]:
-        starts = await client.read(TrustStake.validator_set_starts, at=at)
-        first = max(start for start in starts if start <= epoch)
-        return weights(await client.read(TrustStake.validator_sets, first, at=at))
+    async def _elected_set(self, chain_client: ChainClient, at_block: bytes, epoch: int) -> dict[bytes, int]:
+        set_starts = await chain_client.read(TrustStake.validator_set_starts, at=at_block)
+        first_epoch = max(set_start for set_start in set_starts if set_start <= epoch)
+        return weights_by_stash(await chain_client.read(TrustStake.validator_sets, first_epoch, at=at_block))
 
 
-def weights(seats: tuple[Seat, ...]) -> dict[bytes, int]:
+def weights_by_stash(active_seats: tuple[Seat, ...]) -> dict[bytes, int]:
     """Return the weights by stash."""
-    return {seat.stash: seat.weight for seat in seats}
+    return {active_seat.stash: active_seat.weight for active_seat in active_seats}
 
 
-def _told(found: dict[bytes, int]) -> str:
-    return ", ".join(f"0x{stash.hex()[:8]} {weight}" for stash, weight in sorted(found.items()))
+def _set_text(weights_by_validator: dict[bytes, int]) -> str:
+    return ", ".join(
+        f"0x{validator.hex()[:8]} {seat_weight}" for validator, seat_weight in sorted(weights_by_validator.items())
+    )
 
 
 def _now_ms() -> int:

@@ -71,19 +71,19 @@ class EscapeStage:
 
 
 @contextlib.contextmanager
-def with_engine(run: ProofRun) -> Iterator[EscapeStage]:
+def with_engine(proof_run: ProofRun) -> Iterator[EscapeStage]:
     """Open an engine, a registry and a provider's files in private network namespaces."""
-    run.tell.step("An engine, a registry and a provider on a private piece of network")
-    shutil.rmtree(run.folder, ignore_errors=True)
-    run.folder.mkdir(parents=True)
+    proof_run.narrator.step("An engine, a registry and a provider on a private piece of network")
+    shutil.rmtree(proof_run.folder, ignore_errors=True)
+    proof_run.folder.mkdir(parents=True)
     with (
         ground.laid_out(),
-        own_engine(run.folder / "engine", has_network=True) as address,
+        own_engine(proof_run.folder / "engine", has_network=True) as address,
         asyncio.Runner() as loop,
     ):
         exits = contextlib.AsyncExitStack()
         try:
-            scene = loop.run(exits.enter_async_context(scene_at(address, run.folder)))
+            scene = loop.run(exits.enter_async_context(scene_at(address, proof_run.folder)))
             loop.run(_harm(scene, _state(scene)))  # an engine's first container is slower than others
             yield EscapeStage(scene, loop)
         finally:
@@ -91,12 +91,12 @@ def with_engine(run: ProofRun) -> Iterator[EscapeStage]:
 
 
 async def _tried(scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
-    checks, before, began = EscapeChecks(), _state(scene), time.monotonic()
+    checks, before, start_time = EscapeChecks(), _state(scene), time.monotonic()
     try:
         await attempt.act(scene, checks)
     except (ContainerError, OSError, ValueError) as error:
         checks.misses.append(f"it could not be tried: {error}")
-    seconds = round(time.monotonic() - began, 1)
+    seconds = round(time.monotonic() - start_time, 1)
     return AttemptFinding(seconds, checks.held, checks.misses, await _harm(scene, before))
 
 
@@ -114,12 +114,12 @@ def _state(scene: EscapeScene) -> _State:
 
 async def _harm(scene: EscapeScene, before: _State) -> list[str]:
     """Return a sentence for each degradation since `before`."""
-    found, began = [], time.monotonic()
+    found, start_time = [], time.monotonic()
     try:
         ran = await scene.run("echo", "well")
     except ContainerError as error:
         return [f"harm: no container runs any more: {error}"]
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start_time
     if ran.text != "well" or seconds > WELL_SECONDS:
         found.append(f"harm: a good container says {ran.text!r} after {seconds:.1f} s")
     after = _state(scene)
@@ -140,9 +140,9 @@ async def _harm(scene: EscapeScene, before: _State) -> list[str]:
     return found
 
 
-def figures(facts: Mapping[str, AttemptFinding]) -> str:
+def figures(facts_by_scenario: Mapping[str, AttemptFinding]) -> str:
     """Return the line of figures."""
-    found = facts.values()
+    found = facts_by_scenario.values()
     return (
         f"{len(found)} ways tried, {sum(not each.failures() for each in found)} stopped; "
         f"{sum(len(each.held) + len(each.misses) for each in found)} bars, the provider unharmed after "

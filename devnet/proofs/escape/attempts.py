@@ -108,15 +108,15 @@ async def fork_bomb(scene: EscapeScene, checks: EscapeChecks) -> None:
     async with scene.container("probe", "bomb", limits={"wall_seconds": 8}) as container:
         await asyncio.sleep(2)
         during = process_count()
-        began = time.monotonic()
+        start_time = time.monotonic()
         other = await scene.run("echo", "alive")
-        seconds = time.monotonic() - began
-        end = await scene.engine.wait(container)
+        seconds = time.monotonic() - start_time
+        deadline = await scene.engine.wait(container)
     checks.that(
         during - before <= LIMITS.processes + 16, "processes of the machine", f"{before} before, {during} during"
     )
     checks.that(other.text == "alive" and seconds < 10, "another container runs beside it", f"{seconds:.1f} s")
-    checks.that(end.reason is EndReason.TIME_IS_UP, "ended by its time", end)
+    checks.that(deadline.reason is EndReason.TIME_IS_UP, "ended by its time", deadline)
     checks.that(process_count() <= before + 8, "none is left", f"{before} before, {process_count()} after")
 
 
@@ -126,15 +126,21 @@ async def stay_beyond_its_time(scene: EscapeScene, checks: EscapeChecks) -> None
     script = "trap '' TERM INT HUP QUIT; (while :; do :; done) & while :; do :; done"
     before = pid_of("dockerd")
     async with scene.container("sh", "-c", script, limits={"wall_seconds": 3}) as container:
-        began = time.monotonic()
-        end = await scene.engine.wait(container)
-        seconds = time.monotonic() - began
-    checks.that(end.reason is EndReason.TIME_IS_UP and seconds < 6, "ended", f"{end.reason.name} after {seconds:.1f} s")
+        start_time = time.monotonic()
+        deadline = await scene.engine.wait(container)
+        seconds = time.monotonic() - start_time
+    checks.that(
+        deadline.reason is EndReason.TIME_IS_UP and seconds < 6,
+        "ended",
+        f"{deadline.reason.name} after {seconds:.1f} s",
+    )
     async with scene.container("sh", "-c", script) as container:
-        began = time.monotonic()
-        end = await scene.engine.stop(container, grace_seconds=1)
-        seconds = time.monotonic() - began
-    checks.that(end.reason is EndReason.STOPPED and seconds < 4, "stopped", f"{end.reason.name} after {seconds:.1f} s")
+        start_time = time.monotonic()
+        deadline = await scene.engine.stop(container, grace_seconds=1)
+        seconds = time.monotonic() - start_time
+    checks.that(
+        deadline.reason is EndReason.STOPPED and seconds < 4, "stopped", f"{deadline.reason.name} after {seconds:.1f} s"
+    )
     checks.that(pid_of("dockerd") == before, "the engine is the same process")
 
 
@@ -143,9 +149,9 @@ async def take_the_processors(scene: EscapeScene, checks: EscapeChecks) -> None:
     """Compute in eight processes with half a core."""
     meters = " ".join(f"/sys/fs/cgroup/{name}" for name in ("cpu/cpuacct.usage", "cpuacct/cpuacct.usage", "cpu.stat"))
     script = f"for i in $(seq 8); do (while :; do :; done) & done; sleep 4; cat {meters}"
-    began = time.monotonic()
+    start_time = time.monotonic()
     ran = await scene.shell(script, limits={"wall_seconds": 30})
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start_time
     used = [int(line) / 1e9 for line in ran.text.splitlines() if line.isdecimal()]
     used += [int(line.split()[1]) / 1e6 for line in ran.text.splitlines() if line.startswith("usage_usec")]
     most = seconds * LIMITS.cpu_thousandths / 1_000 + 0.3
@@ -337,8 +343,8 @@ async def reach_another_container(scene: EscapeScene, checks: EscapeChecks) -> N
     """Connect to a container of another customer, both with a network."""
     async with scene.container("sh", "-c", "while :; do sleep 1; done", network=NetworkAccess.OUTBOUND) as other:
         said = await scene.engine.inside.run(other, ["cat", "/proc/net/fib_trie"], 10, 20_000)
-        words = {word for word in said.out.decode().split() if word.startswith("10.213.") and "/" not in word}
-        own = sorted(word for word in words if not word.endswith((".0", ".255")))
+        arguments = {word for word in said.out.decode().split() if word.startswith("10.213.") and "/" not in word}
+        own = sorted(word for word in arguments if not word.endswith((".0", ".255")))
         checks.that(own, "the other one has an address", said.out[:200])
         ran = await _reach(scene, *_WORLD_PLACE, *[word for address in own for word in (address, "80")])
         places = [word for address in own for word in (address, "80")]
@@ -416,7 +422,7 @@ _OUTPUTS = {
 async def hand_over_bad_outputs(scene: EscapeScene, checks: EscapeChecks) -> None:
     """Leave links, pipes, holes, too many files, deep folders and bad names in /out."""
     for what, script in _OUTPUTS.items():
-        disk, began = used_disk(scene.folder), time.monotonic()
+        disk, start_time = used_disk(scene.folder), time.monotonic()
         async with scene.container("sh", "-c", script) as container:
             ran = await scene.ended(container)
             sink = io.BytesIO()
@@ -427,7 +433,9 @@ async def hand_over_bad_outputs(scene: EscapeScene, checks: EscapeChecks) -> Non
             else:
                 said = f"TAKEN {archive.files} files: {ran.text[:100]}"
         checks.that(not said.startswith("TAKEN"), what, said)
-        checks.that(sink.tell() < LIMITS.output_bytes + MIB and time.monotonic() - began < 15, f"{what}: soon refused")
+        checks.that(
+            sink.tell() < LIMITS.output_bytes + MIB and time.monotonic() - start_time < 15, f"{what}: soon refused"
+        )
         checks.that(used_disk(scene.folder) - disk < 8 * MIB, f"{what}: no disk taken")
     # The order, times and modes of the files differ between both runs, and must not change the hash.
     script = "mkdir /out/d; echo b >/out/d/b; echo a >/out/a; chmod 4777 /out/a"

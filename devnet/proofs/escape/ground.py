@@ -37,8 +37,8 @@ def install() -> None:
     if os.geteuid() != 0 or not _is_there("apt-get"):
         raise DevnetError(f"missing: {', '.join(missing)}; as root: apt-get install {_PACKAGES}")
     settings = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_PACKAGES.split()]):
-        _call(["apt-get", *words], settings)
+    for arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_PACKAGES.split()]):
+        _call(["apt-get", *arguments], settings)
     still = [name for name in missing if not _is_there(name)]
     if still:
         raise DevnetError(f"still missing after apt-get: {', '.join(still)}")

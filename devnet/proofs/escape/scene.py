@@ -20,7 +20,7 @@ import docker
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 from devnet.launcher.processes import every_process, stat_fields
-from devnet.stage.registry import client_of, pushed, registry
+from devnet.stage.registry import client_of, push_image, running_registry
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.run import ContainerEnd, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import (
@@ -138,8 +138,8 @@ class EscapeScene:
 
     async def ended(self, container: RunningContainer) -> RanProgram:
         """Wait for a program's end, and return it with its output."""
-        end = await self.engine.wait(container)
-        return RanProgram(end, "\n".join(line.text for line in container.log.lines))
+        deadline = await self.engine.wait(container)
+        return RanProgram(deadline, "\n".join(line.text for line in container.log.lines))
 
     async def ask_engine(self, work: Callable[[docker.APIClient], T]) -> T:
         """Return the engine's answer, queried without the provider."""
@@ -154,8 +154,8 @@ class EscapeScene:
 async def scene_at(address: str, folder: Path) -> AsyncIterator[EscapeScene]:
     """Open an engine with a provider's folder, and a registry beside it."""
     image = MadeImage((*busybox_files(), *probe_files(folder))).archive()
-    with registry(folder, REGISTRY_PORT):
-        digest = await asyncio.to_thread(pushed, address, image, REPOSITORY, OTHER_REPOSITORY)
+    with running_registry(folder, REGISTRY_PORT):
+        digest = await asyncio.to_thread(push_image, address, image, REPOSITORY, OTHER_REPOSITORY)
         async with _provider(address, folder, image, digest) as scene:
             yield scene
 
@@ -184,26 +184,26 @@ def process_count() -> int:
     return sum(1 for _ in every_process())
 
 
-def resident_bytes(pid: int | None = None) -> int:
+def resident_bytes(process_id: int | None = None) -> int:
     """Return the memory of a process, by default this one, or 0 if it has ended."""
     with contextlib.suppress(OSError):
-        pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{process_id or 'self'}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
-def cpu_seconds(pid: int | None = None) -> float:
+def cpu_seconds(process_id: int | None = None) -> float:
     """Return user and system time of a process, by default this one, or 0 if it has ended."""
-    fields = stat_fields(pid or os.getpid())
+    fields = stat_fields(process_id or os.getpid())
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def pid_of(program: str) -> int | None:
     """Return the first process with that name, or None."""
-    for pid, _ in every_process():
+    for process_id, _ in every_process():
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text().strip() == program:
-                return pid
+            if Path(f"/proc/{process_id}/comm").read_text().strip() == program:
+                return process_id
     return None
 
 

@@ -45,13 +45,13 @@ class FloodStage:
 
 
 @contextmanager
-def watched_nodes(run: ProofRun) -> Iterator[FloodStage]:
+def watched_nodes(proof_run: ProofRun) -> Iterator[FloodStage]:
     """Run a fresh devnet. Measure it in a quiet stretch and from then on."""
-    run.tell.step(f"Network: {network.VALIDATORS} validators, and a quiet stretch")
-    net = network.fresh(run.folder)
+    proof_run.narrator.step(f"Network: {network.VALIDATORS} validators, and a quiet stretch")
+    devnet = network.fresh(proof_run.folder)
     try:
-        network.start(net)
-        course = Course(net, run.options.seconds, run.tell, run.options.hog)
+        network.start(devnet)
+        course = Course(devnet, proof_run.options.seconds, proof_run.narrator, proof_run.options.hog)
         ready = queue.Queue[trio.lowlevel.TrioToken]()
         with ThreadPoolExecutor(1) as thread:
             going = thread.submit(trio.run, course.live, ready.put)
@@ -63,7 +63,7 @@ def watched_nodes(run: ProofRun) -> Iterator[FloodStage]:
                     trio.from_thread.run_sync(course.scope.cancel, trio_token=token)
                 going.result()
     finally:
-        processes.stop(*lifecycle.all_processes(net))
+        processes.stop(*lifecycle.all_processes(devnet))
 
 
 def _ready(ready: queue.Queue[trio.lowlevel.TrioToken], going: Future[None]) -> trio.lowlevel.TrioToken:
@@ -77,9 +77,9 @@ def _ready(ready: queue.Queue[trio.lowlevel.TrioToken], going: Future[None]) -> 
     raise AssertionError("a course goes on until it is cancelled")
 
 
-def figures(facts: Mapping[str, BarResult]) -> str:
+def figures(facts_by_scenario: Mapping[str, BarResult]) -> str:
     """Return the line of figures."""
-    found = list(facts.values())
+    found = list(facts_by_scenario.values())
     intervals, rpc = (
         [each.p99_ms or 0 for each in seen]
         for seen in ([each.intervals for each in found], [each.doors["rpc"] for each in found])

@@ -67,24 +67,24 @@ class AttackAccount:
 class Scene:
     """One attack in progress."""
 
-    def __init__(self, net: Devnet, seconds: float, messages_max: int, rng: random.Random) -> None:
+    def __init__(self, devnet: Devnet, seconds: float, messages_max: int, random_source: random.Random) -> None:
         """Begin without any message sent."""
-        self.net, self.seconds, self.rng = net, seconds, rng
+        self.devnet, self.seconds, self.rng = devnet, seconds, random_source
         self.account = AttackAccount()
         self.connections: list[Cut] = []
         self.time = trio.CancelScope()
         self._allowance = messages_max
-        self.genesis = genesis_hash(net)
+        self.genesis = genesis_hash(devnet)
 
     @property
     def validators(self) -> tuple[NodeLayout, ...]:
         """The members that vote."""
-        return tuple(member for member in self.net.members if member.is_validator)
+        return tuple(member for member in self.devnet.members if member.is_validator)
 
     @property
     def victim(self) -> NodeLayout:
         """The member whose RPC, metrics and sockets are attacked. Honest clients query the same node."""
-        return victim_of(self.net)
+        return victim_of(self.devnet)
 
     async def begin(self) -> None:
         """Report to the parent process that all is prepared, and wait for its signal to start."""
@@ -97,9 +97,9 @@ class Scene:
 
         A backlog above `at_once` is dropped.
         """
-        began, given = trio.current_time(), 0
+        start_time, given = trio.current_time(), 0
         while self._allowance > 0:
-            wanted = int((trio.current_time() - began) * per_second) + 1 - given
+            wanted = int((trio.current_time() - start_time) * per_second) + 1 - given
             due = min(wanted, at_once, self._allowance)
             if due > 0:
                 given += wanted
@@ -130,9 +130,9 @@ class Scene:
         return self.account
 
 
-def victim_of(net: Devnet) -> NodeLayout:
+def victim_of(devnet: Devnet) -> NodeLayout:
     """Return the second validator. The first one is the bootnode of all others."""
-    return net.members[1]
+    return devnet.members[1]
 
 
 Act = Callable[[Scene], Awaitable[None]]

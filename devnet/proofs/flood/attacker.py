@@ -42,8 +42,8 @@ def main(folder: Path, name: str, seconds: float, nice: int) -> None:
 
 
 async def _attack(folder: Path, attack: Attack, seconds: float) -> str:
-    net = layout.load(folder)
-    scene = Scene(net, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
+    devnet = layout.load(folder)
+    scene = Scene(devnet, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
     before = time.process_time()
     with scene.time:
         await attack.act(scene)

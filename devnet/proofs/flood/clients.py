@@ -69,12 +69,12 @@ async def read_all(stream: trio.SocketStream) -> bytes:
 def parse(received: bytes) -> HttpAnswer:
     """Return the status and the body, chunked or not. Raise BadAnswerError if the bytes are no answer."""
     head, mark, body = received.partition(b"\r\n\r\n")
-    words = head.split(b" ", 2)
-    if not mark or len(words) < 2 or not words[1].isdigit():
+    arguments = head.split(b" ", 2)
+    if not mark or len(arguments) < 2 or not arguments[1].isdigit():
         raise BadAnswerError("the connection ended without an answer")
     if b"transfer-encoding: chunked" in head.lower():
         body = _unchunked(body)
-    return HttpAnswer(int(words[1]), body)
+    return HttpAnswer(int(arguments[1]), body)
 
 
 def _unchunked(body: bytes) -> bytes:

@@ -59,9 +59,9 @@ class Baseline:
 class Course:
     """A run in progress."""
 
-    net: Devnet
+    devnet: Devnet
     seconds: float
-    tell: Narrator
+    narrator: Narrator
     is_hogged: bool = False
     """True if every attack runs beside processes that use all processors."""
     records: Records = field(default_factory=Records)
@@ -72,16 +72,18 @@ class Course:
         """Measure until cancelled. Call `ready` after the quiet stretch."""
         with self.scope:
             async with trio.open_nursery() as nursery:
-                for door, attempt in measures.doors_of(self.net, genesis_hash(self.net)).items():
+                for door, attempt in measures.doors_of(self.devnet, genesis_hash(self.devnet)).items():
                     nursery.start_soon(measures.keep_trying, door, attempt, self.records)
-                nursery.start_soon(measures.watch_finals, self.net, self.records)
-                nursery.start_soon(measures.watch_processes, self.net, self.records)
-                nursery.start_soon(measures.watch_disk, self.net.folder, self.records)
+                nursery.start_soon(measures.watch_finals, self.devnet, self.records)
+                nursery.start_soon(measures.watch_processes, self.devnet, self.records)
+                nursery.start_soon(measures.watch_disk, self.devnet.folder, self.records)
                 await trio.sleep(BEFORE_SECONDS)
                 self.quiet = await self._stretch(max(self.seconds, QUIET_SECONDS_MIN))
                 intervals, doors = self._quiet_figures([self.quiet])
                 seen = ", ".join(f"{door} p99 {each.p99_ms} ms" for door, each in doors.items())
-                self.tell.line(f"quiet: final blocks every {intervals.p50_ms} ms, p99 {intervals.p99_ms} ms; {seen}")
+                self.narrator.line(
+                    f"quiet: final blocks every {intervals.p50_ms} ms, p99 {intervals.p99_ms} ms; {seen}"
+                )
                 ready(trio.lowlevel.current_trio_token())
                 await trio.sleep_forever()
 
@@ -102,19 +104,19 @@ class Course:
         async with self._with_needs(attack):
             with network.beside_hogs() if self._hogged(attack) else nullcontext():
                 baseline = await self._baseline(attack)
-                logs, starts = measures.log_sizes(self.net), self._running()
+                logs, starts = measures.log_sizes(self.devnet), self._running()
                 stretch, account = await self._attacked(attack)
-            logs_then = measures.log_sizes(self.net)
+            logs_then = measures.log_sizes(self.devnet)
             violations = [*account.violations, *await self._revived(starts), *await self._rpc_back()]
             recovered = await self._well_again(stretch)
             working = Stretch(stretch.start, time.monotonic())  # a node works off its queues after the attack
             memory = await self._memory(stretch)
-            tracebacks = measures.tracebacks(logs, measures.log_sizes(self.net))
+            tracebacks = measures.tracebacks(logs, measures.log_sizes(self.devnet))
             finding = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory)
         if recovered is None:
             violations.append(f"finality: not as regular as before within {MEMORY_SECONDS:.0f} s")
         if attack.aftermath is not None:
-            violations += await attack.aftermath(self.net)
+            violations += await attack.aftermath(self.devnet)
         finding.recovered_seconds, finding.violations = recovered, violations
         finding.log_bytes_per_second, finding.tracebacks = (
             measures.growth(logs, logs_then) / stretch.seconds,
@@ -163,11 +165,11 @@ class Course:
 
         The stretch has the intended length, even if the attack ended early.
         """
-        words = [sys.executable, "-m", "devnet.proofs.flood.attacker", str(self.net.folder), attack.name]
-        log = self.net.folder / "attacker.log"
+        arguments = [sys.executable, "-m", "devnet.proofs.flood.attacker", str(self.devnet.folder), attack.name]
+        log = self.devnet.folder / "attacker.log"
         with log.open("ab") as errors:
             process = await trio.lowlevel.open_process(
-                [*words, str(self.seconds), str(0 if self._hogged(attack) else NICE)],
+                [*arguments, str(self.seconds), str(0 if self._hogged(attack) else NICE)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -192,26 +194,29 @@ class Course:
         start = time.monotonic()
         await process.stdin.send_all(b"go\n")
         await trio.sleep(self.seconds)
-        end = time.monotonic()
+        deadline = time.monotonic()
         with trio.fail_after(END_SECONDS):
             line, _ = await _line(process.stdout, rest)
-        return Stretch(start, end), AttackAccount.from_json(line)
+        return Stretch(start, deadline), AttackAccount.from_json(line)
 
     # --- afterwards
 
     def _running(self) -> dict[str, int | None]:
-        return {member.name: processes.running(lifecycle.node_process(self.net, member)) for member in self.net.members}
+        return {
+            member.name: processes.running(lifecycle.node_process(self.devnet, member))
+            for member in self.devnet.members
+        }
 
     async def _revived(self, before: dict[str, int | None]) -> list[str]:
         """Return a problem for each node that has ended, and start it again."""
-        dead = [name for name, pid in self._running().items() if pid is None and before[name] is not None]
+        dead = [name for name, process_id in self._running().items() if process_id is None and before[name] is not None]
         found = []
         for name in dead:
-            process = network.node_of(self.net, self.net.member(name))
+            process = network.node_of(self.devnet, self.devnet.member(name))
             found.append(f"the node {name} ended; its log ends: {lifecycle.tail(process.log, 2)}")
             processes.start(process)  # in this thread: a child dies with the thread that started it
         if dead:
-            await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(self.net)))
+            await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(self.devnet)))
         return found
 
     async def _rpc_back(self) -> list[str]:
@@ -219,17 +224,17 @@ class Course:
         since = time.monotonic()
         if await self._answers_within(RPC_BACK_SECONDS, since):
             return []
-        pid = measures.rpc_pid(self.net, victim_of(self.net).name)
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+        process_id = measures.rpc_pid(self.devnet, victim_of(self.devnet).name)
+        if process_id is not None:
+            os.kill(process_id, signal.SIGKILL)
         if not await self._answers_within(MEMORY_SECONDS, since):
-            raise DevnetError(f"the RPC process of {victim_of(self.net).name} did not start again")
+            raise DevnetError(f"the RPC process of {victim_of(self.devnet).name} did not start again")
         return [f"JSON-RPC answered nobody for another {RPC_BACK_SECONDS:.0f} s: its process was killed"]
 
     async def _answers_within(self, seconds: float, since: float) -> bool:
         """Return whether an honest call that began after `since` is answered within `seconds`."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
             await trio.sleep(STEP_SECONDS)
             if any(call.is_answered and call.began > since for call in self.records.calls if call.door == Door.RPC):
                 return True
@@ -331,11 +336,11 @@ class Course:
 
     @asynccontextmanager
     async def _provider(self) -> AsyncIterator[None]:
-        member = victim_of(self.net)
-        process = lifecycle.provider_process(self.net, member)
+        member = victim_of(self.devnet)
+        process = lifecycle.provider_process(self.devnet, member)
         processes.start(process)  # in this thread: a child dies with the thread that started it
         try:
-            await trio.to_thread.run_sync(lifecycle.wait_for_provider, self.net, member)
+            await trio.to_thread.run_sync(lifecycle.wait_for_provider, self.devnet, member)
             stored = await ask(member.ports.blobs, "PUT", "/blobs", BLOB, LOOPBACK)
             async with self._door(Door.BLOBS, measures.blobs_of(member, stored.body.decode())):
                 yield
@@ -345,15 +350,15 @@ class Course:
     @asynccontextmanager
     async def _strict_node(self) -> AsyncIterator[None]:
         """Run a fifth node. The attacker finds it as the last member in the devnet's description."""
-        wider, member, process = network.with_strict_node(self.net)
+        wider, member, process = network.with_strict_node(self.devnet)
         processes.start(process)  # in this thread: a child dies with the thread that started it
         try:
             await trio.to_thread.run_sync(lambda: asyncio.run(lifecycle.ready(wider)))
-            async with self._door(Door.SLOTS, measures.slots_of(member, genesis_hash(self.net))):
+            async with self._door(Door.SLOTS, measures.slots_of(member, genesis_hash(self.devnet))):
                 yield
         finally:
             processes.stop(process)
-            layout.save(self.net)
+            layout.save(self.devnet)
 
     @asynccontextmanager
     async def _door(self, door: Door, attempt: measures.Try) -> AsyncIterator[None]:

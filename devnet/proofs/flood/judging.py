@@ -137,7 +137,7 @@ class Records:
         for before, after in pairwise(inside):
             for role, usage in after.usages.items():
                 earlier = before.usages[role].cpu_seconds if role in before.usages else {}
-                spent = sum(seconds - earlier.get(pid, 0.0) for pid, seconds in usage.cpu_seconds.items())
+                spent = sum(seconds - earlier.get(process_id, 0.0) for process_id, seconds in usage.cpu_seconds.items())
                 used[role] = used.get(role, 0.0) + spent
         return used
 

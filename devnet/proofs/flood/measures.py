@@ -37,9 +37,9 @@ async def watch_disk(folder: Path, records: Records) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         while True:
-            began = time.monotonic()
+            start_time = time.monotonic()
             await trio.to_thread.run_sync(_write, descriptor)
-            records.writes.append(DiskWrite(began, time.monotonic() - began))
+            records.writes.append(DiskWrite(start_time, time.monotonic() - start_time))
             await trio.sleep(PAUSE_SECONDS)
     finally:
         os.close(descriptor)
@@ -58,10 +58,10 @@ ROLES = {b"node.rpc": "rpc", b"node.pool.verify_worker": "verifier"}
 TRACEBACK = b"Traceback (most recent call last)"
 
 
-async def watch_processes(net: Devnet, records: Records) -> None:
+async def watch_processes(devnet: Devnet, records: Records) -> None:
     """Sample until cancelled."""
     while True:
-        records.samples.append(Sample(time.monotonic(), usages(net), machine_seconds() - time.process_time()))
+        records.samples.append(Sample(time.monotonic(), usages(devnet), machine_seconds() - time.process_time()))
         await trio.sleep(SAMPLE_SECONDS)
 
 
@@ -73,36 +73,36 @@ def machine_seconds() -> float:
     return (user + nice + system + interrupts + soft_interrupts + stolen) / TICKS
 
 
-def usages(net: Devnet) -> dict[str, ProcessUsage]:
+def usages(devnet: Devnet) -> dict[str, ProcessUsage]:
     """Return the resource usage of each role of each node. A provider counts while it runs."""
-    leaders = {processes.running(process): process.label for process in watched(net)}
+    leaders = {processes.running(process): process.label for process in watched(devnet)}
     leaders.pop(None, None)
     found: dict[str, tuple[dict[int, float], int]] = {}
-    for pid, fields in processes.every_process():
+    for process_id, fields in processes.every_process():
         # A node's processes share its session. The fields are those of proc(5), counted from the state as 0.
-        leader, entry = int(fields[3]), Path("/proc") / str(pid)
+        leader, entry = int(fields[3]), Path("/proc") / str(process_id)
         if leader in leaders:
-            role = f"{leaders[leader]}/{_role(entry) if pid != leader else 'node'}"
+            role = f"{leaders[leader]}/{_role(entry) if process_id != leader else 'node'}"
             cpu, resident = found.get(role, ({}, 0))
-            cpu[pid] = (int(fields[11]) + int(fields[12])) / TICKS
+            cpu[process_id] = (int(fields[11]) + int(fields[12])) / TICKS
             found[role] = cpu, resident + int(fields[21]) * PAGE_BYTES
     return {role: ProcessUsage(cpu, resident) for role, (cpu, resident) in found.items()}
 
 
-def watched(net: Devnet) -> list[Process]:
+def watched(devnet: Devnet) -> list[Process]:
     """Return every node and provider that may run."""
-    return [make(net, member) for member in net.members for make in (node_process, provider_process)]
+    return [make(devnet, member) for member in devnet.members for make in (node_process, provider_process)]
 
 
-def rpc_pid(net: Devnet, name: str) -> int | None:
+def rpc_pid(devnet: Devnet, name: str) -> int | None:
     """Return the process that serves a node's JSON-RPC."""
-    usage = usages(net).get(f"{name}/rpc")
+    usage = usages(devnet).get(f"{name}/rpc")
     return next(iter(usage.cpu_seconds), None) if usage is not None else None
 
 
-def log_sizes(net: Devnet) -> dict[Path, int]:
+def log_sizes(devnet: Devnet) -> dict[Path, int]:
     """Return the length of each log."""
-    return {process.log: process.log.stat().st_size for process in watched(net) if process.log.exists()}
+    return {process.log: process.log.stat().st_size for process in watched(devnet) if process.log.exists()}
 
 
 def growth(before: dict[Path, int], after: dict[Path, int]) -> int:
@@ -115,19 +115,19 @@ def tracebacks(before: dict[Path, int], after: dict[Path, int]) -> int:
     return sum(_part(path, before.get(path, 0), size).count(TRACEBACK) for path, size in after.items())
 
 
-def _part(path: Path, start: int, end: int) -> bytes:
+def _part(path: Path, start: int, deadline: int) -> bytes:
     with path.open("rb") as log:
         log.seek(start)
-        return log.read(end - start)
+        return log.read(deadline - start)
 
 
 def _role(entry: Path) -> str:
     """Return the role of a node's child process, by its Python module."""
     try:
-        words: Iterable[bytes] = (entry / "cmdline").read_bytes().split(b"\0")
+        arguments: Iterable[bytes] = (entry / "cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return "other"
-    return next((ROLES[word] for word in words if word in ROLES), "other")
+    return next((ROLES[word] for word in arguments if word in ROLES), "other")
 
 
 PATIENCE_SECONDS = 10.0
@@ -160,9 +160,9 @@ async def keep_trying(door: str, attempt: Try, records: Records) -> None:
         await trio.sleep(max(0.0, call.began + EVERY_SECONDS[door] - call.ended))
 
 
-def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
+def doors_of(devnet: Devnet, genesis: bytes) -> dict[str, Try]:
     """Return the victim's interfaces that need no further process."""
-    victim = victim_of(net)
+    victim = victim_of(devnet)
 
     async def rpc() -> bool:
         answer = await ask(victim.ports.rpc, "POST", "/", call_body("chain_getHeader"), LOOPBACK, JSON)
@@ -217,11 +217,11 @@ async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session: 
     return True
 
 
-async def watch_finals(net: Devnet, records: Records) -> None:
+async def watch_finals(devnet: Devnet, records: Records) -> None:
     """Record the time of each final block that each node but the victim announces, until cancelled."""
     async with trio.open_nursery() as nursery:
-        for member in net.members:
-            if member != victim_of(net):
+        for member in devnet.members:
+            if member != victim_of(devnet):
                 records.finals[member.name] = []
                 nursery.start_soon(_watch_finals, member, records.finals[member.name])
 

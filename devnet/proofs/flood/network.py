@@ -35,30 +35,30 @@ def fresh(folder: Path) -> Devnet:
     return layout.create(folder, VALIDATORS, any_ports=True)
 
 
-def start(net: Devnet) -> None:
+def start(devnet: Devnet) -> None:
     """Start all nodes, and wait until blocks are final."""
     # The nodes inherit this limit.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES_OF_A_NODE, hard), hard))
-    for member in net.members:
-        processes.start(node_of(net, member))
-    asyncio.run(lifecycle.ready(net))
+    for member in devnet.members:
+        processes.start(node_of(devnet, member))
+    asyncio.run(lifecycle.ready(devnet))
 
 
-def node_of(net: Devnet, member: NodeLayout) -> Process:
+def node_of(devnet: Devnet, member: NodeLayout) -> Process:
     """Return a member's node, with the first member as its only bootnode."""
-    process = lifecycle.node_process(net, member)
-    words = list(process.arguments)
-    while words.count("--bootnodes") > (member != net.members[0]):
-        place = len(words) - 1 - words[::-1].index("--bootnodes")
-        del words[place : place + 2]
-    return replace(process, arguments=tuple(words))
+    process = lifecycle.node_process(devnet, member)
+    arguments = list(process.arguments)
+    while arguments.count("--bootnodes") > (member != devnet.members[0]):
+        place = len(arguments) - 1 - arguments[::-1].index("--bootnodes")
+        del arguments[place : place + 2]
+    return replace(process, arguments=tuple(arguments))
 
 
-def with_strict_node(net: Devnet) -> tuple[Devnet, NodeLayout, Process]:
+def with_strict_node(devnet: Devnet) -> tuple[Devnet, NodeLayout, Process]:
     """Add a full node with as few slots as a public network's node has. Return it, not started."""
-    net, member = layout.add_full_node(net, STRICT_NAME, any_ports=True)
-    return net, member, replace(node_of(net, member), module=STRICT_MODULE)
+    devnet, member = layout.add_full_node(devnet, STRICT_NAME, any_ports=True)
+    return devnet, member, replace(node_of(devnet, member), module=STRICT_MODULE)
 
 
 @contextmanager

@@ -154,7 +154,7 @@ T = TypeVar("T")
 
 def _replacements(scene: Scene) -> Make:
     signer, key = FloodSigner.of(scene), keypair_from_suri(REPLACER)
-    nonce = asyncio.run(_asked(scene.net, lambda client: client.nonce(key.account)))
+    nonce = asyncio.run(_asked(scene.devnet, lambda client: client.nonce(key.account)))
 
     def make(_: HostilePeer, number: int) -> FloodMessage:
         step, gap = divmod(number, GAPS)
@@ -166,9 +166,9 @@ def _replacements(scene: Scene) -> Make:
     return make
 
 
-async def _honest_one_early(net: Devnet) -> list[str]:
+async def _honest_one_early(devnet: Devnet) -> list[str]:
     """Check that the pool still accepts a well-paying honest extrinsic one nonce early, and then its predecessor."""
-    return await with_client(net, _try_early)
+    return await with_client(devnet, _try_early)
 
 
 async def _try_early(client: ChainClient) -> list[str]:
@@ -187,7 +187,7 @@ async def _try_early(client: ChainClient) -> list[str]:
 
 async def _fill_with_futures(scene: Scene) -> None:
     keys = [Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % number)) for number in range(HOARDERS)]
-    height, birth = await with_client(scene.net, lambda client: _endow(client, keys))
+    height, birth = await with_client(scene.devnet, lambda client: _endow(client, keys))
     signer, era = FloodSigner.of(scene), mortal(FUTURE_BLOCKS, height)
     call = System.remark(remark=b"hoarded")
     raws = [
@@ -213,13 +213,13 @@ async def _endow(client: ChainClient, keys: list[Keypair]) -> tuple[int, bytes]:
     return await client.height(final), final
 
 
-async def with_client(net: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
+async def with_client(devnet: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
     """Query the victim's node as a wallet does, which uses asyncio."""
-    return await trio.to_thread.run_sync(lambda: asyncio.run(_asked(net, ask)))
+    return await trio.to_thread.run_sync(lambda: asyncio.run(_asked(devnet, ask)))
 
 
-async def _asked(net: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
-    async with await ChainClient.connect(victim_of(net).rpc_url) as client:
+async def _asked(devnet: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
+    async with await ChainClient.connect(victim_of(devnet).rpc_url) as client:
         return await ask(client)
 
 

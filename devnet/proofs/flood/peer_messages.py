@@ -246,7 +246,7 @@ async def _make_up_answers(scene: Scene) -> None:
 
 
 async def _claim_slots(scene: Scene) -> None:
-    strict = scene.net.members[-1]
+    strict = scene.devnet.members[-1]
     await scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(CLAIMANTS):
@@ -286,32 +286,32 @@ def _false_addresses(scene: Scene) -> Make:
     return lambda *_: (FrameKind.PEERS, payload)
 
 
-async def _without_the_first(net: Devnet) -> list[str]:
+async def _without_the_first(devnet: Devnet) -> list[str]:
     """Kill the bootnode of all others and restart a second node: the rest must find each other without the bootnode."""
-    first, second, third = (node_of(net, member) for member in net.members[:3])
-    before = (await _finals(net))[third.label]
+    first, second, third = (node_of(devnet, member) for member in devnet.members[:3])
+    before = (await _finals(devnet))[third.label]
     for process in (first, second):
         await trio.to_thread.run_sync(processes.kill, process)
     processes.start(second)  # in this thread: a child dies with the thread that started it
     found = ["the validators that were left did not find each other again"]
     with trio.move_on_after(HEAL_SECONDS):
-        await _reaches(net, third.label, before + HEALED_BLOCKS)
+        await _reaches(devnet, third.label, before + HEALED_BLOCKS)
         found = []
     processes.start(first)
-    await trio.to_thread.run_sync(lambda: asyncio.run(ready(net)))
+    await trio.to_thread.run_sync(lambda: asyncio.run(ready(devnet)))
     return found
 
 
-async def _reaches(net: Devnet, name: str, height: int) -> None:
+async def _reaches(devnet: Devnet, name: str, height: int) -> None:
     """Wait until that node has seen that final height."""
     while True:
-        if (await _finals(net))[name] >= height:
+        if (await _finals(devnet))[name] >= height:
             return
         await trio.sleep(0.25)
 
 
-async def _finals(net: Devnet) -> dict[str, int]:
-    standing = await trio.to_thread.run_sync(lambda: asyncio.run(ask_all(net)))
+async def _finals(devnet: Devnet) -> dict[str, int]:
+    standing = await trio.to_thread.run_sync(lambda: asyncio.run(ask_all(devnet)))
     return {node.name: node.final for node in standing}
 
 

@@ -203,10 +203,10 @@ def _is_whole(answer: bytes) -> bool:
     return bool(mark) and len(body) >= int(length or b"0")
 
 
-async def _was_submitted(net: Devnet) -> list[str]:
+async def _was_submitted(devnet: Devnet) -> list[str]:
     """Return a problem if the node executed the call with a foreign origin: its signer's nonce then moved."""
     body = call_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER).account))
-    answer = await ask(victim_of(net).ports.rpc, "POST", "/", body, SOURCE_ADDRESS, JSON)
+    answer = await ask(victim_of(devnet).ports.rpc, "POST", "/", body, SOURCE_ADDRESS, JSON)
     moved = json.loads(answer.body)["result"]
     return [f"a call with a foreign origin was executed: {moved} extrinsics of {USER} were taken"] if moved else []
 
@@ -216,7 +216,7 @@ async def _from_a_page(scene: Scene) -> PostBodies:
         extrinsic = await client.sign(System.remark(remark=b"from a page"), keypair_from_suri(USER))
         return call_body(SUBMIT, "0x" + extrinsic.hex())
 
-    return cycled([await with_client(scene.net, submission), *[batch("state_getMetadata", 100)] * 3])
+    return cycled([await with_client(scene.devnet, submission), *[batch("state_getMetadata", 100)] * 3])
 
 
 async def result_of(scene: Scene, method: str, *params: Any) -> Any:
@@ -282,7 +282,7 @@ def _short_remark(scene: Scene) -> bytes:
 
 async def _futures(scene: Scene) -> PostBodies:
     signer, key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
-    nonce = await with_client(scene.net, lambda client: client.nonce(key.account))
+    nonce = await with_client(scene.devnet, lambda client: client.nonce(key.account))
     long = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
     raws = ["0x" + signer.signed(long, key, nonce + 2 + ahead).hex() for ahead in range(LONG_FUTURES)]
     starts = range(0, LONG_FUTURES, FUTURES_AT_ONCE)

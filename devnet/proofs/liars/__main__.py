@@ -24,20 +24,20 @@ UNITS = 60
 
 
 @contextmanager
-def all_told(run: ProofRun) -> Iterator[LiarsRun]:
+def all_told(proof_run: ProofRun) -> Iterator[LiarsRun]:
     """Tell the chosen lies, several at a time, on a devnet under load."""
-    lies = [LIES[scenario.name] for scenario in run.options.only if scenario.name in LIES]
-    run.tell.step(f"Network: {len(lies)} lies to every program that they are for")
-    with behind_proxies(run) as stage:
+    lies = [LIES[scenario.name] for scenario in proof_run.options.only if scenario.name in LIES]
+    proof_run.narrator.step(f"Network: {len(lies)} lies to every program that they are for")
+    with behind_proxies(proof_run) as stage:
         yield asyncio.run(LyingCourse(stage, lies)())
 
 
 @contextmanager
-def with_bad_stores(run: ProofRun) -> Iterator[tuple[LiarsNet, int]]:
+def with_bad_stores(proof_run: ProofRun) -> Iterator[tuple[LiarsNet, int]]:
     """Run a devnet, and yield it with the number of units to post."""
-    run.tell.step("Network: one store drips, one is full, one is gone")
-    with behind_proxies(run) as stage:
-        yield stage, run.options.units
+    proof_run.narrator.step("Network: one store drips, one is full, one is gone")
+    with behind_proxies(proof_run) as stage:
+        yield stage, proof_run.options.units
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class HeardLie:
     hearings: list[dict[str, Any]]
 
 
-def heard(name: str, run: LiarsRun) -> HeardLie:
+def heard(name: str, proof_run: LiarsRun) -> HeardLie:
     """Return the hearings of a lie."""
     lie = LIES[name]
-    return HeardLie(lie.says, lie.noticed.value, [_row(each) for each in run.hearings if each.lie == name])
+    return HeardLie(lie.says, lie.noticed.value, [_row(each) for each in proof_run.hearings if each.lie == name])
 
 
 def _row(hearing: Hearing) -> dict[str, Any]:
@@ -68,24 +68,26 @@ def missed(lie: HeardLie) -> Iterator[str]:
         yield from (f"{each['program']} ({each['who']}): {miss}" for miss in each["misses"])
 
 
-def harmed(run: LiarsRun) -> list[str]:
+def harmed(proof_run: LiarsRun) -> list[str]:
     """Return the harm to honest parties."""
-    return [*run.bonds_touched, *run.failures]
+    return [*proof_run.bonds_touched, *proof_run.failures]
 
 
-def figures(facts: Mapping[str, HeardLie | LiarsRun]) -> str:
+def figures(facts_by_scenario: Mapping[str, HeardLie | LiarsRun]) -> str:
     """Return the line of figures."""
-    rows = [row for fact in facts.values() if isinstance(fact, HeardLie) for row in fact.hearings]
-    runs = [fact for fact in facts.values() if isinstance(fact, LiarsRun)]
+    rows = [row for fact in facts_by_scenario.values() if isinstance(fact, HeardLie) for row in fact.hearings]
+    runs = [fact for fact in facts_by_scenario.values() if isinstance(fact, LiarsRun)]
     verdicts = Counter(row["verdict"] for row in rows)
     kinds = Counter(miss.partition(":")[0].split(",")[0].split(" for ")[0] for row in rows for miss in row["misses"])
     return (
         f"{len({row['lie'] for row in rows})} lies told {len(rows)} times: {verdicts['named']} named, "
         f"{verdicts['harmless']} cannot matter, {verdicts['unnoticed']} without any proof "
         f"({sum(row['is_deceived'] for row in rows)} believed); {kinds['moved']} moved grains that no command said, "
-        f"{sum(len(run.bonds_touched) for run in runs)} honest bonds touched, {kinds['posted twice']} posted twice, "
+        f"{sum(len(proof_run.bonds_touched) for proof_run in runs)} honest bonds touched, {kinds['posted twice']} "
+        "posted twice, "
         f"{kinds['dead'] + kinds['hung']} programs dead, {verdicts['missed']} missed; "
-        f"{sum(run.ended['settled'] for run in runs)} of {sum(run.ended['units'] for run in runs)} units settled"
+        f"{sum(proof_run.ended['settled'] for proof_run in runs)} of "
+        f"{sum(proof_run.ended['units'] for proof_run in runs)} units settled"
     )
 
 

@@ -52,63 +52,63 @@ PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # the defaults of `ogpu unit post`
 class LiarsNet:
     """A devnet with running nodes, and the port of each store's proxy."""
 
-    net: Devnet
+    devnet: Devnet
     doors: dict[str, int]
-    tell: Narrator
+    narrator: Narrator
 
     @property
     def url(self) -> str:
         """The RPC address of an honest node."""
-        return self.net.members[0].rpc_url
+        return self.devnet.members[0].rpc_url
 
     def person(self, name: str, program: Program = Program.CUSTOMER) -> Person:
         """Return a person with an account of that name."""
-        return Person(name, program, self.net.folder / "people" / f"{name.replace(' ', '-')}-{program}")
+        return Person(name, program, self.devnet.folder / "people" / f"{name.replace(' ', '-')}-{program}")
 
     @contextlib.asynccontextmanager
     async def providers(self) -> AsyncIterator[list[ProviderAtWork]]:
         """Start every provider behind its proxies. The proxies end with the block."""
         async with contextlib.AsyncExitStack() as exits:
             started = []
-            for member in self.net.members:
+            for member in self.devnet.members:
                 node = await exits.enter_async_context(NodeProxy(member.rpc_url))
                 store = await exits.enter_async_context(StoreProxy(self.doors[member.name], member.blob_url))
-                process = provider_behind(self.net, member, node.url)
+                process = provider_behind(self.devnet, member, node.url)
                 processes.start(process)
                 started.append(ProviderAtWork(member, process, node, store))
             for provider in started:
-                await asyncio.to_thread(lifecycle.wait_for_provider, self.net, provider.member)
+                await asyncio.to_thread(lifecycle.wait_for_provider, self.devnet, provider.member)
             yield started
 
 
 @contextlib.contextmanager
-def behind_proxies(run: ProofRun) -> Iterator[LiarsNet]:
+def behind_proxies(proof_run: ProofRun) -> Iterator[LiarsNet]:
     """Run the nodes of four validators. Providers start later, behind proxies."""
-    shutil.rmtree(run.folder, ignore_errors=True)
-    net = layout.create(run.folder, VALIDATORS, providers=True, any_ports=True, is_fast=True)  # for handoffs
-    spec = load_spec(net.chain_spec.read_bytes())
+    shutil.rmtree(proof_run.folder, ignore_errors=True)
+    devnet = layout.create(proof_run.folder, VALIDATORS, providers=True, any_ports=True, is_fast=True)  # for handoffs
+    spec = load_spec(devnet.chain_spec.read_bytes())
     assert spec.patch is not None  # presets have the patch form, not the raw one
-    doors = {member.name: one_free_port() for member in net.members}
+    doors = {member.name: one_free_port() for member in devnet.members}
     by_stash = {ss58.encode(dev_accounts.stash(name)): port for name, port in doors.items()}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = f"http://127.0.0.1:{by_stash[provider['stash']]}"
-    net.chain_spec.write_text(to_json(spec), encoding="utf-8")
+    devnet.chain_spec.write_text(to_json(spec), encoding="utf-8")
     try:
-        for member in net.members:
-            processes.start(lifecycle.node_process(net, member))
-        asyncio.run(lifecycle.ready(net))
-        yield LiarsNet(net, doors, run.tell)
+        for member in devnet.members:
+            processes.start(lifecycle.node_process(devnet, member))
+        asyncio.run(lifecycle.ready(devnet))
+        yield LiarsNet(devnet, doors, proof_run.narrator)
     finally:
-        processes.stop(*lifecycle.all_processes(net))
+        processes.stop(*lifecycle.all_processes(devnet))
 
 
-def provider_behind(net: Devnet, member: NodeLayout, node_url: str) -> Process:
+def provider_behind(devnet: Devnet, member: NodeLayout, node_url: str) -> Process:
     """Return a member's provider behind the proxy `node_url` of its node. Its store keeps its own port."""
-    process = lifecycle.provider_process(net, member)
-    words = list(process.arguments)
-    words[words.index("--url") + 1] = node_url
+    process = lifecycle.provider_process(devnet, member)
+    arguments = list(process.arguments)
+    arguments[arguments.index("--url") + 1] = node_url
     # The chain's record has the proxy's port, so the store's own port is named here.
-    return replace(process, arguments=(*words, "--blob-port", str(member.ports.blobs)))
+    return replace(process, arguments=(*arguments, "--blob-port", str(member.ports.blobs)))
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ class LyingCourse:
             await people.fund(url, [self._honest], people.FUNDS * FUNDS_OF_THE_HONEST)
             async with await ChainClient.connect(url) as chain:
                 books = await money.opened(chain, [person.account for person in everybody])
-                self._stage.tell.line(f"{len(everybody)} accounts have their money; the lies begin")
+                self._stage.narrator.line(f"{len(everybody)} accounts have their money; the lies begin")
                 async with money.kept(chain, books):
                     await self._under_load()
                     await self._market_goes_on()
@@ -161,7 +161,7 @@ class LyingCourse:
     async def _under_load(self) -> None:
         """Tell every lie, beside transfers and honest work."""
         counted = load.Load()
-        transfers = asyncio.create_task(load.transfers(self._stage.net, counted, random.Random(LOAD_SEED)))
+        transfers = asyncio.create_task(load.transfers(self._stage.devnet, counted, random.Random(LOAD_SEED)))
         honest = asyncio.create_task(self._honest_work())
         try:
             await asyncio.gather(*self._lanes())
@@ -204,22 +204,22 @@ class LyingCourse:
         statuses = ", ".join(str(said.status) for said in (*hearing.under_lie, *hearing.repeats))
         seconds = sum(said.seconds for said in hearing.under_lie)
         told = f"{hearing.lie}: {hearing.program} ({hearing.who}) in {seconds:.0f} s, exit {statuses or '-'}"
-        self._stage.tell.line(told)
+        self._stage.narrator.line(told)
 
     async def _honest_work(self) -> None:
         """Post units of an honest customer until the last lie ends. A store's lies may make a try fail."""
         number = 0
         while not self._end.is_set():
             prompts = [f"The weather of day {number + place}" for place in range(HONEST_UNITS_AT_ONCE)]
-            words = people.post_words(self._honest, prompts, "--watch")
-            await people.command(self._honest, self._stage.url, *words)
+            arguments = people.post_words(self._honest, prompts, "--watch")
+            await people.command(self._honest, self._stage.url, *arguments)
             number += HONEST_UNITS_AT_ONCE
 
     async def _market_goes_on(self) -> None:
         """Record a failure unless units settle after the last lie."""
         prompts = [f"And the day after {place}" for place in range(LAST_UNITS)]
-        words = people.post_words(self._honest, prompts, "--watch")
-        said = await people.command(self._honest, self._stage.url, *words)
+        arguments = people.post_words(self._honest, prompts, "--watch")
+        said = await people.command(self._honest, self._stage.url, *arguments)
         if said.status != 0:
             self.run.failures.append(f"the market does not go on: {judging.shown(said.text)}")
 
@@ -273,7 +273,7 @@ async def beside_bad_stores(stage: LiarsNet, units: int) -> LiarsRun:
     The stores are bad from before the first unit until all have ended. Then they are good again, and the market must
     continue.
     """
-    run, customer = LiarsRun(), stage.person("honest")
+    proof_run, customer = LiarsRun(), stage.person("honest")
     async with stage.providers() as providers:
         await people.fund(stage.url, [customer], FUNDS_OF_A_UNIT * (units + LAST_UNITS))
         async with await ChainClient.connect(stage.url) as chain:
@@ -281,27 +281,27 @@ async def beside_bad_stores(stage: LiarsNet, units: int) -> LiarsRun:
             async with money.kept(chain, books):
                 for provider in providers:
                     provider.store.lie = BAD_STORES.get(provider.member.name)
-                await _post(stage, customer, units, run)
+                await _post(stage, customer, units, proof_run)
                 for provider in providers:
                     name, provider.store.lie = provider.member.name, None
                     if name in BAD_STORES and not provider.store.told:
-                        run.failures.append(f"{name}'s store was never asked")
-                await _post(stage, customer, LAST_UNITS, run)
-        run.failures += dead(providers)
-    run.read(books)
-    if run.ended["units"] != units + LAST_UNITS:
-        run.failures.append(f"{run.ended['units']} units were posted instead of {units + LAST_UNITS}")
+                        proof_run.failures.append(f"{name}'s store was never asked")
+                await _post(stage, customer, LAST_UNITS, proof_run)
+        proof_run.failures += dead(providers)
+    proof_run.read(books)
+    if proof_run.ended["units"] != units + LAST_UNITS:
+        proof_run.failures.append(f"{proof_run.ended['units']} units were posted instead of {units + LAST_UNITS}")
     if not any(books.market.unit(unit).settled for unit in books.moves[customer.account].units[-LAST_UNITS:]):
-        run.failures.append("the market does not go on")
-    return run
+        proof_run.failures.append("the market does not go on")
+    return proof_run
 
 
-async def _post(stage: LiarsNet, customer: Person, units: int, run: LiarsRun) -> None:
+async def _post(stage: LiarsNet, customer: Person, units: int, proof_run: LiarsRun) -> None:
     """Post units and follow them. Status 1, a unit that ended without a result, is allowed."""
     prompts = [f"The tale of {units} days, day {number}" for number in range(units)]
     patience = SECONDS_AT_LEAST + units * SECONDS_OF_A_UNIT
-    words = people.post_words(customer, prompts, "--watch")
-    said = await people.command(customer, stage.url, "--json", *words, patience=patience)
-    stage.tell.line(f"{units} units ended in {said.seconds} s")
+    arguments = people.post_words(customer, prompts, "--watch")
+    said = await people.command(customer, stage.url, "--json", *arguments, patience=patience)
+    stage.narrator.line(f"{units} units ended in {said.seconds} s")
     if said.status not in (0, 1) or judging.TRACEBACK in said.text:
-        run.failures.append(f"`ogpu unit post` ended with {said.status}: {judging.shown(said.text)}")
+        proof_run.failures.append(f"`ogpu unit post` ended with {said.status}: {judging.shown(said.text)}")

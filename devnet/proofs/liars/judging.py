@@ -58,8 +58,8 @@ class Hearing:
 def judge_telling(hearing: Hearing) -> None:
     """Judge the requirements on a program's output."""
     lie = LIES[hearing.lie]
-    words = (*lie.words, *PROOF_WORDS) if lie.noticed is not Noticed.HARMLESS else PROOF_WORDS
-    hearing.is_named = any(word in hearing.text for word in words)
+    arguments = (*lie.words, *PROOF_WORDS) if lie.noticed is not Noticed.HARMLESS else PROOF_WORDS
+    hearing.is_named = any(word in hearing.text for word in arguments)
     if not hearing.told:
         hearing.misses.append("the lie was never told: nothing was tested")
     if lie.noticed is Noticed.NAMED and not hearing.is_named:

@@ -176,9 +176,9 @@ class StoreLie:
 Lie = NodeLie | StoreLie
 
 
-def noticed_by(words: tuple[str, ...]) -> Noticed:
+def noticed_by(arguments: tuple[str, ...]) -> Noticed:
     """Return the duty of programs, given the words for a lie."""
-    return Noticed.NAMED if words else Noticed.HARMLESS
+    return Noticed.NAMED if arguments else Noticed.HARMLESS
 
 
 async def _settled(said: Any) -> Any:

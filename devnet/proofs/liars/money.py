@@ -142,9 +142,9 @@ async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
 
 async def _close(chain: ChainClient, books: Books) -> None:
     """Read on until all units of these accounts have ended, at most `END_SECONDS`. Then record the final balances."""
-    end = asyncio.get_running_loop().time() + END_SECONDS
+    deadline = asyncio.get_running_loop().time() + END_SECONDS
     await ledger.read_on(chain, books)
-    while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < end:
+    while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(POLL_SECONDS)
         await ledger.read_on(chain, books)
     for account, moves in books.moves.items():

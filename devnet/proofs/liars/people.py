@@ -75,15 +75,15 @@ async def fund(node_url: str, people: list[Person], grains: int = FUNDS) -> None
 async def command(
     person: Person,
     node_url: str,
-    *words: str,
+    *arguments: str,
     patience: float = PATIENCE_SECONDS,
 ) -> Said:
     """Run the person's program against a node, as a user would."""
     person.home.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
+    start_time = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", MODULES[person.program], "--url", node_url, "--keyring", str(person.home / "keys"),
-        *words,
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -104,7 +104,7 @@ async def command(
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return Said(status, text.decode(errors="replace"), round(time.monotonic() - began, 1))
+    return Said(status, text.decode(errors="replace"), round(time.monotonic() - start_time, 1))
 
 
 def send_words(person: Person, amount: str) -> tuple[str, ...]:

@@ -58,35 +58,35 @@ async def command_scene(honest: str, lie: NodeLie, person: Person, amount: int) 
     if lie.is_met_anew:
         await people.command(person, honest, *KNOWING[person.program])
     async with NodeProxy(honest, lie) as proxy:
-        under_lie = [await people.command(person, proxy.url, *words) for words in commands]
+        under_lie = [await people.command(person, proxy.url, *arguments) for arguments in commands]
         hearing = Hearing(lie.name, person.program, person.name, proxy.told, under_lie)
     await _repeat(hearing, person, honest, commands[-1])
     return hearing
 
 
-async def _repeat(hearing: Hearing, person: Person, node_url: str, words: tuple[str, ...]) -> None:
+async def _repeat(hearing: Hearing, person: Person, node_url: str, arguments: tuple[str, ...]) -> None:
     """Repeat the last command until it succeeds, at most REPEATS_MAX times."""
     last = hearing.under_lie[-1]
     while last.status != 0 and len(hearing.repeats) < REPEATS_MAX:
-        last = await people.command(person, node_url, *words)
+        last = await people.command(person, node_url, *arguments)
         hearing.repeats.append(last)
 
 
 async def store_scene(honest: str, lie: StoreLie, person: Person, stores: list[StoreProxy]) -> Hearing:
     """Post units and follow them to their ends while some stores lie. Repeat a failed command with honest stores."""
     prompts = [f"Once upon a time {lie.name} {number}" for number in range(UNITS_UNDER_STORE_LIE)]
-    words = people.post_words(person, prompts, "--watch")
+    arguments = people.post_words(person, prompts, "--watch")
     told_before = sum(store.told for store in stores)
     for store in stores:
         store.lie = lie
     try:
-        under_lie = [await people.command(person, honest, *words)]
+        under_lie = [await people.command(person, honest, *arguments)]
     finally:
         for store in stores:
             store.lie = None
     told = sum(store.told for store in stores) - told_before
     hearing = Hearing(lie.name, person.program, person.name, told, under_lie)
-    await _repeat(hearing, person, honest, words)
+    await _repeat(hearing, person, honest, arguments)
     return hearing
 
 

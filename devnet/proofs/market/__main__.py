@@ -36,8 +36,8 @@ from gpu_tasks.market.inference.units import Unit, UnitState
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
-PRICE = "0.05"
-BARS = {(256, 1): 0.6, (256, 2): 0.3}
+PRICE_TEXT = "0.05"
+REQUIRED_SHARES = {(256, 1): 0.6, (256, 2): 0.3}
 """The required shares of the bare throughput, by requests of a unit and racers."""
 
 
@@ -50,12 +50,12 @@ class OfferedDevices:
     part: float
     """The part of the time for which each runs."""
 
-    def bare(self, net: Devnet) -> Bare:
+    def bare(self, devnet: Devnet) -> Bare:
         """Measure the devices while the network is stopped.
 
         Measure near a trade: a machine's speed varies by a fifth in minutes.
         """
-        with standing_still(roots_of(net)):
+        with standing_still(roots_of(devnet)):
             return bare(len(self.providers), self.part)
 
 
@@ -93,95 +93,108 @@ class Trade:
 
 def row_of(trade: Trade) -> str:
     """Return a line of figures."""
-    what = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
-    bare = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
-    rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare})"
-    waits = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
-    return f"{what}, {rate}; {waits}; {trade.times_bare_cpu:.1f} times the bare CPU time"
+    units_text = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
+    bare_text = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
+    rate_text = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare_text})"
+    wait_text = f"{trade.blocks_p50:.0f} blocks to payment, at most {trade.blocks_p95:.0f}"
+    return f"{units_text}, {rate_text}; {wait_text}; {trade.times_bare_cpu:.1f} times the bare CPU time"
 
 
 def failures_of(trades: Sequence[Trade]) -> list[str]:
     """Return a sentence for each kind of unsettled units and each failed requirement."""
-    found = [
+    failures = [
         f"{trade.units - trade.settled} of {trade.units} units of {trade.requests} requests, {trade.racers} racing, "
         "were not settled"
         for trade in trades
         if trade.settled < trade.units
     ]
     for trade in trades:
-        bar = BARS.get((trade.requests, trade.racers), 0.0)
-        if trade.of_bare < bar:
-            found.append(
+        required_share = REQUIRED_SHARES.get((trade.requests, trade.racers), 0.0)
+        if trade.of_bare < required_share:
+            failures.append(
                 f"{100 * trade.of_bare:.0f} % of the bare tokens with {trade.requests} requests a unit and "
-                f"{trade.racers} racing: {100 * bar:.0f} are wanted"
+                f"{trade.racers} racing: {100 * required_share:.0f} are wanted"
             )
-    return found
+    return failures
 
 
-def traded(
-    stage: Stage, devices: OfferedDevices, requests: int, units: int, racers: int, before: Bare
+def trade_units(
+    stage: Stage, devices: OfferedDevices, request_count: int, unit_count: int, racer_count: int, bare_before: Bare
 ) -> tuple[Trade, Bare]:
     """Post units and wait until they are paid. Return the trade, and the bare throughput after it."""
-    net = stage.net
-    cpu_before = cpu_seconds(net)
-    with in_turns(lambda: [started_by(provider) for provider in devices.providers], devices.part):
-        named = posted_and_followed(stage, requests, units, racers, PRICE)
-    spent, after = cpu_seconds(net) - cpu_before, devices.bare(net)
-    found, seconds, prepaid = stage.ask(lambda chain: _told(chain, named, racers))
-    settled = [unit for unit in found if unit.state is UnitState.SETTLED]
-    tokens = sum(tokens_of(unit) for unit in settled)
-    waits = sorted(unit.ended_at - unit.posted_at for unit in found)
-    trade = Trade(
-        requests=requests,
-        racers=racers,
-        units=units,
-        settled=len(settled),
-        tokens=tokens,
-        seconds=seconds,
-        tokens_per_second=tokens / seconds,
-        blocks_p50=statistics.median(waits),
-        blocks_p95=waits[min(len(waits) - 1, len(waits) * 95 // 100)],
-        paid_per_thousand=1_000 * sum(unit.paid for unit in settled) / max(1, tokens),
-        duties_per_thousand=1_000 * prepaid * len(found) / max(1, tokens),
-        cpu_seconds=spent,
-        bare=before.mean(after),
+    devnet = stage.devnet
+    cpu_before = cpu_seconds(devnet)
+    with in_turns(lambda: [started_by(provider_process) for provider_process in devices.providers], devices.part):
+        unit_ids = post_and_follow(stage, request_count, unit_count, racer_count, PRICE_TEXT)
+    cpu_spent, bare_after = cpu_seconds(devnet) - cpu_before, devices.bare(devnet)
+    units_ended, trade_seconds, prepaid = stage.ask(
+        lambda chain_client: _trade_facts(chain_client, unit_ids, racer_count)
     )
-    return trade, after
+    settled_units = [unit for unit in units_ended if unit.state is UnitState.SETTLED]
+    token_count = sum(tokens_of(unit) for unit in settled_units)
+    wait_blocks = sorted(unit.ended_at - unit.posted_at for unit in units_ended)
+    trade = Trade(
+        requests=request_count,
+        racers=racer_count,
+        units=unit_count,
+        settled=len(settled_units),
+        tokens=token_count,
+        seconds=trade_seconds,
+        tokens_per_second=token_count / trade_seconds,
+        blocks_p50=statistics.median(wait_blocks),
+        blocks_p95=wait_blocks[min(len(wait_blocks) - 1, len(wait_blocks) * 95 // 100)],
+        paid_per_thousand=1_000 * sum(unit.paid for unit in settled_units) / max(1, token_count),
+        duties_per_thousand=1_000 * prepaid * len(units_ended) / max(1, token_count),
+        cpu_seconds=cpu_spent,
+        bare=bare_before.mean(bare_after),
+    )
+    return trade, bare_after
 
 
-def posted_and_followed(stage: Stage, requests: int, units: int, racers: int, price: str) -> list[str]:
+def post_and_follow(stage: Stage, request_count: int, unit_count: int, racer_count: int, price_text: str) -> list[str]:
     """Post units with `ogpu`, and wait until they have ended. Return their ids."""
-    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, requests * units)
-    file = purchase.write_prompts(stage, f"{requests}-{racers}", prompts)
-    words = purchase.post_words(file, racers, price, batch=requests, max_tokens=MAX_TOKENS)
-    return sorted({row["unit"] for row in stage.ogpu_lines("unit post", *words, "--watch", "--anyway", is_shown=False)})
+    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, request_count * unit_count)
+    prompts_file = purchase.write_prompts(stage, f"{request_count}-{racer_count}", prompts)
+    arguments = purchase.post_arguments(
+        prompts_file, racer_count, price_text, batch=request_count, max_tokens=MAX_TOKENS
+    )
+    return sorted(
+        {
+            unit_row["unit"]
+            for unit_row in stage.ogpu_lines("unit post", *arguments, "--watch", "--anyway", is_shown=False)
+        }
+    )
 
 
-async def _told(chain: ChainClient, named: Sequence[str], racers: int) -> tuple[list[Unit], float, int]:
+async def _trade_facts(
+    chain_client: ChainClient, unit_ids: Sequence[str], racer_count: int
+) -> tuple[list[Unit], float, int]:
     """Return the units, the seconds from the first post to the last payment, and a unit's prepaid duty calls."""
-    found = await _units(chain, named)
-    first, last = min(unit.posted_at for unit in found), max(unit.ended_at for unit in found)
+    units_ended = await _units_by_id(chain_client, unit_ids)
+    first_height, last_height = min(unit.posted_at for unit in units_ended), max(unit.ended_at for unit in units_ended)
     # by their headers: the node may have discarded the first one's state
-    slots = [await _slot(chain, height) for height in (first, last)]
-    terms = found[0].terms
-    quote = await market_reads.quote(chain, found[0].service, terms.price_max, racers, terms.requests)
-    seconds = (slots[1] - slots[0]) * CONSENSUS["devnet"].slot_ms / 1_000
-    return found, seconds, quote.prepaid if quote else 0
+    block_slots = [await _slot_of_block(chain_client, height) for height in (first_height, last_height)]
+    unit_terms = units_ended[0].terms
+    price_quote = await market_reads.quote(
+        chain_client, units_ended[0].service, unit_terms.price_max, racer_count, unit_terms.requests
+    )
+    seconds = (block_slots[1] - block_slots[0]) * CONSENSUS["devnet"].slot_ms / 1_000
+    return units_ended, seconds, price_quote.prepaid if price_quote else 0
 
 
-async def _slot(chain: ChainClient, height: int) -> int:
-    block = await chain.block_id(height)
-    slot = await chain.rpc.ask(slot_of, "chain_getHeader", "0x" + block.hex())
-    assert slot is not None, "no unit is posted in genesis"
-    return slot
+async def _slot_of_block(chain_client: ChainClient, height: int) -> int:
+    block_hash = await chain_client.block_id(height)
+    block_slot = await chain_client.rpc.ask(slot_of, "chain_getHeader", "0x" + block_hash.hex())
+    assert block_slot is not None, "no unit is posted in genesis"
+    return block_slot
 
 
 def tokens_of(unit: Unit) -> int:
     """Return the output tokens that a settled unit was paid for."""
-    winner = winner_of(unit)
-    assert winner is not None, "a settled unit has who was paid"
-    assert winner.reveal is not None, "a winner has revealed"
-    return winner.reveal.output_tokens
+    winning_racer = winner_of(unit)
+    assert winning_racer is not None, "a settled unit has who was paid"
+    assert winning_racer.reveal is not None, "a winner has revealed"
+    return winning_racer.reveal.output_tokens
 
 
 FASTER_BAR = 8.0
@@ -206,54 +219,76 @@ class Shares:
     times_as_much: float
 
 
-def shared(stage: Stage) -> Shares:
+def share_work(stage: Stage) -> Shares:
     """Post more units than both can compute, and return their payments while both have work."""
-    fast, slow, *others = stage.net.members[:PROVIDERS]
+    fast_member, slow_member, *others = stage.devnet.members[:PROVIDER_COUNT]
     for member in others:
         stage.pause(member.name)
-    provider = provider_of(stage.net, slow)
-    with in_turns(lambda: [started_by(provider)], 1 / SLOWNESS):
-        named = posted_and_followed(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
-    units = [each for each in stage.ask(lambda chain: _units(chain, named)) if each.state is UnitState.SETTLED]
-    found = shares_of(units, dev_accounts.stash(fast.name), dev_accounts.stash(slow.name))
-    stage.tell.line(
-        f"{fast.name}: {found.fast_tokens} tokens, {slow.name}, ten times as slow: {found.slow_tokens}, in blocks "
-        f"{found.from_block} to {found.to_block}; {found.times_as_much:.1f} times as much earned"
+    provider_process = provider_of(stage.devnet, slow_member)
+    with in_turns(lambda: [started_by(provider_process)], 1 / SLOWNESS):
+        unit_ids = post_and_follow(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
+    units = [
+        unit
+        for unit in stage.ask(lambda chain_client: _units_by_id(chain_client, unit_ids))
+        if unit.state is UnitState.SETTLED
+    ]
+    shares = shares_of(units, dev_accounts.stash(fast_member.name), dev_accounts.stash(slow_member.name))
+    stage.narrator.line(
+        f"{fast_member.name}: {shares.fast_tokens} tokens, {slow_member.name}, ten times as slow: "
+        f"{shares.slow_tokens}, in blocks "
+        f"{shares.from_block} to {shares.to_block}; {shares.times_as_much:.1f} times as much earned"
     )
-    return found
+    return shares
 
 
-def shares_of(units: list[Unit], fast: bytes, slow: bytes) -> Shares:
+def shares_of(settled_units: list[Unit], fast_stash: bytes, slow_stash: bytes) -> Shares:
     """Return the payments between the slower provider's first and last end, while some units were not drawn.
 
     The slower one computed all that it was paid for within this range: no unit from before counts.
     """
-    drawn_last = max(unit.round.drawn_at for unit in units if unit.round is not None)
-    ends = [unit.ended_at for unit in units if _winner(unit) == slow and unit.ended_at <= drawn_last]
-    first, last = min(ends, default=0), max(ends, default=0)
-    within = [unit for unit in units if first < unit.ended_at <= last]
-    paid, tokens = dict.fromkeys((fast, slow), 0), dict.fromkeys((fast, slow), 0)
-    for unit in within:
-        paid[_winner(unit)] += unit.paid
-        tokens[_winner(unit)] += tokens_of(unit)
-    return Shares(paid[fast], paid[slow], tokens[fast], tokens[slow], first, last, paid[fast] / max(1, paid[slow]))
+    drawn_last = max(unit.round.drawn_at for unit in settled_units if unit.round is not None)
+    slow_ends = [
+        unit.ended_at for unit in settled_units if _winner_stash(unit) == slow_stash and unit.ended_at <= drawn_last
+    ]
+    first_end, last_end = min(slow_ends, default=0), max(slow_ends, default=0)
+    units_within = [unit for unit in settled_units if first_end < unit.ended_at <= last_end]
+    paid_by_stash, tokens_by_stash = (
+        dict.fromkeys((fast_stash, slow_stash), 0),
+        dict.fromkeys((fast_stash, slow_stash), 0),
+    )
+    for unit in units_within:
+        paid_by_stash[_winner_stash(unit)] += unit.paid
+        tokens_by_stash[_winner_stash(unit)] += tokens_of(unit)
+    return Shares(
+        paid_by_stash[fast_stash],
+        paid_by_stash[slow_stash],
+        tokens_by_stash[fast_stash],
+        tokens_by_stash[slow_stash],
+        first_end,
+        last_end,
+        paid_by_stash[fast_stash] / max(1, paid_by_stash[slow_stash]),
+    )
 
 
-def _winner(unit: Unit) -> bytes:
-    winner = winner_of(unit)
-    assert winner is not None, "only settled units are counted"
-    return winner.owner
+def _winner_stash(unit: Unit) -> bytes:
+    winning_racer = winner_of(unit)
+    assert winning_racer is not None, "only settled units are counted"
+    return winning_racer.owner
 
 
-async def _units(chain: ChainClient, named: Sequence[str]) -> list[Unit]:
-    return [unit for unit in await market_reads.units(chain, [bytes.fromhex(name[2:]) for name in named]) if unit]
+async def _units_by_id(chain_client: ChainClient, unit_ids: Sequence[str]) -> list[Unit]:
+    return [
+        unit
+        for unit in await market_reads.units(chain_client, [bytes.fromhex(unit_hex[2:]) for unit_hex in unit_ids])
+        if unit
+    ]
 
 
-VALIDATORS, PROVIDERS = 6, 4
-SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
+VALIDATOR_COUNT, PROVIDER_COUNT = 6, 4
+UNIT_SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
 """Requests of a unit, and number of units."""
-RACERS = (1, 2)
-PART = 1 / PROVIDERS
+RACER_COUNTS = (1, 2)
+CORE_SHARE = 1 / PROVIDER_COUNT
 """Each device's part of one core. Together they take one core, and the nodes have the others."""
 
 
@@ -266,57 +301,63 @@ class Trades:
     times_bare_cpu: list[float]
 
 
-def all_traded(stage: Stage) -> Trades:
+def trade_all_sizes(stage: Stage) -> Trades:
     """Trade units of each size, and measure the bare throughput between them."""
-    devices = OfferedDevices([provider_of(stage.net, member) for member in stage.net.members[:PROVIDERS]], PART)
-    before, trades = devices.bare(stage.net), list[Trade]()
-    for racers, (requests, units) in product(RACERS, SIZES):
-        if requests <= stage.options.largest:
-            trade, before = traded(stage, devices, requests, units, racers, before)
+    devices = OfferedDevices(
+        [provider_of(stage.devnet, member) for member in stage.devnet.members[:PROVIDER_COUNT]], CORE_SHARE
+    )
+    bare_before, trades = devices.bare(stage.devnet), list[Trade]()
+    for racer_count, (request_count, unit_count) in product(RACER_COUNTS, UNIT_SIZES):
+        if request_count <= stage.options.largest:
+            trade, bare_before = trade_units(stage, devices, request_count, unit_count, racer_count, bare_before)
             trades.append(trade)
-            stage.tell.line(row_of(trade))
+            stage.narrator.line(row_of(trade))
     return Trades(trades, [trade.of_bare for trade in trades], [trade.times_bare_cpu for trade in trades])
 
 
-def too_little(shares: Shares) -> list[str]:
+def share_failures(shares: Shares) -> list[str]:
     """Return a failure if the shares miss the requirement."""
     if shares.times_as_much >= FASTER_BAR:
         return []
     return [f"ten times as fast earned {shares.times_as_much:.1f} times as much: {FASTER_BAR} is wanted"]
 
 
-def figures(facts: Mapping[str, Any]) -> str:
+def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
-    said = []
-    if "trades" in facts:
-        best = max(facts["trades"].trades, key=lambda trade: trade.of_bare)
-        rates = f"{best.tokens_per_second:.0f} of {best.bare.tokens_per_second:.0f} bare tokens/s at best"
-        said.append(f"{rates} ({best.requests} requests a unit, {best.racers} racing)")
-    if "shares" in facts:
-        said.append(f"ten times as fast earned {facts['shares'].times_as_much:.1f} times as much")
-    return "; ".join(said)
+    figure_texts = []
+    if "trades" in facts_by_scenario:
+        best_trade = max(facts_by_scenario["trades"].trades, key=lambda trade: trade.of_bare)
+        rate_text = (
+            f"{best_trade.tokens_per_second:.0f} of {best_trade.bare.tokens_per_second:.0f} bare tokens/s at best"
+        )
+        figure_texts.append(f"{rate_text} ({best_trade.requests} requests a unit, {best_trade.racers} racing)")
+    if "shares" in facts_by_scenario:
+        figure_texts.append(f"ten times as fast earned {facts_by_scenario['shares'].times_as_much:.1f} times as much")
+    return "; ".join(figure_texts)
 
 
-def _prepare(stage: Stage) -> None:
-    stage.leave_devices_to(*(member.name for member in stage.net.members[:PROVIDERS]))
+def _offer_devices(stage: Stage) -> None:
+    stage.leave_devices_to(*(member.name for member in stage.devnet.members[:PROVIDER_COUNT]))
 
 
-NETWORK = FreshDevnet(VALIDATORS, prepare=_prepare)
+MARKET_NETWORK = FreshDevnet(VALIDATOR_COUNT, prepare=_offer_devices)
 PROOF = LiveProof(
     "market",
     "What a market of four providers computes, beside the same tokens computed bare.",
     [
         Scenario(
-            "trades", f"{PROVIDERS} of {VALIDATORS} validators offer a device; batches of up to {{largest:,}} "
-            "requests", NETWORK.open, all_traded, lambda found: failures_of(found.trades),
+            "trades", f"{PROVIDER_COUNT} of {VALIDATOR_COUNT} validators offer a device; batches of up to "
+            "{{largest:,}} "
+            "requests", MARKET_NETWORK.open, trade_all_sizes, lambda found: failures_of(found.trades),
         ),
         Scenario(
-            "shares", "One provider slowed down to a tenth, one free, and more units than both can do", NETWORK.open,
-            shared, too_little,
+            "shares", "One provider slowed down to a tenth, one free, and more units than both can do",
+            MARKET_NETWORK.open,
+            share_work, share_failures,
         ),
     ],
     figures,
-    [ProofOption("--largest", SIZES[-1][0], "no larger batches than this")],
+    [ProofOption("--largest", UNIT_SIZES[-1][0], "no larger batches than this")],
 )  # fmt: skip
 
 if __name__ == "__main__":

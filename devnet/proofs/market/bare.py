@@ -54,9 +54,9 @@ def _compute_batch() -> None:
     workload, form = open_workload(WORKLOAD), form_named(WORKLOAD)
     lines = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
     requests = [form.encode(line, MAX_TOKENS, {}, number.to_bytes(32, "little")) for number, line in enumerate(lines)]
-    began, cpu_began = time.monotonic(), time.process_time()
+    start_time, cpu_began = time.monotonic(), time.process_time()
     tokens = sum(form.cost(output) for _, output in workload.run_many(requests) if output is not None)
-    sys.stdout.write(f"{tokens} {time.monotonic() - began} {time.process_time() - cpu_began}\n")
+    sys.stdout.write(f"{tokens} {time.monotonic() - start_time} {time.process_time() - cpu_began}\n")
 
 
 if __name__ == "__main__":

@@ -18,34 +18,38 @@ from devnet.launcher.layout import Devnet, NodeLayout
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-def roots_of(net: Devnet) -> set[int]:
+def roots_of(devnet: Devnet) -> set[int]:
     """Return the running processes of the network itself."""
-    return {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
+    return {
+        process_id
+        for process in network.all_processes(devnet)
+        if (process_id := processes.running(process)) is not None
+    }
 
 
-def provider_of(net: Devnet, member: NodeLayout) -> int:
+def provider_of(devnet: Devnet, member: NodeLayout) -> int:
     """Return the process of a member's provider, which must run."""
-    provider = processes.running(network.provider_process(net, member))
+    provider = processes.running(network.provider_process(devnet, member))
     assert provider is not None, "the provider runs"
     return provider
 
 
-def cpu_seconds(net: Devnet) -> float:
+def cpu_seconds(devnet: Devnet) -> float:
     """Return the CPU seconds of every process of the network and its children, including dead ones."""
-    roots = roots_of(net)
+    roots = roots_of(devnet)
     parents, spent = _table()
-    return sum(ticks for pid, ticks in spent.items() if is_of(pid, roots, parents)) / TICK
+    return sum(ticks for process_id, ticks in spent.items() if is_of(process_id, roots, parents)) / TICK
 
 
 @contextlib.contextmanager
 def standing_still(roots: Collection[int]) -> Iterator[None]:
     """Stop these processes and their children during the block. A chain continues afterwards, with empty slots."""
     parents, _ = _table()
-    children = [pid for pid in parents if pid not in roots and is_of(pid, roots, parents)]
+    children = [process_id for process_id in parents if process_id not in roots and is_of(process_id, roots, parents)]
     stopped = [*roots, *children]  # a supervisor before its children: it would replace silent ones
-    with going_on_after() as tell:
+    with going_on_after() as narrator:
         # The children continue before their supervisor, for the same reason.
-        tell(stopped[::-1])
+        narrator(stopped[::-1])
         send(stopped, signal.SIGSTOP)
         yield
 
@@ -72,31 +76,31 @@ def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
 
 def send(pids: Iterable[int], what: signal.Signals) -> None:
     """Send a signal to the processes that still run, in order."""
-    for pid in pids:
+    for process_id in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, what)
+            os.kill(process_id, what)
 
 
 def started_by(root: int) -> list[int]:
     """Return the descendants of a process."""
     parents, _ = _table()
-    return [pid for pid in parents if pid != root and is_of(pid, {root}, parents)]
+    return [process_id for process_id in parents if process_id != root and is_of(process_id, {root}, parents)]
 
 
-def is_of(pid: int, roots: Iterable[int], parents: dict[int, int]) -> bool:
+def is_of(process_id: int, roots: Iterable[int], parents: dict[int, int]) -> bool:
     """Return whether a process is one of the roots or a descendant of one."""
-    while pid and pid not in roots:
-        pid = parents.get(pid, 0)
-    return pid in roots
+    while process_id and process_id not in roots:
+        process_id = parents.get(process_id, 0)
+    return process_id in roots
 
 
 def _table() -> tuple[dict[int, int], dict[int, int]]:
     """Return the parent of every process, and the ticks of it and its dead children."""
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
-    for pid, fields in processes.every_process():
+    for process_id, fields in processes.every_process():
         # The parent, and utime, stime, cutime and cstime (proc(5), counted from the state as 0).
-        parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+        parents[process_id], spent[process_id] = int(fields[1]), sum(map(int, fields[11:15]))
     return parents, spent
 
 
@@ -126,17 +130,17 @@ def in_turns(groups: Groups, part: float) -> Iterator[None]:
 
 def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
     found, looked_at = list[list[int]](), 0.0
-    with going_on_after() as tell:
+    with going_on_after() as narrator:
         while not is_over.is_set():
-            began = time.monotonic()
-            if not found or began - looked_at >= LOOK_SECONDS:
-                found, looked_at = groups(), began
+            start_time = time.monotonic()
+            if not found or start_time - looked_at >= LOOK_SECONDS:
+                found, looked_at = groups(), start_time
                 # Before the first stop, so that the shell can continue these processes in any case.
-                tell(chain.from_iterable(found))
+                narrator(chain.from_iterable(found))
                 for computing in found:
                     send(computing, signal.SIGSTOP)
             for computing in found:
                 send(computing, signal.SIGCONT)
                 time.sleep(part * PERIOD_SECONDS)
                 send(computing, signal.SIGSTOP)
-            time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - began)))
+            time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - start_time)))

@@ -19,175 +19,208 @@ class AsyncClient:
     knows_runtime_apis = True
     """True if the library decodes this chain's runtime APIs by the metadata."""
 
-    def __init__(self, library: Any, alice: Any, newcomer: Any) -> None:
+    def __init__(self, library: Any, funded_key: Any, newcomer: Any) -> None:
         """Take a connection, a funded sr25519 key and a fresh ed25519 key."""
-        self.library, self.alice, self.newcomer = library, alice, newcomer
+        self.library, self.funded_key, self.newcomer = library, funded_key, newcomer
 
-    async def do(self, method: str, *arguments: Any, **named: Any) -> Any:
+    async def call_library(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Return the result of a library's method."""
-        return await getattr(self.library, method)(*arguments, **named)
+        return await getattr(self.library, method)(*arguments, **options)
 
     async def runtime_call(self, api: str, method: str, *arguments: Any) -> Any:
         """Return the decoded answer of a runtime API."""
-        return await self.do("runtime_call", api, method, list(arguments))
+        return await self.call_library("runtime_call", api, method, list(arguments))
 
-    async def keys(self, pallet: str, item: str, *prefix: Any) -> list[Any]:
+    async def storage_keys(self, pallet: str, item: str, *prefix: Any) -> list[Any]:
         """Return the decoded keys of a map under a prefix."""
-        return [key async for key, _ in await self.do("query_map", pallet, item, list(prefix))]
+        return [map_key async for map_key, _ in await self.call_library("query_map", pallet, item, list(prefix))]
 
-    async def fee(self, call: Any) -> int:
+    async def estimated_fee(self, call: Any) -> int:
         """Return the estimated fee of a call, by a runtime API that the library encodes itself."""
-        return int((await self.do("get_payment_info", call, self.alice))["partial_fee"])
+        return int((await self.call_library("get_payment_info", call, self.funded_key))["partial_fee"])
 
-    async def told(self, receipt: Any, name: str) -> Any:
+    async def receipt_property(self, receipt: Any, name: str) -> Any:
         """Return a property of a receipt."""
         return await getattr(receipt, name)
 
-    def event(self, record: Any) -> dict[str, Any]:
+    def decoded_event(self, record: Any) -> dict[str, Any]:
         """Return the event of a decoded record."""
-        event: dict[str, Any] = record["event"]
-        return event
+        decoded_event: dict[str, Any] = record["event"]
+        return decoded_event
 
 
-async def run(client: AsyncClient, *not_there: type[Exception]) -> None:
+async def run(client: AsyncClient, *unknown_block_errors: type[Exception]) -> None:
     """Do all steps, in order. `not_there` are the library's errors for an unknown block."""
-    alice, newcomer = client.alice, client.newcomer
-    modules = await client.do("get_metadata_modules")
-    say("connected", chain=client.library.chain, metadata_pallets=len(modules))
-    await read(client)
-    await estimate(client)
-    block = await client.do("get_chain_finalised_head")
-    before = await free_at(client, block)
-    await transfer(client, "sr25519", alice, newcomer, 50 * GRAINS_PER_OGPU)
-    await transfer(client, "ed25519", newcomer, alice, GRAINS_PER_OGPU)
-    await stake(client)
-    await refuse(client)
-    await look_back(client, block, before, not_there)
+    funded_key, newcomer = client.funded_key, client.newcomer
+    metadata_modules = await client.call_library("get_metadata_modules")
+    print_step("connected", chain=client.library.chain, metadata_pallets=len(metadata_modules))
+    await read_storage(client)
+    await estimate_fee(client)
+    final_hash = await client.call_library("get_chain_finalised_head")
+    balance_before = await free_at(client, final_hash)
+    await transfer_and_check(client, "sr25519", funded_key, newcomer, 50 * GRAINS_PER_OGPU)
+    await transfer_and_check(client, "ed25519", newcomer, funded_key, GRAINS_PER_OGPU)
+    await bond_and_delegate(client)
+    await call_and_fail(client)
+    await read_old_block(client, final_hash, balance_before, unknown_block_errors)
 
 
-async def value(client: AsyncClient, pallet: str, item: str, *keys: Any) -> Any:
+async def storage_value(client: AsyncClient, pallet: str, storage_item: str, *storage_keys: Any) -> Any:
     """Return a storage value."""
-    return (await client.do("query", pallet, item, list(keys))).value
+    return (await client.call_library("query", pallet, storage_item, list(storage_keys))).value
 
 
-async def free_at(client: AsyncClient, block: str | None) -> int:
+async def free_at(client: AsyncClient, block_hash: str | None) -> int:
     """Return the free balance of the first key after a block."""
-    address = client.alice.ss58_address
-    account = await client.do("query", "System", "Account", [address], block_hash=block)
+    address = client.funded_key.ss58_address
+    account = await client.call_library("query", "System", "Account", [address], block_hash=block_hash)
     return int(account.value["data"]["free"])
 
 
-async def read(client: AsyncClient) -> None:
+async def read_storage(client: AsyncClient) -> None:
     """Read storage by name, a constant, and a map."""
-    free = await free_at(client, None)
-    deposit = (await client.do("get_constant", "Balances", "ExistentialDeposit")).value
-    accounts = len(await client.keys("System", "Account"))
-    check(free > 0 and deposit > 0 and accounts > 1, "Alice has money, there are accounts")
-    stash = (await value(client, "Session", "Validators"))[0]
-    reserved = (await value(client, "System", "Account", stash))["data"]["reserved"]
-    held = await value(client, "Balances", "Holds", stash)
-    check(sum(entry["amount"] for entry in held) == reserved > 0, f"what a validator holds is what is reserved: {held}")
-    check({"TrustStake": "Stake"} in [entry["id"] for entry in held], f"a validator's stake among its holds: {held}")
-    say("read", free=free, existential_deposit=deposit, accounts=accounts)
+    free_balance = await free_at(client, None)
+    existential_deposit = (await client.call_library("get_constant", "Balances", "ExistentialDeposit")).value
+    account_count = len(await client.storage_keys("System", "Account"))
+    require(free_balance > 0 and existential_deposit > 0 and account_count > 1, "Alice has money, there are accounts")
+    validator_address = (await storage_value(client, "Session", "Validators"))[0]
+    reserved_balance = (await storage_value(client, "System", "Account", validator_address))["data"]["reserved"]
+    held_entries = await storage_value(client, "Balances", "Holds", validator_address)
+    require(
+        sum(hold_entry["amount"] for hold_entry in held_entries) == reserved_balance > 0,
+        f"what a validator holds is what is reserved: {held_entries}",
+    )
+    require(
+        {"TrustStake": "Stake"} in [hold_entry["id"] for hold_entry in held_entries],
+        f"a validator's stake among its holds: {held_entries}",
+    )
+    print_step("read", free=free_balance, existential_deposit=existential_deposit, accounts=account_count)
 
 
-async def estimate(client: AsyncClient) -> None:
+async def estimate_fee(client: AsyncClient) -> None:
     """Estimate a transfer's fee, and ask a runtime API for a nonce."""
     parameters = {"dest": client.newcomer.ss58_address, "value": GRAINS_PER_OGPU}
-    call = await client.do("compose_call", "Balances", "transfer_keep_alive", parameters)
-    fee, address = await client.fee(call), client.alice.ss58_address
-    nonce = await client.runtime_call("AccountNonceApi", "account_nonce", address)
-    check(fee > 0, f"the fee: {fee}")
-    check(nonce == await client.do("get_account_nonce", address), f"the nonce: {nonce}")
-    say("fee", fee=fee, nonce=nonce)
+    composed_call = await client.call_library("compose_call", "Balances", "transfer_keep_alive", parameters)
+    estimated_fee, address = await client.estimated_fee(composed_call), client.funded_key.ss58_address
+    account_nonce = await client.runtime_call("AccountNonceApi", "account_nonce", address)
+    require(estimated_fee > 0, f"the fee: {estimated_fee}")
+    require(account_nonce == await client.call_library("get_account_nonce", address), f"the nonce: {account_nonce}")
+    print_step("fee", fee=estimated_fee, nonce=account_nonce)
 
 
-async def transfer(client: AsyncClient, kind: str, sender: Any, receiver: Any, amount: int) -> None:
+async def transfer_and_check(client: AsyncClient, key_kind: str, sender: Any, receiver: Any, amount: int) -> None:
     """Send, wait until final, and find the transfer among the decoded events."""
     parameters = {"dest": receiver.ss58_address, "value": amount}
-    receipt = await submit(client, sender, "Balances", "transfer_keep_alive", parameters)
-    check(await client.told(receipt, "is_success"), f"transfer by {kind}")
-    sent = await events(client, receipt, "Balances", "Transfer")
+    receipt = await submit_extrinsic(client, sender, "Balances", "transfer_keep_alive", parameters)
+    require(await client.receipt_property(receipt, "is_success"), f"transfer by {key_kind}")
+    transfer_events = await events_of(client, receipt, "Balances", "Transfer")
     expected = {"from": sender.ss58_address, "to": receiver.ss58_address, "amount": amount}
-    check(sent == [expected], f"the event of the transfer: {sent}")
-    block = await client.do("get_block_number", receipt.block_hash)
-    final = await client.do("get_block_number", await client.do("get_chain_finalised_head"))
-    check(final >= block, "the block is final")
-    say("transfer", kind=kind, block=block, final=final, fee=await client.told(receipt, "total_fee_amount"))
+    require(transfer_events == [expected], f"the event of the transfer: {transfer_events}")
+    block_number = await client.call_library("get_block_number", receipt.block_hash)
+    final_height = await client.call_library("get_block_number", await client.call_library("get_chain_finalised_head"))
+    require(final_height >= block_number, "the block is final")
+    print_step(
+        "transfer",
+        kind=key_kind,
+        block=block_number,
+        final=final_height,
+        fee=await client.receipt_property(receipt, "total_fee_amount"),
+    )
 
 
-async def stake(client: AsyncClient) -> None:
+async def bond_and_delegate(client: AsyncClient) -> None:
     """Bond, delegate, and try a move to the same validator. Compare state and runtime API, all by metadata."""
-    who, address = client.newcomer, client.newcomer.ss58_address
-    validator = (await value(client, "Session", "Validators"))[0]
-    bond, delegated = 10 * GRAINS_PER_OGPU, 2 * GRAINS_PER_OGPU
-    bonded = await submit(client, who, "TrustStake", "bond", {"value": bond})
-    check(await client.told(bonded, "is_success"), "a bond")
-    receipt = await submit(client, who, "TrustStake", "delegate", {"validator": validator, "value": delegated})
-    told = await events(client, receipt, "TrustStake", "Delegated")
+    signing_key, address = client.newcomer, client.newcomer.ss58_address
+    validator = (await storage_value(client, "Session", "Validators"))[0]
+    bonded_grains, delegated = 10 * GRAINS_PER_OGPU, 2 * GRAINS_PER_OGPU
+    bonded = await submit_extrinsic(client, signing_key, "TrustStake", "bond", {"value": bonded_grains})
+    require(await client.receipt_property(bonded, "is_success"), "a bond")
+    receipt = await submit_extrinsic(
+        client, signing_key, "TrustStake", "delegate", {"validator": validator, "value": delegated}
+    )
+    delegation_events = await events_of(client, receipt, "TrustStake", "Delegated")
     expected = {"delegator": address, "validator": validator, "amount": delegated}
-    check(told == [expected], f"the event of the delegation: {told}")
-    itself = {"source": validator, "target": validator, "value": delegated}
-    error = await client.told(await submit(client, who, "TrustStake", "redelegate", itself), "error_message")
-    check(error is not None and error["name"] == "SameValidator", f"error: {error}")
-    check(await value(client, "TrustStake", "Bonds", address) == bond, "the bond in the state")
-    pool = (await value(client, "TrustStake", "Pools", validator))["stake"]
-    position = await value(client, "TrustStake", "Delegations", address, validator)
-    worth = position["shares"] * pool["value"] // pool["shares"]
-    check(worth == delegated, f"the delegation by its shares: {worth}")
-    listed = await client.keys("TrustStake", "Delegations", address)
-    check(listed == [validator], f"what an account has by a prefix: {listed}")
-    reserved = (await value(client, "System", "Account", address))["data"]["reserved"]
-    check(reserved == bond, "a bond is reserved, a delegation lies with the chain")
+    require(delegation_events == [expected], f"the event of the delegation: {delegation_events}")
+    same_validator = {"source": validator, "target": validator, "value": delegated}
+    module_error = await client.receipt_property(
+        await submit_extrinsic(client, signing_key, "TrustStake", "redelegate", same_validator), "error_message"
+    )
+    require(module_error is not None and module_error["name"] == "SameValidator", f"error: {module_error}")
+    require(await storage_value(client, "TrustStake", "Bonds", address) == bonded_grains, "the bond in the state")
+    stake_pool = (await storage_value(client, "TrustStake", "Pools", validator))["stake"]
+    position = await storage_value(client, "TrustStake", "Delegations", address, validator)
+    delegation_value = position["shares"] * stake_pool["value"] // stake_pool["shares"]
+    require(delegation_value == delegated, f"the delegation by its shares: {delegation_value}")
+    listed_validators = await client.storage_keys("TrustStake", "Delegations", address)
+    require(listed_validators == [validator], f"what an account has by a prefix: {listed_validators}")
+    reserved_balance = (await storage_value(client, "System", "Account", address))["data"]["reserved"]
+    require(reserved_balance == bonded_grains, "a bond is reserved, a delegation lies with the chain")
     if client.knows_runtime_apis:
         summary = await client.runtime_call("OgpuApi", "stakes", address)
-        said = {entry["validator"]: entry["value"] for entry in summary["stakes"]}
-        check(said == {validator: delegated, address: bond}, f"what the runtime says: {said}")
-        locked = await client.runtime_call("LocksApi", "held", address, None)
-        check("Stake" in str(locked), f"what is locked: {locked}")
-    say("stake", bond=bond, delegated=worth)
+        values_by_validator = {hold_entry["validator"]: hold_entry["value"] for hold_entry in summary["stakes"]}
+        require(
+            values_by_validator == {validator: delegated, address: bonded_grains},
+            f"what the runtime says: {values_by_validator}",
+        )
+        locked_entries = await client.runtime_call("LocksApi", "held", address, None)
+        require("Stake" in str(locked_entries), f"what is locked: {locked_entries}")
+    print_step("stake", bond=bonded_grains, delegated=delegation_value)
 
 
-async def refuse(client: AsyncClient) -> None:
+async def call_and_fail(client: AsyncClient) -> None:
     """Make a call that must fail, and read the error's name from the metadata."""
-    remark = await client.do("compose_call", "System", "remark", {"remark": "0x00"})
-    receipt = await submit(client, client.newcomer, "Sudo", "sudo", {"call": remark})
-    error = await client.told(receipt, "error_message")
-    check(error is not None and error["name"] == "RequireSudo", f"error: {error}")
-    say("module error", name=error["name"], docs=error["docs"])
+    remark = await client.call_library("compose_call", "System", "remark", {"remark": "0x00"})
+    receipt = await submit_extrinsic(client, client.newcomer, "Sudo", "sudo", {"call": remark})
+    module_error = await client.receipt_property(receipt, "error_message")
+    require(module_error is not None and module_error["name"] == "RequireSudo", f"error: {module_error}")
+    print_step("module error", name=module_error["name"], docs=module_error["docs"])
 
 
-async def look_back(client: AsyncClient, block: str, before: int, not_there: tuple[type[Exception], ...]) -> None:
+async def read_old_block(
+    client: AsyncClient, old_block: str, balance_before: int, unknown_block_errors: tuple[type[Exception], ...]
+) -> None:
     """Read the balance at an old block, and expect an error, not zero, at an unknown block."""
-    then = await free_at(client, block)
-    check(then == before != await free_at(client, None), f"the balance at an old block: {then}, {before}")
+    old_balance = await free_at(client, old_block)
+    require(
+        old_balance == balance_before != await free_at(client, None),
+        f"the balance at an old block: {old_balance}, {balance_before}",
+    )
     try:
-        found = await free_at(client, UNKNOWN_BLOCK)
-    except not_there as error:
-        say("old block", free=then, unknown=str(error))
+        unknown_balance = await free_at(client, UNKNOWN_BLOCK)
+    except unknown_block_errors as block_error:
+        print_step("old block", free=old_balance, unknown=str(block_error))
     else:
-        check(False, f"a balance of {found} at a block that is not there")
+        require(False, f"a balance of {unknown_balance} at a block that is not there")
 
 
-async def submit(client: AsyncClient, who: Any, pallet: str, function: str, parameters: dict[str, Any]) -> Any:
+async def submit_extrinsic(
+    client: AsyncClient, signing_key: Any, pallet: str, function: str, parameters: dict[str, Any]
+) -> Any:
     """Sign a mortal extrinsic, wait until it is final, and return its receipt."""
-    call = await client.do("compose_call", pallet, function, parameters)
-    extrinsic = await client.do("create_signed_extrinsic", call, who, era={"period": 64})
-    return await client.do("submit_extrinsic", extrinsic, wait_for_finalization=True)
+    composed_call = await client.call_library("compose_call", pallet, function, parameters)
+    extrinsic = await client.call_library("create_signed_extrinsic", composed_call, signing_key, era={"period": 64})
+    return await client.call_library("submit_extrinsic", extrinsic, wait_for_finalization=True)
 
 
-async def events(client: AsyncClient, receipt: Any, pallet: str, name: str) -> list[Any]:
+async def events_of(client: AsyncClient, receipt: Any, pallet: str, event_name: str) -> list[Any]:
     """Return the attributes of the events of a kind that an extrinsic emitted."""
-    emitted = [client.event(record) for record in await client.told(receipt, "triggered_events")]
-    return [each["attributes"] for each in emitted if (each["module_id"], each["event_id"]) == (pallet, name)]
+    emitted_events = [
+        client.decoded_event(event_record)
+        for event_record in await client.receipt_property(receipt, "triggered_events")
+    ]
+    return [
+        decoded_event["attributes"]
+        for decoded_event in emitted_events
+        if (decoded_event["module_id"], decoded_event["event_id"]) == (pallet, event_name)
+    ]
 
 
-def check(holds: bool, what: str) -> None:
+def require(condition: bool, requirement: str) -> None:
     """Exit with an error unless it holds."""
-    if not holds:
-        sys.exit(f"not as it should be: {what}")
+    if not condition:
+        sys.exit(f"not as it should be: {requirement}")
 
 
-def say(step: str, **facts: Any) -> None:
+def print_step(step_name: str, **step_facts: Any) -> None:
     """Print a step as one line of JSON."""
-    print(json.dumps({"step": step, **facts}), flush=True)
+    print(json.dumps({"step": step_name, **step_facts}), flush=True)

@@ -22,29 +22,29 @@ class AskedKey:
 
     ss58_format = 42
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, key_name: str) -> None:
         """Ask for the public half."""
-        self.name = name
-        answer = ask({"public": name})
-        self.public_key = bytes.fromhex(answer["public_key"])
-        self.ss58_address = answer["address"]
-        self.crypto_type: int = answer["crypto_type"]  # the library's numbers: 0 ed25519, 1 sr25519
+        self.name = key_name
+        caller_answer = ask_caller({"public": key_name})
+        self.public_key = bytes.fromhex(caller_answer["public_key"])
+        self.ss58_address = caller_answer["address"]
+        self.crypto_type: int = caller_answer["crypto_type"]  # the library's numbers: 0 ed25519, 1 sr25519
 
     def sign(self, payload: bytes) -> bytes:
         """Return the signature without its kind."""
-        return bytes.fromhex(ask({"sign": self.name, "payload": bytes(payload).hex()})["signature"])
+        return bytes.fromhex(ask_caller({"sign": self.name, "payload": bytes(payload).hex()})["signature"])
 
 
-def ask(question: dict[str, Any]) -> dict[str, Any]:
+def ask_caller(question: dict[str, Any]) -> dict[str, Any]:
     """Return the caller's answer."""
     print(json.dumps(question), flush=True)
-    answer: dict[str, Any] = json.loads(sys.stdin.readline())
-    return answer
+    caller_answer: dict[str, Any] = json.loads(sys.stdin.readline())
+    return caller_answer
 
 
-async def main(url: str) -> None:
+async def main(node_url: str) -> None:
     """Connect, and do all steps."""
-    async with AsyncSubstrateInterface(url, ss58_format=42, chain_name="Development") as library:
+    async with AsyncSubstrateInterface(node_url, ss58_format=42, chain_name="Development") as library:
         client = AsyncClient(library, AskedKey("sr25519"), AskedKey("ed25519"))
         await run(client, SubstrateRequestException, BlockNotFound)
 

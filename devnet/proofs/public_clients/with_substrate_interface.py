@@ -18,29 +18,29 @@ class BlockingClient(AsyncClient):
 
     knows_runtime_apis = False
 
-    async def do(self, method: str, *arguments: Any, **named: Any) -> Any:
+    async def call_library(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Return the result of a method."""
-        return getattr(self.library, method)(*arguments, **named)
+        return getattr(self.library, method)(*arguments, **options)
 
     async def runtime_call(self, api: str, method: str, *arguments: Any) -> Any:
         """Return an answer."""
         return (await super().runtime_call(api, method, *arguments)).value
 
-    async def keys(self, pallet: str, item: str, *prefix: Any) -> list[Any]:
+    async def storage_keys(self, pallet: str, item: str, *prefix: Any) -> list[Any]:
         """Return up to ten keys."""
-        return [key.value for key, _ in self.library.query_map(pallet, item, list(prefix), max_results=10)]
+        return [map_key.value for map_key, _ in self.library.query_map(pallet, item, list(prefix), max_results=10)]
 
-    async def fee(self, call: Any) -> int:
+    async def estimated_fee(self, call: Any) -> int:
         """Return the fee from the RPC method."""
-        return int(self.library.get_payment_info(call, self.alice)["partialFee"])
+        return int(self.library.get_payment_info(call, self.funded_key)["partialFee"])
 
-    async def told(self, receipt: Any, name: str) -> Any:
+    async def receipt_property(self, receipt: Any, name: str) -> Any:
         """Return a property."""
         return getattr(receipt, name)
 
-    def event(self, record: Any) -> dict[str, Any]:
+    def decoded_event(self, record: Any) -> dict[str, Any]:
         """Return an event."""
-        return super().event(record.value)
+        return super().decoded_event(record.value)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ from wallet.client import ChainClient
 
 DEFAULT_PROMPTS = Path(devnet.__file__).parent / "prompts.txt"
 MAX_TOKENS = 48
-RACERS = 2
-SERVICE = 0
+RACER_COUNT = 2
+SERVICE_NUMBER = 0
 PRICE_MAX = 5_000_000
-SHOWN = 48
+SHOWN_CHARACTERS = 48
 PROMPTS_BYTES_MAX = 4 * 1024 * 1024
 
 UnitView = dict[str, Any]
@@ -49,152 +49,179 @@ class Purchase:
     units: list[UnitView]
 
 
-def read_prompts(path: Path, count: int) -> list[str]:
+def read_prompts(prompts_file: Path, prompt_count: int) -> list[str]:
     """Return the first `count` non-empty lines, repeated if the file has fewer.
 
     Raise DevnetError if the file is unreadable, too large or empty.
     """
     try:
-        if path.stat().st_size > PROMPTS_BYTES_MAX:
-            raise DevnetError(f"{path} has more than {PROMPTS_BYTES_MAX:,} bytes: give one prompt a line")
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        if prompts_file.stat().st_size > PROMPTS_BYTES_MAX:
+            raise DevnetError(f"{prompts_file} has more than {PROMPTS_BYTES_MAX:,} bytes: give one prompt a line")
+        prompts = [prompt for prompt in prompts_file.read_text(encoding="utf-8").splitlines() if prompt.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise DevnetError(
             f"the prompts cannot be read ({error}): PROMPTS names a text file with one prompt a line"
         ) from error
-    if not lines:
-        raise DevnetError(f"{path} holds no prompt: write one a line")
-    return list(islice(cycle(lines), count))
+    if not prompts:
+        raise DevnetError(f"{prompts_file} holds no prompt: write one a line")
+    return list(islice(cycle(prompts), prompt_count))
 
 
-def write_prompts(stage: Stage, name: str, prompts: Sequence[str]) -> Path:
+def write_prompts(stage: Stage, file_name: str, prompts: Sequence[str]) -> Path:
     """Write a file of prompts, one a line, into the devnet's folder."""
-    path = stage.net.folder / f"{name}.txt"
-    path.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
-    return path
+    prompts_file = stage.devnet.folder / f"{file_name}.txt"
+    prompts_file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")
+    return prompts_file
 
 
-def post_words(file: Path, racers: int = RACERS, price: str = format_amount(PRICE_MAX), **options: object) -> list[str]:
+def post_arguments(
+    prompts_file: Path, racers: int = RACER_COUNT, price_text: str = format_amount(PRICE_MAX), **options: object
+) -> list[str]:
     """Return the words of `ogpu unit post` behind the command."""
-    words = [str(file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price, "--yes"]
-    return words + [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    arguments = [str(prompts_file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price_text, "--yes"]
+    return arguments + [
+        argument
+        for option_name, option_value in options.items()
+        for argument in (f"--{option_name.replace('_', '-')}", str(option_value))
+    ]
 
 
-def buy(stage: Stage, prompts: list[str], on_ended: Callable[[int, UnitView], None] = lambda *_: None) -> Purchase:
+def buy_units(
+    stage: Stage, prompts: list[str], on_ended: Callable[[int, UnitView], None] = lambda *_: None
+) -> Purchase:
     """Post the prompts and follow the units until each has ended. Keep the last row that `ogpu` printed for each."""
-    purchase = stage.ask(_begun)
-    words = post_words(write_prompts(stage, "prompts", prompts), max_tokens=MAX_TOKENS, service=SERVICE)
-    newest: dict[str, UnitView] = {}
-    ended = 0
-    for row in stage.ogpu_lines("unit post", *words, "--watch"):
-        before = newest.get(row["unit"], {}).get("state")
-        newest[row["unit"]] = row
-        if row["ended_in_block"] is not None:
-            ended += 1
-            stage.tell.line(f"{ended:>3}/{len(prompts)}  {_ending(row)}")
+    purchase = stage.ask(_begin_purchase)
+    arguments = post_arguments(write_prompts(stage, "prompts", prompts), max_tokens=MAX_TOKENS, service=SERVICE_NUMBER)
+    newest_rows: dict[str, UnitView] = {}
+    ended_count = 0
+    for unit_row in stage.ogpu_lines("unit post", *arguments, "--watch"):
+        previous_state = newest_rows.get(unit_row["unit"], {}).get("state")
+        newest_rows[unit_row["unit"]] = unit_row
+        if unit_row["ended_in_block"] is not None:
+            ended_count += 1
+            stage.narrator.line(f"{ended_count:>3}/{len(prompts)}  {_ending_line(unit_row)}")
             stage.ask(lambda chain: ledger.read_on(chain, purchase.book))
-            on_ended(ended, row)
-        elif row["state"] != before and row["state"] == "judging":
-            stage.tell.line(f"         {row['unit'][:10]}  its racers do not agree: judges look at it")
-    purchase.units = list(newest.values())
+            on_ended(ended_count, unit_row)
+        elif unit_row["state"] != previous_state and unit_row["state"] == "judging":
+            stage.narrator.line(f"         {unit_row['unit'][:10]}  its racers do not agree: judges look at it")
+    purchase.units = list(newest_rows.values())
     return purchase
 
 
-async def _begun(chain: ChainClient) -> Purchase:
-    height = await ledger.final_height(chain)
-    return Purchase(DevnetLedger(height + 1), await ledger.wealth(chain, dev_accounts.stash(CUSTOMER), height), [])
+async def _begin_purchase(chain: ChainClient) -> Purchase:
+    final_height = await ledger.final_height(chain)
+    return Purchase(
+        DevnetLedger(final_height + 1), await ledger.wealth(chain, dev_accounts.stash(CUSTOMER), final_height), []
+    )
 
 
-def _ending(row: UnitView) -> str:
-    what = f"{row['unit'][:10]}  block {row['ended_in_block']}  {row['state']}"
-    if row["payee"] is None:
-        return what
-    words = f"{_shown(row['prompt'])} → {_shown(row['completion'])}"
-    return f"{what}, {name_of(row['payee'])} paid, {row['cost_ogpu']} oGPU:  {words}"
+def _ending_line(unit_row: UnitView) -> str:
+    ending_text = f"{unit_row['unit'][:10]}  block {unit_row['ended_in_block']}  {unit_row['state']}"
+    if unit_row["payee"] is None:
+        return ending_text
+    arguments = f"{_one_line(unit_row['prompt'])} → {_one_line(unit_row['completion'])}"
+    return f"{ending_text}, {name_of_account(unit_row['payee'])} paid, {unit_row['cost_ogpu']} oGPU:  {arguments}"
 
 
-def trace(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], DevnetLedger, list[str]]:
+def trace_purchase(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], DevnetLedger, list[str]]:
     """Return each unit with its trace on the chain, the ledger, and a sentence for each sum that does not add up."""
 
     async def traced(chain: ChainClient) -> tuple[list[UnitView], DevnetLedger, list[str]]:
-        units, book = purchase.units, purchase.book
-        await ledger.read_on(chain, book, max(row["ended_in_block"] for row in units))
-        order = await _posting_order(chain, len(units))
-        found = [_with_trace(row, book) for row in sorted(units, key=lambda row: order.index(row["unit"]))]
-        return found, book, await _wrong_sums(chain, purchase, found)
+        units, unit_ledger = purchase.units, purchase.book
+        await ledger.read_on(chain, unit_ledger, max(unit_row["ended_in_block"] for unit_row in units))
+        posting_order = await _posting_order(chain, len(units))
+        traced_units = [
+            _with_trace(unit_row, unit_ledger)
+            for unit_row in sorted(units, key=lambda unit_row: posting_order.index(unit_row["unit"]))
+        ]
+        return traced_units, unit_ledger, await _wrong_sums(chain, purchase, traced_units)
 
     return stage.ask(traced)
 
 
-async def _posting_order(chain: ChainClient, count: int) -> list[str]:
+async def _posting_order(chain: ChainClient, unit_count: int) -> list[str]:
     customer = dev_accounts.stash(CUSTOMER)
-    return ["0x" + unit_id_of(chain.genesis_hash, customer, number).hex() for number in range(count)]
+    return ["0x" + unit_id_of(chain.genesis_hash, customer, post_number).hex() for post_number in range(unit_count)]
 
 
-def _with_trace(row: UnitView, book: DevnetLedger) -> UnitView:
-    record = book.unit(bytes.fromhex(row["unit"][2:]))
-    made: UnitView = {
-        "unit": row["unit"],
-        "prompt": row["prompt"],
-        "prompt_hash": _hash(row["prompt"]),
-        "completion": row.get("completion"),
-        "completion_hash": _hash(row.get("completion")),
-        "state": row["state"],
+def _with_trace(unit_row: UnitView, unit_ledger: DevnetLedger) -> UnitView:
+    record = unit_ledger.unit(bytes.fromhex(unit_row["unit"][2:]))
+    traced_unit: UnitView = {
+        "unit": unit_row["unit"],
+        "prompt": unit_row["prompt"],
+        "prompt_hash": _optional_hash(unit_row["prompt"]),
+        "completion": unit_row.get("completion"),
+        "completion_hash": _optional_hash(unit_row.get("completion")),
+        "state": unit_row["state"],
         "is_disputed": bool(record.all(UnitDisputed)),
         "times_paid": len(record.settled),
-        "slashed": [name_of(slash.provider) for slash in record.events(ProviderSlashed)],
+        "slashed": [name_of_account(slash_event.provider) for slash_event in record.events(ProviderSlashed)],
     }
     for height, settled in record.settled:
-        winners = ((at, event) for at, event in record.all(Attested) if event.provider == settled.winner)
-        attested = next(winners, None)
-        made |= {
+        winner_attestations = (
+            (attested_height, attestation)
+            for attested_height, attestation in record.all(Attested)
+            if attestation.provider == settled.winner
+        )
+        first_attestation = next(winner_attestations, None)
+        traced_unit |= {
             "block": height,
-            "attestation": "0x" + attested[1].attestation_hash.hex() if attested else None,
-            "attestation_block": attested[0] if attested else None,
+            "attestation": "0x" + first_attestation[1].attestation_hash.hex() if first_attestation else None,
+            "attestation_block": first_attestation[0] if first_attestation else None,
             "output_root": "0x" + settled.output_root.hex(),
-            "payee": name_of(settled.winner),
+            "payee": name_of_account(settled.winner),
             "payee_address": ss58(settled.winner),
             "price_grains": str(settled.price),
-            "witness": name_of(settled.witness) if settled.witness else None,
+            "witness": name_of_account(settled.witness) if settled.witness else None,
             "witness_grains": str(settled.paid - settled.price),
             "cost_grains": str(settled.paid),
             "cost": f"{format_amount(settled.paid)} oGPU",
         }
-    return made
+    return traced_unit
 
 
-async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitView]) -> list[str]:
+async def _wrong_sums(chain: ChainClient, purchase: Purchase, traced_units: list[UnitView]) -> list[str]:
     """Return a problem unless the customer's loss equals its units, prepaid duty calls and fees, less compensation.
 
     Compensation is the price of each unit that a liar was slashed for.
     """
-    customer, book = dev_accounts.stash(CUSTOMER), purchase.book
-    before, after = purchase.wealth_before, await ledger.wealth(chain, customer, book.next_height - 1)
-    costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
-    quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
-    prepaid = len(units) * (quote.prepaid if quote else 0)
-    lies = {slash.unit for _, slash in book.all(ProviderSlashed) if slash.fault is PartyFault.LIED}
-    compensation = sum(book.unit(unit).price for unit in lies)
-    expected = costs + prepaid + book.fees.get(customer, 0) - compensation
-    if before - after != expected:
+    customer, unit_ledger = dev_accounts.stash(CUSTOMER), purchase.book
+    wealth_before, wealth_after = (
+        purchase.wealth_before,
+        await ledger.wealth(chain, customer, unit_ledger.next_height - 1),
+    )
+    unit_costs = sum(int(traced_unit.get("cost_grains", 0)) for traced_unit in traced_units)
+    quote = await market_reads.quote(chain, SERVICE_NUMBER, PRICE_MAX, RACER_COUNT)
+    prepaid = len(traced_units) * (quote.prepaid if quote else 0)
+    lied_units = {
+        slash_event.unit for _, slash_event in unit_ledger.all(ProviderSlashed) if slash_event.fault is PartyFault.LIED
+    }
+    compensation = sum(unit_ledger.unit(traced_unit).price for traced_unit in lied_units)
+    expected = unit_costs + prepaid + unit_ledger.fees.get(customer, 0) - compensation
+    if wealth_before - wealth_after != expected:
         return [
-            f"the customer lost {before - after} grains, but units, duty calls, fees and slashes come to {expected}"
+            (
+                f"the customer lost {wealth_before - wealth_after} grains, but units, duty calls, fees and slashes "
+                f"come to {expected}"
+            )
         ]
     return []
 
 
-def name_of(account: bytes | str) -> str:
+def name_of_account(account: bytes | str) -> str:
     """Return the name of the development account with this id or address. Any other account gives its address."""
     address = account if isinstance(account, str) else ss58(account)
-    return next((name for name in all_names() if ss58(dev_accounts.stash(name)) == address), address)
+    return next(
+        (account_name for account_name in all_names() if ss58(dev_accounts.stash(account_name)) == address), address
+    )
 
 
-def _hash(text: str | None) -> str | None:
+def _optional_hash(text: str | None) -> str | None:
     return None if text is None else "0x" + blake2_256(text.encode()).hex()
 
 
-def _shown(text: str | None) -> str:
+def _one_line(text: str | None) -> str:
     """Return the text as one line without control characters, which a terminal could execute."""
-    visible = (text or "").replace("\n", "⏎")
-    line = "".join(letter if letter.isprintable() else " " for letter in visible)
-    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+    visible_text = (text or "").replace("\n", "⏎")
+    one_line = "".join(character if character.isprintable() else " " for character in visible_text)
+    return one_line if len(one_line) <= SHOWN_CHARACTERS else one_line[: SHOWN_CHARACTERS - 1] + "…"

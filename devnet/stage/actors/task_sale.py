@@ -14,7 +14,7 @@ from typing import Any
 
 import devnet
 from devnet.launcher.folder import DevnetError
-from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.measuring.task_ledger import TaskLedger
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
@@ -27,11 +27,11 @@ from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.service import IntegerTraining
 from wallet.amounts import format_amount
 
-KIND = "train-int8"
+TASK_KIND = "train-int8"
 EXAMPLES = Path(devnet.__file__).resolve().parent.parent / "examples"
-RELAY = EXAMPLES / "relay.yaml"
+RELAY_FILE = EXAMPLES / "relay.yaml"
 """A task file with short work in six parts."""
-ASKS = {"Alice": "1 oGPU/h", "Bob": "2 oGPU/h", "Charlie": "3 oGPU/h"}
+LEAST_PRICES = {"Alice": "1 oGPU/h", "Bob": "2 oGPU/h", "Charlie": "3 oGPU/h"}
 """The bidders, with the price of each device's time. The first wins, and the second is the standby."""
 
 SaleRow = dict[str, Any]
@@ -58,108 +58,113 @@ class People:
     """
 
     accounts: Mapping[str, tuple[bytes, ...]]
-    before: dict[str, int] = field(default_factory=dict)
-    after: dict[str, int] = field(default_factory=dict)
+    wealth_before: dict[str, int] = field(default_factory=dict)
+    wealth_after: dict[str, int] = field(default_factory=dict)
 
     @property
     def gains(self) -> dict[str, int]:
         """The gain of each name in grains."""
-        return {name: self.after[name] - self.before[name] for name in self.accounts}
+        return {
+            account_name: self.wealth_after[account_name] - self.wealth_before[account_name]
+            for account_name in self.accounts
+        }
 
     def wrong(self, ledger: TaskLedger) -> Iterator[str]:
         """Yield a sentence for each name whose gain differs from the ledger's sum of tasks and fees."""
-        for name, accounts in self.accounts.items():
+        for account_name, accounts in self.accounts.items():
             expected = sum(map(ledger.moved, accounts))
-            found = self.after[name] - self.before[name]
-            if found != expected:
-                yield f"{name} has {found} grains more, and tasks and fees come to {expected}"
+            wealth_gain = self.wealth_after[account_name] - self.wealth_before[account_name]
+            if wealth_gain != expected:
+                yield f"{account_name} has {wealth_gain} grains more, and tasks and fees come to {expected}"
 
 
-def keyed(name: str) -> tuple[bytes, bytes]:
+def provider_accounts(provider_name: str) -> tuple[bytes, bytes]:
     """Return a provider's stash and its provider key."""
-    return dev_accounts.stash(name), dev_accounts.key(name, dev_accounts.PROVIDER)
+    return dev_accounts.stash(provider_name), dev_accounts.key(provider_name, dev_accounts.PROVIDER)
 
 
 def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
     """Make providers' daemons bid for tasks, by their policies."""
-    for name, least_price in asks.items():
-        stage.provider(name, "policy", "--kind", KIND, "--least-price", least_price, "--gangs")
+    for provider_name, least_price in asks.items():
+        stage.provider(provider_name, "policy", "--kind", TASK_KIND, "--least-price", least_price, "--gangs")
 
 
 def submit_options(stage: Stage) -> list[str]:
     """Return options for `ogpu task submit`: the customer's folders, and a new purchase even of an equal file."""
-    folder = stage.net.folder
+    folder = stage.devnet.folder
     return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 
 
-def sell(
-    stage: Stage, file: Path, key: str = CUSTOMER_KEY, on_row: Callable[[SaleRow], None] = lambda _: None
+def sell_task(
+    stage: Stage, task_file: Path, customer_key: str = CUSTOMER_KEY, on_row: Callable[[SaleRow], None] = lambda _: None
 ) -> TaskSale:
     """Submit a task file, and follow the task until it has ended.
 
     Raise DevnetError if `ogpu` printed nothing about the task or failed.
     """
-    words = (str(file), "--key", key, "--watch", "--accept", "--yes", *submit_options(stage))
+    arguments = (str(task_file), "--key", customer_key, "--watch", "--accept", "--yes", *submit_options(stage))
     sale: TaskSale | None = None
-    for row in stage.ogpu_lines("task submit", *words):
-        sale = sale or TaskSale(bytes.fromhex(row["task"][2:]))
-        _tell(stage, sale, row)
-        sale.rows.append(row)
-        on_row(row)
+    for sale_row in stage.ogpu_lines("task submit", *arguments):
+        sale = sale or TaskSale(bytes.fromhex(sale_row["task"][2:]))
+        _report_state(stage, sale, sale_row)
+        sale.rows.append(sale_row)
+        on_row(sale_row)
     if sale is None:
-        raise DevnetError(f"`ogpu task submit {file}` said nothing of its task")
+        raise DevnetError(f"`ogpu task submit {task_file}` said nothing of its task")
     return sale
 
 
-def ask(stage: Stage, sale: TaskSale, command: str, *options: str, is_shown: bool = False) -> str:
+def ask_about_task(stage: Stage, sale: TaskSale, command_name: str, *options: str, is_shown: bool = False) -> str:
     """Return the output of `ogpu COMMAND TASK`."""
-    return stage.ogpu(command, sale.name, *options, is_shown=is_shown)
+    return stage.ogpu(command_name, sale.name, *options, is_shown=is_shown)
 
 
 def files_of(archive: Path) -> dict[str, bytes]:
     """Return the files of a tar archive by name, or no files if the archive does not exist."""
     if not archive.exists():
         return {}
-    with tarfile.open(archive) as entries:
-        files = [(entry.name, entries.extractfile(entry)) for entry in entries if entry.isfile()]
-        return {name: content.read() for name, content in files if content is not None}
+    with tarfile.open(archive) as tar_archive:
+        file_streams = [
+            (tar_entry.name, tar_archive.extractfile(tar_entry)) for tar_entry in tar_archive if tar_entry.isfile()
+        ]
+        return {file_name: file_stream.read() for file_name, file_stream in file_streams if file_stream is not None}
 
 
 def record(stage: Stage, task_id: bytes) -> Task:
     """Return the task's record in the newest final block."""
-    found = stage.ask(lambda chain: training_reads.task(chain, task_id))
-    if found is None:
+    task_record = stage.ask(lambda chain: training_reads.task(chain, task_id))
+    if task_record is None:
         raise DevnetError(f"the chain does not know the task 0x{task_id.hex()}")
-    return found
+    return task_record
 
 
-def verified(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
+def verification_rows(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
     """Return what `ogpu task verify` looked at; one row of a failure if it failed."""
     try:
-        rows: list[dict[str, Any]] = json.loads(ask(stage, sale, "task verify"))
+        verified_rows: list[dict[str, Any]] = json.loads(ask_about_task(stage, sale, "task verify"))
     except DevnetError as error:
         return [{"what": str(error), "is_right": False, "says": ""}]
-    return rows
+    return verified_rows
 
 
-def right_states(path: Path, backend: str = "reference") -> list[bytes]:
+def right_states(task_file: Path, backend: str = "reference") -> list[bytes]:
     """Return all states of a task file's run, computed locally without a network."""
-    file = load(path)
-    assert file.task.seed is not None, "without a seed of its own a file has another run each time"
-    prepared = prepare(file, load_input(path, file), file.task.seed)
+    parsed_file = load(task_file)
+    assert parsed_file.task.seed is not None, "without a seed of its own a file has another run each time"
+    prepared = prepare(parsed_file, load_input(task_file, parsed_file), parsed_file.task.seed)
     return list(states(IntegerTraining(arithmetic(backend)).begin(prepared.request)))
 
 
-def _tell(stage: Stage, sale: TaskSale, row: SaleRow) -> None:
+def _report_state(stage: Stage, sale: TaskSale, sale_row: SaleRow) -> None:
     """Print each new state. At the award, add each winner and its price."""
-    before = sale.rows[-1]["state"] if sale.rows else None
-    if row["state"] == before:
+    previous_state = sale.rows[-1]["state"] if sale.rows else None
+    if sale_row["state"] == previous_state:
         return
-    award = f": {_award(record(stage, sale.task_id))}" if row["state"].startswith("starting") else ""
-    stage.tell.line(f"task {sale.name[:10]}  block {row['height']}  {row['state']}{award}")
+    award_text = f": {_award_text(record(stage, sale.task_id))}" if sale_row["state"].startswith("starting") else ""
+    stage.narrator.line(f"task {sale.name[:10]}  block {sale_row['height']}  {sale_row['state']}{award_text}")
 
 
-def _award(task: Task) -> str:
-    given = [f"{name_of(slot.provider)} for {format_amount(slot.price)} oGPU" for slot in task.slots]
-    standby = "" if task.standby is None else f"; {name_of(task.standby.provider)} stands by"
-    return f"{', '.join(given)}{standby}"
+def _award_text(task: Task) -> str:
+    slot_texts = [f"{name_of_account(slot.provider)} for {format_amount(slot.price)} oGPU" for slot in task.slots]
+    standby_text = "" if task.standby is None else f"; {name_of_account(task.standby.provider)} stands by"
+    return f"{', '.join(slot_texts)}{standby_text}"

@@ -24,10 +24,10 @@ class Observed:
     finals: dict[int, set[str]] = field(default_factory=dict)  # height -> ids
     lost: list[str] = field(default_factory=list)
 
-    async def watch(self, net: Devnet) -> None:
+    async def watch(self, devnet: Devnet) -> None:
         """Ask all nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for member in net.members:
+            for member in devnet.members:
                 group.create_task(self._watch_node(member))
 
     async def _watch_node(self, member: NodeLayout) -> None:
@@ -52,13 +52,13 @@ class Observed:
         self.finals.setdefault(number, set()).add(str(final["hash"]))
 
 
-async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
+async def blocks_of_all(devnet: Devnet) -> tuple[int, list[str]]:
     """Return the height up to which all nodes were compared, and the heights where they differ.
 
     A block's id covers its header, and so the state root after the block, which each node computed before it accepted
     the block.
     """
-    chains = await asyncio.gather(*(_blocks(member) for member in net.members))
+    chains = await asyncio.gather(*(_blocks(member) for member in devnet.members))
     # The chains differ in length, because some nodes lag behind others.
     different = [
         f"block {number}" for number, ids in enumerate(zip(*chains, strict=False), 1) if len(set(ids)) > 1 or not ids[0]
@@ -77,9 +77,9 @@ async def _blocks(member: NodeLayout) -> list[str]:
         return ids
 
 
-async def lost_finals(net: Devnet, observed: Observed) -> list[str]:
+async def lost_finals(devnet: Devnet, observed: Observed) -> list[str]:
     """Return the blocks that a node reported as final and that the first node's chain does not contain."""
-    chain = await _blocks(net.members[0])
+    chain = await _blocks(devnet.members[0])
     return [
         f"block {number}: {sorted(ids)} was final"
         for number, ids in sorted(observed.finals.items())

@@ -51,10 +51,10 @@ def percentile(values: Sequence[int], percent: int) -> int | None:
     return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)] if values else None
 
 
-async def measure(net: Devnet, slot_ms: int, seconds: float) -> Latencies:
+async def measure(devnet: Devnet, slot_ms: int, seconds: float) -> Latencies:
     """Listen to every node for some seconds."""
     found = Latencies(slot_ms)
-    tasks = [asyncio.create_task(_listen(member, kind, found)) for member in net.members for kind in _HEADS]
+    tasks = [asyncio.create_task(_listen(member, kind, found)) for member in devnet.members for kind in _HEADS]
     await asyncio.sleep(seconds)
     for task in tasks:
         task.cancel()

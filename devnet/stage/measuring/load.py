@@ -32,21 +32,23 @@ class Load:
     retried: int = 0
 
 
-async def transfers(net: Devnet, load: Load, rng: random.Random) -> None:
+async def transfers(devnet: Devnet, load: Load, random_source: random.Random) -> None:
     """Send until cancelled, with one sender for each development account."""
     keys = [keypair_from_suri(f"//{name}", Scheme.SR25519) for name in DEV_NAMES]
     async with asyncio.TaskGroup() as group:
         for key in keys:
-            group.create_task(_send(net, load, rng, key, keys))
+            group.create_task(_send(devnet, load, random_source, key, keys))
 
 
-async def _send(net: Devnet, load: Load, rng: random.Random, key: Keypair, others: list[Keypair]) -> None:
+async def _send(devnet: Devnet, load: Load, random_source: random.Random, key: Keypair, others: list[Keypair]) -> None:
     while True:
-        member = rng.choice(net.members)
+        member = random_source.choice(devnet.members)
         try:
             async with await ChainClient.connect(member.rpc_url) as chain:
                 while True:
-                    call = Balances.transfer_keep_alive(dest=rng.choice(others).account, value=rng.randrange(1, 10**6))
+                    call = Balances.transfer_keep_alive(
+                        dest=random_source.choice(others).account, value=random_source.randrange(1, 10**6)
+                    )
                     extrinsic = await chain.sign(call, key)
                     load.handed_in += 1
                     await chain.send(extrinsic, until="inBlock")

@@ -136,13 +136,13 @@ class Seen:
         }  # fmt: skip
 
 
-async def observe(net: Devnet) -> Seen:
+async def observe(devnet: Devnet) -> Seen:
     """Listen until SIGTERM."""
-    genesis = genesis_hash(net)
-    validators = [member.name for member in net.members if member.is_validator]
+    genesis = genesis_hash(devnet)
+    validators = [member.name for member in devnet.members if member.is_validator]
     sessions = {dev_accounts.stash(name): dev_accounts.key(name, dev_accounts.SESSION) for name in validators}
     seen = Seen(genesis, sessions)
-    bootnodes = [member.address for member in net.members]
+    bootnodes = [member.address for member in devnet.members]
     config = TransportConfig(genesis=genesis, bootnodes=bootnodes, devnet=True)
     identity = identity_from_seed(secrets.token_bytes(32))
     transport = Libp2pTransport(config, identity, lambda *_: True, random.Random(secrets.randbits(64)))
@@ -166,20 +166,20 @@ def main(folder: Path, report: Path) -> None:
     report.write_text(json.dumps(seen.report()) + "\n", encoding="utf-8")
 
 
-def observer_of(net: Devnet) -> Process:
+def observer_of(devnet: Devnet) -> Process:
     """Return the process of an observer of all members, not started."""
-    words = (str(net.folder), str(net.folder / REPORT))
-    return Process("observer", "devnet.stage.measuring.observer", words, net.folder / "observer")
+    words = (str(devnet.folder), str(devnet.folder / REPORT))
+    return Process("observer", "devnet.stage.measuring.observer", words, devnet.folder / "observer")
 
 
 @contextmanager
-def observed(net: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
+def observed(devnet: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
     """Observe a devnet during the block. Yield a function that stops the observer and returns its report."""
-    observer = observer_of(net)
+    observer = observer_of(devnet)
 
     def seen() -> dict[str, Any]:
         processes.stop(observer)
-        found: dict[str, Any] = json.loads((net.folder / REPORT).read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads((devnet.folder / REPORT).read_text(encoding="utf-8"))
         return found
 
     processes.start(observer)
@@ -189,17 +189,17 @@ def observed(net: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
         processes.stop(observer)
 
 
-def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
+def missing_records(devnet: Devnet, votes: list[list[int | str]]) -> list[str]:
     """Return the votes that the observer received and the voter's sign-state lacks.
 
     Such a vote was sent before the sign-state was on disk. `votes` are [voter, kind, epoch, round, height, block], as
     the observer reports them. Call this function after all nodes have ended.
     """
-    genesis = genesis_hash(net)
+    genesis = genesis_hash(devnet)
     problems = []
-    for member in net.members:
+    for member in devnet.members:
         session = dev_accounts.key(member.name, dev_accounts.SESSION)
-        file = SignStateFile.load(net.paths(member).sign_state(session), genesis, session)
+        file = SignStateFile.load(devnet.paths(member).sign_state(session), genesis, session)
         if file is None:
             problems.append(f"{member.name} has no sign-state")
             continue
@@ -213,10 +213,10 @@ def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
     return problems
 
 
-def has_open_vote(net: Devnet, genesis: bytes, member: NodeLayout) -> bool:
+def has_open_vote(devnet: Devnet, genesis: bytes, member: NodeLayout) -> bool:
     """Return whether a node's sign-state holds a vote to notarise in a round after the last final one."""
     session = dev_accounts.key(member.name, dev_accounts.SESSION)
-    file = SignStateFile.load(net.paths(member).sign_state(session), genesis, session)
+    file = SignStateFile.load(devnet.paths(member).sign_state(session), genesis, session)
     if file is None:
         return False
     floor = (file.state.floor_epoch, file.state.floor_round)

@@ -25,14 +25,14 @@ class StoppedError(Exception):
 
 def sold(stage: Stage) -> None:
     """Submit a task twice: each run of the demo buys its own."""
-    task_sale.sell(stage, stage.net.folder / "task.yaml")
+    task_sale.sell_task(stage, stage.devnet.folder / "task.yaml")
 
 
 COMMANDS: dict[str, tuple[Callable[[Stage], Any], set[str]]] = {
-    "prompts": (lambda stage: purchase.buy(stage, ["a"]), {"--yes", "--watch"}),
+    "prompts": (lambda stage: purchase.buy_units(stage, ["a"]), {"--yes", "--watch"}),
     "batch": (lambda stage: steps.buy_batch(stage, ["a", "b"]), {"--yes", "--watch"}),
     "task": (sold, {"--yes", "--again", "--watch", "--accept"}),
-    "market": (lambda stage: market.posted_and_followed(stage, 2, 3, 2, "0.5"), {"--yes", "--anyway", "--watch"}),
+    "market": (lambda stage: market.post_and_follow(stage, 2, 3, 2, "0.5"), {"--yes", "--anyway", "--watch"}),
 }
 
 

@@ -12,8 +12,8 @@ from devnet.proofs.auction import (
     AuctionedTask,
     SoldTask,
     UndisturbedRun,
-    judge,
-    unverified,
+    judge_sale,
+    unverified_rows,
 )
 from devnet.stage.actors.task_sale import People
 from devnet.stage.measuring.ledger import EventTrace
@@ -57,7 +57,7 @@ def judged(
     ledger = TaskLedger(100, {TASK: EventTrace(happened)}, {TASK: TaskSums()}, {}, dict.fromkeys(range(101), 0.0))
     ledger.moments |= {37: 27.5, 97: 87.25}
     people = People({"Alice": (ALICE,)}, {"Alice": 100}, {"Alice": 100 - gone})
-    return judge(scene, TASK, ledger, people, result, state, WANTED, ["Alice"] if scene.kills_winner else [])
+    return judge_sale(scene, TASK, ledger, people, result, state, WANTED, ["Alice"] if scene.kills_winner else [])
 
 
 def test_a_course_as_it_should_be_breaks_no_bar() -> None:
@@ -110,10 +110,10 @@ def test_another_root_another_state_and_a_grain_are_told() -> None:
 
 def test_what_verify_cannot_confirm_is_said_but_of_auctions_that_are_past() -> None:
     rows = [{"what": f"auction {number}", "is_right": None} for number in (1, 2)]
-    assert unverified(rows, 2) == ["`ogpu task verify` compares no auction 2"]
-    assert len(unverified(rows, 1)) == 2
-    assert unverified([{"what": "auction 1", "is_right": False}], 2) != []
-    assert unverified([{"what": "results", "is_right": True}], 1) == []
+    assert unverified_rows(rows, 2) == ["`ogpu task verify` compares no auction 2"]
+    assert len(unverified_rows(rows, 1)) == 2
+    assert unverified_rows([{"what": "auction 1", "is_right": False}], 2) != []
+    assert unverified_rows([{"what": "results", "is_right": True}], 1) == []
 
 
 def test_the_files_of_the_scenes_leave_somebody_to_kill_midway() -> None:

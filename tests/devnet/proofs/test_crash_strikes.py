@@ -13,7 +13,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.launcher.processes import Process
 from devnet.proofs import crash, crash_strikes
-from devnet.proofs.crash_strikes import KINDS, TAKING, Struck, deal
+from devnet.proofs.crash_strikes import DATABASE_KINDS, STRIKES_BY_KIND, StruckDevnet, deal_kinds
 from devnet.stage.measuring.final_blocks import Observed
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
@@ -70,11 +70,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def struck(tmp_path: Path) -> Struck:
+def struck(tmp_path: Path) -> StruckDevnet:
     """Four nodes with a database and a sign-state each, and an older copy of each database."""
     ports = Ports(1, 2, 3, 4)
     net = Devnet(tmp_path, tuple(NodeLayout(name, is_validator=True, ports=ports, address="") for name in NAMES))
-    struck = Struck(net, Random(1), Observed(highest=dict.fromkeys(NAMES, 9)), bytes(32))
+    struck = StruckDevnet(net, Random(1), Observed(highest=dict.fromkeys(NAMES, 9)), bytes(32))
     for member in net.members:
         paths = net.paths(member)
         paths.database.mkdir(parents=True)
@@ -84,26 +84,26 @@ def struck(tmp_path: Path) -> Struck:
         copy = tmp_path / f"{member.name}-copy"
         copy.mkdir()
         (copy / "blocks").write_text("old")
-        struck.copies[member.name] = copy
+        struck.database_copies[member.name] = copy
     return struck
 
 
-def strike(struck: Struck, kind: str) -> None:
-    asyncio.run(KINDS[kind](struck, struck.net.member("Bob")))
+def strike(struck: StruckDevnet, kind: str) -> None:
+    asyncio.run(STRIKES_BY_KIND[kind](struck, struck.devnet.member("Bob")))
 
 
 @pytest.mark.parametrize("count", [6, 10, 30, 100])
 def test_every_kind_has_its_turn(count: int) -> None:
     for seed in range(20):
-        turns = Counter(deal(count, Random(seed)))
+        turns = Counter(deal_kinds(count, Random(seed)))
         assert turns.total() == count
-        assert turns.keys() == KINDS.keys()
+        assert turns.keys() == STRIKES_BY_KIND.keys()
         assert max(turns.values()) - min(turns.values()) <= 1
 
 
 def test_the_order_is_the_seeds() -> None:
-    assert deal(50, Random(7)) == deal(50, Random(7))
-    assert len({tuple(deal(50, Random(seed))) for seed in range(20)}) == 20
+    assert deal_kinds(50, Random(7)) == deal_kinds(50, Random(7))
+    assert len({tuple(deal_kinds(50, Random(seed))) for seed in range(20)}) == 20
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_the_order_is_the_seeds() -> None:
     ],
 )
 def test_what_is_done_to_a_node(
-    kind: str, done: list[str], struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    kind: str, done: list[str], struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: machine.done)
     monkeypatch.setattr(crash_strikes, "KILLED_AGAIN", 0.0)
     strike(struck, kind)
     assert machine.done == done
-    for member in struck.net.members:
-        assert struck.net.paths(member).sign_state(b"k").read_text() == "what it signed"
+    for member in struck.devnet.members:
+        assert struck.devnet.paths(member).sign_state(b"k").read_text() == "what it signed"
 
 
-@pytest.mark.parametrize("kind", TAKING)
+@pytest.mark.parametrize("kind", DATABASE_KINDS)
 def test_who_syncs_anew_may_be_killed_again(
-    kind: str, struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    kind: str, struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: None)
     monkeypatch.setattr(crash_strikes, "KILLED_AGAIN", 1.0)
@@ -137,31 +137,31 @@ def test_who_syncs_anew_may_be_killed_again(
     assert machine.done == ["kill Bob", "start Bob"] * 2
 
 
-def test_all_are_killed_before_any_starts(struck: Struck, machine: Machine) -> None:
+def test_all_are_killed_before_any_starts(struck: StruckDevnet, machine: Machine) -> None:
     strike(struck, "all")
     assert sorted(machine.done[:4]) == [f"kill {name}" for name in NAMES]
     assert sorted(machine.done[4:]) == [f"start {name}" for name in NAMES]
 
 
-def test_an_older_copy_takes_the_databases_place(struck: Struck, machine: Machine) -> None:
+def test_an_older_copy_takes_the_databases_place(struck: StruckDevnet, machine: Machine) -> None:
     strike(struck, "put-back")
-    blocks = {name: (struck.net.paths(struck.net.member(name)).database / "blocks").read_text() for name in NAMES}
+    blocks = {name: (struck.devnet.paths(struck.devnet.member(name)).database / "blocks").read_text() for name in NAMES}
     assert blocks == {"Alice": "new", "Bob": "old", "Charlie": "new", "Dave": "new"}
     assert struck.observed.may_fall == {"Bob"}
     assert machine.up == set(NAMES)
 
 
 def test_nobody_is_behind_when_a_database_goes(
-    struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: machine.done.append("purge"))
-    asyncio.run(struck.strike("purge", struck.net.member("Bob")))
+    asyncio.run(struck.strike("purge", struck.devnet.member("Bob")))
     assert machine.done[:3] == ["wait", "kill Bob", "purge"]
 
 
 @pytest.mark.parametrize("aimed", [0.0, 1.0])
 def test_an_aimed_strike_waits_for_an_open_vote(
-    aimed: float, struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    aimed: float, struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "AIMED", aimed)
     machine.vote_opens_after = 5
@@ -169,18 +169,18 @@ def test_an_aimed_strike_waits_for_an_open_vote(
     assert struck.open_votes == int(aimed)
 
 
-def test_a_node_that_ended_by_itself_is_not_started_again(struck: Struck, machine: Machine) -> None:
+def test_a_node_that_ended_by_itself_is_not_started_again(struck: StruckDevnet, machine: Machine) -> None:
     machine.up.remove("Bob")
-    for kind in KINDS:
+    for kind in STRIKES_BY_KIND:
         with pytest.raises(DevnetError, match="Bob ended by itself"):
             strike(struck, kind)
     assert machine.done == []
 
 
-def test_a_purge_that_leaves_the_database_is_a_failure(struck: Struck, tmp_path: Path) -> None:
+def test_a_purge_that_leaves_the_database_is_a_failure(struck: StruckDevnet, tmp_path: Path) -> None:
     """The folder has no chain specification, so the command refuses."""
     with pytest.raises(DevnetError, match=r"purge-chain failed \(2\)"):
-        crash_strikes.run_purge(struck.net, struck.net.member("Bob"))
+        crash_strikes.run_purge(struck.devnet, struck.devnet.member("Bob"))
     assert (tmp_path / "bob").exists()
 
 
@@ -214,21 +214,24 @@ def test_a_run_that_tested_nothing_fails(nothing: dict[str, Any]) -> None:
 
 
 def test_a_node_that_does_not_come_back_ends_the_strikes(
-    struck: Struck, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(Struck, "copy_databases", nothing)
+    monkeypatch.setattr(StruckDevnet, "copy_databases", nothing)
     monkeypatch.setattr(processes, "kill", lambda _: machine.up.clear())
     monkeypatch.setattr(processes, "start", lambda _: None)
-    done = asyncio.run(crash._strike(struck, ["one"] * 10, Narrator(1)))
+    done = asyncio.run(crash._run_strikes(struck, ["one"] * 10, Narrator(1)))
     assert len(done["strikes"]) == 2
     assert "ended by itself" in done["not_started"][0]
 
 
-def test_who_votes_no_more_is_named(struck: Struck, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_votes_no_more_is_named(struck: StruckDevnet, monkeypatch: pytest.MonkeyPatch) -> None:
     heights = {"Alice": 30, "Bob": 20, "Charlie": 21}
     votes = [[SESSIONS[name], 0, 0, 1, height, "00"] for name, height in heights.items()]
     monkeypatch.setattr(crash, "missing_records", lambda *_: [])
-    assert crash._judge_signatures(struck.net, {"conflicts": [], "votes": votes}, above=20)["silent"] == ["Bob", "Dave"]
+    assert crash._judge_signatures(struck.devnet, {"conflicts": [], "votes": votes}, height_before=20)["silent"] == [
+        "Bob",
+        "Dave",
+    ]

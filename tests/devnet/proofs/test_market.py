@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.proofs.market.__main__ import BARS, Trade, failures_of
+from devnet.proofs.market.__main__ import REQUIRED_SHARES, Trade, failures_of
 from devnet.proofs.market.bare import Bare
 from devnet.proofs.market.processes import in_turns, is_of, standing_still, started_by
 
@@ -24,7 +24,7 @@ GOOD = Trade(
 
 
 def test_what_reaches_its_bar_passes() -> None:
-    assert BARS == {(256, 1): 0.6, (256, 2): 0.3}
+    assert REQUIRED_SHARES == {(256, 1): 0.6, (256, 2): 0.3}
     assert failures_of([GOOD, replace(GOOD, racers=2, tokens_per_second=300.0)]) == []
     assert failures_of([replace(GOOD, requests=1, tokens_per_second=10.0)]) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devnet.proofs.elections.recount import Footing, Tenure, absent, following, terms_of
+from devnet.proofs.elections.recount import Footing, Tenure, newly_absent, next_set_after, tenure_of
 from runtime.pallets.churn import cut
 
 STASHES = [bytes([number]) * 32 for number in range(9)]
@@ -26,7 +26,7 @@ def test_it_is_the_chains_cut_by_another_way(
     }
     able = [stash for stash in stakes if stash not in silent and stash not in guilty]
     ranked = {stash: stakes[stash] for stash in sorted(able, key=lambda stash: (-stakes[stash], stash))}
-    found, jailed = following(old, footings, seats, 5)
+    found, jailed = next_set_after(old, footings, seats, 5)
     assert jailed == set(), "they have just taken their seats"
     assert found == cut(old, ranked, seats, sorted(guilty & old.keys()))
 
@@ -34,14 +34,14 @@ def test_it_is_the_chains_cut_by_another_way(
 def test_who_is_silent_for_two_epochs_goes_to_jail_below_a_third() -> None:
     old = dict.fromkeys(STASHES[:4], 10)
     footings = {stash: footing(10, 6) for stash in STASHES[:4]} | {stash: footing(10, 4) for stash in STASHES[1:3]}
-    assert absent(old, footings, 5) == {STASHES[1]}, "a second one would be half"
-    assert absent(old, footings, 4) == set()
+    assert newly_absent(old, footings, 5) == {STASHES[1]}, "a second one would be half"
+    assert newly_absent(old, footings, 4) == set()
     footings[STASHES[0]] = footing(10, 6, is_jailed=True)
-    assert absent(old, footings, 5) == set(), "one is there already"
+    assert newly_absent(old, footings, 5) == set(), "one is there already"
 
 
 def test_terms_count_who_enters_and_leaves() -> None:
     sets = {0: {b"a", b"b"}, 1: {b"a"}, 2: {b"b"}, 3: {b"a", b"b"}}
-    assert terms_of(b"a", sets) == Tenure(2, 1)
-    assert terms_of(b"b", sets) == Tenure(2, 1)
-    assert terms_of(b"c", sets) == Tenure(0, 0)
+    assert tenure_of(b"a", sets) == Tenure(2, 1)
+    assert tenure_of(b"b", sets) == Tenure(2, 1)
+    assert tenure_of(b"c", sets) == Tenure(0, 0)

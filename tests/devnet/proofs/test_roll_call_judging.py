@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from devnet.proofs.roll_call import CalledProvider, RollCallPart, judge
+from devnet.proofs.roll_call import CalledProvider, RollCallPart, judge_roll_call
 from devnet.stage.measuring.ledger import EventTrace
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity.proofs import WorkShape
@@ -37,7 +37,7 @@ def events() -> list[object]:
 
 
 def judged(happened: list[object], providers: tuple[CalledProvider, ...] = PROVIDERS) -> list[str]:
-    return judge(EventTrace([(1, event) for event in happened]), providers, BONDS)
+    return judge_roll_call(EventTrace([(1, event) for event in happened]), providers, BONDS)
 
 
 def test_a_roll_call_as_it_should_be_breaks_no_bar() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from devnet.proofs.seats import ASKS_NOTHING, documented
+from devnet.proofs.seats import ASKS_NOTHING, documented_commands
 
 
 def test_the_way_to_a_seat_is_five_commands() -> None:
-    commands = [command.split() for command in documented("Become a validator")]
+    commands = [command.split() for command in documented_commands("Become a validator")]
     assert [words[:2] for words in commands] == [
         ["ogpu-node", "key"],
         ["ogpu-node", "--chain"],
@@ -20,4 +20,4 @@ def test_the_way_to_a_seat_is_five_commands() -> None:
 
 def test_a_title_that_is_gone_is_no_empty_list() -> None:
     with pytest.raises(ValueError, match="substring"):
-        documented("Become a bank")
+        documented_commands("Become a bank")

@@ -121,8 +121,8 @@ class SceneOfATest:
         ledger = TaskLedger(9, {TASK: self.trace}, {TASK: self.sums})
         ledger.audits.slots[b"c" * 32] = self.case
         people = People({name: (stash(name),) for name in NAMES})
-        people.before = dict.fromkeys(NAMES, 1_000)
-        people.after = {name: 1_000 + ledger.moved(stash(name)) for name in NAMES}
+        people.wealth_before = dict.fromkeys(NAMES, 1_000)
+        people.wealth_after = {name: 1_000 + ledger.moved(stash(name)) for name in NAMES}
         return judge(self.scene, TASK, ledger, people, self.attempts)
 
 

@@ -41,7 +41,7 @@ def net(tmp_path: Path) -> Iterator[Devnet]:
     """Four validators with a provider each, and Eve's provider, which lies."""
     try:
         tell = Narrator(1)
-        stage = Stage(fresh_network(tmp_path, tell=tell), tell)
+        stage = Stage(fresh_network(tmp_path, narrator=tell), tell)
         stage.add_cheat("flip-bit")
         yield stage.net
     finally:

@@ -184,7 +184,7 @@ def test_crumbs_are_chunks_of_a_byte() -> None:
 def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: Scene) -> None:
     """Proofs have to succeed beside them."""
     plain, hogged, proving = (ATTACKS[name] for name in ("parse_bomb", "forged_evidence", "proving_crowd"))
-    usual = Course(scene.net, 1.0, Narrator(1))
+    usual = Course(scene.devnet, 1.0, Narrator(1))
     busy = replace(usual, is_hogged=True)
     assert [usual._hogged(attack) for attack in (plain, hogged)] == [False, True]
     assert busy._hogged(plain)
@@ -206,7 +206,7 @@ async def test_an_attacker_gives_way_to_the_nodes_but_beside_busy_processors(
         raise EOFError
 
     monkeypatch.setattr(trio.lowlevel, "open_process", opened)
-    usual = Course(scene.net, 7.0, Narrator(1))
+    usual = Course(scene.devnet, 7.0, Narrator(1))
     for course, name in (
         (usual, "parse_bomb"),
         (usual, "proving_crowd"),

@@ -71,8 +71,8 @@ async def test_clients_come_from_each_address(tmp_path: Path, monkeypatch: pytes
         raise AssertionError("no WebSocket was opened")
 
     async def attack(scene: Scene, port: int) -> None:
-        first, victim = scene.net.members
-        scene.net = replace(scene.net, members=(first, replace(victim, ports=replace(victim.ports, rpc=port))))
+        first, victim = scene.devnet.members
+        scene.devnet = replace(scene.devnet, members=(first, replace(victim, ports=replace(victim.ports, rpc=port))))
         await each_socket(scene, 2, serve, ADDRESSES)
 
     server, _ = await attacked(tmp_path, monkeypatch, 2 * len(ADDRESSES) + 1, attack)

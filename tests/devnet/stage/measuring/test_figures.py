@@ -52,6 +52,6 @@ def test_a_node_without_its_database_may_go_back_once() -> None:
 
 def test_a_report_is_json_in_the_folder_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path = report.write("some", {"text": "é", "failures": []})
+    path = report.write_report("some", {"text": "é", "failures": []})
     assert path == Path("out") / "some.json"
     assert json.loads(path.read_text(encoding="utf-8")) == {"text": "é", "failures": []}
