@@ -46,12 +46,12 @@ BEAT_SECONDS = 1.0
 BEAT = b"."
 
 
-async def beat(descriptor: int) -> None:
+async def beat(pipe_descriptor: int) -> None:
     """Write beats to `descriptor`, a pipe, until cancelled."""
-    os.set_blocking(descriptor, False)
+    os.set_blocking(pipe_descriptor, False)
     while True:
         with contextlib.suppress(OSError):  # the pipe is full or closed: the end of the feed shows the same
-            os.write(descriptor, BEAT)
+            os.write(pipe_descriptor, BEAT)
         await asyncio.sleep(BEAT_SECONDS)
 
 
@@ -95,27 +95,27 @@ def main(
     sys.exit(asyncio.run(serve(socket, options)))
 
 
-async def serve(socket: Path, options: ServerOptions) -> int:
+async def serve(socket: Path, server_options: ServerOptions) -> int:
     """Follow the feed and answer requests until it ends; return the exit status."""
     try:
-        client = await FeedClient.connect(socket)
+        feed_client = await FeedClient.connect(socket)
     except OSError as error:
         log.info("no node feed at %s: %s", socket, error)
         return 1
     replica = Replica()
-    frames = client.frames()
-    beating = asyncio.create_task(beat(sys.stdout.fileno()))
+    feed_frames = feed_client.frames()
+    beat_task = asyncio.create_task(beat(sys.stdout.fileno()))
     try:
         while not replica.is_ready:
-            replica.apply(await anext(frames))
-        server = Server(registry_for(replica, client), options)
+            replica.apply(await anext(feed_frames))
+        rpc_server = Server(registry_for(replica, feed_client), server_options)
         settle_memory(COLLECTOR_THRESHOLDS)
         map_large_pieces()
         sys.setswitchinterval(SWITCH_SECONDS)
-        async with server.listening() as port:
-            print(f"rpc listening on {options.host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
-            async for frame in frames:
-                replica.apply(frame)
+        async with rpc_server.listening() as bound_port:
+            print(f"rpc listening on {server_options.host}:{bound_port}", file=sys.stderr, flush=True)  # noqa: T201 - the node reads it
+            async for feed_frame in feed_frames:
+                replica.apply(feed_frame)
     except ConnectionError:
         log.info(NODE_ENDED)
         return 0
@@ -123,29 +123,29 @@ async def serve(socket: Path, options: ServerOptions) -> int:
         log.info("%s", error)
         return 1
     finally:
-        beating.cancel()
-        await client.close()
+        beat_task.cancel()
+        await feed_client.close()
     return 0
 
 
-def registry_for(replica: Replica, client: FeedClient) -> Registry:
+def registry_for(replica: Replica, feed_client: FeedClient) -> Registry:
     """Return every method over this replica, which must have received the node's `FeedHello`."""
-    hello = replica.hello
-    if hello is None:
+    node_hello = replica.hello
+    if node_hello is None:
         raise feed.FeedError("the node did not begin with Hello")
     submissions = Questions(SUBMISSIONS_UNDER_WAY_MAX, SUBMISSIONS_SECONDS)
-    client.ask_in_turn(Questions().turn, submissions.submission)
+    feed_client.ask_in_turn(Questions().turn, submissions.submission)
     long_calls = LongCalls()
-    runtime = RuntimeCalls(apis_for(hello.parameters, is_development=hello.chain_type != "Live"))
-    blocks = BlockReads(replica, client)
+    runtime_calls = RuntimeCalls(apis_for(node_hello.parameters, is_development=node_hello.chain_type != "Live"))
+    block_reads = BlockReads(replica, feed_client)
     registry = Registry(
         [
-            SystemMethods(blocks, runtime),
-            ChainMethods(blocks),
-            State(blocks, runtime, long_calls),
-            AuthorMethods(blocks),
-            Payment(blocks, runtime, long_calls),
-            Ogpu(blocks),
+            SystemMethods(block_reads, runtime_calls),
+            ChainMethods(block_reads),
+            State(block_reads, runtime_calls, long_calls),
+            AuthorMethods(block_reads),
+            Payment(block_reads, runtime_calls, long_calls),
+            Ogpu(block_reads),
         ]
     )
     registry.collect(Rpc(registry))

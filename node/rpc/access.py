@@ -24,26 +24,26 @@ ANY_ORIGIN = ("*",)
 JSON = "application/json"
 
 
-def origins_of(text: str | None) -> tuple[str, ...]:
+def origins_of(origins_text: str | None) -> tuple[str, ...]:
     """Return the origins of `--rpc-cors`: a comma-separated list (`:*` is any port), `all`, or None for the default."""
-    if text is None:
+    if origins_text is None:
         return DEFAULT_ORIGINS
-    return ANY_ORIGIN if text == "all" else tuple(filter(None, text.split(",")))
+    return ANY_ORIGIN if origins_text == "all" else tuple(filter(None, origins_text.split(",")))
 
 
 class Access:
     """The rules of one server."""
 
-    def __init__(self, host: str, origins: tuple[str, ...]) -> None:
+    def __init__(self, host: str, allowed_origins: tuple[str, ...]) -> None:
         """Create them; `host` is the listening host, `origins` come from `origins_of`."""
-        self._is_local = host in LOOPBACK_HOSTS
-        self._is_open = "*" in origins
-        self._origins = [_pattern(origin) for origin in origins]
+        self._is_loopback = host in LOOPBACK_HOSTS
+        self._allows_any_origin = "*" in allowed_origins
+        self._origin_patterns = [_origin_pattern(origin) for origin in allowed_origins]
 
     def check(self, request: web.Request) -> None:
         """Raise 403 unless host and origin are allowed."""
         # From the header alone: without the header, `request.host` would ask the system for this machine's name.
-        if self._is_local and not LOCAL_HOST.fullmatch(request.headers.get("Host", "")):
+        if self._is_loopback and not LOCAL_HOST.fullmatch(request.headers.get("Host", "")):
             raise web.HTTPForbidden(text="Host is not allowed")
         origin = request.headers.get("Origin")
         if origin is not None and not self.allows(origin):
@@ -58,7 +58,9 @@ class Access:
 
     def allows(self, origin: str) -> bool:
         """Return whether pages of this origin may send requests."""
-        return self._is_open or any(pattern.fullmatch(origin) for pattern in self._origins)
+        return self._allows_any_origin or any(
+            origin_pattern.fullmatch(origin) for origin_pattern in self._origin_patterns
+        )
 
     def headers(self, request: web.Request) -> dict[str, str]:
         """Return the headers that a browser requires before it passes an answer to a page."""
@@ -73,7 +75,7 @@ class Access:
         }
 
 
-def _pattern(origin: str) -> re.Pattern[str]:
+def _origin_pattern(origin: str) -> re.Pattern[str]:
     if origin.endswith(":*"):
         return re.compile(re.escape(origin[:-2]) + r"(:[0-9]{1,5})?")
     return re.compile(re.escape(origin))

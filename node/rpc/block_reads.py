@@ -20,7 +20,7 @@ class BlockReads:
         """Create it, for reading only."""
         self.replica = replica
         self.node = node
-        self._old_ids: dict[int, bytes] = {}
+        self._old_ids_by_height: dict[int, bytes] = {}
 
     @property
     def best(self) -> BlockRecord:
@@ -36,67 +36,69 @@ class BlockReads:
             raise JsonRpcError(CLIENT_ERROR, "Client error: the node is still starting")
         return self.replica.final
 
-    async def reader(self, at: bytes | None, failure: str = "UnknownBlock") -> StateReader:
+    async def reader(self, block_hash: bytes | None, failure_name: str = "UnknownBlock") -> StateReader:
         """Return the state after block `at`, or after the best block.
 
         `failure` is Substrate's name for its absence. Public clients tell a discarded state from a mistake by these
         sentences. Raise `JsonRpcError` if there is no such state.
         """
-        block_id = self.best.id if at is None else at
+        block_id = self.best.id if block_hash is None else block_hash
         try:
             return self.replica.reader(block_id)
         except UnknownBlockError:
             pass
-        await self.require_known(block_id, failure)
-        raise JsonRpcError(CLIENT_ERROR, f"Client error: {failure}: State already discarded for {to_hex(block_id)}")
+        await self.require_known(block_id, failure_name)
+        raise JsonRpcError(
+            CLIENT_ERROR, f"Client error: {failure_name}: State already discarded for {to_hex(block_id)}"
+        )
 
-    async def require_known(self, block_id: bytes, failure: str = UNKNOWN_TO_CALL) -> None:
+    async def require_known(self, block_id: bytes, failure_name: str = UNKNOWN_TO_CALL) -> None:
         """Raise `JsonRpcError` if the node does not have a block, whether or not its state is kept."""
         if await self.header(block_id) is None:
-            text = f"Client error: {failure}: Header was not found in the database: {to_hex(block_id)}"
-            raise JsonRpcError(CLIENT_ERROR, text)
+            error_text = f"Client error: {failure_name}: Header was not found in the database: {to_hex(block_id)}"
+            raise JsonRpcError(CLIENT_ERROR, error_text)
 
-    async def state_for_call(self, at: bytes | None) -> tuple[StateReader, bytes]:
+    async def state_for_call(self, block_hash: bytes | None) -> tuple[StateReader, bytes]:
         """Return the state after block `at`, or after the best block, and that block's id, for an execution there."""
-        block_id = self.best.id if at is None else at
+        block_id = self.best.id if block_hash is None else block_hash
         return await self.reader(block_id, UNKNOWN_TO_CALL), block_id
 
     async def find(self, block_id: bytes | None) -> BlockRecord | None:
         """Return a block with its extrinsics: the best one, or any that the node has."""
-        block = self.best if block_id is None else self.replica.blocks.get(block_id)
-        if block is not None and block.extrinsics is not None:
-            return block
-        wanted = block.id if block is not None else block_id
-        found = await self.node.block_at(wanted) if wanted is not None else None
-        if found is None or wanted is None:
+        kept_block = self.best if block_id is None else self.replica.blocks.get(block_id)
+        if kept_block is not None and kept_block.extrinsics is not None:
+            return kept_block
+        wanted_id = kept_block.id if kept_block is not None else block_id
+        header_and_extrinsics = await self.node.block_at(wanted_id) if wanted_id is not None else None
+        if header_and_extrinsics is None or wanted_id is None:
             return None
-        return BlockRecord(wanted, HEADER.decode(found[0]), tuple(found[1]))
+        return BlockRecord(wanted_id, HEADER.decode(header_and_extrinsics[0]), tuple(header_and_extrinsics[1]))
 
     async def header(self, block_id: bytes | None) -> Header | None:
         """Return the sealed header of a block."""
-        known = self.best if block_id is None else self.replica.blocks.get(block_id)
-        if known is not None:
-            return known.header
-        found = await self.find(block_id)
-        return None if found is None else found.header
+        kept_block = self.best if block_id is None else self.replica.blocks.get(block_id)
+        if kept_block is not None:
+            return kept_block.header
+        fetched_block = await self.find(block_id)
+        return None if fetched_block is None else fetched_block.header
 
     async def id_at(self, height: int) -> bytes | None:
         """Return the block id at `height` on the best chain."""
         if height > self.best.header.number:
             return None
-        known = self.replica.id_at(height) or self._old_ids.get(height)
-        if known is None and height <= self.final.header.number:
-            known = await self.node.id_at(height)
-            if known is not None:  # final, so it never changes
-                self._old_ids[height] = known
-                if len(self._old_ids) > OLD_IDS_MAX:
-                    self._old_ids.pop(next(iter(self._old_ids)))
-        return known
+        known_id = self.replica.id_at(height) or self._old_ids_by_height.get(height)
+        if known_id is None and height <= self.final.header.number:
+            known_id = await self.node.id_at(height)
+            if known_id is not None:  # final, so it never changes
+                self._old_ids_by_height[height] = known_id
+                if len(self._old_ids_by_height) > OLD_IDS_MAX:
+                    self._old_ids_by_height.pop(next(iter(self._old_ids_by_height)))
+        return known_id
 
 
-def to_hex(data: bytes) -> str:
+def to_hex(raw_bytes: bytes) -> str:
     """Return bytes in JSON-RPC's form."""
-    return "0x" + data.hex()
+    return "0x" + raw_bytes.hex()
 
 
 def header_json(header: Header) -> Json:
@@ -106,5 +108,5 @@ def header_json(header: Header) -> Json:
         "number": hex(header.number),
         "stateRoot": to_hex(header.state_root),
         "extrinsicsRoot": to_hex(header.extrinsics_root),
-        "digest": {"logs": [to_hex(DIGEST_ITEM.encode(item)) for item in header.digest]},
+        "digest": {"logs": [to_hex(DIGEST_ITEM.encode(digest_item)) for digest_item in header.digest]},
     }

@@ -26,18 +26,18 @@ class Callers:
     def __init__(self, calls_per_minute: int) -> None:
         """Create it, with the limit of each caller."""
         self._per_minute = calls_per_minute
-        self._known = KnownCallers(lambda network: RpcCaller(network, calls_left=calls_per_minute))
+        self._known_callers = KnownCallers(lambda network: RpcCaller(network, calls_left=calls_per_minute))
 
     def of(self, transport: asyncio.BaseTransport | None) -> RpcCaller:
         """Return the caller behind a connection."""
-        return self._known.of(transport)
+        return self._known_callers.of(transport)
 
     def take_call(self, caller: RpcCaller) -> None:
         """Use one call. Raise `JsonRpcError` if the calls of this minute are used up."""
-        now = time.monotonic()
-        refilled = caller.calls_left + (now - caller.calls_at) * self._per_minute / 60
-        caller.calls_left = min(float(self._per_minute), refilled)
-        caller.calls_at = now
+        now_seconds = time.monotonic()
+        refilled_calls = caller.calls_left + (now_seconds - caller.calls_at) * self._per_minute / 60
+        caller.calls_left = min(float(self._per_minute), refilled_calls)
+        caller.calls_at = now_seconds
         if caller.calls_left < 1:
             raise JsonRpcError(RATE_LIMITED, "RPC rate limit exceeded", f"at most {self._per_minute} calls a minute")
         caller.calls_left -= 1

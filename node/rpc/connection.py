@@ -66,7 +66,9 @@ class Subscribed:
 class ClientConnection:
     """One client's connection; the module's docstring states its invariants."""
 
-    def __init__(self, socket: web.WebSocketResponse, caller: RpcCaller, limits: SharedLimits, answer: Answer) -> None:
+    def __init__(
+        self, socket: web.WebSocketResponse, caller: RpcCaller, shared_limits: SharedLimits, answer_message: Answer
+    ) -> None:
         """Create it without running tasks; `answer` returns the text of the response to a message."""
         self.caller = caller
         self.subscriptions: dict[str, Subscribed] = {}
@@ -75,18 +77,18 @@ class ClientConnection:
         self.heard_at = time.monotonic()
         self.has_asked = False
         self._socket = socket
-        self._limits = limits
-        self._answer = answer
+        self._shared_limits = shared_limits
+        self._answer_message = answer_message
         self._outbox_bytes = 0
-        self._subscribed = 0  # those in `subscriptions`, and those that are starting
-        self._kept = 0  # bytes of their parameters
+        self._subscription_count = 0  # those in `subscriptions`, and those that are starting
+        self._parameter_bytes = 0  # bytes of their parameters
         self._at_long_item = asyncio.Lock()
-        self._feeder = Feeder(limits.turns, caller, self._send, self._lag)
+        self._feeder = Feeder(shared_limits.turns, caller, self._queue_message, self._drop_lagging)
         self._has_room = asyncio.Event()  # set while no message waits to be sent
         self._has_room.set()
-        self._is_cut = False  # by this side, at any point
-        self._runner: asyncio.Task[Any] | None = None
-        self._answered = asyncio.Event()  # set when the answers to the last message are queued
+        self._is_aborted = False  # by this side, at any point
+        self._running_task: asyncio.Task[Any] | None = None
+        self._answers_queued = asyncio.Event()  # set when the answers to the last message are queued
 
     @property
     def network(self) -> str | None:
@@ -96,8 +98,8 @@ class ClientConnection:
     @property
     def is_idle(self) -> bool:
         """True if it yields to a new one: it has no subscription, and was silent for long."""
-        patience = SILENT_SECONDS if self.has_asked else UNUSED_SECONDS
-        return not self.subscriptions and time.monotonic() - self.heard_at >= patience
+        patience_seconds = SILENT_SECONDS if self.has_asked else UNUSED_SECONDS
+        return not self.subscriptions and time.monotonic() - self.heard_at >= patience_seconds
 
     @property
     def active_at(self) -> float:
@@ -106,132 +108,154 @@ class ClientConnection:
 
     async def run(self) -> None:
         """Answer messages until either side closes; then end every subscription."""
-        self._runner = asyncio.current_task()
-        writers = [asyncio.create_task(self._write()), asyncio.create_task(self._feed_shared())]
+        self._running_task = asyncio.current_task()
+        writer_tasks = [asyncio.create_task(self._write_outbox()), asyncio.create_task(self._feed_shared())]
         try:
             with contextlib.suppress(ConnectionError):  # it left while a pong was on its way
-                async for message in self._socket:
-                    if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
-                        taken = self._take(message.data.encode() if isinstance(message.data, str) else message.data)
-                        del message  # or each idle client would keep its last message, up to a megabyte
-                        await taken
-                    elif message.type in {WSMsgType.PING, WSMsgType.PONG}:
+                async for socket_message in self._socket:
+                    if socket_message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
+                        answering = self._take_message(
+                            socket_message.data.encode()
+                            if isinstance(socket_message.data, str)
+                            else socket_message.data
+                        )
+                        del socket_message  # or each idle client would keep its last message, up to a megabyte
+                        await answering
+                    elif socket_message.type in {WSMsgType.PING, WSMsgType.PONG}:
                         # In turn: thousands of the smallest ones can arrive at once.
-                        await Work(self._limits.turns, self.caller).run(self._pong(message))
-        except asyncio.CancelledError as cut:
+                        await Work(self._shared_limits.turns, self.caller).run(self._answer_ping(socket_message))
+        except asyncio.CancelledError as cancellation:
             # A task keeps the exception that ended it, and the exception every frame with its data: half a megabyte for
             # each of 350 disconnected clients, until the garbage collector ran.
-            traceback.clear_frames(cut.__traceback__)
+            traceback.clear_frames(cancellation.__traceback__)
             raise
         finally:
             self.is_dropped = True
-            self._runner = None
-            self._limits.held.forget(self)
-            await _end(writers)
-            for key in [key for key, subscribed in self.subscriptions.items() if subscribed.task is None]:
-                self._forget(key)
-            await _end([subscribed.task for subscribed in self.subscriptions.values() if subscribed.task is not None])
-            if self._is_cut:
+            self._running_task = None
+            self._shared_limits.held.forget(self)
+            await _cancel_tasks(writer_tasks)
+            for subscription_id in [
+                subscription_id
+                for subscription_id, subscription in self.subscriptions.items()
+                if subscription.task is None
+            ]:
+                self._forget_subscription(subscription_id)
+            await _cancel_tasks(
+                [subscription.task for subscription in self.subscriptions.values() if subscription.task is not None]
+            )
+            if self._is_aborted:
                 # Otherwise its heartbeat is sent half a minute later and keeps the received data: 260 MB of 400 such
                 # clients.
                 await self._socket.close(drain=False)
 
-    async def subscribe(self, method: RpcMethod, arguments: list[Any]) -> str:
+    async def subscribe(self, method: RpcMethod, handler_arguments: list[Any]) -> str:
         """Start a subscription, and return its id; the answer with the id precedes its first item."""
-        subscribed = Subscribed(kept_bytes(arguments))
-        self._take_place(subscribed)
+        subscription = Subscribed(kept_bytes(handler_arguments))
+        self._take_place(subscription)
         try:
-            items = method.handler(*arguments)
-            if inspect.isawaitable(items):  # it may refuse, and then there is no subscription
-                items = await items
+            subscription_items = method.handler(*handler_arguments)
+            if inspect.isawaitable(subscription_items):  # it may refuse, and then there is no subscription
+                subscription_items = await subscription_items
         except BaseException:
-            self._give_back(subscribed)
+            self._return_place(subscription)
             raise
-        key, notification = secrets.token_urlsafe(12), str(method.notification)
-        self.subscriptions[key] = subscribed
+        subscription_id, notification = secrets.token_urlsafe(12), str(method.notification)
+        self.subscriptions[subscription_id] = subscription
         # Counted while it lasts: 150 subscriptions to a thousand long keys each took 280 MB that no limit counted.
-        self._limits.held.change(self, subscribed.kept)
-        if isinstance(items, SharedItems):
-            self._feeder.follow(key, notification, items)
+        self._shared_limits.held.change(self, subscription.kept)
+        if isinstance(subscription_items, SharedItems):
+            self._feeder.follow(subscription_id, notification, subscription_items)
         else:
-            subscribed.task = asyncio.create_task(self._feed(key, notification, items, self._answered))
-            subscribed.task.add_done_callback(lambda _: self._forget(key))
-        return key
+            subscription.task = asyncio.create_task(
+                self._feed_items(subscription_id, notification, subscription_items, self._answers_queued)
+            )
+            subscription.task.add_done_callback(lambda _: self._forget_subscription(subscription_id))
+        return subscription_id
 
     def unsubscribe(self, params: list[Json] | dict[str, Json]) -> bool:
         """End the named subscription; return whether there was one."""
-        key = next(iter(params.values() if isinstance(params, dict) else params), None)
-        subscribed = self.subscriptions.get(key) if isinstance(key, str) else None
-        if subscribed is None:
+        subscription_id = next(iter(params.values() if isinstance(params, dict) else params), None)
+        subscription = self.subscriptions.get(subscription_id) if isinstance(subscription_id, str) else None
+        if subscription is None:
             return False
-        if subscribed.task is not None:
-            subscribed.task.cancel()
-        self._forget(str(key))
+        if subscription.task is not None:
+            subscription.task.cancel()
+        self._forget_subscription(str(subscription_id))
         return True
 
     def drop(self) -> None:
         """End it at once: queued messages are not sent, and running work is not finished."""
-        self.is_dropped = self._is_cut = True
-        if self._runner is not None:
-            self._runner.cancel()  # which also ends its subscriptions, some at a time
+        self.is_dropped = self._is_aborted = True
+        if self._running_task is not None:
+            self._running_task.cancel()  # which also ends its subscriptions, some at a time
         while not self.outbox.empty():
             self.outbox.get_nowait()
         transport = self._socket._req.transport if self._socket._req is not None else None  # noqa: SLF001 - no public way to abort
         if transport is not None:
             transport.abort()
 
-    async def _pong(self, message: WSMessage) -> None:
-        if message.type is WSMsgType.PING:
-            await self._socket.pong(message.data)
+    async def _answer_ping(self, socket_message: WSMessage) -> None:
+        if socket_message.type is WSMsgType.PING:
+            await self._socket.pong(socket_message.data)
 
-    async def _take(self, data: bytes) -> None:
+    async def _take_message(self, message_bytes: bytes) -> None:
         self.heard_at, self.has_asked = time.monotonic(), True
-        self._answered = asyncio.Event()
-        answer = await self._answer(data, self)
-        if answer is not None:
-            self._send(answer)
-        self._answered.set()
+        self._answers_queued = asyncio.Event()
+        answer_text = await self._answer_message(message_bytes, self)
+        if answer_text is not None:
+            self._queue_message(answer_text)
+        self._answers_queued.set()
         self._feeder.begin()
 
-    async def _feed(self, key: str, notification: str, items: AsyncIterator[Json], answered: asyncio.Event) -> None:
+    async def _feed_items(
+        self,
+        subscription_id: str,
+        notification: str,
+        subscription_items: AsyncIterator[Json],
+        answers_queued: asyncio.Event,
+    ) -> None:
         """Send items until the end of the iterator, or an error."""
         try:
-            await answered.wait()
+            await answers_queued.wait()
             while not self.is_dropped:
                 await self._has_room.wait()
-                work = Work(self._limits.turns, self.caller)
-                item = await work.run(anext(items))
-                if isinstance(item, LongItem):
-                    await self._send_long(key, notification, item)
+                item_work = Work(self._shared_limits.turns, self.caller)
+                next_item = await item_work.run(anext(subscription_items))
+                if isinstance(next_item, LongItem):
+                    await self._send_long(subscription_id, notification, next_item)
                 else:
-                    with work.step():
-                        self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
-                del item  # perhaps a megabyte, not to be kept until the next one
+                    with item_work.step():
+                        self._queue_message(
+                            jsonrpc.dumps(jsonrpc.notification(notification, subscription_id, next_item))
+                        )
+                del next_item  # perhaps a megabyte, not to be kept until the next one
         except StopAsyncIteration:
             pass
         except LaggedError:  # its client would wait for the missed items for ever
-            self._lag()
+            self._drop_lagging()
         except JsonRpcError as error:
             _LOG.debug("subscription %s ended: %s", notification, error)
         except Exception:  # noqa: BLE001  # any fault of our own ends here
             _LOG.exception("subscription %s failed", notification)
         finally:
-            if isinstance(items, AsyncGenerator):
-                await items.aclose()
+            if isinstance(subscription_items, AsyncGenerator):
+                await subscription_items.aclose()
 
-    async def _send_long(self, key: str, notification: str, item: LongItem) -> None:
+    async def _send_long(self, subscription_id: str, notification: str, long_item: LongItem) -> None:
         # One at a time: sixteen items of half a megabyte, computed at once, waited for one client together.
         async with self._at_long_item:
             await self._has_room.wait()
-            work = Work(self._limits.turns, self.caller)
-            text = await work.run(item.text(self._hold))
-            if text is not None:
-                with work.step():
-                    self._send(jsonrpc.bounded(jsonrpc.notification_text(notification, key, text), None))
+            item_work = Work(self._shared_limits.turns, self.caller)
+            item_text = await item_work.run(long_item.text(self._change_held))
+            if item_text is not None:
+                with item_work.step():
+                    self._queue_message(
+                        jsonrpc.bounded(jsonrpc.notification_text(notification, subscription_id, item_text), None)
+                    )
 
-    def _hold(self, size: int) -> None:
+    def _change_held(self, added_bytes: int) -> None:
         if not self.is_dropped:
-            self._limits.held.change(self, size)
+            self._shared_limits.held.change(self, added_bytes)
 
     async def _feed_shared(self) -> None:
         """Send the items that all subscribers share."""
@@ -239,78 +263,78 @@ class ClientConnection:
             await self._feeder.run(self._has_room)
         except Exception:  # noqa: BLE001  # as above
             _LOG.exception("a subscription failed")
-            self._lag()
+            self._drop_lagging()
 
-    def _lag(self) -> None:
+    def _drop_lagging(self) -> None:
         if not self.is_dropped:
-            self._limits.held.drop(self)
+            self._shared_limits.held.drop(self)
 
-    def _forget(self, key: str) -> None:
-        subscribed = self.subscriptions.pop(key, None)
-        if subscribed is None:
+    def _forget_subscription(self, subscription_id: str) -> None:
+        subscription = self.subscriptions.pop(subscription_id, None)
+        if subscription is None:
             return
-        self._give_back(subscribed)
-        if subscribed.task is None:
-            self._feeder.end(key)
-        self._hold(-subscribed.kept)
+        self._return_place(subscription)
+        if subscription.task is None:
+            self._feeder.end(subscription_id)
+        self._change_held(-subscription.kept)
 
-    def _take_place(self, subscribed: Subscribed) -> None:
+    def _take_place(self, subscription: Subscribed) -> None:
         """Raise `JsonRpcError` if there is no room for a subscription."""
-        self._limits.subscriptions.take(self._subscribed)
-        self._subscribed += 1
+        self._shared_limits.subscriptions.take(self._subscription_count)
+        self._subscription_count += 1
         try:
-            self._limits.kept.take(self._kept, subscribed.kept)
+            self._shared_limits.kept.take(self._parameter_bytes, subscription.kept)
         except JsonRpcError:
-            self._limits.subscriptions.give_back(self._subscribed)
-            self._subscribed -= 1
+            self._shared_limits.subscriptions.give_back(self._subscription_count)
+            self._subscription_count -= 1
             raise
-        self._kept += subscribed.kept
+        self._parameter_bytes += subscription.kept
 
-    def _give_back(self, subscribed: Subscribed) -> None:
-        self._limits.subscriptions.give_back(self._subscribed)
-        self._limits.kept.give_back(self._kept, subscribed.kept)
-        self._subscribed -= 1
-        self._kept -= subscribed.kept
+    def _return_place(self, subscription: Subscribed) -> None:
+        self._shared_limits.subscriptions.give_back(self._subscription_count)
+        self._shared_limits.kept.give_back(self._parameter_bytes, subscription.kept)
+        self._subscription_count -= 1
+        self._parameter_bytes -= subscription.kept
 
-    def _send(self, text: str) -> None:
+    def _queue_message(self, message_text: str) -> None:
         """Queue a message; a client that does not read is dropped."""
         if self.is_dropped:
             return
         # Otherwise a client with many subscriptions that reads nothing would fill this process's memory.
-        if self._outbox_bytes + len(text) > OUTBOX_BYTES_MAX or self.outbox.full():
-            self._limits.held.drop(self)
+        if self._outbox_bytes + len(message_text) > OUTBOX_BYTES_MAX or self.outbox.full():
+            self._shared_limits.held.drop(self)
             return
-        self._outbox_bytes += len(text)
-        self.outbox.put_nowait(text)
+        self._outbox_bytes += len(message_text)
+        self.outbox.put_nowait(message_text)
         self._has_room.clear()
-        self._limits.held.change(self, len(text))
+        self._shared_limits.held.change(self, len(message_text))
 
-    async def _send_all(self, texts: list[str]) -> None:
-        for text in texts:
-            await self._socket.send_str(text)
+    async def _send_all(self, message_texts: list[str]) -> None:
+        for message_text in message_texts:
+            await self._socket.send_str(message_text)
 
-    async def _write(self) -> None:
+    async def _write_outbox(self) -> None:
         try:
             while True:
                 if self.outbox.empty():
                     self._has_room.set()
-                texts = [await self.outbox.get()]
-                size = len(texts[0])
-                while len(texts) < PIECE_ITEMS and size < PIECE_BYTES and not self.outbox.empty():
-                    texts.append(self.outbox.get_nowait())
-                    size += len(texts[-1])
+                message_texts = [await self.outbox.get()]
+                sent_bytes = len(message_texts[0])
+                while len(message_texts) < PIECE_ITEMS and sent_bytes < PIECE_BYTES and not self.outbox.empty():
+                    message_texts.append(self.outbox.get_nowait())
+                    sent_bytes += len(message_texts[-1])
                 # In turn, too: sending a notification takes longer than computing it.
-                await Work(self._limits.turns, self.caller).run(self._send_all(texts))
-                self._outbox_bytes -= size
-                self._hold(-size)
+                await Work(self._shared_limits.turns, self.caller).run(self._send_all(message_texts))
+                self._outbox_bytes -= sent_bytes
+                self._change_held(-sent_bytes)
         except (ConnectionError, JsonRpcError):  # it left, or sending took a second of processor time
             self.drop()
 
 
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks, some in each round of the loop."""
-    for start in range(0, len(tasks), ENDED_AT_ONCE):
-        part = tasks[start : start + ENDED_AT_ONCE]
-        for task in part:
+    for first_index in range(0, len(tasks), ENDED_AT_ONCE):
+        ended_tasks = tasks[first_index : first_index + ENDED_AT_ONCE]
+        for task in ended_tasks:
             task.cancel()
-        await asyncio.gather(*part, return_exceptions=True)
+        await asyncio.gather(*ended_tasks, return_exceptions=True)

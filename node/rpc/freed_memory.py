@@ -22,16 +22,18 @@ LOOKS_AFTER = 6
 """Half a minute: not all memory is freed at once, some waits for a timer or the garbage collector."""
 
 
-async def give_back_freed(held: HeldBytes, release: Callable[[], None], pause: float = LOOK_SECONDS) -> None:
+async def give_back_freed(
+    held_bytes: HeldBytes, release_memory: Callable[[], None], pause_seconds: float = LOOK_SECONDS
+) -> None:
     """Call `release` after much less is held than before, and some times more, until cancelled."""
-    looks = 0
+    remaining_looks = 0
     while True:
-        await asyncio.sleep(pause)
-        if held.take_peak() - held.total >= FREED_BYTES_MIN:
-            looks = 1 + LOOKS_AFTER
-        if looks > 0:
-            looks -= 1
-            release()
+        await asyncio.sleep(pause_seconds)
+        if held_bytes.take_peak() - held_bytes.total >= FREED_BYTES_MIN:
+            remaining_looks = 1 + LOOKS_AFTER
+        if remaining_looks > 0:
+            remaining_looks -= 1
+            release_memory()
 
 
 def map_large_pieces() -> None:
@@ -39,15 +41,15 @@ def map_large_pieces() -> None:
 
     By default it does so ever more rarely, up to 32 MB: each freed piece of this kind raises its threshold.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
+    set_allocator_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_allocator_option is not None:
+        set_allocator_option(_M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
 def release_free_memory() -> None:
     """Have the allocator return every empty page; only glibc's can."""
     # Connections that were cut off hold reference cycles: 350 of them, with their data, waited for the collector.
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    trim_allocator = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim_allocator is not None:
+        trim_allocator(0)

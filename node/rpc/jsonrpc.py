@@ -49,10 +49,10 @@ class JsonRpcError(Exception):
 
     def to_json(self) -> Json:
         """Return the `error` member of a response."""
-        body: dict[str, Json] = {"code": self.code, "message": self.message}
+        error_object: dict[str, Json] = {"code": self.code, "message": self.message}
         if self.data is not None:
-            body["data"] = self.data
-        return body
+            error_object["data"] = self.data
+        return error_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +82,31 @@ DEFAULT_LIMITS = RequestLimits()
 _ENCODER = json.JSONEncoder(separators=(",", ":"))  # creating one for each answer would take longer than the answer
 
 
-def parse(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
+def parse(request_body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
     """Decode a request or a batch; a malformed member of a batch becomes a `JsonRpcError` in its place.
 
     Raise `JsonRpcError` if the message as a whole is malformed or too large.
     """
-    if len(body) > limits.request_bytes:
+    if len(request_body) > limits.request_bytes:
         raise exceeded(REQUEST_TOO_LARGE, "Request is too big", limits.request_bytes)
     # A megabyte of brackets took half a second in one step. 1,000 calls have a few thousand of them.
-    if body.count(b"[") + body.count(b"{") > CONTAINERS_MAX:
+    if request_body.count(b"[") + request_body.count(b"{") > CONTAINERS_MAX:
         raise JsonRpcError(PARSE_ERROR, "Parse error", f"more than {CONTAINERS_MAX} lists and objects")
     # Half a million numbers took 130 ms.
-    if body.count(b",") > COMMAS_MAX:
+    if request_body.count(b",") > COMMAS_MAX:
         raise JsonRpcError(PARSE_ERROR, "Parse error", f"more than {COMMAS_MAX} commas")
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        json_value = json.loads(request_body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise JsonRpcError(PARSE_ERROR, "Parse error", str(error)[:200]) from None
-    _refuse_deep(value)
-    if not isinstance(value, list):
-        return _request(value)
-    if not value:
+    _refuse_deep(json_value)
+    if not isinstance(json_value, list):
+        return _request_of(json_value)
+    if not json_value:
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "an empty batch")
-    if len(value) > limits.batch:
+    if len(json_value) > limits.batch:
         raise exceeded(BATCH_TOO_LARGE, "The batch request was too large", limits.batch)
-    return [_request_or_error(item) for item in value]
+    return [_request_or_error(batch_member) for batch_member in json_value]
 
 
 def exceeded(code: int, message: str, limit: int) -> JsonRpcError:
@@ -114,9 +114,9 @@ def exceeded(code: int, message: str, limit: int) -> JsonRpcError:
     return JsonRpcError(code, message, f"Exceeded max limit of {limit}")
 
 
-def result(request_id: str | int | None, value: Json) -> Json:
+def result(request_id: str | int | None, result_value: Json) -> Json:
     """Return a successful response."""
-    return {"jsonrpc": "2.0", "result": value, "id": request_id}
+    return {"jsonrpc": "2.0", "result": result_value, "id": request_id}
 
 
 def failure(request_id: str | int | None, error: JsonRpcError) -> Json:
@@ -124,42 +124,44 @@ def failure(request_id: str | int | None, error: JsonRpcError) -> Json:
     return {"jsonrpc": "2.0", "error": error.to_json(), "id": request_id}
 
 
-def notification(method: str, subscription: str, value: Json) -> Json:
+def notification(method: str, subscription_id: str, item_value: Json) -> Json:
     """Return one item of a subscription."""
-    return {"jsonrpc": "2.0", "method": method, "params": {"subscription": subscription, "result": value}}
+    return {"jsonrpc": "2.0", "method": method, "params": {"subscription": subscription_id, "result": item_value}}
 
 
-def notification_text(method: str, subscription: str, text: str) -> str:
+def notification_text(method: str, subscription_id: str, item_text: str) -> str:
     """Return one item of a subscription from JSON text; the names are our own, and need no escapes."""
-    return f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription}","result":{text}}}}}'
+    return (
+        f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription_id}","result":{item_text}}}}}'
+    )
 
 
-def dumps(value: Json) -> str:
+def dumps(response: Json) -> str:
     """Return the text of a response, or an error if it is too large."""
-    return bounded(_ENCODER.encode(value), value.get("id") if isinstance(value, dict) else None)
+    return bounded(_ENCODER.encode(response), response.get("id") if isinstance(response, dict) else None)
 
 
-def bounded(text: str, request_id: str | int | None) -> str:
+def bounded(response_text: str, request_id: str | int | None) -> str:
     """Return a response, or an error if it is too large."""
-    if len(text) <= MAX_RESPONSE_BYTES:
-        return text
+    if len(response_text) <= MAX_RESPONSE_BYTES:
+        return response_text
     return json.dumps(failure(request_id, exceeded(RESPONSE_TOO_LARGE, "Response is too big", MAX_RESPONSE_BYTES)))
 
 
-def _request_or_error(value: Json) -> RpcRequest | JsonRpcError:
+def _request_or_error(json_value: Json) -> RpcRequest | JsonRpcError:
     try:
-        return _request(value)
+        return _request_of(json_value)
     except JsonRpcError as error:
         return error.with_traceback(None)  # stored for the whole batch, so without its frames
 
 
-def _request(value: Json) -> RpcRequest:
-    if not isinstance(value, dict):
+def _request_of(json_value: Json) -> RpcRequest:
+    if not isinstance(json_value, dict):
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "not an object")
-    method = value.get("method")
-    params = value.get("params", [])
-    request_id = value.get("id")
-    if not isinstance(method, str):
+    method_name = json_value.get("method")
+    params = json_value.get("params", [])
+    request_id = json_value.get("id")
+    if not isinstance(method_name, str):
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "`method` is not a string")
     if params is None:
         params = []
@@ -167,22 +169,26 @@ def _request(value: Json) -> RpcRequest:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", "`params` is neither a list nor an object")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | None):
         raise JsonRpcError(INVALID_REQUEST, "Invalid request", "`id` is neither a string, a number nor null")
-    return RpcRequest(method, params, request_id, is_notification="id" not in value)
+    return RpcRequest(method_name, params, request_id, is_notification="id" not in json_value)
 
 
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
+def _refuse_constant(constant_name: str) -> Json:
+    raise ValueError(f"{constant_name} is not JSON")
 
 
-def _refuse_deep(value: Json) -> None:
+def _refuse_deep(json_value: Json) -> None:
     """Raise `JsonRpcError` if lists and objects nest deeper than `MAX_DEPTH`; each is visited once.
 
     The decoder has a limit of its own, which differs between Python versions.
     """
-    level = [value]
+    level_values = [json_value]
     for _ in range(MAX_DEPTH + 1):
-        containers = [item for item in level if isinstance(item, list | dict)]
+        containers = [container for container in level_values if isinstance(container, list | dict)]
         if not containers:
             return
-        level = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
+        level_values = [
+            inner_value
+            for container in containers
+            for inner_value in (container.values() if isinstance(container, dict) else container)
+        ]
     raise JsonRpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")

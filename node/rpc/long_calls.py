@@ -34,19 +34,19 @@ class LongCalls:
 
     def __init__(self) -> None:
         """Create it empty."""
-        self._line = Questions(1)
-        self._worker = ThreadPoolExecutor(1, "long calls")
+        self._caller_queue = Questions(1)
+        self._executor = ThreadPoolExecutor(1, "long calls")
 
-    async def run(self, function: str, size: int, call: Callable[[], T]) -> T:
+    async def run(self, function_name: str, argument_bytes: int, compute: Callable[[], T]) -> T:
         """Return the result of `call`, the runtime API `function` with arguments of `size` bytes.
 
         Short and other calls run at once.
         """
-        if size < LONG_BYTES or function not in LONG_CALLS:
-            return call()
-        async with self._line.turn():
-            under_way = asyncio.get_running_loop().run_in_executor(self._worker, call)
+        if argument_bytes < LONG_BYTES or function_name not in LONG_CALLS:
+            return compute()
+        async with self._caller_queue.turn():
+            running_call = asyncio.get_running_loop().run_in_executor(self._executor, compute)
             try:
-                return await asyncio.shield(under_way)
+                return await asyncio.shield(running_call)
             finally:  # a caller that leaves keeps its turn until the work is done, or it could start another meanwhile
-                await asyncio.wait([under_way])
+                await asyncio.wait([running_call])

@@ -27,25 +27,25 @@ class Undo:
 
     def keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
         """Yield the changed keys that begin with `prefix` and come after `start`, in order."""
-        for place in range(bisect_left(self._ordered, max(prefix, start)), len(self._ordered)):
-            key = self._ordered[place]
-            if not key.startswith(prefix):
+        for key_index in range(bisect_left(self._ordered_keys, max(prefix, start)), len(self._ordered_keys)):
+            changed_key = self._ordered_keys[key_index]
+            if not changed_key.startswith(prefix):
                 return
-            if key > start or not start:
-                yield key
+            if changed_key > start or not start:
+                yield changed_key
 
     @cached_property
-    def _ordered(self) -> list[bytes]:
+    def _ordered_keys(self) -> list[bytes]:
         return sorted(self.changes)
 
 
 class PastState:
     """A `StateReader`: `undos` over the present state, the one that reaches furthest back first."""
 
-    def __init__(self, present: StateReader, undos: list[Undo]) -> None:
+    def __init__(self, present_state: StateReader, undo_layers: list[Undo]) -> None:
         """Create a reader that is valid until the present state changes."""
-        self._present = present
-        self._undos = undos
+        self._present_state = present_state
+        self._undos = undo_layers
 
     @property
     def depth(self) -> int:
@@ -54,68 +54,75 @@ class PastState:
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the value under `key`."""
-        for undo in self._undos:
-            if key in undo.changes:
-                return undo.changes[key]
-        return self._present.get(key)
+        for undo_layer in self._undos:
+            if key in undo_layer.changes:
+                return undo_layer.changes[key]
+        return self._present_state.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending and lazily."""
-        sources = [self._present.keys(prefix, start), *(undo.keys(prefix, start) for undo in self._undos)]
-        last: bytes | None = None
-        for key in heapq.merge(*sources):
-            if key != last and self.get(key) is not None:
+        key_streams = [
+            self._present_state.keys(prefix, start),
+            *(undo_layer.keys(prefix, start) for undo_layer in self._undos),
+        ]
+        last_key: bytes | None = None
+        for key in heapq.merge(*key_streams):
+            if key != last_key and self.get(key) is not None:
                 yield key
-            last = key
+            last_key = key
 
 
 class PastStates:
     """The undo changes of the last final blocks, by height."""
 
-    def __init__(self, present: StateReader) -> None:
+    def __init__(self, present_state: StateReader) -> None:
         """Create it; `present` always reads the state after the last final block."""
-        self._present = present
+        self._present_state = present_state
         self._undos: dict[int, Undo] = {}
-        self._joined: dict[int, Undo] = {}  # by the first height of a whole stretch
-        self._heights: dict[bytes, int] = {}  # the height of the child, by the parent's id
+        self._joined_by_height: dict[int, Undo] = {}  # by the first height of a whole stretch
+        self._child_heights: dict[bytes, int] = {}  # the height of the child, by the parent's id
 
     def add(self, height: int, parent_id: bytes, changes: Changes) -> None:
         """Add the undo changes of the block at `height`."""
         self._undos[height] = Undo(changes)
-        self._heights[parent_id] = height
-        self._drop(height - KEPT)
+        self._child_heights[parent_id] = height
+        self._drop_block(height - KEPT)
 
     def undone(self, height: int) -> Changes | None:
         """Return the changes that undo the block at `height`: for each key that it wrote, the value before."""
-        undo = self._undos.get(height)
-        return None if undo is None else undo.changes
+        undo_layer = self._undos.get(height)
+        return None if undo_layer is None else undo_layer.changes
 
     def reader(self, block_id: bytes) -> PastState | None:
         """Return the state after a block, or None if it is not kept."""
-        height = self._heights.get(block_id)
+        height = self._child_heights.get(block_id)
         if height is None or height not in self._undos:
             return None
-        undos: list[Undo] = []
+        undo_layers: list[Undo] = []
         while height in self._undos:
-            undo, blocks = self._from(height)
-            undos.append(undo)
-            height += blocks
-        return PastState(self._present, undos)
+            undo_layer, block_count = self._undo_from(height)
+            undo_layers.append(undo_layer)
+            height += block_count
+        return PastState(self._present_state, undo_layers)
 
-    def _from(self, height: int) -> tuple[Undo, int]:
+    def _undo_from(self, height: int) -> tuple[Undo, int]:
         """Return the undo changes of the blocks from `height` on, and their number: a whole stretch, or one."""
-        stretch = range(height, height + STRETCH)
-        if height % STRETCH or stretch[-1] not in self._undos:
+        stretch_heights = range(height, height + STRETCH)
+        if height % STRETCH or stretch_heights[-1] not in self._undos:
             return self._undos[height], 1
-        if height not in self._joined:
-            joined: dict[bytes, bytes | None] = {}
-            for number in reversed(stretch):
-                joined.update(self._undos[number].changes)
-            self._joined[height] = Undo(joined)
-        return self._joined[height], STRETCH
+        if height not in self._joined_by_height:
+            joined_changes: dict[bytes, bytes | None] = {}
+            for block_height in reversed(stretch_heights):
+                joined_changes.update(self._undos[block_height].changes)
+            self._joined_by_height[height] = Undo(joined_changes)
+        return self._joined_by_height[height], STRETCH
 
-    def _drop(self, height: int) -> None:
+    def _drop_block(self, height: int) -> None:
         """Drop the block at `height`, and a stretch that began there."""
         if self._undos.pop(height, None) is not None:
-            self._joined.pop(height - height % STRETCH, None)
-            self._heights = {block: above for block, above in self._heights.items() if above != height}
+            self._joined_by_height.pop(height - height % STRETCH, None)
+            self._child_heights = {
+                block_id: child_height
+                for block_id, child_height in self._child_heights.items()
+                if child_height != height
+            }

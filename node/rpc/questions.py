@@ -42,106 +42,108 @@ ASKING: ContextVar[RpcCaller] = ContextVar("ASKING")
 class Questions:
     """A queue in front of the node."""
 
-    def __init__(self, under_way: int | None = None, each_seconds: float = math.inf) -> None:
+    def __init__(self, under_way_max: int | None = None, each_seconds: float = math.inf) -> None:
         """Create it empty; `each_seconds` is the most time that one caller's questions under way may take."""
-        self._most = UNDER_WAY_MAX if under_way is None else under_way
+        self._under_way_max = UNDER_WAY_MAX if under_way_max is None else under_way_max
         self._each_seconds = each_seconds
-        self._waiting: dict[RpcCaller, deque[tuple[asyncio.Future[None], float]]] = {}
-        self._nobody = RpcCaller()  # the caller of questions that belong to no caller
-        self._level = 0.0
-        self._under_way: dict[RpcCaller, list[float]] = {}  # the least duration of each question
-        self._count = 0
+        self._waiting_by_caller: dict[RpcCaller, deque[tuple[asyncio.Future[None], float]]] = {}
+        self._no_caller = RpcCaller()  # the caller of questions that belong to no caller
+        self._served_level = 0.0
+        self._durations_by_caller: dict[RpcCaller, list[float]] = {}  # the least duration of each question
+        self._under_way_count = 0
         self._was_local = False
 
-    async def start(self, seconds: float) -> None:
+    async def start(self, turn_seconds: float) -> None:
         """Wait for a turn, which then lasts `seconds`, even if its caller leaves.
 
         Raise `JsonRpcError` if too many wait.
         """
-        caller = ASKING.get(self._nobody)
-        await self._take(caller, seconds)
-        asyncio.get_running_loop().call_later(seconds, self._free, caller, seconds)
+        caller = ASKING.get(self._no_caller)
+        await self._wait_for_turn(caller, turn_seconds)
+        asyncio.get_running_loop().call_later(turn_seconds, self._end_turn, caller, turn_seconds)
 
     @asynccontextmanager
-    async def turn(self, least: float = LEAST_SECONDS) -> AsyncIterator[None]:
+    async def turn(self, least_seconds: float = LEAST_SECONDS) -> AsyncIterator[None]:
         """Wait for the caller's turn; the body is the question, and counts for `least` seconds or longer.
 
         Raise `JsonRpcError` if too many wait.
         """
-        caller = ASKING.get(self._nobody)
-        await self._take(caller, least)
-        begun = time.monotonic()
+        caller = ASKING.get(self._no_caller)
+        await self._wait_for_turn(caller, least_seconds)
+        begun_at = time.monotonic()
         try:
             yield
         finally:
-            caller.asked += max(0.0, time.monotonic() - begun - least)
-            self._free(caller, least)
+            caller.asked += max(0.0, time.monotonic() - begun_at - least_seconds)
+            self._end_turn(caller, least_seconds)
 
     @asynccontextmanager
-    async def submission(self, count: int, size: int) -> AsyncIterator[None]:
+    async def submission(self, extrinsic_count: int, total_bytes: int) -> AsyncIterator[None]:
         """Wait for a turn for `count` extrinsics of `size` bytes together.
 
         Raise `RequestRefusedError` if too many wait.
         """
         try:
-            async with self.turn(count * SUBMIT_SECONDS + size * SUBMIT_BYTE_SECONDS):
+            async with self.turn(extrinsic_count * SUBMIT_SECONDS + total_bytes * SUBMIT_BYTE_SECONDS):
                 yield
         except JsonRpcError as error:
             raise RequestRefusedError(error.code, error.message, str(error.data)) from None
 
-    async def _take(self, caller: RpcCaller, least: float) -> None:
-        waiting = self._waiting.get(caller)
-        if waiting is None:
-            waiting = self._waiting[caller] = deque()
-            caller.asked = max(caller.asked, self._level)
-        if len(waiting) >= WAITING_MAX:
+    async def _wait_for_turn(self, caller: RpcCaller, least_seconds: float) -> None:
+        waiting_turns = self._waiting_by_caller.get(caller)
+        if waiting_turns is None:
+            waiting_turns = self._waiting_by_caller[caller] = deque()
+            caller.asked = max(caller.asked, self._served_level)
+        if len(waiting_turns) >= WAITING_MAX:
             raise JsonRpcError(
                 TOO_BUSY, "Server is busy, try again later", f"{WAITING_MAX} of your requests wait already"
             )
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append((turn, least))
-        self._give()
+        turn_given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting_turns.append((turn_given, least_seconds))
+        self._give_turns()
         try:
-            await turn
+            await turn_given
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the turn was given to a caller that had just left
-                self._free(caller, least)
+            if turn_given.done() and not turn_given.cancelled():  # the turn was given to a caller that had just left
+                self._end_turn(caller, least_seconds)
             raise
 
-    def _free(self, caller: RpcCaller, least: float) -> None:
-        self._count -= 1
-        self._under_way[caller].remove(least)
-        if not self._under_way[caller]:
-            del self._under_way[caller]
-        self._give()
+    def _end_turn(self, caller: RpcCaller, least_seconds: float) -> None:
+        self._under_way_count -= 1
+        self._durations_by_caller[caller].remove(least_seconds)
+        if not self._durations_by_caller[caller]:
+            del self._durations_by_caller[caller]
+        self._give_turns()
 
-    def _give(self) -> None:
-        while self._count < self._most:
-            caller = min(self._candidates(), key=_asked, default=None)
+    def _give_turns(self) -> None:
+        while self._under_way_count < self._under_way_max:
+            caller = min(self._candidates(), key=_node_seconds, default=None)
             if caller is None:
                 return
-            turn, least = self._waiting[caller].popleft()
-            if not self._waiting[caller]:
-                del self._waiting[caller]
-            if turn.done():  # its caller has left
+            turn_given, least_seconds = self._waiting_by_caller[caller].popleft()
+            if not self._waiting_by_caller[caller]:
+                del self._waiting_by_caller[caller]
+            if turn_given.done():  # its caller has left
                 continue
-            self._level = max(self._level, caller.asked)
+            self._served_level = max(self._served_level, caller.asked)
             self._was_local = caller.is_local
-            caller.asked += least  # at once: otherwise one caller would get eight turns before the first is counted
-            self._under_way.setdefault(caller, []).append(least)
-            self._count += 1
-            turn.set_result(None)
+            caller.asked += (
+                least_seconds  # at once: otherwise one caller would get eight turns before the first is counted
+            )
+            self._durations_by_caller.setdefault(caller, []).append(least_seconds)
+            self._under_way_count += 1
+            turn_given.set_result(None)
 
     def _candidates(self) -> list[RpcCaller]:
-        able = list(filter(self._may_ask, self._waiting))
+        able_callers = list(filter(self._may_ask, self._waiting_by_caller))
         # A stranger with many addresses is many callers. The provider beside the node must not wait behind all of them.
-        preferred = [caller for caller in able if caller.is_local is not self._was_local]
-        return preferred or able
+        preferred_callers = [caller for caller in able_callers if caller.is_local is not self._was_local]
+        return preferred_callers or able_callers
 
     def _may_ask(self, caller: RpcCaller) -> bool:
-        under_way = self._under_way.get(caller)
-        return under_way is None or sum(under_way) + self._waiting[caller][0][1] <= self._each_seconds
+        own_durations = self._durations_by_caller.get(caller)
+        return own_durations is None or sum(own_durations) + self._waiting_by_caller[caller][0][1] <= self._each_seconds
 
 
-def _asked(caller: RpcCaller) -> float:
+def _node_seconds(caller: RpcCaller) -> float:
     return caller.asked

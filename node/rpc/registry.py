@@ -65,82 +65,87 @@ class RpcMethod:
         Raise `JsonRpcError` if one is wrong.
         """
         if isinstance(params, dict):
-            unknown = sorted(set(params) - {name for name, _, _ in self.parameters})
-            if unknown:
-                raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name} has no parameter {unknown[0]!r}")
-            params = [params.get(name) for name, _, _ in self.parameters]
+            unknown_names = sorted(set(params) - {parameter_name for parameter_name, _, _ in self.parameters})
+            if unknown_names:
+                raise JsonRpcError(
+                    INVALID_PARAMS, "Invalid params", f"{self.name} has no parameter {unknown_names[0]!r}"
+                )
+            params = [params.get(parameter_name) for parameter_name, _, _ in self.parameters]
         if len(params) > len(self.parameters):
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name} takes {len(self.parameters)} parameters")
-        padded = [*params, *[None] * (len(self.parameters) - len(params))]
-        return [self._convert(value, *parameter) for value, parameter in zip(padded, self.parameters, strict=True)]
+        padded_params = [*params, *[None] * (len(self.parameters) - len(params))]
+        return [
+            self._converted(json_value, *parameter)
+            for json_value, parameter in zip(padded_params, self.parameters, strict=True)
+        ]
 
-    def _convert(self, value: Json, name: str, converter: Converter, optional: bool) -> Any:
-        if value is None and optional:
+    def _converted(self, json_value: Json, parameter_name: str, converter: Converter, is_optional: bool) -> Any:
+        if json_value is None and is_optional:
             return None
         try:
-            return converter(value)
+            return converter(json_value)
         except (ValueError, TypeError) as error:
-            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {name}: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{self.name}: {parameter_name}: {error}") from None
 
 
 class Registry:
     """The methods by name, and the names that end a subscription."""
 
-    def __init__(self, owners: Iterable[object] = ()) -> None:
+    def __init__(self, method_owners: Iterable[object] = ()) -> None:
         """Create it with every declared method of `owners`."""
         self.methods: dict[str, RpcMethod] = {}
         self.unsubscribers: set[str] = set()
-        for owner in owners:
-            self.collect(owner)
+        for method_owner in method_owners:
+            self.collect(method_owner)
 
-    def collect(self, owner: object) -> None:
+    def collect(self, method_owner: object) -> None:
         """Add every declared method of an object; a name that is declared twice is a bug."""
-        for _, handler in inspect.getmembers(owner, callable):
+        for _, handler in inspect.getmembers(method_owner, callable):
             declaration = getattr(handler, "rpc", None)
             if isinstance(declaration, Declaration):
-                batch = getattr(owner, declaration.batch) if declaration.batch else None
-                self._add(handler, declaration, batch)
+                batch_handler = getattr(method_owner, declaration.batch) if declaration.batch else None
+                self._add_method(handler, declaration, batch_handler)
 
     def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
         """Return the method of this name; an unsafe one is hidden from callers without the right to it."""
-        method = self.methods.get(name)
-        if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
+        rpc_method = self.methods.get(name)
+        if rpc_method is None or (rpc_method.safety is Safety.UNSAFE and not unsafe_allowed):
             # The answer repeats a stranger's text, so it is cut.
             raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
-        return method
+        return rpc_method
 
     def names(self) -> list[str]:
         """Return every name that a client may call, in order."""
         return sorted([*self.methods, *self.unsubscribers])
 
-    def _add(
-        self, handler: Callable[..., Any], declaration: Declaration, batch: Callable[..., Any] | None = None
+    def _add_method(
+        self, handler: Callable[..., Any], declaration: Declaration, batch_handler: Callable[..., Any] | None = None
     ) -> None:
         parameters = _parameters(handler)
-        for name in declaration.names:
-            if name in self.methods:
-                raise ValueError(f"RPC method {name} is declared twice")
-            self.methods[name] = RpcMethod(
-                name, handler, parameters, declaration.safety, declaration.notification, batch
+        for method_name in declaration.names:
+            if method_name in self.methods:
+                raise ValueError(f"RPC method {method_name} is declared twice")
+            self.methods[method_name] = RpcMethod(
+                method_name, handler, parameters, declaration.safety, declaration.notification, batch_handler
             )
         self.unsubscribers.update(declaration.unsubscribe)
 
 
-def method(*names: str, safety: Safety = Safety.SAFE, batch: str | None = None) -> Callable[[F], F]:
+def method(*method_names: str, safety: Safety = Safety.SAFE, batch_name: str | None = None) -> Callable[[F], F]:
     """Declare a request under one name and its aliases; `batch` names the method that answers several at once."""
 
     def mark(handler: F) -> F:
-        handler.rpc = Declaration(names, safety, batch=batch)  # type: ignore[attr-defined]  # a mark for Registry
+        handler.rpc = Declaration(method_names, safety, batch=batch_name)  # type: ignore[attr-defined]  # a mark for Registry
         return handler
 
     return mark
 
 
-def subscription(*names: str, notification: str, unsubscribe: tuple[str, ...]) -> Callable[[F], F]:
+def subscription(*method_names: str, notification: str, unsubscribe: tuple[str, ...]) -> Callable[[F], F]:
     """Declare a subscription; its handler is an async generator of the items."""
 
     def mark(handler: F) -> F:
-        handler.rpc = Declaration(names, Safety.SAFE, notification, unsubscribe)  # type: ignore[attr-defined]  # a mark
+        handler.rpc = Declaration(method_names, Safety.SAFE, notification, unsubscribe)  # type: ignore[attr-defined]  # a mark
         return handler
 
     return mark
@@ -150,78 +155,81 @@ MethodHandler = Callable[..., Json | Awaitable[Json] | AsyncIterator[Json]]
 
 
 def _parameters(handler: Callable[..., Any]) -> tuple[tuple[str, Converter, bool], ...]:
-    hints = typing.get_type_hints(handler)
-    return tuple((name, *_converter(hints[name])) for name in inspect.signature(handler).parameters)
+    type_hints = typing.get_type_hints(handler)
+    return tuple(
+        (parameter_name, *_converter(type_hints[parameter_name]))
+        for parameter_name in inspect.signature(handler).parameters
+    )
 
 
-def _converter(hint: Any) -> tuple[Converter, bool]:
+def _converter(type_hint: Any) -> tuple[Converter, bool]:
     """Return the converter for an annotation, and whether the parameter is optional."""
-    if typing.get_origin(hint) in {types.UnionType, typing.Union}:
-        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        converters = [_converter(kind)[0] for kind in kinds]
-        return _first_that_fits(converters), len(kinds) < len(typing.get_args(hint))
-    if typing.get_origin(hint) is list:
-        return _list_of(_converter(typing.get_args(hint)[0])[0]), False
-    return _CONVERTERS[hint], False
+    if typing.get_origin(type_hint) in {types.UnionType, typing.Union}:
+        member_types = [member_type for member_type in typing.get_args(type_hint) if member_type is not type(None)]
+        converters = [_converter(member_type)[0] for member_type in member_types]
+        return _first_that_fits(converters), len(member_types) < len(typing.get_args(type_hint))
+    if typing.get_origin(type_hint) is list:
+        return _list_of(_converter(typing.get_args(type_hint)[0])[0]), False
+    return _CONVERTERS[type_hint], False
 
 
 def _first_that_fits(converters: list[Converter]) -> Converter:
-    def convert(value: Json) -> Any:
+    def convert(json_value: Json) -> Any:
         for converter in converters[:-1]:
             try:
-                return converter(value)
+                return converter(json_value)
             except (ValueError, TypeError):
                 continue
-        return converters[-1](value)
+        return converters[-1](json_value)
 
     return convert
 
 
 def _list_of(converter: Converter) -> Converter:
-    def convert(value: Json) -> list[Any]:
-        if not isinstance(value, list):
+    def convert(json_value: Json) -> list[Any]:
+        if not isinstance(json_value, list):
             raise TypeError("not a list")
-        return [converter(item) for item in value]
+        return [converter(list_item) for list_item in json_value]
 
     return convert
 
 
-def _to_hex(value: Json) -> bytes:
-    if not isinstance(value, str):
+def _to_hex(json_value: Json) -> bytes:
+    if not isinstance(json_value, str):
         raise TypeError("not a hexadecimal string")
     try:
-        return binascii.unhexlify(value.removeprefix("0x"))
+        return binascii.unhexlify(json_value.removeprefix("0x"))
     except ValueError as error:  # an odd number of digits, or other characters
         raise ValueError(f"not a hexadecimal string: {str(error)[:100]}") from None
 
 
-def _to_hash(value: Json) -> bytes:
-    raw = _to_hex(value)
-    if len(raw) != 32:
+def _to_hash(json_value: Json) -> bytes:
+    hash_bytes = _to_hex(json_value)
+    if len(hash_bytes) != 32:
         raise ValueError("not 32 bytes")
-    return raw
+    return hash_bytes
 
 
-def _to_int(value: Json) -> int:
+def _to_int(json_value: Json) -> int:
     # 0x and at most 16 digits: a u64.
-    if isinstance(value, str) and value.startswith("0x") and len(value) <= 18:
-        return int(value, 16)
+    if isinstance(json_value, str) and json_value.startswith("0x") and len(json_value) <= 18:
+        return int(json_value, 16)
     # An exact type: True is an int in Python.
-    if type(value) is not int or not 0 <= value < 1 << 64:
+    if type(json_value) is not int or not 0 <= json_value < 1 << 64:
         raise TypeError("not a number from 0 to 2^64-1")
-    return value
+    return json_value
 
 
-def _to_str(value: Json) -> str:
-    if not isinstance(value, str):
+def _to_str(json_value: Json) -> str:
+    if not isinstance(json_value, str):
         raise TypeError("not a string")
-    return value
+    return json_value
 
 
-def _to_bool(value: Json) -> bool:
-    if not isinstance(value, bool):
+def _to_bool(json_value: Json) -> bool:
+    if not isinstance(json_value, bool):
         raise TypeError("not true or false")
-    return value
+    return json_value
 
 
 _CONVERTERS: dict[Any, Converter] = {HashParameter: _to_hash, Hex: _to_hex, int: _to_int, str: _to_str, bool: _to_bool}

@@ -35,55 +35,55 @@ JOINED = 16  # blocks
 class UnsettledStates:
     """The states after blocks above the final one, by block id."""
 
-    def __init__(self, final: StateReader) -> None:
+    def __init__(self, final_state: StateReader) -> None:
         """Create it; `final` always reads the state after the last final block."""
-        self._final = final
-        self._readers: dict[bytes, StateReader] = {}
-        self._blocks: dict[bytes, tuple[bytes, Changes]] = {}  # the parent, and the block's changes
-        self._depths: dict[bytes, int] = {}
+        self._final_state = final_state
+        self._readers_by_id: dict[bytes, StateReader] = {}
+        self._parents_and_changes: dict[bytes, tuple[bytes, Changes]] = {}  # the parent, and the block's changes
+        self._depths_by_id: dict[bytes, int] = {}
 
     def get(self, block_id: bytes) -> StateReader | None:
         """Return the state after a block."""
-        return self._readers.get(block_id)
+        return self._readers_by_id.get(block_id)
 
     def written(self, block_id: bytes) -> Changes | None:
         """Return a block's writes, unchanged values included; None for an unknown block."""
-        block = self._blocks.get(block_id)
-        return None if block is None else block[1]
+        parent_and_changes = self._parents_and_changes.get(block_id)
+        return None if parent_and_changes is None else parent_and_changes[1]
 
     def add(self, block_id: bytes, parent_id: bytes, changes: Changes) -> None:
         """Add a block; its parent is the final one, unless the parent is known here."""
-        self._blocks[block_id] = (parent_id, changes)
-        depth = self._depths[block_id] = self._depths.get(parent_id, 0) + 1
-        if depth % JOINED:
-            self._readers[block_id] = DiffLayer(self._readers.get(parent_id, self._final), changes)
+        self._parents_and_changes[block_id] = (parent_id, changes)
+        branch_depth = self._depths_by_id[block_id] = self._depths_by_id.get(parent_id, 0) + 1
+        if branch_depth % JOINED:
+            self._readers_by_id[block_id] = DiffLayer(self._readers_by_id.get(parent_id, self._final_state), changes)
             return
-        stretch = [changes]
-        while len(stretch) < JOINED:
-            parent_id, earlier = self._blocks[parent_id]
-            stretch.append(earlier)
-        joined: dict[bytes, bytes | None] = {}
-        for earlier in reversed(stretch):
-            joined.update(earlier)
-        self._readers[block_id] = DiffLayer(self._readers.get(parent_id, self._final), joined)
+        stretch_changes = [changes]
+        while len(stretch_changes) < JOINED:
+            parent_id, earlier_changes = self._parents_and_changes[parent_id]
+            stretch_changes.append(earlier_changes)
+        joined_changes: dict[bytes, bytes | None] = {}
+        for earlier_changes in reversed(stretch_changes):
+            joined_changes.update(earlier_changes)
+        self._readers_by_id[block_id] = DiffLayer(self._readers_by_id.get(parent_id, self._final_state), joined_changes)
 
-    def settle(self, path: Iterable[bytes]) -> list[Changes]:
+    def settle(self, settled_ids: Iterable[bytes]) -> list[Changes]:
         """Remove blocks that became final, parents first, and return their changes."""
-        return [self._blocks.pop(block_id)[1] for block_id in path]
+        return [self._parents_and_changes.pop(block_id)[1] for block_id in settled_ids]
 
     def lay_anew(self, final_id: bytes) -> list[bytes]:
         """Put the remaining blocks over the new final state; drop and return those that do not descend from it."""
-        blocks, self._blocks = self._blocks, {}
-        self._readers.clear()
-        self._depths.clear()
-        lost: list[bytes] = []
+        remaining_blocks, self._parents_and_changes = self._parents_and_changes, {}
+        self._readers_by_id.clear()
+        self._depths_by_id.clear()
+        lost_ids: list[bytes] = []
         # Parents first: if its parent is neither final nor left, the block is on a branch that lost.
-        for known_id, (parent_id, changes) in blocks.items():
-            if parent_id == final_id or parent_id in self._blocks:
+        for known_id, (parent_id, changes) in remaining_blocks.items():
+            if parent_id == final_id or parent_id in self._parents_and_changes:
                 self.add(known_id, parent_id, changes)
             else:
-                lost.append(known_id)
-        return lost
+                lost_ids.append(known_id)
+        return lost_ids
 
 
 class UnknownBlockError(LookupError):
@@ -108,27 +108,27 @@ class FinalState:
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the value under `key`."""
-        value: bytes | None = self._values.get(key)
-        return value
+        stored_value: bytes | None = self._values.get(key)
+        return stored_value
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending."""
-        for key in self._values.irange(max(prefix, start)):
-            if not key.startswith(prefix):
+        for stored_key in self._values.irange(max(prefix, start)):
+            if not stored_key.startswith(prefix):
                 return
-            if key > start or not start:
-                yield key
+            if stored_key > start or not start:
+                yield stored_key
 
     def update(self, changes: Changes) -> Changes:
         """Apply `changes`, and return the changes that undo them."""
-        undo: dict[bytes, bytes | None] = {}
-        for key, value in changes.items():
-            undo[key] = self._values.get(key)
-            if value is None:
-                self._values.pop(key, None)
+        undo_changes: dict[bytes, bytes | None] = {}
+        for storage_key, new_value in changes.items():
+            undo_changes[storage_key] = self._values.get(storage_key)
+            if new_value is None:
+                self._values.pop(storage_key, None)
             else:
-                self._values[key] = value
-        return undo
+                self._values[storage_key] = new_value
+        return undo_changes
 
 
 class Replica:
@@ -146,9 +146,9 @@ class Replica:
         self.new_best: Publisher[BlockRecord] = Publisher()
         self.finalised: Publisher[BlockRecord] = Publisher()
         self.extrinsic_statuses: Topics[feed.ExtrinsicStatus] = Topics()  # by the hash of the extrinsic
-        self._past = PastStates(self.state)
+        self._past_states = PastStates(self.state)
         self._unsettled = UnsettledStates(self.state)
-        self._old: deque[bytes] = deque()
+        self._kept_ids: deque[bytes] = deque()
         self._final_ids: dict[int, bytes] = {}  # by height, of the blocks that are kept here
         self._best_ids: dict[int, bytes] = {}  # by height, from above the final block up to the best one
 
@@ -157,109 +157,111 @@ class Replica:
         """True if the replica has caught up with the node once."""
         return self.status is not None
 
-    def apply(self, frame: feed.ToRpc) -> None:
+    def apply(self, feed_frame: feed.ToRpc) -> None:
         """Apply the node's next frame."""
-        match frame:
+        match feed_frame:
             case feed.FeedHello():
-                self.hello = frame
+                self.hello = feed_frame
             case feed.Snapshot():
-                self._take_snapshot(frame)
+                self._take_snapshot(feed_frame)
             case feed.Reverse():
-                self._take_reverse(frame)
+                self._take_reverse(feed_frame)
             case feed.ImportedBlock():
-                self._take_block(frame)
+                self._take_block(feed_frame)
             case feed.NodeStatus():
-                self._take_status(frame)
+                self._take_status(feed_frame)
             case feed.ExtrinsicStatus():
-                self.extrinsic_statuses.publish(frame.extrinsic_hash, frame)
+                self.extrinsic_statuses.publish(feed_frame.extrinsic_hash, feed_frame)
             case _:
-                raise feed.FeedError(f"{type(frame).__name__} is an answer, not news")
+                raise feed.FeedError(f"{type(feed_frame).__name__} is an answer, not news")
 
     def reader(self, block_id: bytes) -> StateReader:
         """Return the state after a block. Raise `UnknownBlockError` if it is not kept."""
         if self.final is not None and block_id == self.final.id:
             return self.state
-        reader = self._unsettled.get(block_id) or self._past.reader(block_id)
-        if reader is None:
+        state_reader = self._unsettled.get(block_id) or self._past_states.reader(block_id)
+        if state_reader is None:
             raise UnknownBlockError
-        return reader
+        return state_reader
 
     def written(self, block: BlockRecord) -> Collection[bytes]:
         """Return the keys that a block wrote, unchanged values included; none if its state is not kept."""
         changes = self._unsettled.written(block.id)
         if changes is None and self._final_ids.get(block.header.number) == block.id:
-            changes = self._past.undone(block.header.number)
+            changes = self._past_states.undone(block.header.number)
         return changes or ()
 
     def id_at(self, height: int) -> bytes | None:
         """Return the id at `height` on the best branch, as far as blocks are kept here."""
         return self._best_ids.get(height) or self._final_ids.get(height)
 
-    def _take_snapshot(self, page: feed.Snapshot) -> None:
-        self.state.update({pair[0]: pair[1] for pair in page.pairs})
-        if page.last:
-            self.final = self.best = self._remember(HEADER.decode(page.header), None, None)
+    def _take_snapshot(self, snapshot_page: feed.Snapshot) -> None:
+        self.state.update({key_and_value[0]: key_and_value[1] for key_and_value in snapshot_page.pairs})
+        if snapshot_page.last:
+            self.final = self.best = self._remember(HEADER.decode(snapshot_page.header), None, None)
             self._final_ids[self.final.header.number] = self.final.id
 
-    def _take_reverse(self, frame: feed.Reverse) -> None:
-        block = self._remember(HEADER.decode(frame.header), None, frame.block_id)
+    def _take_reverse(self, reverse_frame: feed.Reverse) -> None:
+        block = self._remember(HEADER.decode(reverse_frame.header), None, reverse_frame.block_id)
         height = block.header.number
-        self._past.add(height, block.header.parent_hash, _changes(frame.changes))
+        self._past_states.add(height, block.header.parent_hash, _changes_of(reverse_frame.changes))
         self._final_ids[height], self._final_ids[height - 1] = block.id, block.header.parent_hash
 
-    def _take_block(self, frame: feed.ImportedBlock) -> None:
-        header = HEADER.decode(frame.header)
-        block = self._remember(header, tuple(frame.extrinsics), frame.block_id)
-        self._unsettled.add(block.id, header.parent_hash, _changes(frame.changes))
+    def _take_block(self, block_frame: feed.ImportedBlock) -> None:
+        header = HEADER.decode(block_frame.header)
+        block = self._remember(header, tuple(block_frame.extrinsics), block_frame.block_id)
+        self._unsettled.add(block.id, header.parent_hash, _changes_of(block_frame.changes))
         self.imported.publish(block)
 
-    def _take_status(self, status: feed.NodeStatus) -> None:
-        self.status = status
-        best = self.blocks.get(status.accepted_id)
-        if best is not None and (self.best is None or best.id != self.best.id):
-            self._prefer(best)
-        if self.final is not None and status.final_id != self.final.id:
-            self._finalise(status.final_id)
+    def _take_status(self, node_status: feed.NodeStatus) -> None:
+        self.status = node_status
+        best_block = self.blocks.get(node_status.accepted_id)
+        if best_block is not None and (self.best is None or best_block.id != self.best.id):
+            self._set_best(best_block)
+        if self.final is not None and node_status.final_id != self.final.id:
+            self._finalise(node_status.final_id)
 
-    def _prefer(self, best: BlockRecord) -> None:
+    def _set_best(self, best_block: BlockRecord) -> None:
         """Set another best block, and report each block between it and the earlier best branch."""
-        path: list[BlockRecord] = []
-        block: BlockRecord | None = best
-        while block is not None and self.id_at(block.header.number) != block.id:
-            path.append(block)
-            block = self.blocks.get(block.header.parent_hash)
-        for height in [height for height in self._best_ids if height > best.header.number]:
+        new_branch: list[BlockRecord] = []
+        branch_block: BlockRecord | None = best_block
+        while branch_block is not None and self.id_at(branch_block.header.number) != branch_block.id:
+            new_branch.append(branch_block)
+            branch_block = self.blocks.get(branch_block.header.parent_hash)
+        for height in [height for height in self._best_ids if height > best_block.header.number]:
             del self._best_ids[height]
-        self._best_ids.update({block.header.number: block.id for block in path})
-        self.best = best
-        for block in path[::-1] or [best]:
-            self.new_best.publish(block)
+        self._best_ids.update({branch_block.header.number: branch_block.id for branch_block in new_branch})
+        self.best = best_block
+        for branch_block in new_branch[::-1] or [best_block]:
+            self.new_best.publish(branch_block)
 
     def _finalise(self, final_id: bytes) -> None:
         """Move the final state up to `final_id`, and drop the branches that lost."""
-        path = self._path_from_final(final_id)
-        for block, changes in zip(path, self._unsettled.settle(block.id for block in path), strict=True):
-            height = block.header.number
-            self._past.add(height, block.header.parent_hash, self.state.update(changes))
-            self.final = block
-            self._final_ids[height] = block.id
+        new_final_blocks = self._path_from_final(final_id)
+        for final_block, changes in zip(
+            new_final_blocks, self._unsettled.settle(final_block.id for final_block in new_final_blocks), strict=True
+        ):
+            height = final_block.header.number
+            self._past_states.add(height, final_block.header.parent_hash, self.state.update(changes))
+            self.final = final_block
+            self._final_ids[height] = final_block.id
             self._best_ids.pop(height, None)
-            self._old.append(block.id)
-        for lost in self._unsettled.lay_anew(final_id):
-            del self.blocks[lost]
-        while len(self._old) > RECENT_BLOCKS:
-            forgotten = self.blocks.pop(self._old.popleft(), None)
-            if forgotten is not None:
-                self._final_ids.pop(forgotten.header.number, None)
-        for block in path:
-            self.finalised.publish(block)
+            self._kept_ids.append(final_block.id)
+        for lost_id in self._unsettled.lay_anew(final_id):
+            del self.blocks[lost_id]
+        while len(self._kept_ids) > RECENT_BLOCKS:
+            forgotten_block = self.blocks.pop(self._kept_ids.popleft(), None)
+            if forgotten_block is not None:
+                self._final_ids.pop(forgotten_block.header.number, None)
+        for final_block in new_final_blocks:
+            self.finalised.publish(final_block)
 
     def _path_from_final(self, block_id: bytes) -> list[BlockRecord]:
-        path: list[BlockRecord] = []
+        final_path: list[BlockRecord] = []
         while self.final is not None and block_id != self.final.id:
-            path.append(self.blocks[block_id])
-            block_id = path[-1].header.parent_hash
-        return path[::-1]
+            final_path.append(self.blocks[block_id])
+            block_id = final_path[-1].header.parent_hash
+        return final_path[::-1]
 
     def _remember(self, header: Header, extrinsics: tuple[bytes, ...] | None, known_id: bytes | None) -> BlockRecord:
         block = BlockRecord(known_id or block_id(header), header, extrinsics)
@@ -267,5 +269,5 @@ class Replica:
         return block
 
 
-def _changes(pairs: list[list[bytes | None]]) -> Changes:
-    return {key: value for key, value in pairs if key is not None}
+def _changes_of(key_value_pairs: list[list[bytes | None]]) -> Changes:
+    return {storage_key: new_value for storage_key, new_value in key_value_pairs if storage_key is not None}

@@ -21,7 +21,7 @@ STATELESS = ("Metadata_", "Core_")  # families with the same answer over any sta
 QUERY_INFO = "TransactionPaymentApi_query_info"
 QUERY_FEE_DETAILS = "TransactionPaymentApi_query_fee_details"
 ANSWER_LENGTH_MIN = 16_384
-_LENGTH = codec(U32)
+_LENGTH_CODEC = codec(U32)
 
 
 class RuntimeCalls:
@@ -31,8 +31,8 @@ class RuntimeCalls:
         """Create it over the chain's `apis`."""
         self.apis = apis
         self.runtime = apis.runtime
-        self._answers: dict[tuple[str, bytes], str] = {}
-        self._account = self.runtime.item(System.account)
+        self._stateless_answers: dict[tuple[str, bytes], str] = {}
+        self._account_item = self.runtime.item(System.account)
 
     def call(self, reader: StateReader, block_id: bytes, function: str, arguments: bytes) -> bytes:
         """Return the encoded answer of a runtime API over the state after a block."""
@@ -40,66 +40,72 @@ class RuntimeCalls:
             return self.apis.call(reader, block_id, function, arguments)
         except UnknownApi:
             # Public clients check this wording before they fall back to older methods.
-            text = f"Client error: Execution failed: Other: Exported method {function} is not found"
-            raise JsonRpcError(CLIENT_ERROR, text) from None
+            error_text = f"Client error: Execution failed: Other: Exported method {function} is not found"
+            raise JsonRpcError(CLIENT_ERROR, error_text) from None
         except DecodeError as error:
             raise JsonRpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
 
-    def call_hex(self, reader: StateReader, block_id: bytes, function: str, arguments: bytes) -> str:
+    def call_hex(self, state_reader: StateReader, block_id: bytes, function_name: str, argument_bytes: bytes) -> str:
         """Return the same in hexadecimal."""
-        if not function.startswith(STATELESS):
-            return to_hex(self.call(reader, block_id, function, arguments))
+        if not function_name.startswith(STATELESS):
+            return to_hex(self.call(state_reader, block_id, function_name, argument_bytes))
         # Half a megabyte that every client requests when it connects, and that never changes: computed once.
-        asked = (function, arguments)
-        answer = self._answers.get(asked) or to_hex(self.call(reader, block_id, function, arguments))
-        if len(answer) >= ANSWER_LENGTH_MIN:  # only a few answers are this long, whatever clients request
-            self._answers[asked] = answer
-        return answer
+        function_and_arguments = (function_name, argument_bytes)
+        answer_hex = self._stateless_answers.get(function_and_arguments) or to_hex(
+            self.call(state_reader, block_id, function_name, argument_bytes)
+        )
+        if len(answer_hex) >= ANSWER_LENGTH_MIN:  # only a few answers are this long, whatever clients request
+            self._stateless_answers[function_and_arguments] = answer_hex
+        return answer_hex
 
     @cached_property
     def metadata_v14(self) -> str:
         """The answer of `state_getMetadata`."""
-        method = self.apis.methods["Metadata_metadata"]
-        raw: bytes = method.output.decode(self.apis.call(Memory(), bytes(32), "Metadata_metadata", b""))
-        return to_hex(raw)
+        metadata_method = self.apis.methods["Metadata_metadata"]
+        raw_metadata: bytes = metadata_method.output.decode(
+            self.apis.call(Memory(), bytes(32), "Metadata_metadata", b"")
+        )
+        return to_hex(raw_metadata)
 
     @cached_property
     def version_json(self) -> Json:
         """The answer of `state_getRuntimeVersion`."""
-        version = self.runtime.version
+        runtime_version = self.runtime.version
         return {
-            "specName": version.spec_name,
-            "implName": version.impl_name,
-            "authoringVersion": version.authoring_version,
-            "specVersion": version.spec_version,
-            "implVersion": version.impl_version,
-            "apis": [[to_hex(identifier), number] for identifier, number in version.apis],
-            "transactionVersion": version.transaction_version,
-            "stateVersion": min(version.system_version, 1),  # the older name, of the state's layout alone
-            "systemVersion": version.system_version,
+            "specName": runtime_version.spec_name,
+            "implName": runtime_version.impl_name,
+            "authoringVersion": runtime_version.authoring_version,
+            "specVersion": runtime_version.spec_version,
+            "implVersion": runtime_version.impl_version,
+            "apis": [[to_hex(api_identifier), api_version] for api_identifier, api_version in runtime_version.apis],
+            "transactionVersion": runtime_version.transaction_version,
+            "stateVersion": min(runtime_version.system_version, 1),  # the older name, of the state's layout alone
+            "systemVersion": runtime_version.system_version,
         }
 
-    def nonce(self, reader: StateReader, account: bytes) -> int:
+    def nonce(self, state_reader: StateReader, account: bytes) -> int:
         """Return the account's nonce in a state."""
-        raw = reader.get(self._account.key(account))
-        nonce: int = 0 if raw is None else self._account.decode(raw).nonce
-        return nonce
+        raw_account = state_reader.get(self._account_item.key(account))
+        account_nonce: int = 0 if raw_account is None else self._account_item.decode(raw_account).nonce
+        return account_nonce
 
-    def fee_info(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
+    def fee_info(self, state_reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
         """Return weight, class and fee of an extrinsic."""
-        info: RuntimeDispatchInfo = self._payment(reader, block_id, QUERY_INFO, extrinsic)
-        return info
+        dispatch_info: RuntimeDispatchInfo = self._payment_answer(state_reader, block_id, QUERY_INFO, extrinsic)
+        return dispatch_info
 
-    def fee_details(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> FeeDetails:
+    def fee_details(self, state_reader: StateReader, block_id: bytes, extrinsic: bytes) -> FeeDetails:
         """Return the parts of its fee."""
-        details: FeeDetails = self._payment(reader, block_id, QUERY_FEE_DETAILS, extrinsic)
-        return details
+        fee_parts: FeeDetails = self._payment_answer(state_reader, block_id, QUERY_FEE_DETAILS, extrinsic)
+        return fee_parts
 
-    def _payment(self, reader: StateReader, block_id: bytes, function: str, extrinsic: bytes) -> Any:
+    def _payment_answer(self, state_reader: StateReader, block_id: bytes, function_name: str, extrinsic: bytes) -> Any:
         try:
-            answer = self.apis.call(reader, block_id, function, extrinsic + _LENGTH.encode(len(extrinsic)))
+            encoded_answer = self.apis.call(
+                state_reader, block_id, function_name, extrinsic + _LENGTH_CODEC.encode(len(extrinsic))
+            )
         except DecodeError as error:
             raise JsonRpcError(
                 INVALID_TRANSACTION, "Invalid Transaction", f"the extrinsic does not decode: {error}"
             ) from None
-        return self.apis.methods[function].output.decode(answer)
+        return self.apis.methods[function_name].output.decode(encoded_answer)

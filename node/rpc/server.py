@@ -69,43 +69,45 @@ PIECE = 64
 """Calls between two pauses: 500 in one step took 30 ms on a busy machine, and all other callers waited."""
 
 
-def runs(batch: Sequence[RpcRequest | JsonRpcError], registry: Registry) -> Iterator[list[RpcRequest | JsonRpcError]]:
+def runs(
+    batch_items: Sequence[RpcRequest | JsonRpcError], registry: Registry
+) -> Iterator[list[RpcRequest | JsonRpcError]]:
     """Yield the batch in pieces; a piece of several items has calls of one method that answers several at once."""
 
-    def together(item: RpcRequest | JsonRpcError) -> str | None:
-        method = registry.methods.get(item.method) if isinstance(item, RpcRequest) else None
+    def together(batch_item: RpcRequest | JsonRpcError) -> str | None:
+        method = registry.methods.get(batch_item.method) if isinstance(batch_item, RpcRequest) else None
         return method.name if method is not None and method.batch is not None else None
 
-    for name, group in groupby(batch, together):
-        if name is None:
-            yield from ([item] for item in group)
+    for method_name, group_items in groupby(batch_items, together):
+        if method_name is None:
+            yield from ([batch_item] for batch_item in group_items)
         else:
-            yield list(group)
+            yield list(group_items)
 
 
 async def answers(
-    method: RpcMethod, calls: Sequence[RpcRequest], before_each: Callable[[], None]
+    batch_method: RpcMethod, run_calls: Sequence[RpcRequest], before_each: Callable[[], None]
 ) -> list[Json | JsonRpcError]:
     """Return the outcomes of the calls of one run; `before_each` may refuse a call by raising `JsonRpcError`."""
-    assert method.batch is not None
+    assert batch_method.batch is not None
     outcomes: list[Json | JsonRpcError] = []
-    asked: list[int] = []
-    arguments: list[list[object]] = []
-    for number, call in enumerate(calls):
+    asked_places: list[int] = []
+    arguments_by_call: list[list[object]] = []
+    for call_place, run_call in enumerate(run_calls):
         outcomes.append(None)
-        if number % PIECE == PIECE - 1:
+        if call_place % PIECE == PIECE - 1:
             await asyncio.sleep(0)  # a turn for others
         try:
             before_each()
-            arguments.append(method.arguments(call.params))
-            asked.append(number)
+            arguments_by_call.append(batch_method.arguments(run_call.params))
+            asked_places.append(call_place)
         except JsonRpcError as error:
             # Without its frames, which hold all outcomes including this one: such cycles of 15,000 refusals waited for
             # the garbage collector, which then took 140 ms.
-            outcomes[number] = error.with_traceback(None)
-    if asked:
-        for number, outcome in zip(asked, await method.batch(arguments), strict=True):
-            outcomes[number] = outcome
+            outcomes[call_place] = error.with_traceback(None)
+    if asked_places:
+        for call_place, outcome in zip(asked_places, await batch_method.batch(arguments_by_call), strict=True):
+            outcomes[call_place] = outcome
     return outcomes
 
 
@@ -114,30 +116,30 @@ class Bodies:
 
     def __init__(self) -> None:
         """Create it empty."""
-        self._reading: dict[asyncio.Task[bytes], None] = {}  # oldest first
+        self._reading_tasks: dict[asyncio.Task[bytes], None] = {}  # oldest first
 
-    async def read(self, request: web.Request, limit: int) -> bytes:
+    async def read(self, request: web.Request, limit_bytes: int) -> bytes:
         """Return the body.
 
         Raise 413 if it is too long, 400 if it comes in tiny chunks, 408 if it is slow or displaced by later ones.
         """
         if request.content.is_eof():  # it is complete: a task and a timer would cost as much as the answer
-            return await body_of(request, limit)
-        if len(self._reading) >= BODIES_MAX:
-            oldest = next(iter(self._reading))
-            del self._reading[oldest]
-            oldest.cancel()
-        task = asyncio.create_task(body_of(request, limit))
-        self._reading[task] = None
+            return await body_of(request, limit_bytes)
+        if len(self._reading_tasks) >= BODIES_MAX:
+            oldest_task = next(iter(self._reading_tasks))
+            del self._reading_tasks[oldest_task]
+            oldest_task.cancel()
+        reading_task = asyncio.create_task(body_of(request, limit_bytes))
+        self._reading_tasks[reading_task] = None
         try:
-            await asyncio.wait([task], timeout=BODY_SECONDS)
+            await asyncio.wait([reading_task], timeout=BODY_SECONDS)
         finally:
-            self._reading.pop(task, None)
-            if not task.done():
-                task.cancel()
-        if task.cancelled() or not task.done():
+            self._reading_tasks.pop(reading_task, None)
+            if not reading_task.done():
+                reading_task.cancel()
+        if reading_task.cancelled() or not reading_task.done():
             raise web.HTTPRequestTimeout(text=f"the body must arrive within {BODY_SECONDS:.0f} s")
-        return task.result()
+        return reading_task.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +179,21 @@ class Server:
         self.registry = registry
         self.options = options
         self.connections: set[ClientConnection] = set()
-        shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
-        kept = SubscriptionShares(KEPT_BYTES_EACH, options.max_connections, KEPT_BYTES_MAX, "bytes of watched keys")
-        self.shared = SharedLimits(shares, kept)
-        self._access = Access(options.host, options.cors)
-        self._callers = Callers(options.calls_per_minute)
-        self._bodies = Bodies()
-        self._sockets_limits = _places(options.max_connections)
+        subscription_shares = SubscriptionShares(options.max_subscriptions, options.max_connections)
+        kept_byte_shares = SubscriptionShares(
+            KEPT_BYTES_EACH, options.max_connections, KEPT_BYTES_MAX, "bytes of watched keys"
+        )
+        self.shared = SharedLimits(subscription_shares, kept_byte_shares)
+        self._access_rules = Access(options.host, options.cors)
+        self._known_callers = Callers(options.calls_per_minute)
+        self._post_bodies = Bodies()
+        self._sockets_limits = _place_limits(options.max_connections)
         self.http = HttpServer(
             self._application(),
-            DoorLimits(_places(options.max_connections + POSTING_MAX), IDLE_SECONDS),
+            DoorLimits(_place_limits(options.max_connections + POSTING_MAX), IDLE_SECONDS),
             IDLE_SECONDS,
             self.shared.turns,
-            self._callers.of,
+            self._known_callers.of,
             is_busy_by_request=True,
         )
 
@@ -197,223 +201,237 @@ class Server:
     async def listening(self) -> AsyncIterator[int]:
         """Listen and yield the port. Raise `OSError` if the port is in use."""
         try:
-            port = await self.http.listen(self.options.host, self.options.port)
-            giving_back = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
+            bound_port = await self.http.listen(self.options.host, self.options.port)
+            giving_back_task = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
             try:
-                yield port
+                yield bound_port
             finally:
-                giving_back.cancel()
+                giving_back_task.cancel()
         finally:
             await self.http.close()
 
     def _application(self) -> web.Application:
-        app = web.Application()
-        app.router.add_route("POST", "/", self._on_post)
-        app.router.add_route("OPTIONS", "/", self._on_options)
-        app.router.add_route("GET", "/", self._on_get)
-        app.router.add_route("GET", "/health", self._on_health)
-        app.router.add_route("GET", "/health/readiness", self._on_readiness)
-        return app
+        application = web.Application()
+        application.router.add_route("POST", "/", self._on_post)
+        application.router.add_route("OPTIONS", "/", self._on_options)
+        application.router.add_route("GET", "/", self._on_get)
+        application.router.add_route("GET", "/health", self._on_health)
+        application.router.add_route("GET", "/health/readiness", self._on_readiness)
+        return application
 
     async def _on_post(self, request: web.Request) -> web.StreamResponse:
         # Before any other work: otherwise a web page could cause calls, although it may not read their answers.
-        self._access.check_post(request)
-        body = await self._bodies.read(request, self.options.limits.request_bytes)
-        holder = PostedRequest(request.transport, asyncio.current_task())
-        work, text = Work(self.shared.turns, self._callers.of(request.transport)), ""
+        self._access_rules.check_post(request)
+        request_body = await self._post_bodies.read(request, self.options.limits.request_bytes)
+        posted_request = PostedRequest(request.transport, asyncio.current_task())
+        request_work, answer_text = Work(self.shared.turns, self._known_callers.of(request.transport)), ""
         try:
-            self.shared.held.change(holder, PARSED_BYTES * len(body))
-            text = await self._answer(body, None, work) or ""
-            self.shared.held.change(holder, len(text) - PARSED_BYTES * len(body))
-            return await self._respond(request, text)
-        except (ConnectionError, asyncio.CancelledError) as cut:
+            self.shared.held.change(posted_request, PARSED_BYTES * len(request_body))
+            answer_text = await self._answer_body(request_body, None, request_work) or ""
+            self.shared.held.change(posted_request, len(answer_text) - PARSED_BYTES * len(request_body))
+            return await self._send_answer(request, answer_text)
+        except (ConnectionError, asyncio.CancelledError) as cut_error:
             # As in `ClientConnection.run`: each of 50 clients a second that leave would keep its answer three times.
-            traceback.clear_frames(cut.__traceback__)
-            del body, text
+            traceback.clear_frames(cut_error.__traceback__)
+            del request_body, answer_text
             raise
         finally:
-            self.shared.held.forget(holder)
+            self.shared.held.forget(posted_request)
 
-    async def _respond(self, request: web.Request, text: str) -> web.StreamResponse:
+    async def _send_answer(self, request: web.Request, answer_text: str) -> web.StreamResponse:
         """Send an answer in pieces, so that no copy waits for a slow reader; it counts as held meanwhile."""
-        headers = self._access.headers(request)
+        headers = self._access_rules.headers(request)
         response: web.StreamResponse
-        if len(text) <= SENT_BYTES:  # head and body in one system call, which costs as much as the rest
-            response, text = web.Response(body=text.encode("ascii"), headers=headers), ""
+        if len(answer_text) <= SENT_BYTES:  # head and body in one system call, which costs as much as the rest
+            response, answer_text = web.Response(body=answer_text.encode("ascii"), headers=headers), ""
         else:
             response = web.StreamResponse(headers=headers)
-            response.content_length = len(text)
+            response.content_length = len(answer_text)
         response.content_type, response.charset = "application/json", "utf-8"
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await response.prepare(request)
-                for start in range(0, len(text), SENT_BYTES):
-                    await response.write(text[start : start + SENT_BYTES].encode("ascii"))
+                for first_index in range(0, len(answer_text), SENT_BYTES):
+                    await response.write(answer_text[first_index : first_index + SENT_BYTES].encode("ascii"))
                 await response.write_eof()
         except TimeoutError:
             PostedRequest(request.transport).drop()
         return response
 
     async def _on_options(self, request: web.Request) -> web.Response:
-        self._access.check(request)
-        return web.Response(headers=self._access.headers(request))
+        self._access_rules.check(request)
+        return web.Response(headers=self._access_rules.headers(request))
 
     async def _on_health(self, request: web.Request) -> web.Response:
-        self._access.check(request)
-        answer = await self._call(RpcRequest("system_health", [], 0), None)
-        return web.json_response(answer)
+        self._access_rules.check(request)
+        health_answer = await self._call_method(RpcRequest("system_health", [], 0), None)
+        return web.json_response(health_answer)
 
     async def _on_readiness(self, request: web.Request) -> web.Response:
         """Return 200 for a useful node: it has peers, if it should, and is not syncing."""
-        self._access.check(request)
-        health = await self._call(RpcRequest("system_health", [], 0), None)
-        is_ready = not health["isSyncing"] and (health["peers"] > 0 or not health["shouldHavePeers"])
-        return web.json_response(health, status=200 if is_ready else 500)
+        self._access_rules.check(request)
+        health_answer = await self._call_method(RpcRequest("system_health", [], 0), None)
+        is_ready = not health_answer["isSyncing"] and (
+            health_answer["peers"] > 0 or not health_answer["shouldHavePeers"]
+        )
+        return web.json_response(health_answer, status=200 if is_ready else 500)
 
     async def _on_get(self, request: web.Request) -> web.StreamResponse:
-        self._access.check(request)
-        caller = self._callers.of(request.transport)
+        self._access_rules.check(request)
+        caller = self._known_callers.of(request.transport)
         self._make_room(caller)
         # No compression: its state takes more memory than the rest of a connection.
-        size = self.options.limits.request_bytes
-        socket = web.WebSocketResponse(max_msg_size=size, heartbeat=HEARTBEAT_SECONDS, compress=False, autoping=False)
-        connection = ClientConnection(socket, caller, self.shared, self._answer_message)
+        request_bytes_max = self.options.limits.request_bytes
+        web_socket = web.WebSocketResponse(
+            max_msg_size=request_bytes_max, heartbeat=HEARTBEAT_SECONDS, compress=False, autoping=False
+        )
+        connection = ClientConnection(web_socket, caller, self.shared, self._answer_message)
         self.connections.add(connection)
         try:
-            await socket.prepare(request)
+            await web_socket.prepare(request)
             await connection.run()
         finally:
             self.connections.discard(connection)
-        return socket
+        return web_socket
 
     def _make_room(self, caller: RpcCaller) -> None:
         """Make room for a WebSocket. Raise 503 if the server is full and no connection yields."""
         try:
-            yielding = who_yields(self.connections, caller.network, self._sockets_limits)
+            yielding_connection = who_yields(self.connections, caller.network, self._sockets_limits)
         except NoPlaceError:
             raise web.HTTPServiceUnavailable(text="too many connections") from None
-        if yielding is not None:
-            self.connections.discard(yielding)
-            self.shared.held.drop(yielding)
+        if yielding_connection is not None:
+            self.connections.discard(yielding_connection)
+            self.shared.held.drop(yielding_connection)
 
-    async def _answer_message(self, data: bytes, connection: ClientConnection) -> str | None:
+    async def _answer_message(self, message_bytes: bytes, connection: ClientConnection) -> str | None:
         """Return the text of the response to a WebSocket message."""
-        held = self.shared.held
-        held.change(connection, PARSED_BYTES * len(data))
+        held_bytes = self.shared.held
+        held_bytes.change(connection, PARSED_BYTES * len(message_bytes))
         try:
-            return await self._answer(data, connection, Work(self.shared.turns, connection.caller))
+            return await self._answer_body(message_bytes, connection, Work(self.shared.turns, connection.caller))
         finally:
             if not connection.is_dropped:
-                held.change(connection, -PARSED_BYTES * len(data))
+                held_bytes.change(connection, -PARSED_BYTES * len(message_bytes))
 
-    async def _answer(self, body: bytes, connection: ClientConnection | None, work: Work) -> str | None:
+    async def _answer_body(
+        self, message_bytes: bytes, connection: ClientConnection | None, message_work: Work
+    ) -> str | None:
         """Return the text of the response to one message; None if it held only notifications."""
-        ASKING.set(work.caller)
-        await self.shared.turns.take(work.caller)
+        ASKING.set(message_work.caller)
+        await self.shared.turns.take(message_work.caller)
         try:
-            with work.step():
-                parsed = jsonrpc.parse(body, self.options.limits)
+            with message_work.step():
+                parsed_request = jsonrpc.parse(message_bytes, self.options.limits)
         except JsonRpcError as error:
             return jsonrpc.dumps(jsonrpc.failure(None, error))
-        if not isinstance(parsed, RpcRequest):
-            return await self._answer_batch(parsed, connection, work)
-        answer = await self._answer_one(parsed, connection, work)
-        if answer is None:
+        if not isinstance(parsed_request, RpcRequest):
+            return await self._answer_batch(parsed_request, connection, message_work)
+        response = await self._answer_one(parsed_request, connection, message_work)
+        if response is None:
             return None
-        with work.step():
-            return jsonrpc.dumps(answer)
+        with message_work.step():
+            return jsonrpc.dumps(response)
 
     async def _answer_batch(
-        self, batch: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, work: Work
+        self, batch_items: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, message_work: Work
     ) -> str | None:
         """Return the answers in order, within one response; the calls after the first answer beyond it fail."""
-        texts: list[str] = []
-        room = jsonrpc.MAX_RESPONSE_BYTES  # of all answers together: 500 answers of the greatest length would be 5 GB
-        for run in runs(batch, self.registry):
-            run_answers = await self._answer_run(run, connection, work, has_room=room >= 0)
-            for number, answer in enumerate(run_answers, 1):
-                if number % PIECE == 0:
-                    await self.shared.turns.take(work.caller)
-                with work.step():
-                    text = jsonrpc.dumps(answer)
-                room -= len(text)
-                texts.append(text if room >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
-        if not texts:
+        answer_texts: list[str] = []
+        remaining_bytes = (
+            jsonrpc.MAX_RESPONSE_BYTES
+        )  # of all answers together: 500 answers of the greatest length would be 5 GB
+        for batch_run in runs(batch_items, self.registry):
+            run_answers = await self._answer_run(batch_run, connection, message_work, has_room=remaining_bytes >= 0)
+            for answer_number, run_answer in enumerate(run_answers, 1):
+                if answer_number % PIECE == 0:
+                    await self.shared.turns.take(message_work.caller)
+                with message_work.step():
+                    answer_text = jsonrpc.dumps(run_answer)
+                remaining_bytes -= len(answer_text)
+                answer_texts.append(
+                    answer_text
+                    if remaining_bytes >= 0
+                    else jsonrpc.dumps(jsonrpc.failure(run_answer["id"], _TOO_LARGE))
+                )
+        if not answer_texts:
             return None
         # Brackets first: each copy of the whole, perhaps ten megabytes, delays all clients by milliseconds.
-        texts[0] = f"[{texts[0]}"
-        texts[-1] += "]"
-        return ",".join(texts)
+        answer_texts[0] = f"[{answer_texts[0]}"
+        answer_texts[-1] += "]"
+        return ",".join(answer_texts)
 
     async def _answer_run(
         self,
-        run: list[RpcRequest | JsonRpcError],
+        batch_run: list[RpcRequest | JsonRpcError],
         connection: ClientConnection | None,
-        work: Work,
+        message_work: Work,
         *,
         has_room: bool,
     ) -> list[Json]:
         """Return the answers to one item of a batch, or to several that are answered together."""
-        calls = [item for item in run if isinstance(item, RpcRequest)]
-        if calls and not has_room:
-            return [jsonrpc.failure(call.id, _TOO_LARGE) for call in calls if not call.is_notification]
-        if len(run) == 1:
-            answer = await self._answer_one(run[0], connection, work)
-            return [] if answer is None else [answer]
+        run_calls = [batch_item for batch_item in batch_run if isinstance(batch_item, RpcRequest)]
+        if run_calls and not has_room:
+            return [jsonrpc.failure(run_call.id, _TOO_LARGE) for run_call in run_calls if not run_call.is_notification]
+        if len(batch_run) == 1:
+            single_answer = await self._answer_one(batch_run[0], connection, message_work)
+            return [] if single_answer is None else [single_answer]
 
         def admit() -> None:
-            self._callers.take_call(work.caller)
-            work.require_time()
+            self._known_callers.take_call(message_work.caller)
+            message_work.require_time()
 
         outcomes: list[Json | JsonRpcError]
         try:
-            method = self.registry.find(calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
-            outcomes = await work.run(answers(method, calls, admit))
+            batch_method = self.registry.find(run_calls[0].method, unsafe_allowed=self.options.unsafe_allowed)
+            outcomes = await message_work.run(answers(batch_method, run_calls, admit))
         except JsonRpcError as error:
-            outcomes = [error.with_traceback(None)] * len(calls)
+            outcomes = [error.with_traceback(None)] * len(run_calls)
         except ConnectionError:  # the node ends, and this process soon after
-            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
+            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(run_calls)
         except Exception:
-            log.exception("%s failed", calls[0].method)
-            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
+            log.exception("%s failed", run_calls[0].method)
+            outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(run_calls)
         return [
-            jsonrpc.failure(call.id, outcome) if isinstance(outcome, JsonRpcError) else jsonrpc.result(call.id, outcome)
-            for call, outcome in zip(calls, outcomes, strict=True)
-            if not call.is_notification
+            jsonrpc.failure(run_call.id, outcome)
+            if isinstance(outcome, JsonRpcError)
+            else jsonrpc.result(run_call.id, outcome)
+            for run_call, outcome in zip(run_calls, outcomes, strict=True)
+            if not run_call.is_notification
         ]
 
     async def _answer_one(
-        self, item: RpcRequest | JsonRpcError, connection: ClientConnection | None, work: Work
+        self, batch_item: RpcRequest | JsonRpcError, connection: ClientConnection | None, message_work: Work
     ) -> Json | None:
-        if isinstance(item, JsonRpcError):
-            return jsonrpc.failure(None, item)
+        if isinstance(batch_item, JsonRpcError):
+            return jsonrpc.failure(None, batch_item)
         try:
-            self._callers.take_call(work.caller)
-            work.require_time()
-            answer = jsonrpc.result(item.id, await work.run(self._call(item, connection)))
+            self._known_callers.take_call(message_work.caller)
+            message_work.require_time()
+            response = jsonrpc.result(batch_item.id, await message_work.run(self._call_method(batch_item, connection)))
         except JsonRpcError as error:
-            answer = jsonrpc.failure(item.id, error)
+            response = jsonrpc.failure(batch_item.id, error)
         except RequestRefusedError as error:  # by the node
-            answer = jsonrpc.failure(item.id, json_error(error))
+            response = jsonrpc.failure(batch_item.id, json_error(error))
         except ConnectionError:  # the node ends, and this process soon after
-            answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
+            response = jsonrpc.failure(batch_item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
         except Exception:
-            log.exception("%s failed", item.method)
-            answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
-        return None if item.is_notification else answer
+            log.exception("%s failed", batch_item.method)
+            response = jsonrpc.failure(batch_item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
+        return None if batch_item.is_notification else response
 
-    async def _call(self, request: RpcRequest, connection: ClientConnection | None) -> Json:
+    async def _call_method(self, request: RpcRequest, connection: ClientConnection | None) -> Json:
         if request.method in self.registry.unsubscribers:
             return connection is not None and connection.unsubscribe(request.params)
-        method = self.registry.find(request.method, unsafe_allowed=self.options.unsafe_allowed)
-        arguments = method.arguments(request.params)
-        if method.notification is not None:
+        rpc_method = self.registry.find(request.method, unsafe_allowed=self.options.unsafe_allowed)
+        arguments = rpc_method.arguments(request.params)
+        if rpc_method.notification is not None:
             if connection is None:
                 raise JsonRpcError(INVALID_REQUEST, "Subscriptions need a WebSocket connection")
-            return await connection.subscribe(method, arguments)
-        value = method.handler(*arguments)
-        return await value if inspect.isawaitable(value) else value
+            return await connection.subscribe(rpc_method, arguments)
+        handler_result = rpc_method.handler(*arguments)
+        return await handler_result if inspect.isawaitable(handler_result) else handler_result
 
 
-def _places(total: int) -> PlaceLimits:
-    return PlaceLimits(total, max(1, total // ADDRESS_PART), total // LOCAL_PART)
+def _place_limits(total_places: int) -> PlaceLimits:
+    return PlaceLimits(total_places, max(1, total_places // ADDRESS_PART), total_places // LOCAL_PART)

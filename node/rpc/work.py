@@ -36,13 +36,13 @@ class Work:
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
         """Charge the time of the body to the caller."""
-        before = time.thread_time()
+        started_at = time.thread_time()
         try:
             yield
         finally:
-            seconds = max(STEP_SECONDS_MIN, time.thread_time() - before)
-            self.spent += seconds
-            self.caller.used += seconds
+            step_seconds = max(STEP_SECONDS_MIN, time.thread_time() - started_at)
+            self.spent += step_seconds
+            self.caller.used += step_seconds
 
     def require_time(self) -> None:
         """Raise `JsonRpcError` if the whole message took too long."""
@@ -56,27 +56,29 @@ class Work:
 
 @types.coroutine
 def _in_turns(work: Work, steps: Any) -> Generator[Any, Any, Any]:
-    until = work.spent + CALL_SECONDS
-    go = partial(steps.send, None)
+    spent_max = work.spent + CALL_SECONDS
+    resume = partial(steps.send, None)
     while True:
         try:
             yield from work.turns.take(work.caller).__await__()
         except BaseException as error:  # noqa: BLE001  # cancelled while it waited: the coroutine gets the exception
-            go = partial(steps.throw, error)
+            resume = partial(steps.throw, error)
         with work.step():
             try:
-                waits_for = go()
+                awaited = resume()
             except StopIteration as end:
                 return end.value
-        if work.spent > until:
-            go = partial(steps.throw, _too_long("a call", CALL_SECONDS))
+        if work.spent > spent_max:
+            resume = partial(steps.throw, _too_long("a call", CALL_SECONDS))
             continue
         try:
-            yield waits_for
-            go = partial(steps.send, None)
+            yield awaited
+            resume = partial(steps.send, None)
         except BaseException as error:  # noqa: BLE001  # as above
-            go = partial(steps.throw, error)
+            resume = partial(steps.throw, error)
 
 
-def _too_long(what: str, seconds: float) -> JsonRpcError:
-    return JsonRpcError(TOO_BUSY, "Server is busy, try again later", f"{what} took more than {seconds:.0f} s of work")
+def _too_long(work_name: str, limit_seconds: float) -> JsonRpcError:
+    return JsonRpcError(
+        TOO_BUSY, "Server is busy, try again later", f"{work_name} took more than {limit_seconds:.0f} s of work"
+    )

@@ -19,7 +19,7 @@ MAX_EXTRINSIC_BYTES = 512 * 1024
 FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
 IN_BLOCK_SECONDS = 0.5  # the time between `inBlock` and `finalized` for a watcher
 # Substrate's spelling; the node uses snake case.
-_SPELLING = {"in_block": "inBlock"}
+_SUBSTRATE_SPELLINGS = {"in_block": "inBlock"}
 
 
 # The sentences of `sp_runtime::transaction_validity::InvalidTransaction`.
@@ -36,18 +36,18 @@ SENTENCES = {
     InvalidReason.MANDATORY_VALIDATION: "Transaction dispatch is mandatory; transactions must not be validated.",
     InvalidReason.BAD_SIGNER: "Invalid signing address",
 }
-_BY_WORD = {reason.name.lower(): sentence for reason, sentence in SENTENCES.items()}
+_SENTENCES_BY_WORD = {reason.name.lower(): sentence for reason, sentence in SENTENCES.items()}
 
 
 def json_error(refusal: RequestRefusedError) -> JsonRpcError:
     """Return the client's error; the node's detail follows the sentence."""
     if refusal.code != INVALID_TRANSACTION:
         return JsonRpcError(refusal.code, refusal.text, refusal.data or None)
-    word, _, detail = refusal.data.partition(": ")
-    sentence = _BY_WORD.get(word)
+    reason_word, _, detail_text = refusal.data.partition(": ")
+    sentence = _SENTENCES_BY_WORD.get(reason_word)
     if sentence is None:
         return JsonRpcError(refusal.code, refusal.text, refusal.data or None)
-    return JsonRpcError(refusal.code, refusal.text, f"{sentence}: {detail}" if detail else sentence)
+    return JsonRpcError(refusal.code, refusal.text, f"{sentence}: {detail_text}" if detail_text else sentence)
 
 
 class Payment:
@@ -62,23 +62,35 @@ class Payment:
     @method("payment_queryInfo")
     async def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Return weight, class and fee of an extrinsic."""
-        asked = *await self.blocks.state_for_call(at), extrinsic
-        info = await self.long_calls.run(QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*asked))
-        weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
-        names = ("normal", "operational", "mandatory")
-        return {"weight": weight, "class": names[info.class_], "partialFee": str(info.partial_fee)}
+        call_arguments = *await self.blocks.state_for_call(at), extrinsic
+        dispatch_info = await self.long_calls.run(
+            QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*call_arguments)
+        )
+        weight_json = {"refTime": dispatch_info.weight.ref_time, "proofSize": dispatch_info.weight.proof_size}
+        class_names = ("normal", "operational", "mandatory")
+        return {
+            "weight": weight_json,
+            "class": class_names[dispatch_info.class_],
+            "partialFee": str(dispatch_info.partial_fee),
+        }
 
     @method("payment_queryFeeDetails")
     async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
         """Return the parts of an extrinsic's fee."""
-        asked = *await self.blocks.state_for_call(at), extrinsic
-        size = len(extrinsic)
-        details = await self.long_calls.run(QUERY_FEE_DETAILS, size, lambda: self.runtime.fee_details(*asked))
-        fee = details.inclusion_fee
-        if fee is None:
+        call_arguments = *await self.blocks.state_for_call(at), extrinsic
+        extrinsic_bytes = len(extrinsic)
+        fee_details = await self.long_calls.run(
+            QUERY_FEE_DETAILS, extrinsic_bytes, lambda: self.runtime.fee_details(*call_arguments)
+        )
+        inclusion_fee = fee_details.inclusion_fee
+        if inclusion_fee is None:
             return {"inclusionFee": None}
-        parts = {"baseFee": fee.base_fee, "lenFee": fee.len_fee, "adjustedWeightFee": fee.adjusted_weight_fee}
-        return {"inclusionFee": {name: hex(amount) for name, amount in parts.items()}}
+        fee_parts = {
+            "baseFee": inclusion_fee.base_fee,
+            "lenFee": inclusion_fee.len_fee,
+            "adjustedWeightFee": inclusion_fee.adjusted_weight_fee,
+        }
+        return {"inclusionFee": {part_name: hex(amount) for part_name, amount in fee_parts.items()}}
 
 
 class AuthorMethods:
@@ -88,7 +100,7 @@ class AuthorMethods:
         """Create it over the node behind `blocks`."""
         self.blocks = blocks
 
-    @method("author_submitExtrinsic", batch="submit_batch")
+    @method("author_submitExtrinsic", batch_name="submit_batch")
     async def submit(self, extrinsic: Hex) -> Json:
         """Submit an extrinsic and return its hash."""
         (outcome,) = await self.submit_batch([(extrinsic,)])
@@ -98,8 +110,8 @@ class AuthorMethods:
 
     async def submit_batch(self, calls: Sequence[Sequence[bytes]]) -> list[Json | JsonRpcError]:
         """Submit several extrinsics as one question to the node; they enter the pool in their order."""
-        fitting = [extrinsic for (extrinsic,) in calls if len(extrinsic) <= MAX_EXTRINSIC_BYTES]
-        outcomes = iter(await self.blocks.node.submit_many(fitting))
+        fitting_extrinsics = [extrinsic for (extrinsic,) in calls if len(extrinsic) <= MAX_EXTRINSIC_BYTES]
+        outcomes = iter(await self.blocks.node.submit_many(fitting_extrinsics))
         return [
             _outcome_json(next(outcomes)) if len(extrinsic) <= MAX_EXTRINSIC_BYTES else _too_long()
             for (extrinsic,) in calls
@@ -108,7 +120,7 @@ class AuthorMethods:
     @method("author_pendingExtrinsics")
     async def pending(self) -> Json:
         """Return the extrinsics in the pool."""
-        return [to_hex(item) for item in await self.blocks.node.pending()]
+        return [to_hex(extrinsic) for extrinsic in await self.blocks.node.pending()]
 
     @method("author_rotateKeysWithOwner", safety=Safety.UNSAFE)
     async def rotate_keys(self, owner: Hex) -> Json:
@@ -130,11 +142,11 @@ class AuthorMethods:
     async def submit_and_watch(self, extrinsic: Hex) -> AsyncIterator[Json]:
         """Submit an extrinsic, and yield each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
         # By its hash: if each watcher woke for every extrinsic, a thousand would wake a million times a block.
-        news = self.blocks.replica.extrinsic_statuses.listen(blake2_256(extrinsic))
-        await self._submit(extrinsic)
-        return _statuses(news)
+        status_news = self.blocks.replica.extrinsic_statuses.listen(blake2_256(extrinsic))
+        await self._submit_extrinsic(extrinsic)
+        return _statuses(status_news)
 
-    async def _submit(self, extrinsic: bytes) -> bytes:
+    async def _submit_extrinsic(self, extrinsic: bytes) -> bytes:
         if len(extrinsic) > MAX_EXTRINSIC_BYTES:
             raise _too_long()
         try:
@@ -151,25 +163,25 @@ def _too_long() -> JsonRpcError:
     return JsonRpcError(INVALID_PARAMS, "Invalid params", f"an extrinsic has at most {MAX_EXTRINSIC_BYTES} bytes")
 
 
-async def _statuses(news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
-    clock = asyncio.get_running_loop().time
+async def _statuses(status_news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[Json]:
+    loop_seconds = asyncio.get_running_loop().time
     shown_at = 0.0
-    async for item in news:
+    async for status_item in status_news:
         # A client that fetches a block's events before it reports `inBlock` drops that for a newer status. Its user
         # would then wait for `inBlock` for ever.
-        if item.status == "finalized":
-            await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - clock()))
-        elif item.status == "in_block":
-            shown_at = clock()
-        yield _status_json(item)
-        if item.status in FINISHED:
+        if status_item.status == "finalized":
+            await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - loop_seconds()))
+        elif status_item.status == "in_block":
+            shown_at = loop_seconds()
+        yield _status_json(status_item)
+        if status_item.status in FINISHED:
             return
 
 
-def _status_json(item: feed.ExtrinsicStatus) -> Json:
-    name = _SPELLING.get(item.status, item.status)
-    if item.status == "broadcast":
+def _status_json(status_item: feed.ExtrinsicStatus) -> Json:
+    status_name = _SUBSTRATE_SPELLINGS.get(status_item.status, status_item.status)
+    if status_item.status == "broadcast":
         return {"broadcast": []}
-    if item.block_id is not None:
-        return {name: to_hex(item.block_id)}
-    return name
+    if status_item.block_id is not None:
+        return {status_name: to_hex(status_item.block_id)}
+    return status_name

@@ -41,17 +41,20 @@ class ChainMethods:
     @method("chain_getHeader")
     async def header(self, at: HashParameter | None) -> Json:
         """Return a header; null if there is no such block."""
-        header = await self.blocks.header(at)
-        return None if header is None else header_json(header)
+        found_header = await self.blocks.header(at)
+        return None if found_header is None else header_json(found_header)
 
     @method("chain_getBlock")
     async def block(self, at: HashParameter | None) -> Json:
         """Return a block; null if there is none."""
-        block = await self.blocks.find(at)
-        if block is None or block.extrinsics is None:
+        found_block = await self.blocks.find(at)
+        if found_block is None or found_block.extrinsics is None:
             return None
-        body = {"header": header_json(block.header), "extrinsics": [to_hex(item) for item in block.extrinsics]}
-        return {"block": body, "justifications": None}
+        block_json = {
+            "header": header_json(found_block.header),
+            "extrinsics": [to_hex(extrinsic) for extrinsic in found_block.extrinsics],
+        }
+        return {"block": block_json, "justifications": None}
 
     @subscription(
         "chain_subscribeNewHeads", "chain_subscribeNewHead", "subscribe_newHead",
@@ -81,9 +84,9 @@ class ChainMethods:
         return None if block_id is None else to_hex(block_id)
 
 
-def _id_of(block: BlockRecord) -> bytes:
-    return block.id
+def _id_of(block_record: BlockRecord) -> bytes:
+    return block_record.id
 
 
-def _head_json(block: BlockRecord) -> Json:
-    return header_json(block.header)
+def _head_json(block_record: BlockRecord) -> Json:
+    return header_json(block_record.header)

@@ -59,79 +59,81 @@ class ProofPace:
     def __init__(self, keys_per_second: float = KEYS_PER_SECOND) -> None:
         """Create it without waiting callers."""
         self._seconds_per_key = 1 / keys_per_second
-        self._line = Questions(1)
+        self._caller_queue = Questions(1)
 
-    async def take(self, keys: int) -> None:
+    async def take(self, key_count: int) -> None:
         """Wait until `keys` keys may be proved. Raise `JsonRpcError` if too many parts of the caller wait."""
         # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays no other.
-        await self._line.start(keys * self._seconds_per_key)
+        await self._caller_queue.start(key_count * self._seconds_per_key)
 
 
 class WatchedValues:
     """Watched keys, and a mark of each last reported value."""
 
-    def __init__(self, blocks: BlockReads, keys: Sequence[bytes]) -> None:
+    def __init__(self, blocks: BlockReads, watched_keys: Sequence[bytes]) -> None:
         """Create it without reports; a key that is named twice is read once."""
         self._blocks = blocks
-        self._keys = tuple(dict.fromkeys(keys))
+        self._watched_keys = tuple(dict.fromkeys(watched_keys))
         # Python's own hash of a value, keyed by a secret of this process: 8 bytes, safe from built collisions.
-        self._told = array("q")
-        self._told_blocks: tuple[bytes, ...] = ()
+        self._reported_marks = array("q")
+        self._reported_blocks: tuple[bytes, ...] = ()
 
     async def items(self) -> AsyncIterator[LongItem]:
         """Yield all values, then those that each best block wrote."""
-        news = self._blocks.replica.new_best.listen()
+        new_best_blocks = self._blocks.replica.new_best.listen()
         yield LongItem(partial(self.pieces, self._blocks.best))
-        async for block in news:  # each block, even if several came at once: events are in their block's state only
-            yield LongItem(partial(self.pieces, block))
+        async for (
+            best_block
+        ) in new_best_blocks:  # each block, even if several came at once: events are in their block's state only
+            yield LongItem(partial(self.pieces, best_block))
 
     async def pieces(self, block: BlockRecord) -> AsyncGenerator[str, None]:
         """Yield a block's written values, and those that differ from the last report, as a change set in JSON."""
-        begin, place = f'{{"block":"{to_hex(block.id)}","changes":[', 0
-        written = self._news_of(block)
-        is_begun = not self._told
+        opening, key_index = f'{{"block":"{to_hex(block.id)}","changes":[', 0
+        written_keys = self._written_keys_of(block)
+        is_begun = not self._reported_marks
         if is_begun:
-            yield begin
+            yield opening
         separator = ""
-        while place < len(self._keys):
-            if place:
+        while key_index < len(self._watched_keys):
+            if key_index:
                 await asyncio.sleep(0)  # a turn for others
-            place, changes = await self._read(block.id, place, written)
-            if changes:
-                yield ("" if is_begun else begin) + separator + ",".join(changes)
+            key_index, change_texts = await self._read_values(block.id, key_index, written_keys)
+            if change_texts:
+                yield ("" if is_begun else opening) + separator + ",".join(change_texts)
                 is_begun, separator = True, ","
         if is_begun:
             yield "]}"
 
-    def _news_of(self, block: BlockRecord) -> set[bytes]:
+    def _written_keys_of(self, block: BlockRecord) -> set[bytes]:
         """Return the watched keys that a block wrote; none for a block to which the best chain returned."""
-        if block.id in self._told_blocks:
+        if block.id in self._reported_blocks:
             return set()
-        self._told_blocks = (*self._told_blocks[1 - TOLD_BLOCKS :], block.id)
-        written = self._blocks.replica.written(block)
+        self._reported_blocks = (*self._reported_blocks[1 - TOLD_BLOCKS :], block.id)
+        written_keys = self._blocks.replica.written(block)
         # A client that reads slowly keeps these keys, not the block's values.
-        return {key for key in self._keys if key in written}
+        return {watched_key for watched_key in self._watched_keys if watched_key in written_keys}
 
-    async def _read(self, block_id: bytes, place: int, written: set[bytes]) -> tuple[int, list[str]]:
+    async def _read_values(self, block_id: bytes, key_index: int, written_keys: set[bytes]) -> tuple[int, list[str]]:
         """Read from `place` on as much as one turn may; return the next place, and the changes."""
-        reader, told, size = await self._blocks.reader(block_id), self._told, 0
-        changes: list[str] = []
-        for key in self._keys[place : place + READ_AT_ONCE]:
-            value = reader.get(key)
-            mark = hash(value)
-            if place == len(told):
-                told.append(mark)
-            elif told[place] == mark and key not in written:
-                place += 1
+        state_reader, value_marks, text_bytes = await self._blocks.reader(block_id), self._reported_marks, 0
+        change_texts: list[str] = []
+        for watched_key in self._watched_keys[key_index : key_index + READ_AT_ONCE]:
+            stored_value = state_reader.get(watched_key)
+            value_mark = hash(stored_value)
+            if key_index == len(value_marks):
+                value_marks.append(value_mark)
+            elif value_marks[key_index] == value_mark and watched_key not in written_keys:
+                key_index += 1
                 continue
-            told[place] = mark
-            place += 1
-            text = "null" if value is None else f'"{to_hex(value)}"'
-            changes.append(f'["{to_hex(key)}",{text}]')
-            size += len(changes[-1])
-            if size >= PIECE_BYTES:
+            value_marks[key_index] = value_mark
+            key_index += 1
+            value_text = "null" if stored_value is None else f'"{to_hex(stored_value)}"'
+            change_texts.append(f'["{to_hex(watched_key)}",{value_text}]')
+            text_bytes += len(change_texts[-1])
+            if text_bytes >= PIECE_BYTES:
                 break
-        return place, changes
+        return key_index, change_texts
 
 
 class State:
@@ -153,68 +155,72 @@ class State:
     @method("state_getStorageHash", "state_getStorageHashAt")
     async def storage_hash(self, key: Hex, at: HashParameter | None) -> Json:
         """Return the hash of a value."""
-        value = (await self.blocks.reader(at)).get(key)
-        return None if value is None else to_hex(blake2_256(value))
+        stored_value = (await self.blocks.reader(at)).get(key)
+        return None if stored_value is None else to_hex(blake2_256(stored_value))
 
     @method("state_getStorageSize", "state_getStorageSizeAt")
     async def storage_size(self, key: Hex, at: HashParameter | None) -> Json:
         """Return the length of a value in bytes."""
-        value = (await self.blocks.reader(at)).get(key)
-        return None if value is None else len(value)
+        stored_value = (await self.blocks.reader(at)).get(key)
+        return None if stored_value is None else len(stored_value)
 
     @method("state_getKeysPaged", "state_getKeysPagedAt")
     async def keys_paged(self, prefix: Hex, count: int, start: Hex | None, at: HashParameter | None) -> Json:
         """Return at most `count` keys under a prefix, after `start`, in order."""
         if count > MAX_KEYS_PER_PAGE:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"count: at most {MAX_KEYS_PER_PAGE} keys a page")
-        keys = (await self.blocks.reader(at)).keys(prefix, start or b"")
-        return [to_hex(key) for key in itertools.islice(keys, count)]
+        page_keys = (await self.blocks.reader(at)).keys(prefix, start or b"")
+        return [to_hex(storage_key) for storage_key in itertools.islice(page_keys, count)]
 
     @method("state_getPairs", safety=Safety.UNSAFE)
     async def pairs(self, prefix: Hex, at: HashParameter | None) -> Json:
         """Return the keys and values under a prefix."""
-        reader = await self.blocks.reader(at)
+        state_reader = await self.blocks.reader(at)
         # One more than allowed shows that there are more.
-        keys = list(itertools.islice(reader.keys(prefix), MAX_PAIRS + 1))
-        if len(keys) > MAX_PAIRS:
+        prefix_keys = list(itertools.islice(state_reader.keys(prefix), MAX_PAIRS + 1))
+        if len(prefix_keys) > MAX_PAIRS:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"more than {MAX_PAIRS} keys; use state_getKeysPaged")
-        return [[to_hex(key), _hex_or_none(reader.get(key))] for key in keys]
+        return [[to_hex(storage_key), _hex_or_none(state_reader.get(storage_key))] for storage_key in prefix_keys]
 
     @method("state_queryStorageAt")
     async def query_storage_at(self, keys: list[Hex], at: HashParameter | None) -> Json:
         """Return several values at one block."""
         block_id = self.blocks.best.id if at is None else at
-        return [_change_set(block_id, _read(await self.blocks.reader(block_id), _bounded(keys)))]
+        return [_change_set(block_id, _read_values(await self.blocks.reader(block_id), _require_bounded(keys)))]
 
     @method("state_queryStorage", safety=Safety.UNSAFE)
     async def query_storage(self, keys: list[Hex], first: HashParameter, last: HashParameter | None) -> Json:
         """Return several values over a range of blocks: all of them at the first, then the changes."""
-        answer: list[Json] = []
-        before: list[tuple[bytes, bytes | None]] | None = None
-        wanted = _bounded(keys)
-        for block_id in await self._range(first, self.blocks.best.id if last is None else last):
-            values = _read(await self.blocks.reader(block_id), wanted)
-            if before is None:
-                answer.append(_change_set(block_id, values))
+        change_sets: list[Json] = []
+        earlier_values: list[tuple[bytes, bytes | None]] | None = None
+        bounded_keys = _require_bounded(keys)
+        for block_id in await self._ids_in_range(first, self.blocks.best.id if last is None else last):
+            key_values = _read_values(await self.blocks.reader(block_id), bounded_keys)
+            if earlier_values is None:
+                change_sets.append(_change_set(block_id, key_values))
             else:
-                changed = [new for new, old in zip(values, before, strict=True) if new != old]
-                if changed:
-                    answer.append(_change_set(block_id, changed))
-            before = values
+                changed_values = [
+                    new_pair
+                    for new_pair, old_pair in zip(key_values, earlier_values, strict=True)
+                    if new_pair != old_pair
+                ]
+                if changed_values:
+                    change_sets.append(_change_set(block_id, changed_values))
+            earlier_values = key_values
             await asyncio.sleep(0)  # a pause for others, at which the spent time is checked too
-        return answer
+        return change_sets
 
     @method("state_getReadProof")
     async def read_proof(self, keys: list[Hex], at: HashParameter | None) -> Json:
         """Return a proof of values against the state root of a block."""
-        return await self._proof(self.blocks.best.id if at is None else at, list(_bounded(keys)))
+        return await self._proof_json(self.blocks.best.id if at is None else at, list(_require_bounded(keys)))
 
     @method("state_call", "state_callAt")
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
         """Return the encoded answer of a runtime API."""
-        reader, block_id = await self.blocks.state_for_call(at)
-        call = partial(self.runtime.call_hex, reader, block_id, function, arguments)
-        return await self.long_calls.run(function, len(arguments), call)
+        state_reader, block_id = await self.blocks.state_for_call(at)
+        compute_answer = partial(self.runtime.call_hex, state_reader, block_id, function, arguments)
+        return await self.long_calls.run(function, len(arguments), compute_answer)
 
     @method("ogpu_callProof")
     async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
@@ -222,14 +228,14 @@ class State:
 
         Refuse a call that reads more than `MAX_CALL_KEYS` keys.
         """
-        reader, block_id = await self.blocks.state_for_call(at)
-        recorded = RecordedReads(reader, MAX_CALL_KEYS)
+        state_reader, block_id = await self.blocks.state_for_call(at)
+        recorded_reads = RecordedReads(state_reader, MAX_CALL_KEYS)
         try:
-            call = partial(self.runtime.call_hex, recorded, block_id, function, arguments)
-            await self.long_calls.run(function, len(arguments), call)
+            compute_answer = partial(self.runtime.call_hex, recorded_reads, block_id, function, arguments)
+            await self.long_calls.run(function, len(arguments), compute_answer)
         except TooManyReads as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"{function} reads {error}") from None
-        return await self._proof(block_id, list(recorded.noted))
+        return await self._proof_json(block_id, list(recorded_reads.noted))
 
     @method("state_getMetadata")
     async def metadata(self, at: HashParameter | None) -> Json:
@@ -256,46 +262,51 @@ class State:
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
     async def storage_changes(self, keys: list[Hex]) -> AsyncIterator[LongItem]:
         """Send the values under `keys`: all of them, then those that each best block wrote, equal ones included."""
-        return WatchedValues(self.blocks, _bounded(keys)).items()
+        return WatchedValues(self.blocks, _require_bounded(keys)).items()
 
-    async def _proof(self, block_id: bytes, keys: list[bytes]) -> Json:
-        nodes: set[bytes] = set()
-        for start in range(0, max(1, len(keys)), KEYS_AT_ONCE):
-            part = keys[start : start + KEYS_AT_ONCE]
-            await self.pace.take(len(part))
-            nodes.update(await self.blocks.node.prove(block_id, part))
-        return {"at": to_hex(block_id), "proof": [to_hex(node) for node in sorted(nodes)]}
+    async def _proof_json(self, block_id: bytes, proved_keys: list[bytes]) -> Json:
+        proof_nodes: set[bytes] = set()
+        for first_index in range(0, max(1, len(proved_keys)), KEYS_AT_ONCE):
+            key_part = proved_keys[first_index : first_index + KEYS_AT_ONCE]
+            await self.pace.take(len(key_part))
+            proof_nodes.update(await self.blocks.node.prove(block_id, key_part))
+        return {"at": to_hex(block_id), "proof": [to_hex(proof_node) for proof_node in sorted(proof_nodes)]}
 
-    async def _range(self, first: bytes, last: bytes) -> list[bytes]:
+    async def _ids_in_range(self, first_id: bytes, last_id: bytes) -> list[bytes]:
         """Return the ids from `first` up to `last`, which descends from it."""
-        path = [last]
-        while path[-1] != first:
-            header = await self.blocks.header(path[-1])
-            if header is None or header.number == 0 or len(path) >= MAX_QUERY_BLOCKS:
+        range_ids = [last_id]
+        while range_ids[-1] != first_id:
+            header = await self.blocks.header(range_ids[-1])
+            if header is None or header.number == 0 or len(range_ids) >= MAX_QUERY_BLOCKS:
                 raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"no range of at most {MAX_QUERY_BLOCKS} blocks")
-            path.append(header.parent_hash)
-        return path[::-1]
+            range_ids.append(header.parent_hash)
+        return range_ids[::-1]
 
 
 def _version_json(runtime: RuntimeCalls) -> Json:
     return runtime.version_json
 
 
-def _bounded(keys: list[Hex]) -> list[Hex]:
+def _require_bounded(keys: list[Hex]) -> list[Hex]:
     if len(keys) > MAX_KEYS_PER_QUERY:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_KEYS_PER_QUERY} keys")
-    if any(len(key) > MAX_KEY_BYTES for key in keys):  # no such key exists, and each block would be searched for it
+    if any(
+        len(storage_key) > MAX_KEY_BYTES for storage_key in keys
+    ):  # no such key exists, and each block would be searched for it
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"a key of the state has at most {MAX_KEY_BYTES} bytes")
     return keys
 
 
-def _read(reader: StateReader, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
-    return [(key, reader.get(key)) for key in keys]
+def _read_values(state_reader: StateReader, keys: list[Hex]) -> list[tuple[bytes, bytes | None]]:
+    return [(storage_key, state_reader.get(storage_key)) for storage_key in keys]
 
 
-def _change_set(block_id: bytes, values: list[tuple[bytes, bytes | None]]) -> Json:
-    return {"block": to_hex(block_id), "changes": [[to_hex(key), _hex_or_none(value)] for key, value in values]}
+def _change_set(block_id: bytes, key_values: list[tuple[bytes, bytes | None]]) -> Json:
+    return {
+        "block": to_hex(block_id),
+        "changes": [[to_hex(storage_key), _hex_or_none(stored_value)] for storage_key, stored_value in key_values],
+    }
 
 
-def _hex_or_none(value: bytes | None) -> Json:
-    return None if value is None else to_hex(value)
+def _hex_or_none(stored_value: bytes | None) -> Json:
+    return None if stored_value is None else to_hex(stored_value)

@@ -34,21 +34,21 @@ class SystemMethods:
         self.runtime = runtime
 
     @property
-    def _hello(self) -> feed.FeedHello:
-        hello = self.blocks.replica.hello
-        if hello is None:
+    def _node_hello(self) -> feed.FeedHello:
+        node_hello = self.blocks.replica.hello
+        if node_hello is None:
             raise JsonRpcError(CLIENT_ERROR, "Client error: the node is still starting")
-        return hello
+        return node_hello
 
     @method("system_chain")
     def chain(self) -> Json:
         """Return the chain's name."""
-        return self._hello.chain_name
+        return self._node_hello.chain_name
 
     @method("system_chainType")
     def chain_type(self) -> Json:
         """Return Development, Local or Live."""
-        return self._hello.chain_type
+        return self._node_hello.chain_type
 
     @method("system_name")
     def name(self) -> Json:
@@ -58,31 +58,31 @@ class SystemMethods:
     @method("system_version")
     def version(self) -> Json:
         """Return the implementation's version."""
-        return self._hello.node_version
+        return self._node_hello.node_version
 
     @method("system_properties")
     def properties(self) -> Json:
         """Return address prefix, decimals and symbol of the token."""
-        return json.loads(self._hello.properties)
+        return json.loads(self._node_hello.properties)
 
     @method("system_health")
     def health(self) -> Json:
         """Return the number of peers, and whether the node is syncing."""
-        status = self.blocks.replica.status
+        node_status = self.blocks.replica.status
         return {
-            "peers": status.peers if status else 0,
+            "peers": node_status.peers if node_status else 0,
             # Without a status the node has not confirmed that it is in sync.
-            "isSyncing": status.is_syncing if status else True,
-            "shouldHavePeers": self._hello.chain_type != "Development",
+            "isSyncing": node_status.is_syncing if node_status else True,
+            "shouldHavePeers": self._node_hello.chain_type != "Development",
         }
 
     @method("system_syncState")
     def sync_state(self) -> Json:
         """Return heights: the start, the best block, and the highest announced one."""
-        status = self.blocks.replica.status
-        best = self.blocks.best.header.number
-        highest = status.highest_height if status else 0
-        return {"startingBlock": 0, "currentBlock": best, "highestBlock": max(best, highest)}
+        node_status = self.blocks.replica.status
+        best_height = self.blocks.best.header.number
+        highest_height = node_status.highest_height if node_status else 0
+        return {"startingBlock": 0, "currentBlock": best_height, "highestBlock": max(best_height, highest_height)}
 
     @method("system_peers")
     async def peers(self) -> Json:
@@ -92,17 +92,17 @@ class SystemMethods:
     @method("system_localPeerId")
     def local_peer_id(self) -> Json:
         """Return the node's identity in the network."""
-        return self._hello.peer_id
+        return self._node_hello.peer_id
 
     @method("system_localListenAddresses")
     def listen_addresses(self) -> Json:
         """Return the addresses at which peers can reach the node."""
-        return self._hello.listen_addresses
+        return self._node_hello.listen_addresses
 
     @method("system_nodeRoles")
     def roles(self) -> Json:
         """Return the node's role: authority or full node."""
-        return ["Authority" if self._hello.is_validator else "Full"]
+        return ["Authority" if self._node_hello.is_validator else "Full"]
 
     @method("system_accountNextIndex", "account_nextIndex")
     async def account_next_index(self, account: str) -> Json:
@@ -111,9 +111,9 @@ class SystemMethods:
             account_id = ss58.decode(account)
         except ValueError as error:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", str(error)) from None
-        nonce = self.runtime.nonce(await self.blocks.reader(None), account_id)
-        return await self.blocks.node.next_nonce(account_id, nonce)
+        state_nonce = self.runtime.nonce(await self.blocks.reader(None), account_id)
+        return await self.blocks.node.next_nonce(account_id, state_nonce)
 
 
-def _hex_or_none(value: feed.Value) -> Json:
-    return to_hex(value) if isinstance(value, bytes) else None
+def _hex_or_none(feed_value: feed.Value) -> Json:
+    return to_hex(feed_value) if isinstance(feed_value, bytes) else None

@@ -58,11 +58,11 @@ class Publisher(Generic[T]):
 
     def _hand_out(self) -> None:
         while self._under_way:
-            item, queues = self._under_way[0]
-            woken = list(islice(queues, WOKEN_AT_ONCE))
-            for queue in woken:
-                queue.tell(item)
-            if len(woken) == WOKEN_AT_ONCE:
+            published_item, remaining_queues = self._under_way[0]
+            woken_queues = list(islice(remaining_queues, WOKEN_AT_ONCE))
+            for listener_queue in woken_queues:
+                listener_queue.tell(published_item)
+            if len(woken_queues) == WOKEN_AT_ONCE:
                 asyncio.get_running_loop().call_soon(self._hand_out)
                 return
             self._under_way.popleft()
@@ -77,17 +77,17 @@ class Publisher(Generic[T]):
 
     def listen(self) -> AsyncIterator[T]:
         """Return all items published after this call (not after the first `anext`)."""
-        queue: _Backlog[T] = _Backlog()
-        self._queues.add(queue)
-        return self._items(queue)
+        listener_queue: _Backlog[T] = _Backlog()
+        self._queues.add(listener_queue)
+        return self._queued_items(listener_queue)
 
-    async def _items(self, queue: _Backlog[T]) -> AsyncIterator[T]:
+    async def _queued_items(self, listener_queue: _Backlog[T]) -> AsyncIterator[T]:
         try:
-            while (item := await queue.get()) is not None:
-                yield item
+            while (queued_item := await listener_queue.get()) is not None:
+                yield queued_item
             raise LaggedError(f"more than {QUEUE_ITEMS} items behind")
         finally:
-            self._queues.discard(queue)
+            self._queues.discard(listener_queue)
 
 
 class Topics(Generic[T]):

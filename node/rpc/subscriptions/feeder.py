@@ -35,82 +35,92 @@ Note = tuple["Followed[Any]", Any, int, Sequence[str]]
 class Followed(Generic[T]):
     """One kind of items, and the subscriptions to it: an `Audience`."""
 
-    def __init__(self, items: SharedItems[T], notification: str, note: Callable[[Note], None]) -> None:
+    def __init__(self, shared_items: SharedItems[T], notification: str, take_note: Callable[[Note], None]) -> None:
         """Create it without subscriptions."""
         self.waiting = 0  # notes that are not written yet
-        self._items = items
+        self._shared_items = shared_items
         self._notification = notification
-        self._note = note
-        self._since: dict[str, int] = {}  # by subscription: the number of items published before it
-        self._published = 0
-        items.publisher.add(self)
+        self._note = take_note
+        self._published_before: dict[str, int] = {}  # by subscription: the number of items published before it
+        self._published_count = 0
+        shared_items.publisher.add(self)
 
     @property
     def is_used(self) -> bool:
         """True if there is a subscription."""
-        return bool(self._since)
+        return bool(self._published_before)
 
-    def begin(self, keys: Sequence[str]) -> None:
+    def begin(self, subscription_ids: Sequence[str]) -> None:
         """Start subscriptions, which get the present item and each later one."""
-        self._since |= dict.fromkeys(keys, self._published)
-        self._note((self, self._items.present(), 0, keys))
+        self._published_before |= dict.fromkeys(subscription_ids, self._published_count)
+        self._note((self, self._shared_items.present(), 0, subscription_ids))
 
     def tell(self, item: T, /) -> None:
         """Note a published item."""
-        self._published += 1
-        self._note((self, item, self._published, ()))
+        self._published_count += 1
+        self._note((self, item, self._published_count, ()))
 
     def end(self, key: str) -> None:
         """End one subscription."""
-        self._since.pop(key, None)
-        if not self._since:
-            self._items.publisher.discard(self)
+        self._published_before.pop(key, None)
+        if not self._published_before:
+            self._shared_items.publisher.discard(self)
 
-    def texts(self, item: T, number: int, only_for: Sequence[str]) -> Iterator[str]:
+    def texts(self, published_item: T, item_number: int, only_for: Sequence[str]) -> Iterator[str]:
         """Yield an item's notifications, one for each subscription."""
-        for key in only_for or [key for key, since in self._since.items() if since < number]:
-            if key in self._since:
-                yield jsonrpc.notification_text(self._notification, key, self._items.text(item))
+        for subscription_id in only_for or [
+            subscription_id
+            for subscription_id, published_before in self._published_before.items()
+            if published_before < item_number
+        ]:
+            if subscription_id in self._published_before:
+                yield jsonrpc.notification_text(
+                    self._notification, subscription_id, self._shared_items.text(published_item)
+                )
 
 
 class Feeder:
     """All kinds of items that a connection follows."""
 
-    def __init__(self, turns: Turns, caller: RpcCaller, send: Callable[[str], None], lag: Callable[[], None]) -> None:
+    def __init__(
+        self, turns: Turns, caller: RpcCaller, send_text: Callable[[str], None], report_lag: Callable[[], None]
+    ) -> None:
         """Create it; `send` takes the texts, `lag` is called when the client is too far behind."""
-        self._turns, self._caller, self._send, self._lag = turns, caller, send, lag
-        self._followed: dict[SharedItems[Any], Followed[Any]] = {}
-        self._kinds: dict[str, SharedItems[Any]] = {}
-        self._asked: dict[tuple[SharedItems[Any], str], list[str]] = {}
-        self._due: deque[Note] = deque()
+        self._turns, self._caller, self._send_text, self._report_lag = turns, caller, send_text, report_lag
+        self._followed_by_items: dict[SharedItems[Any], Followed[Any]] = {}
+        self._items_by_subscription: dict[str, SharedItems[Any]] = {}
+        self._new_subscriptions: dict[tuple[SharedItems[Any], str], list[str]] = {}
+        self._due_notes: deque[Note] = deque()
         self._is_due = asyncio.Event()
-        self._texts: Iterator[str] = iter(())
+        self._pending_texts: Iterator[str] = iter(())
 
-    def follow(self, key: str, notification: str, items: SharedItems[Any]) -> None:
+    def follow(self, key: str, notification: str, shared_items: SharedItems[Any]) -> None:
         """Add a subscription; its first item is written after `begin`."""
-        self._kinds[key] = items
-        self._asked.setdefault((items, notification), []).append(key)
+        self._items_by_subscription[key] = shared_items
+        self._new_subscriptions.setdefault((shared_items, notification), []).append(key)
 
     def begin(self) -> None:
         """Start the new subscriptions: the answers that name them are queued, so their items may follow."""
-        asked, self._asked = self._asked, {}
-        for (items, notification), named in asked.items():
-            keys = [key for key in named if key in self._kinds]  # some may be over already
-            if not keys:
+        new_subscriptions, self._new_subscriptions = self._new_subscriptions, {}
+        for (shared_items, notification), named_ids in new_subscriptions.items():
+            subscription_ids = [
+                subscription_id for subscription_id in named_ids if subscription_id in self._items_by_subscription
+            ]  # some may be over already
+            if not subscription_ids:
                 continue
-            followed = self._followed.get(items)
+            followed = self._followed_by_items.get(shared_items)
             if followed is None:
-                followed = self._followed[items] = Followed(items, notification, self._take_note)
-            followed.begin(keys)
+                followed = self._followed_by_items[shared_items] = Followed(shared_items, notification, self._take_note)
+            followed.begin(subscription_ids)
 
     def end(self, key: str) -> None:
         """End a subscription."""
-        items = self._kinds.pop(key)
-        followed = self._followed.get(items)
+        shared_items = self._items_by_subscription.pop(key)
+        followed = self._followed_by_items.get(shared_items)
         if followed is not None:
             followed.end(key)
             if not followed.is_used:
-                del self._followed[items]
+                del self._followed_by_items[shared_items]
 
     async def run(self, has_room: asyncio.Event) -> None:
         """Write due items while there is room, until cancelled."""
@@ -121,25 +131,25 @@ class Feeder:
             with Work(self._turns, self._caller).step():
                 self._write_piece()
 
-    def _take_note(self, note: Note) -> None:
-        if note[0].waiting >= QUEUE_ITEMS:
-            self._lag()
+    def _take_note(self, item_note: Note) -> None:
+        if item_note[0].waiting >= QUEUE_ITEMS:
+            self._report_lag()
             return
-        note[0].waiting += 1
-        self._due.append(note)
+        item_note[0].waiting += 1
+        self._due_notes.append(item_note)
         self._is_due.set()
 
     def _write_piece(self) -> None:
-        size = count = 0
-        while size < PIECE_BYTES and count < PIECE_ITEMS:
-            text = next(self._texts, None)
-            if text is not None:
-                self._send(text)
-                size, count = size + len(text), count + 1
-            elif self._due:
-                followed, item, number, only_for = self._due.popleft()
+        piece_bytes = text_count = 0
+        while piece_bytes < PIECE_BYTES and text_count < PIECE_ITEMS:
+            next_text = next(self._pending_texts, None)
+            if next_text is not None:
+                self._send_text(next_text)
+                piece_bytes, text_count = piece_bytes + len(next_text), text_count + 1
+            elif self._due_notes:
+                followed, due_item, item_number, only_for = self._due_notes.popleft()
                 followed.waiting -= 1
-                self._texts = followed.texts(item, number, only_for)
+                self._pending_texts = followed.texts(due_item, item_number, only_for)
             else:
                 self._is_due.clear()
                 return

@@ -27,24 +27,24 @@ class LongItem:
 
     pieces: Callable[[], AsyncGenerator[str, None]]
 
-    async def text(self, hold: Callable[[int], None]) -> str | None:
+    async def text(self, hold_bytes: Callable[[int], None]) -> str | None:
         """Return the whole text, or its beginning if that alone is too long; None without pieces.
 
         `hold` counts the bytes until the text is returned.
         """
-        found: list[str] = []
-        size = 0
+        text_pieces: list[str] = []
+        total_bytes = 0
         try:
             async with aclosing(self.pieces()) as pieces:
-                async for piece in pieces:
-                    found.append(piece)
-                    size += len(piece)
-                    hold(len(piece))
-                    if size > MAX_RESPONSE_BYTES:
+                async for text_piece in pieces:
+                    text_pieces.append(text_piece)
+                    total_bytes += len(text_piece)
+                    hold_bytes(len(text_piece))
+                    if total_bytes > MAX_RESPONSE_BYTES:
                         break
-            return "".join(found) if found else None
+            return "".join(text_pieces) if text_pieces else None
         finally:
-            hold(-size)
+            hold_bytes(-total_bytes)
 
 
 class SharedItems(Generic[T]):
@@ -53,23 +53,23 @@ class SharedItems(Generic[T]):
     def __init__(
         self,
         publisher: Publisher[T],
-        present: Callable[[], T],
-        name: Callable[[T], Hashable],
-        to_json: Callable[[T], Json],
+        present_item: Callable[[], T],
+        item_name: Callable[[T], Hashable],
+        item_json: Callable[[T], Json],
     ) -> None:
         """Create it; `name` identifies an item, `to_json` returns the client's form."""
         self.publisher = publisher
-        self.present = present
-        self._name = name
-        self._to_json = to_json
-        self._texts: OrderedDict[Hashable, str] = OrderedDict()
+        self.present = present_item
+        self._item_name = item_name
+        self._item_json = item_json
+        self._texts_by_name: OrderedDict[Hashable, str] = OrderedDict()
 
-    def text(self, item: T) -> str:
+    def text(self, shared_item: T) -> str:
         """Return the item as JSON."""
-        name = self._name(item)
-        text = self._texts.get(name)
-        if text is None:
-            text = self._texts[name] = jsonrpc.dumps(self._to_json(item))
-            if len(self._texts) > TEXTS_KEPT:
-                self._texts.popitem(last=False)
-        return text
+        item_name = self._item_name(shared_item)
+        item_text = self._texts_by_name.get(item_name)
+        if item_text is None:
+            item_text = self._texts_by_name[item_name] = jsonrpc.dumps(self._item_json(shared_item))
+            if len(self._texts_by_name) > TEXTS_KEPT:
+                self._texts_by_name.popitem(last=False)
+        return item_text

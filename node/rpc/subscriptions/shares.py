@@ -22,38 +22,42 @@ class SubscriptionShares:
     """The count of all subscriptions, or of their bytes."""
 
     def __init__(
-        self, each: int, connections: int, total: int = SUBSCRIPTIONS_MAX, what: str = "subscriptions"
+        self,
+        each_max: int,
+        connection_count: int,
+        total_max: int = SUBSCRIPTIONS_MAX,
+        limit_name: str = "subscriptions",
     ) -> None:
         """Create it, with at most `each` on one of `connections`; `what` names the limit in a refusal."""
-        self._each = each
-        self._refusal = f"Too many {what} on the connection"
-        self._share = total // 2 // connections
-        self._shared_left = total - self._share * connections
+        self._each_max = each_max
+        self._refusal = f"Too many {limit_name} on the connection"
+        self._fair_share = total_max // 2 // connection_count
+        self._shared_left = total_max - self._fair_share * connection_count
 
-    def take(self, held: int, more: int = 1) -> None:
+    def take(self, held: int, added_count: int = 1) -> None:
         """Take `more` for a connection that holds `held`. Raise `JsonRpcError` if it may not have them."""
-        if held + more > self._each:
-            raise exceeded(TOO_MANY_SUBSCRIPTIONS, self._refusal, self._each)
-        beyond = self._beyond(held + more) - self._beyond(held)
-        if beyond > self._shared_left:
-            text = "other connections hold too many; a few are always possible"
-            raise JsonRpcError(TOO_MANY_SUBSCRIPTIONS, self._refusal, text)
-        self._shared_left -= beyond
+        if held + added_count > self._each_max:
+            raise exceeded(TOO_MANY_SUBSCRIPTIONS, self._refusal, self._each_max)
+        from_shared_half = self._beyond_share(held + added_count) - self._beyond_share(held)
+        if from_shared_half > self._shared_left:
+            error_text = "other connections hold too many; a few are always possible"
+            raise JsonRpcError(TOO_MANY_SUBSCRIPTIONS, self._refusal, error_text)
+        self._shared_left -= from_shared_half
 
-    def give_back(self, held: int, less: int = 1) -> None:
+    def give_back(self, held_count: int, returned_count: int = 1) -> None:
         """Give back `less` of the `held` ones of a connection."""
-        self._shared_left += self._beyond(held) - self._beyond(held - less)
+        self._shared_left += self._beyond_share(held_count) - self._beyond_share(held_count - returned_count)
 
-    def _beyond(self, held: int) -> int:
-        return max(0, held - self._share)
+    def _beyond_share(self, held_count: int) -> int:
+        return max(0, held_count - self._fair_share)
 
 
-def kept_bytes(arguments: Sequence[object]) -> int:
+def kept_bytes(handler_arguments: Sequence[object]) -> int:
     """Return an upper bound of the bytes that a subscription keeps of its parameters: lists of watched keys."""
-    return ITEM_BYTES + sum(_size(value) for value in arguments if isinstance(value, list))
+    return ITEM_BYTES + sum(_bytes_of(argument) for argument in handler_arguments if isinstance(argument, list))
 
 
-def _size(value: object) -> int:
-    if isinstance(value, list):
-        return ITEM_BYTES + sum(map(_size, value))
-    return ITEM_BYTES + (len(value) if isinstance(value, bytes | str) else 0)
+def _bytes_of(parameter_value: object) -> int:
+    if isinstance(parameter_value, list):
+        return ITEM_BYTES + sum(map(_bytes_of, parameter_value))
+    return ITEM_BYTES + (len(parameter_value) if isinstance(parameter_value, bytes | str) else 0)

@@ -224,7 +224,7 @@ def test_a_body_that_is_here_whole_ends_no_other(monkeypatch: pytest.MonkeyPatch
 
     async def body(server: Server, _url: str, crowd: Crowd) -> None:
         slow = await crowd.send(whole[:-5])
-        while not server._bodies._reading:
+        while not server._post_bodies._reading_tasks:
             await asyncio.sleep(0.001)
         for _ in range(3):
             assert (await (await crowd.send(whole, STRANGERS[1])).readline()).startswith(b"HTTP/1.1 200")

@@ -85,7 +85,7 @@ def test_an_answer_is_let_go_of_when_who_asked_has_left(
                     pass
             assert [ref() for ref in known] == [None]
 
-    monkeypatch.setattr(Server, "_respond", respond)
+    monkeypatch.setattr(Server, "_send_answer", respond)
     gc.disable()
     try:
         asyncio.run(asyncio.wait_for(scenario(), 60))

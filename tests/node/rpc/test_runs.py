@@ -26,7 +26,7 @@ class Doubling:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    @method("double", batch="double_all")
+    @method("double", batch_name="double_all")
     def double(self, text: Hex) -> str:
         return (text * 2).hex()
 

@@ -101,7 +101,7 @@ def test_a_batch_answers_no_more_than_one_response_may_hold() -> None:
     handler = Calls()
     server = Server(Registry([handler]), ServerOptions())
     body = json.dumps([{"jsonrpc": "2.0", "method": "large", "id": number} for number in range(100)]).encode()
-    text = asyncio.run(server._answer(body, None, Work(Turns(), caller())))
+    text = asyncio.run(server._answer_body(body, None, Work(Turns(), caller())))
     assert text is not None
     assert len(text) < jsonrpc.MAX_RESPONSE_BYTES + 100 * 200
     answers = json.loads(text)
@@ -216,7 +216,7 @@ def test_one_address_is_one_caller_whatever_its_port() -> None:
     assert callers.of(peer("127.0.0.66", 1)) is callers.of(peer("127.0.0.66", 2))
     for number in range(10_000):
         callers.of(peer(f"10.0.{number // 256}.{number % 256}", 1))
-    assert len(callers._known) <= 4096
+    assert len(callers._known_callers) <= 4096
 
 
 def played_connection(limits: SharedLimits, aborted: list[str], name: str) -> ClientConnection:
@@ -236,7 +236,7 @@ def test_a_client_that_does_not_read_is_dropped_once_and_is_dead(caplog: pytest.
         connection = played_connection(limits, aborted, "slow")
         with caplog.at_level(logging.INFO):
             for _ in range(200):
-                connection._send("x" * MEBIBYTE)
+                connection._queue_message("x" * MEBIBYTE)
                 assert limits.held.total <= connection_module.OUTBOX_BYTES_MAX
         assert aborted == ["slow"]
         assert connection.outbox.empty()
@@ -252,11 +252,11 @@ def test_all_outboxes_together_are_bounded_and_the_fullest_pays() -> None:
         )
         aborted: list[str] = []
         modest = played_connection(limits, aborted, "modest")
-        modest._send("x" * MEBIBYTE)
+        modest._queue_message("x" * MEBIBYTE)
         greedy = [played_connection(limits, aborted, f"greedy {number}") for number in range(10)]
         for connection in greedy:
             for _ in range(5):
-                connection._send("x" * MEBIBYTE)
+                connection._queue_message("x" * MEBIBYTE)
                 assert limits.held.total <= 20 * MEBIBYTE
         assert 7 <= len(aborted) == len(set(aborted))
         assert "modest" not in aborted
@@ -266,7 +266,7 @@ def test_all_outboxes_together_are_bounded_and_the_fullest_pays() -> None:
 
 
 def test_subscriptions_are_bounded_for_all_and_everybody_has_a_share() -> None:
-    shares = SubscriptionShares(each=1024, connections=10, total=1000)
+    shares = SubscriptionShares(each_max=1024, connection_count=10, total_max=1000)
     held = [0] * 10
 
     def subscribe(number: int) -> bool:
@@ -441,20 +441,20 @@ def test_of_too_many_bodies_each_newcomer_gives_up_another_and_one_that_ends_is_
         bodies = Bodies()
         reading = [asyncio.create_task(bodies.read(request, 100)) for _ in range(6)]
         await asyncio.sleep(0)
-        assert len(bodies._reading) == 2
+        assert len(bodies._reading_tasks) == 2
         await asyncio.wait(reading[:4], timeout=10)
         for given_up in reading[:4]:
             with pytest.raises(web.HTTPRequestTimeout):
                 given_up.result()
-        left, stays = bodies._reading
+        left, stays = bodies._reading_tasks
         reading[4].cancel()
         await asyncio.wait([reading[4], left], timeout=10)
         assert left.cancelled()
-        assert list(bodies._reading) == [stays]
+        assert list(bodies._reading_tasks) == [stays]
         monkeypatch.setattr("node.rpc.server.BODY_SECONDS", 0.01)
         slow = asyncio.create_task(bodies.read(request, 100))
         await asyncio.sleep(0)
-        _, read = bodies._reading
+        _, read = bodies._reading_tasks
         with pytest.raises(web.HTTPRequestTimeout):
             await slow
         await asyncio.wait([read], timeout=10)

@@ -47,8 +47,8 @@ def test_past_states_are_those_that_were() -> None:
                 assert reader.depth <= DEPTH_MAX
                 assert_reads(reader, states[height - back])
             assert height <= KEPT or past.reader(name(height - KEPT - 1)) is None
-    assert len(past._undos) == len(past._heights) == KEPT
-    assert len(past._joined) <= KEPT
+    assert len(past._undos) == len(past._child_heights) == KEPT
+    assert len(past._joined_by_height) <= KEPT
 
 
 def test_states_told_newest_first_as_a_node_does_at_the_start() -> None:

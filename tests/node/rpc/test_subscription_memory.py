@@ -53,7 +53,7 @@ def test_what_subscriptions_keep_is_counted_and_who_keeps_most_pays() -> None:
             assert await ask(modest, "unwatch", name) is True
             await watch(modest, KEYS[:1])
             assert held.total < 2_000
-            held._limit = 1_000_000  # a message that is being read counts too
+            held._limit_bytes = 1_000_000  # a message that is being read counts too
             with pytest.raises((TypeError, ConnectionError)):
                 for _ in range(10):
                     await watch(greedy, KEYS)
@@ -72,7 +72,7 @@ def test_what_subscriptions_keep_is_counted_and_who_keeps_most_pays() -> None:
 def test_a_refused_subscription_takes_no_place(name: str, count: int) -> None:
     async def scenario() -> None:
         server = Server(Registry([Watched()]), ServerOptions(port=0, max_subscriptions=3))
-        server.shared.kept._each = 10_000
+        server.shared.kept._each_max = 10_000
         async with server.listening() as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             socket = await session.ws_connect("/")
             for _ in range(6):
@@ -81,7 +81,7 @@ def test_a_refused_subscription_takes_no_place(name: str, count: int) -> None:
             for _ in range(3):
                 await watch(socket, KEYS[:1])
             (connection,) = server.connections
-            assert connection._subscribed == 3
+            assert connection._subscription_count == 3
             await socket.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -174,7 +174,7 @@ def test_a_key_that_was_written_is_told_though_its_value_is_equal() -> None:
         assert await told(watch, first) == [[names[0], "0x63"]]
         for number in range(TOLD_BLOCKS):
             await told(watch, block_at(1_000_003 + number))
-        assert len(watch._told_blocks) == TOLD_BLOCKS
+        assert len(watch._reported_blocks) == TOLD_BLOCKS
         for number in range(TOLD_BLOCKS):
             assert await told(watch, block_at(1_000_003 + number)) is None
         assert await told(watch, second) == [[names[1], "0x62"], [names[2], None]], "forgotten"
@@ -241,7 +241,7 @@ def test_no_value_that_was_told_is_kept() -> None:
         state.values.clear()
         gc.collect()
         assert sys.getrefcount(value) == 2
-        assert watch._told.itemsize * len(watch._told) == 80
+        assert watch._reported_marks.itemsize * len(watch._reported_marks) == 80
 
     asyncio.run(scenario())
 
@@ -251,7 +251,11 @@ def test_what_is_counted_for_keys_is_no_less_than_what_they_take() -> None:
         several = [number.to_bytes(length, "big") for number in range(250)] if length > 1 else [b"k"] * 250
         watch, _ = watched(several, {})
         asyncio.run(told(watch))
-        taken = sys.getsizeof(watch._keys) + sum(map(sys.getsizeof, watch._keys)) + sys.getsizeof(watch._told)
+        taken = (
+            sys.getsizeof(watch._watched_keys)
+            + sum(map(sys.getsizeof, watch._watched_keys))
+            + sys.getsizeof(watch._reported_marks)
+        )
         assert taken <= kept_bytes([several]) <= KEPT_BYTES_EACH <= KEPT_BYTES_MAX / 4
 
 
