@@ -47,8 +47,8 @@ class _Place:
     @property
     def is_worn_out(self) -> bool:
         """True if it has failed so often that it is no longer tried."""
-        limit = MAX_REACHED_FAILURES if self.source is Source.REACHED else MAX_LEARNED_FAILURES
-        return self.source is not Source.GIVEN and self.failures > limit
+        failures_max = MAX_REACHED_FAILURES if self.source is Source.REACHED else MAX_LEARNED_FAILURES
+        return self.source is not Source.GIVEN and self.failures > failures_max
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Entry:
     @property
     def is_given(self) -> bool:
         """True if the operator named this peer."""
-        return any(place.source is Source.GIVEN for place in self.places)
+        return any(known_place.source is Source.GIVEN for known_place in self.places)
 
     @property
     def failures(self) -> int:
@@ -69,18 +69,24 @@ class _Entry:
     def next_place(self) -> _Place:
         """Return the place to try: the one with the fewest failures, and among those the best."""
         # Otherwise an address that was dead for a moment would wait behind three invented ones.
-        return min(self.places, key=lambda place: (place.failures >> (place.source >= Source.REACHED), -place.source))
+        return min(
+            self.places,
+            key=lambda known_place: (
+                known_place.failures >> (known_place.source >= Source.REACHED),
+                -known_place.source,
+            ),
+        )
 
     def find(self, address: Address) -> _Place | None:
         """Return the place with this address."""
-        return next((place for place in self.places if place.address == address), None)
+        return next((known_place for known_place in self.places if known_place.address == address), None)
 
 
 class AddressBook:
     """Addresses by peer id."""
 
-    def __init__(self, own: PeerId, rng: random.Random, *, allow_private: bool) -> None:
-        self._own = own
+    def __init__(self, own_peer_id: PeerId, rng: random.Random, *, allow_private: bool) -> None:
+        self._own_peer_id = own_peer_id
         self._rng = rng
         self._allow_private = allow_private
         self._entries: dict[PeerId, _Entry] = {}
@@ -91,118 +97,130 @@ class AddressBook:
     def add(self, address: Address, now: float, source: Source) -> bool:
         """Add an address; False if it is refused."""
         # A stranger chose this address: it must not lead into networks that only this node can reach.
-        if address.peer_id == self._own or (source is not Source.GIVEN and not self._is_dialable(address.host)):
+        if address.peer_id == self._own_peer_id or (source is not Source.GIVEN and not self._is_dialable(address.host)):
             return False
         entry = self._entries.get(address.peer_id)
         if entry is not None:
             return _add_place(entry, _Place(address, source))
         if source is not Source.GIVEN and not self._make_room():
             return False
-        delay = HIGHER_ID_DELAY_SECONDS if self._own > address.peer_id else 0.0
-        self._entries[address.peer_id] = _Entry(now + delay, [_Place(address, source)])
+        delay_seconds = HIGHER_ID_DELAY_SECONDS if self._own_peer_id > address.peer_id else 0.0
+        self._entries[address.peer_id] = _Entry(now + delay_seconds, [_Place(address, source)])
         return True
 
-    def due(self, now: float) -> list[Address]:
+    def due(self, now_seconds: float) -> list[Address]:
         """Return the addresses to dial, one of each peer: given ones first, then longest due first."""
-        due = [entry for entry in self._entries.values() if entry.due_at <= now]
-        due.sort(key=lambda entry: (not entry.is_given, entry.due_at))
-        return [entry.next_place().address for entry in due]
+        due_entries = [due_entry for due_entry in self._entries.values() if due_entry.due_at <= now_seconds]
+        due_entries.sort(key=lambda due_entry: (not due_entry.is_given, due_entry.due_at))
+        return [due_entry.next_place().address for due_entry in due_entries]
 
     def is_given(self, address: Address) -> bool:
         """Return whether the operator gave this address."""
         entry = self._entries.get(address.peer_id)
-        place = entry.find(address) if entry is not None else None
-        return place is not None and place.source is Source.GIVEN
+        known_place = entry.find(address) if entry is not None else None
+        return known_place is not None and known_place.source is Source.GIVEN
 
     def reached(self) -> list[Address]:
         """Return the addresses that led to their peers, fewest failures first: they are kept over a restart."""
-        places = [place for entry in self._entries.values() for place in entry.places if place.source is Source.REACHED]
-        return [place.address for place in sorted(places, key=lambda place: place.failures)]
+        reached_places = [
+            reached_place
+            for entry in self._entries.values()
+            for reached_place in entry.places
+            if reached_place.source is Source.REACHED
+        ]
+        return [
+            reached_place.address
+            for reached_place in sorted(reached_places, key=lambda reached_place: reached_place.failures)
+        ]
 
-    def on_connected(self, address: Address, now: float) -> bool:
+    def on_connected(self, address: Address, now_seconds: float) -> bool:
         """Record that an address led to its peer; True if that is news.
 
         After a loss the rule of the lower id holds again.
         """
         entry = self._entries.get(address.peer_id)
-        place = entry.find(address) if entry is not None else None
-        if entry is None or place is None:
+        reached_place = entry.find(address) if entry is not None else None
+        if entry is None or reached_place is None:
             return False
-        is_news = place.source < Source.REACHED
-        place.failures = 0
-        place.source = max(place.source, Source.REACHED)
-        entry.due_at = now + FIRST_BACKOFF_SECONDS
+        is_news = reached_place.source < Source.REACHED
+        reached_place.failures = 0
+        reached_place.source = max(reached_place.source, Source.REACHED)
+        entry.due_at = now_seconds + FIRST_BACKOFF_SECONDS
         return is_news
 
-    def on_lost(self, peer_id: PeerId, now: float) -> None:
+    def on_lost(self, peer_id: PeerId, now_seconds: float) -> None:
         """Schedule a redial soon after a connection ended."""
         entry = self._entries.get(peer_id)
         if entry is not None:
-            delay = HIGHER_ID_DELAY_SECONDS if self._own > peer_id else FIRST_BACKOFF_SECONDS
-            entry.due_at = max(entry.due_at, now + delay * self._jitter())
+            delay_seconds = HIGHER_ID_DELAY_SECONDS if self._own_peer_id > peer_id else FIRST_BACKOFF_SECONDS
+            entry.due_at = max(entry.due_at, now_seconds + delay_seconds * self._random_jitter())
 
-    def on_failed(self, address: Address, now: float) -> None:
+    def on_failed(self, address: Address, now_seconds: float) -> None:
         """Record a failed dial: the peer's next address is tried; after all of them, the wait doubles."""
         entry = self._entries.get(address.peer_id)
-        place = entry.find(address) if entry is not None else None
-        if entry is None or place is None:
+        failed_place = entry.find(address) if entry is not None else None
+        if entry is None or failed_place is None:
             return
-        place.failures += 1
-        entry.places = [place for place in entry.places if not place.is_worn_out]
+        failed_place.failures += 1
+        entry.places = [failed_place for failed_place in entry.places if not failed_place.is_worn_out]
         if not entry.places:
             del self._entries[address.peer_id]
             return
         # Bounded: an address may fail for a day, and 2 to that power would be a huge number.
-        wait = FIRST_BACKOFF_SECONDS * 2 ** min(entry.failures, 16)
-        entry.due_at = now + min(MAX_BACKOFF_SECONDS, wait) * self._jitter()
+        wait_seconds = FIRST_BACKOFF_SECONDS * 2 ** min(entry.failures, 16)
+        entry.due_at = now_seconds + min(MAX_BACKOFF_SECONDS, wait_seconds) * self._random_jitter()
 
-    def postpone(self, peer_id: PeerId, until: float) -> None:
+    def postpone(self, peer_id: PeerId, until_seconds: float) -> None:
         """Leave this peer alone until a time."""
         entry = self._entries.get(peer_id)
         if entry is not None:
-            entry.due_at = max(entry.due_at, until)
+            entry.due_at = max(entry.due_at, until_seconds)
 
-    def _jitter(self) -> float:
+    def _random_jitter(self) -> float:
         # Random jitter: nodes that lost each other at one moment must not all redial at one moment.
         return 0.75 + self._rng.random() / 2
 
     def _make_room(self) -> bool:
-        learned = [(peer, entry) for peer, entry in self._entries.items() if not entry.is_given]
-        if len(learned) < MAX_LEARNED:
+        learned_entries = [(peer_id, entry) for peer_id, entry in self._entries.items() if not entry.is_given]
+        if len(learned_entries) < MAX_LEARNED:
             return True
-        hearsay = [
-            (peer, entry) for peer, entry in learned if all(place.source < Source.REACHED for place in entry.places)
+        hearsay_entries = [
+            (peer_id, entry)
+            for peer_id, entry in learned_entries
+            if all(place.source < Source.REACHED for place in entry.places)
         ]
-        if not hearsay:
+        if not hearsay_entries:
             return False
-        worst, entry = max(hearsay, key=lambda item: item[1].failures)
+        worst_peer_id, entry = max(hearsay_entries, key=lambda id_and_entry: id_and_entry[1].failures)
         if not entry.failures:
             return False
-        del self._entries[worst]
+        del self._entries[worst_peer_id]
         return True
 
     def _is_dialable(self, host: str) -> bool:
         """Return whether a learned host may be dialled: a literal address, because a stranger chose it, and public."""
         try:
-            parsed = ipaddress.ip_address(host)
+            ip_address = ipaddress.ip_address(host)
         except ValueError:
             return False
-        if parsed.is_multicast or parsed.is_unspecified:
+        if ip_address.is_multicast or ip_address.is_unspecified:
             return False
-        return self._allow_private or parsed.is_global
+        return self._allow_private or ip_address.is_global
 
 
-def _add_place(entry: _Entry, wanted: _Place) -> bool:
+def _add_place(entry: _Entry, new_place: _Place) -> bool:
     """Add an address to a peer's entry, or replace a worse one if there is no room."""
-    known = entry.find(wanted.address)
-    if known is not None:
-        known.source = max(known.source, wanted.source)
+    known_place = entry.find(new_place.address)
+    if known_place is not None:
+        known_place.source = max(known_place.source, new_place.source)
         return True
     if len(entry.places) >= MAX_PLACES:
-        worst = min(entry.places, key=lambda place: (place.source, -place.failures))
+        worst_place = min(entry.places, key=lambda place: (place.source, -place.failures))
         # Repeated PEERS messages named honest peers at a dead address: no node found those peers again.
-        if worst.source > wanted.source or (worst.source == wanted.source and not worst.failures):
+        if worst_place.source > new_place.source or (
+            worst_place.source == new_place.source and not worst_place.failures
+        ):
             return False
-        entry.places.remove(worst)
-    entry.places.append(wanted)
+        entry.places.remove(worst_place)
+    entry.places.append(new_place)
     return True

@@ -68,54 +68,61 @@ class Admission:
         """Create it; `is_validator` is asked each time, because sets change while connections last."""
         self._limits = limits
         self._is_validator = is_validator
-        self._tickets: set[Ticket] = set()
-        self._in_group: Counter[tuple[int, str]] = Counter()
-        self._handshakes: Counter[str] = Counter()
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
-        self._strangers = _account(limits.strangers_share)
-        self._reached = _account(limits.strangers_share)
+        self._open_tickets: set[Ticket] = set()
+        self._group_counts: Counter[tuple[int, str]] = Counter()
+        self._handshake_counts: Counter[str] = Counter()
+        self._connect_buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._strangers_account = _account(limits.strangers_share)
+        self._reached_account = _account(limits.strangers_share)
         self._reached_hosts: OrderedDict[str, None] = OrderedDict()
         self._validator_hosts: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._tickets)
+        return len(self._open_tickets)
 
-    def admit(self, address: str, now: float) -> Ticket | None:
+    def admit(self, address: str, now_seconds: float) -> Ticket | None:
         """Return a ticket for a socket just accepted from `address`, or None if it must be closed at once."""
         limits = self._limits
-        keys = self._group_keys(address)
+        group_keys = self._group_keys(address)
         # 300 silent sockets from one address held every slot of the library (docs/p2p.md). Handshakes are therefore
         # counted separately, in total and per address.
-        if len(self._tickets) >= limits.max_inbound + limits.max_handshakes:
+        if len(self._open_tickets) >= limits.max_inbound + limits.max_handshakes:
             return None
-        if sum(self._handshakes.values()) >= limits.max_handshakes:
+        if sum(self._handshake_counts.values()) >= limits.max_handshakes:
             return None
-        if self._handshakes[address] >= limits.max_handshakes_per_address:
+        if self._handshake_counts[address] >= limits.max_handshakes_per_address:
             return None
-        if any(self._in_group[key] >= cap for key, (_, _, cap) in zip(keys, limits.groups, strict=True)):
+        if any(
+            self._group_counts[group_key] >= connections_max
+            for group_key, (_, _, connections_max) in zip(group_keys, limits.groups, strict=True)
+        ):
             return None
-        if not self._may_connect(address, now) or not self._may_cost(address, now):
+        if not self._may_connect(address, now_seconds) or not self._may_cost(address, now_seconds):
             return None
-        ticket = Ticket(address, keys)
-        self._tickets.add(ticket)
-        self._handshakes[address] += 1
-        self._in_group.update(keys)
+        ticket = Ticket(address, group_keys)
+        self._open_tickets.add(ticket)
+        self._handshake_counts[address] += 1
+        self._group_counts.update(group_keys)
         return ticket
 
-    def establish(self, ticket: Ticket, peer: PeerId) -> bool:
+    def establish(self, ticket: Ticket, peer_id: PeerId) -> bool:
         """End a handshake; False if no slot is left for such a peer. The ticket is still to be released."""
         self._end_handshake(ticket)
-        ticket.peer = peer
-        others = [other for other in self._tickets if other is not ticket and not other.in_handshake]
-        if len(others) >= self._limits.max_inbound:
+        ticket.peer = peer_id
+        established_tickets = [
+            other_ticket
+            for other_ticket in self._open_tickets
+            if other_ticket is not ticket and not other_ticket.in_handshake
+        ]
+        if len(established_tickets) >= self._limits.max_inbound:
             return False
         # Strangers can fill their half of the slots only, so validators always find each other. Any key can be proved,
         # so only keys of a validator set count: without that, 64 of 64 slots went to invented ones.
-        if self._is_validator(peer):
+        if self._is_validator(peer_id):
             _remember(self._validator_hosts, ticket.address)
             return True
-        unproven = sum(not self._is_validator(other.peer) for other in others)
-        return unproven < self._limits.max_inbound - self._limits.reserved_for_validators
+        unproven_count = sum(not self._is_validator(other_ticket.peer) for other_ticket in established_tickets)
+        return unproven_count < self._limits.max_inbound - self._limits.reserved_for_validators
 
     def note_reached(self, host: str) -> None:
         """Record that this node dialled a peer there, which proved its id: connections from there are no strangers'."""
@@ -123,58 +130,61 @@ class Admission:
 
     def release(self, ticket: Ticket) -> None:
         """Free the slot of a closed connection; a second call does nothing."""
-        if ticket not in self._tickets:
+        if ticket not in self._open_tickets:
             return
         self._end_handshake(ticket)
-        self._tickets.remove(ticket)
-        self._in_group.subtract(ticket.keys)
+        self._open_tickets.remove(ticket)
+        self._group_counts.subtract(ticket.keys)
         # Unary plus drops counts of zero, so that strangers' networks do not stay in memory.
-        self._in_group = +self._in_group
+        self._group_counts = +self._group_counts
 
     def _end_handshake(self, ticket: Ticket) -> None:
         if ticket.in_handshake:
             ticket.in_handshake = False
-            self._handshakes[ticket.address] -= 1
-            self._handshakes = +self._handshakes
+            self._handshake_counts[ticket.address] -= 1
+            self._handshake_counts = +self._handshake_counts
 
-    def _may_cost(self, address: str, now: float) -> bool:
+    def _may_cost(self, address: str, now_seconds: float) -> bool:
         """Charge the account of an address for a handshake; return False if it is exhausted.
 
         A new peer id is free and a new address cheap: 300 handshakes a second took the whole of a node's core.
         """
         if address in self._validator_hosts:
             return True
-        account = self._reached if address in self._reached_hosts else self._strangers
-        if account.available(now) <= 0:
+        payer_account = self._reached_account if address in self._reached_hosts else self._strangers_account
+        if payer_account.available(now_seconds) <= 0:
             return False
-        account.spend(HANDSHAKE_CPU_SECONDS, now)
+        payer_account.spend(HANDSHAKE_CPU_SECONDS, now_seconds)
         return True
 
-    def _may_connect(self, address: str, now: float) -> bool:
+    def _may_connect(self, address: str, now_seconds: float) -> bool:
         """Return whether an address may connect: a handshake costs milliseconds of CPU, so its rate is limited."""
-        bucket = self._buckets.pop(address, None)
-        if bucket is None:
-            bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now)
-        self._buckets[address] = bucket
-        if len(self._buckets) > MAX_REMEMBERED_ADDRESSES:
-            self._buckets.popitem(last=False)
-        if bucket.available(now) < 1:
+        connect_bucket = self._connect_buckets.pop(address, None)
+        if connect_bucket is None:
+            connect_bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now_seconds)
+        self._connect_buckets[address] = connect_bucket
+        if len(self._connect_buckets) > MAX_REMEMBERED_ADDRESSES:
+            self._connect_buckets.popitem(last=False)
+        if connect_bucket.available(now_seconds) < 1:
             return False
-        bucket.spend(1, now)
+        connect_bucket.spend(1, now_seconds)
         return True
 
     def _group_keys(self, address: str) -> tuple[tuple[int, str], ...]:
         """Return the networks of `address`, one per configured prefix."""
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        ip_address = ipaddress.ip_address(address.partition("%")[0])
+        if isinstance(ip_address, ipaddress.IPv6Address) and ip_address.ipv4_mapped is not None:
             # The same host as its IPv4 address, which must not get a second share.
-            parsed = parsed.ipv4_mapped
-        prefixes = [v4 if parsed.version == 4 else v6 for v4, v6, _ in self._limits.groups]
-        return tuple((prefix, str(ipaddress.ip_network((parsed, prefix), strict=False))) for prefix in prefixes)
+            ip_address = ip_address.ipv4_mapped
+        prefixes = [
+            ipv4_prefix if ip_address.version == 4 else ipv6_prefix
+            for ipv4_prefix, ipv6_prefix, _ in self._limits.groups
+        ]
+        return tuple((prefix, str(ipaddress.ip_network((ip_address, prefix), strict=False))) for prefix in prefixes)
 
 
-def _account(share: float) -> TokenBucket:
-    return TokenBucket(share, share * SHARE_SECONDS, 0.0)
+def _account(cpu_share: float) -> TokenBucket:
+    return TokenBucket(cpu_share, cpu_share * SHARE_SECONDS, 0.0)
 
 
 def _remember(hosts: OrderedDict[str, None], host: str) -> None:

@@ -40,7 +40,7 @@ class BufferedTcp(ReadWriteCloser):
 
     def __init__(self, stream: trio.SocketStream, cap_bytes: int) -> None:
         self._stream = stream
-        self._buffer = bytearray()
+        self._read_buffer = bytearray()
         self._cap_bytes: int | None = cap_bytes
         self._write_lock = trio.Lock()
 
@@ -50,37 +50,37 @@ class BufferedTcp(ReadWriteCloser):
 
     def unread(self, data: bytes) -> None:
         """Put back bytes that belong to the next reader."""
-        self._buffer[:0] = data
+        self._read_buffer[:0] = data
 
-    async def exactly(self, size: int) -> bytes:
+    async def exactly(self, size_bytes: int) -> bytes:
         """Return the next `size` bytes. Raise `ChannelClosed` if the connection ends first."""
-        while len(self._buffer) < size:
-            await self._fill()
-        taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return taken
+        while len(self._read_buffer) < size_bytes:
+            await self._fill_buffer()
+        taken_bytes = bytes(self._read_buffer[:size_bytes])
+        del self._read_buffer[:size_bytes]
+        return taken_bytes
 
     async def some(self) -> bytes:
         """Return the next bytes, at least one. Raise `ChannelClosed` at the end."""
-        if not self._buffer:
-            await self._fill()
-        taken = bytes(self._buffer)
-        self._buffer.clear()
-        return taken
+        if not self._read_buffer:
+            await self._fill_buffer()
+        taken_bytes = bytes(self._read_buffer)
+        self._read_buffer.clear()
+        return taken_bytes
 
-    async def _fill(self) -> None:
+    async def _fill_buffer(self) -> None:
         try:
-            data = await self._stream.receive_some(READ_BYTES)
+            received_bytes = await self._stream.receive_some(READ_BYTES)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ChannelClosed("connection lost") from error
-        if not data:
+        if not received_bytes:
             raise ChannelClosed("connection closed by peer")
         if self._cap_bytes is not None:
             # A stranger costs 16 KiB at most. An honest handshake takes about 500 bytes.
-            self._cap_bytes -= len(data)
+            self._cap_bytes -= len(received_bytes)
             if self._cap_bytes < 0:
                 raise ChannelClosed("too many bytes before the handshake")
-        self._buffer += data
+        self._read_buffer += received_bytes
 
     async def read(self, n: int | None = None) -> bytes:
         """Return up to `n` bytes, for py-libp2p's handshake."""
@@ -103,10 +103,10 @@ class BufferedTcp(ReadWriteCloser):
     def get_remote_address(self) -> tuple[str, int] | None:
         """Return the peer's address and port in py-libp2p's form."""
         try:
-            address = self._stream.socket.getpeername()
+            peer_address = self._stream.socket.getpeername()
         except OSError:
             return None
-        return str(address[0]), int(address[1])
+        return str(peer_address[0]), int(peer_address[1])
 
 
 class SecureChannel:
@@ -116,21 +116,21 @@ class SecureChannel:
         self._tcp = tcp
         self._cipher = cipher
         self._lock = trio.Lock()
-        self._unread = b""
+        self._unread_bytes = b""
 
     def unread(self, data: bytes) -> None:
         """Put back bytes that belong to the next reader."""
-        self._unread = data + self._unread
+        self._unread_bytes = data + self._unread_bytes
 
     async def some(self) -> bytes:
         """Return the plaintext of the next record. Raise `ChannelClosed`, also if the record is not authentic."""
-        if self._unread:
-            data, self._unread = self._unread, b""
-            return data
-        length = int.from_bytes(await self._tcp.exactly(_RECORD_LENGTH_BYTES), "big")
-        record = await self._tcp.exactly(length)
+        if self._unread_bytes:
+            unread_bytes, self._unread_bytes = self._unread_bytes, b""
+            return unread_bytes
+        record_bytes = int.from_bytes(await self._tcp.exactly(_RECORD_LENGTH_BYTES), "big")
+        encrypted_record = await self._tcp.exactly(record_bytes)
         try:
-            return self._cipher.decrypt(record)
+            return self._cipher.decrypt(encrypted_record)
         except Exception as error:
             raise ChannelClosed("record does not authenticate") from error
 
@@ -138,10 +138,10 @@ class SecureChannel:
         """Write `data` in as few records as possible and one system call. Raise `ChannelClosed` at the end."""
         async with self._lock:
             records = bytearray()
-            for start in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):
+            for first_index in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):
                 # Under the lock: Noise numbers its records, so they must be written in the order of their encryption.
-                record = self._cipher.encrypt(data[start : start + MAX_RECORD_PLAINTEXT_BYTES])
-                records += len(record).to_bytes(_RECORD_LENGTH_BYTES, "big") + record
+                encrypted_record = self._cipher.encrypt(data[first_index : first_index + MAX_RECORD_PLAINTEXT_BYTES])
+                records += len(encrypted_record).to_bytes(_RECORD_LENGTH_BYTES, "big") + encrypted_record
             await self._tcp.write(bytes(records))
 
     async def close(self) -> None:

@@ -59,195 +59,205 @@ class Connection:
         self.initiator = initiator
         self._channel = channel
         self._protocol = protocol
-        self._session = yamux.YamuxSession(initiator=initiator)
-        self._frames = FrameReader()
-        self._bodies: deque[bytes] = deque()
+        self._yamux_session = yamux.YamuxSession(initiator=initiator)
+        self._frame_reader = FrameReader()
+        self._frame_bodies: deque[bytes] = deque()
         self._negotiations: dict[int, Responder | Initiator] = {}
-        self._stream: int | None = None
-        self._replies = bytearray()
+        self._frames_stream: int | None = None
+        self._reply_bytes = bytearray()
         self._window_opened = trio.Event()
         self._host = host
-        self._accounts = accounts
-        self._greeting = GREETING_SECONDS
+        self._reading_accounts = accounts
+        self._greeting_seconds = GREETING_SECONDS
         self.received_bytes = 0
         self.mid_frame = False
 
     async def establish(self) -> None:
         """Agree on the stream. Raise `ProtocolRefused`, or the errors that end a connection."""
         if self.initiator:
-            self._negotiate(self._session.open(), Initiator(self._protocol))
-        while self._stream is None:
-            await self._pump()
+            self._negotiate(self._yamux_session.open(), Initiator(self._protocol))
+        while self._frames_stream is None:
+            await self._read_record()
 
     async def receive(self) -> list[bytes]:
         """Return the next frame bodies, at least one."""
-        while not self._bodies:
-            await self._pump()
-        bodies = list(self._bodies)
-        self._bodies.clear()
-        return bodies
+        while not self._frame_bodies:
+            await self._read_record()
+        frame_bodies = list(self._frame_bodies)
+        self._frame_bodies.clear()
+        return frame_bodies
 
     async def send(self, data: bytes) -> None:
         """Write an encoded frame as the peer's window allows. `mid_frame` stays true if it is interrupted."""
-        if self._stream is None:
+        if self._frames_stream is None:
             raise ChannelClosed("no stream")
         self.mid_frame = True
-        view = memoryview(data)
-        while view:
-            batch = bytearray()
+        remaining_view = memoryview(data)
+        while remaining_view:
+            yamux_frames = bytearray()
             # Taken before the attempt, so that an update between the attempt and the wait is not missed.
-            opened = self._window_opened
-            while view:
-                frame, size = self._session.data_frame(self._stream, view)
-                if not size:
+            window_opened = self._window_opened
+            while remaining_view:
+                yamux_frame, taken_bytes = self._yamux_session.data_frame(self._frames_stream, remaining_view)
+                if not taken_bytes:
                     break
-                batch += frame
-                view = view[size:]
-            if batch:
-                await self._channel.write(bytes(batch))
+                yamux_frames += yamux_frame
+                remaining_view = remaining_view[taken_bytes:]
+            if yamux_frames:
+                await self._channel.write(bytes(yamux_frames))
             else:
-                await self._wait_for_window(opened)
+                await self._wait_for_window(window_opened)
         self.mid_frame = False
 
-    async def _wait_for_window(self, opened: trio.Event) -> None:
-        with trio.move_on_after(WINDOW_TIMEOUT_SECONDS) as scope:
-            await opened.wait()
-        if scope.cancelled_caught:
+    async def _wait_for_window(self, window_opened: trio.Event) -> None:
+        with trio.move_on_after(WINDOW_TIMEOUT_SECONDS) as cancel_scope:
+            await window_opened.wait()
+        if cancel_scope.cancelled_caught:
             raise ChannelClosed("peer does not read")
 
     async def close(self) -> None:
         """Close the socket. Data that the peer has not read yet may be lost."""
         await self._channel.close()
 
-    async def _pump(self) -> None:
+    async def _read_record(self) -> None:
         """Write waiting data, read one record, and act on it."""
         # First, because the peer may wait for these frames before it sends anything.
-        await self._flush()
+        await self._write_waiting()
         # A new or second connection waits for the debt of its address first.
-        await self._pause(self._accounts.wait(self._host, self.peer_id, self._accounts.seconds()))
-        data = await self._channel.some()
-        await self._pay(RECORD_SECONDS)
-        self.received_bytes += len(data)
-        for start in range(0, len(data), PIECE_BYTES):
-            begun = thread_time()
-            for event in self._session.feed(data[start : start + PIECE_BYTES]):
-                self._on_event(event)
-            await self._pay(min(thread_time() - begun, PIECE_SECONDS_MAX))
-        await self._flush()
+        await self._pause_reading(
+            self._reading_accounts.wait(self._host, self.peer_id, self._reading_accounts.seconds())
+        )
+        record_bytes = await self._channel.some()
+        await self._pay_seconds(RECORD_SECONDS)
+        self.received_bytes += len(record_bytes)
+        for first_index in range(0, len(record_bytes), PIECE_BYTES):
+            begun_at = thread_time()
+            for yamux_event in self._yamux_session.feed(record_bytes[first_index : first_index + PIECE_BYTES]):
+                self._on_event(yamux_event)
+            await self._pay_seconds(min(thread_time() - begun_at, PIECE_SECONDS_MAX))
+        await self._write_waiting()
 
-    async def _pay(self, seconds: float) -> None:
+    async def _pay_seconds(self, cpu_seconds: float) -> None:
         """Charge the peer's account, and pause until the debt is paid; the connection is not read meanwhile."""
-        owed = self._accounts.spend(self._host, self.peer_id, seconds, self._accounts.seconds())
-        self._greeting = max(0.0, self._greeting - seconds)
-        if owed > 0 or seconds > TURN_SECONDS:
-            await self._pause(owed)
+        owed_seconds = self._reading_accounts.spend(
+            self._host, self.peer_id, cpu_seconds, self._reading_accounts.seconds()
+        )
+        self._greeting_seconds = max(0.0, self._greeting_seconds - cpu_seconds)
+        if owed_seconds > 0 or cpu_seconds > TURN_SECONDS:
+            await self._pause_reading(owed_seconds)
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause_reading(self, pause_seconds: float) -> None:
         """Wait, or only let other tasks run: 64 KiB of a socket hold 3,000 records, which were read in one turn."""
-        await trio.sleep(0.0 if self._greeting else seconds)
+        await trio.sleep(0.0 if self._greeting_seconds else pause_seconds)
 
-    async def _flush(self) -> None:
-        if self._session.has_outgoing or self._replies:
-            waiting = self._session.take_outgoing() + bytes(self._replies)
-            self._replies.clear()
-            await self._channel.write(waiting)
+    async def _write_waiting(self) -> None:
+        if self._yamux_session.has_outgoing or self._reply_bytes:
+            waiting_bytes = self._yamux_session.take_outgoing() + bytes(self._reply_bytes)
+            self._reply_bytes.clear()
+            await self._channel.write(waiting_bytes)
 
-    def _on_event(self, event: yamux.YamuxEvent) -> None:
-        match event:
-            case yamux.StreamData(stream, data):
-                self._on_data(stream, data)
-            case yamux.WindowOpened(stream):
-                if stream == self._stream:
+    def _on_event(self, yamux_event: yamux.YamuxEvent) -> None:
+        match yamux_event:
+            case yamux.StreamData(stream_number, stream_bytes):
+                self._on_stream_data(stream_number, stream_bytes)
+            case yamux.WindowOpened(stream_number):
+                if stream_number == self._frames_stream:
                     self._window_opened.set()
                     self._window_opened = trio.Event()
-            case yamux.StreamOpened(stream):
+            case yamux.StreamOpened(stream_number):
                 # Any other protocol is answered "na": three bytes to the library's pubsub end its process.
                 protocols = () if self.initiator else (self._protocol,)
-                self._negotiate(stream, Responder(protocols))
-            case yamux.StreamClosed(stream):
-                self._negotiations.pop(stream, None)
-                if stream == self._stream or (self.initiator and self._stream is None):
+                self._negotiate(stream_number, Responder(protocols))
+            case yamux.StreamClosed(stream_number):
+                self._negotiations.pop(stream_number, None)
+                if stream_number == self._frames_stream or (self.initiator and self._frames_stream is None):
                     raise ChannelClosed("stream closed by peer")
             case yamux.PeerLeft():
                 raise ChannelClosed("peer goes away")
 
-    def _on_data(self, stream: int, data: bytes) -> None:
-        if stream == self._stream:
-            self._bodies.extend(self._frames.feed(data))
-        elif stream in self._negotiations:
-            self._on_negotiation(stream, data)
-        self._session.consume(stream, len(data))
+    def _on_stream_data(self, stream_number: int, stream_bytes: bytes) -> None:
+        if stream_number == self._frames_stream:
+            self._frame_bodies.extend(self._frame_reader.feed(stream_bytes))
+        elif stream_number in self._negotiations:
+            self._on_negotiation(stream_number, stream_bytes)
+        self._yamux_session.consume(stream_number, len(stream_bytes))
 
-    def _negotiate(self, stream: int, side: Responder | Initiator) -> None:
-        self._negotiations[stream] = side
-        self._reply(stream, side.opening)
+    def _negotiate(self, stream_number: int, negotiator: Responder | Initiator) -> None:
+        self._negotiations[stream_number] = negotiator
+        self._queue_reply(stream_number, negotiator.opening)
 
-    def _on_negotiation(self, stream: int, data: bytes) -> None:
-        side = self._negotiations[stream]
+    def _on_negotiation(self, stream_number: int, stream_bytes: bytes) -> None:
+        negotiator = self._negotiations[stream_number]
         try:
-            self._reply(stream, side.feed(data))
+            self._queue_reply(stream_number, negotiator.feed(stream_bytes))
         except MultistreamError as error:
-            if isinstance(side, Initiator):
+            if isinstance(negotiator, Initiator):
                 raise ProtocolRefused(str(error)) from error
-            del self._negotiations[stream]
-            self._session.reset(stream)
+            del self._negotiations[stream_number]
+            self._yamux_session.reset(stream_number)
             return
-        if side.selected is not None:
-            del self._negotiations[stream]
-            self._adopt(stream, side.leftover)
+        if negotiator.selected is not None:
+            del self._negotiations[stream_number]
+            self._adopt_stream(stream_number, negotiator.leftover)
 
-    def _adopt(self, stream: int, leftover: bytes) -> None:
+    def _adopt_stream(self, stream_number: int, leftover_bytes: bytes) -> None:
         """Take the first stream that agrees on our protocol for the frames, and refuse a second one."""
-        if self._stream is not None:
-            self._session.reset(stream)
+        if self._frames_stream is not None:
+            self._yamux_session.reset(stream_number)
             return
-        self._stream = stream
-        self._bodies.extend(self._frames.feed(leftover))
+        self._frames_stream = stream_number
+        self._frame_bodies.extend(self._frame_reader.feed(leftover_bytes))
 
-    def _reply(self, stream: int, data: bytes) -> None:
-        if data:
-            frame, _ = self._session.data_frame(stream, memoryview(data))
-            self._replies += self._session.take_outgoing() + frame
+    def _queue_reply(self, stream_number: int, reply_bytes: bytes) -> None:
+        if reply_bytes:
+            yamux_frame, _ = self._yamux_session.data_frame(stream_number, memoryview(reply_bytes))
+            self._reply_bytes += self._yamux_session.take_outgoing() + yamux_frame
 
 
 async def connect_outbound(
-    stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str, accounts: ReadingAccounts
+    socket_stream: trio.SocketStream,
+    noise: NoiseUpgrade,
+    expected_peer_id: PeerId,
+    protocol: str,
+    accounts: ReadingAccounts,
 ) -> Connection:
     """Upgrade a dialled socket. Raise `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
-    tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
-    await _agree(tcp, Initiator(NOISE))
-    channel = await noise.outbound(tcp, expected)
-    await _agree(channel, Initiator(yamux.PROTOCOL))
-    connection = Connection(channel, expected, protocol, initiator=True, host=_host_of(tcp), accounts=accounts)
+    buffered_tcp = BufferedTcp(socket_stream, HANDSHAKE_CAP_BYTES)
+    await _negotiate_protocol(buffered_tcp, Initiator(NOISE))
+    channel = await noise.outbound(buffered_tcp, expected_peer_id)
+    await _negotiate_protocol(channel, Initiator(yamux.PROTOCOL))
+    connection = Connection(
+        channel, expected_peer_id, protocol, initiator=True, host=_host_of(buffered_tcp), accounts=accounts
+    )
     await connection.establish()
     return connection
 
 
 async def connect_inbound(
-    stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str, accounts: ReadingAccounts
+    socket_stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str, accounts: ReadingAccounts
 ) -> Connection:
     """Upgrade an accepted socket; the result's `peer_id` is authenticated. Raise as `connect_outbound` does."""
-    tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
-    await _agree(tcp, Responder((NOISE,)))
-    channel, peer_id = await noise.inbound(tcp)
-    await _agree(channel, Responder((yamux.PROTOCOL,)))
-    connection = Connection(channel, peer_id, protocol, initiator=False, host=_host_of(tcp), accounts=accounts)
+    buffered_tcp = BufferedTcp(socket_stream, HANDSHAKE_CAP_BYTES)
+    await _negotiate_protocol(buffered_tcp, Responder((NOISE,)))
+    channel, peer_id = await noise.inbound(buffered_tcp)
+    await _negotiate_protocol(channel, Responder((yamux.PROTOCOL,)))
+    connection = Connection(channel, peer_id, protocol, initiator=False, host=_host_of(buffered_tcp), accounts=accounts)
     await connection.establish()
     return connection
 
 
-async def _agree(io: BufferedTcp | SecureChannel, side: Initiator | Responder) -> None:
+async def _negotiate_protocol(byte_channel: BufferedTcp | SecureChannel, negotiator: Initiator | Responder) -> None:
     """Run one negotiation to its end, and put back the bytes after it."""
-    await io.write(side.opening)
-    while side.selected is None:
-        reply = side.feed(await io.some())
-        if reply:
-            await io.write(reply)
-    io.unread(side.leftover)
+    await byte_channel.write(negotiator.opening)
+    while negotiator.selected is None:
+        reply_bytes = negotiator.feed(await byte_channel.some())
+        if reply_bytes:
+            await byte_channel.write(reply_bytes)
+    byte_channel.unread(negotiator.leftover)
 
 
-def _host_of(tcp: BufferedTcp) -> str:
-    address = tcp.get_remote_address()
-    if address is None:
+def _host_of(buffered_tcp: BufferedTcp) -> str:
+    remote_address = buffered_tcp.get_remote_address()
+    if remote_address is None:
         raise ChannelClosed("connection lost")
-    return address[0]
+    return remote_address[0]

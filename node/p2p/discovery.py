@@ -33,21 +33,21 @@ _MAX_TEXT_BYTES: Final = 64
 
 def encode_peers(addresses: Sequence[Address]) -> bytes:
     """Return the payload of a PEERS message: the first `MAX_PEERS_PER_MESSAGE` of `addresses`."""
-    listed = [[address.peer_id, address.host, address.port] for address in addresses[:MAX_PEERS_PER_MESSAGE]]
-    packed: bytes = msgpack.packb(listed)
-    return packed
+    listed_addresses = [[address.peer_id, address.host, address.port] for address in addresses[:MAX_PEERS_PER_MESSAGE]]
+    packed_list: bytes = msgpack.packb(listed_addresses)
+    return packed_list
 
 
 def decode_peers(payload: bytes) -> list[Address]:
     """Return the addresses in a PEERS message. Raise `FrameError` if it is malformed."""
-    listed = unpacked(payload, "a list of peers", list_max=MAX_PEERS_PER_MESSAGE, text_max=_MAX_TEXT_BYTES)
-    if not isinstance(listed, list):
+    listed_addresses = unpacked(payload, "a list of peers", list_max=MAX_PEERS_PER_MESSAGE, text_max=_MAX_TEXT_BYTES)
+    if not isinstance(listed_addresses, list):
         raise FrameError("not a list of peers")
-    return [_decode_address(item) for item in listed]
+    return [_decode_address(raw_address) for raw_address in listed_addresses]
 
 
-def _decode_address(item: object) -> Address:
-    match item:
+def _decode_address(raw_address: object) -> Address:
+    match raw_address:
         case [str() as peer_id, str() as host, int() as port] if type(port) is int and 0 < port <= 0xFFFF:
             try:
                 # The canonical form: several spellings of one address would fill the book.
@@ -60,63 +60,67 @@ def _decode_address(item: object) -> Address:
 class Introductions:
     """The naming of peers to each other, and the intake of their claims."""
 
-    def __init__(self, table: PeerTable, book: AddressBook, public: Sequence[Address], rng: random.Random) -> None:
+    def __init__(
+        self, peer_table: PeerTable, address_book: AddressBook, public_addresses: Sequence[Address], rng: random.Random
+    ) -> None:
         """Create it; `public` are the addresses at which this node says that it is reachable."""
-        self._table = table
-        self._book = book
-        self._public = public
+        self._peer_table = peer_table
+        self._address_book = address_book
+        self._public_addresses = public_addresses
         self._rng = rng
-        self._named: dict[PeerId, TokenBucket] = {}
+        self._claim_buckets: dict[PeerId, TokenBucket] = {}
 
     def forget(self, peer: PeerId) -> None:
         """Forget a disconnected peer."""
-        self._named.pop(peer, None)
+        self._claim_buckets.pop(peer, None)
 
     def introduce(self, newcomer: Link) -> None:
         """Name this node and its peers to a new peer, and the new peer to them."""
-        if self._public:
-            newcomer.push(FrameKind.PEERS, encode_peers(self._public))
-        others = [link for link in self._table if link is not newcomer]
-        some = self._rng.sample(others, min(len(others), MAX_PEERS_PER_MESSAGE))
-        named = [address for link in some for address in _addresses_of(link)]
-        if named:
-            newcomer.push(FrameKind.PEERS, encode_peers(named))
+        if self._public_addresses:
+            newcomer.push(FrameKind.PEERS, encode_peers(self._public_addresses))
+        other_links = [peer_link for peer_link in self._peer_table if peer_link is not newcomer]
+        sampled_links = self._rng.sample(other_links, min(len(other_links), MAX_PEERS_PER_MESSAGE))
+        named_addresses = [peer_address for peer_link in sampled_links for peer_address in _addresses_of(peer_link)]
+        if named_addresses:
+            newcomer.push(FrameKind.PEERS, encode_peers(named_addresses))
         self._name_to_others(newcomer)
 
-    def _name_to_others(self, link: Link) -> None:
-        addresses = _addresses_of(link)
-        for other in self._table:
-            if other is not link and addresses:
-                other.push(FrameKind.PEERS, encode_peers(addresses))
+    def _name_to_others(self, named_link: Link) -> None:
+        addresses = _addresses_of(named_link)
+        for other_link in self._peer_table:
+            if other_link is not named_link and addresses:
+                other_link.push(FrameKind.PEERS, encode_peers(addresses))
 
-    def on_peers(self, link: Link, payload: bytes) -> None:
+    def on_peers(self, peer_link: Link, payload: bytes) -> None:
         """Learn addresses, at a limited rate for each peer."""
-        now = trio.current_time()
-        bucket = self._named.setdefault(link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now))
-        for address in decode_peers(payload):
-            if bucket.available(now) < 1:  # or one peer could fill the book with invented names
+        now_seconds = trio.current_time()
+        claims_bucket = self._claim_buckets.setdefault(
+            peer_link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now_seconds)
+        )
+        for claimed_address in decode_peers(payload):
+            if claims_bucket.available(now_seconds) < 1:  # or one peer could fill the book with invented names
                 return
-            bucket.spend(1, now)
-            if address.peer_id == link.peer_id:
-                self._on_own_word(link, address, now)
+            claims_bucket.spend(1, now_seconds)
+            if claimed_address.peer_id == peer_link.peer_id:
+                self._on_own_word(peer_link, claimed_address, now_seconds)
             else:
-                self._book.add(address, now, Source.HEARSAY)
+                self._address_book.add(claimed_address, now_seconds, Source.HEARSAY)
 
-    def _on_own_word(self, link: Link, address: Address, now: float) -> None:
+    def _on_own_word(self, peer_link: Link, claimed_address: Address, now_seconds: float) -> None:
         """Take a peer's own address, which is better than the address that its connection shows here."""
-        if len(link.claimed) < MAX_CLAIMED and address not in link.claimed:
-            link.claimed.append(address)
-            if self._book.add(address, now, Source.OWN_WORD):
-                self._name_to_others(link)
+        if len(peer_link.claimed) < MAX_CLAIMED and claimed_address not in peer_link.claimed:
+            peer_link.claimed.append(claimed_address)
+            if self._address_book.add(claimed_address, now_seconds, Source.OWN_WORD):
+                self._name_to_others(peer_link)
 
 
-def _addresses_of(link: Link) -> list[Address]:
+def _addresses_of(peer_link: Link) -> list[Address]:
     """Return a peer's addresses: its claims, else the host seen here with its listening port."""
-    if link.claimed:
-        return link.claimed
-    return [listen_address(link)] if link.hello.listen_port else []
+    if peer_link.claimed:
+        return peer_link.claimed
+    return [listen_address(peer_link)] if peer_link.hello.listen_port else []
 
 
-def listen_address(link: Link) -> Address:
+def listen_address(peer_link: Link) -> Address:
     """Return a peer's listening address as seen from here."""
-    return Address(link.peer_id, link.host, link.hello.listen_port)
+    return Address(peer_link.peer_id, peer_link.host, peer_link.hello.listen_port)

@@ -108,48 +108,52 @@ class Frame:
     unknown_kinds: int
 
 
-def class_of(kind: FrameKind) -> MessageClass:
+def class_of(frame_kind: FrameKind) -> MessageClass:
     """Return the class in which `kind` is queued and served."""
-    return _CLASS_OF_KIND[kind]
+    return _CLASS_OF_KIND[frame_kind]
 
 
-def max_payload_bytes(kind: FrameKind) -> int:
+def max_payload_bytes(frame_kind: FrameKind) -> int:
     """Return the longest payload that a message of `kind` may carry, in bytes."""
-    return MAX_BLOCK_PAYLOAD_BYTES if kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
+    return MAX_BLOCK_PAYLOAD_BYTES if frame_kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
 
 
 def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
     """Return one frame with its length prefix. Raise `ValueError` if the caller broke a limit (our own bug)."""
-    listed = [[int(kind), payload] for kind, payload in messages]
-    body: bytes = msgpack.packb([FRAME_VERSION, listed], use_bin_type=True)
-    if len(listed) > MAX_MESSAGES_PER_FRAME or len(body) > MAX_FRAME_BYTES:
-        raise ValueError(f"a frame of {len(listed)} messages and {len(body)} bytes exceeds the limits")
-    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+    listed_messages = [[int(frame_kind), payload] for frame_kind, payload in messages]
+    frame_body: bytes = msgpack.packb([FRAME_VERSION, listed_messages], use_bin_type=True)
+    if len(listed_messages) > MAX_MESSAGES_PER_FRAME or len(frame_body) > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame of {len(listed_messages)} messages and {len(frame_body)} bytes exceeds the limits")
+    return len(frame_body).to_bytes(LENGTH_BYTES, "big") + frame_body
 
 
-def decode_frame(body: bytes) -> Frame:
+def decode_frame(frame_body: bytes) -> Frame:
     """Return the messages in `body`, a frame without its length prefix. Raise `FrameError` if it is malformed."""
-    if len(body) > MAX_FRAME_BYTES:
+    if len(frame_body) > MAX_FRAME_BYTES:
         raise FrameError("frame too long")
-    version_and_messages = unpacked(body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES)
+    version_and_messages = unpacked(
+        frame_body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES
+    )
     if not isinstance(version_and_messages, list) or len(version_and_messages) != 2:
         raise FrameError("a frame is a list of two")
-    version, listed = version_and_messages
+    frame_version, listed_messages = version_and_messages
     # `type is int`, here and below: True is an int in Python too, and equal to 1.
-    if type(version) is not int or version != FRAME_VERSION:
+    if type(frame_version) is not int or frame_version != FRAME_VERSION:
         raise FrameError("frame version not supported")
-    if not isinstance(listed, list):
+    if not isinstance(listed_messages, list):
         raise FrameError("messages are a list")
-    decoded = [_decode_message(item) for item in listed]
-    known = tuple(message for message in decoded if message is not None)
-    return Frame(known, len(decoded) - len(known))
+    decoded_messages = [_decode_message(raw_message) for raw_message in listed_messages]
+    known_messages = tuple(message for message in decoded_messages if message is not None)
+    return Frame(known_messages, len(decoded_messages) - len(known_messages))
 
 
-def unpacked(data: bytes, what: str, *, list_max: int, bytes_max: int = 0, text_max: int = 0) -> object:
+def unpacked(
+    packed_bytes: bytes, expected_form: str, *, list_max: int, bytes_max: int = 0, text_max: int = 0
+) -> object:
     """Return decoded msgpack of lists, strings and numbers, within bounds. Raise `FrameError`, naming `what`."""
     try:
-        found: object = msgpack.unpackb(
-            data,
+        decoded_value: object = msgpack.unpackb(
+            packed_bytes,
             # Peers send lists, bytes and short texts only. msgpack allocates for announced sizes, so each has its
             # bound.
             raw=False,
@@ -160,23 +164,23 @@ def unpacked(data: bytes, what: str, *, list_max: int, bytes_max: int = 0, text_
             max_bin_len=bytes_max,
         )
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
-        raise FrameError(f"not {what}: {error}") from error
-    return found
+        raise FrameError(f"not {expected_form}: {error}") from error
+    return decoded_value
 
 
-def _decode_message(item: object) -> tuple[FrameKind, bytes] | None:
-    if not isinstance(item, list) or len(item) != 2:
+def _decode_message(raw_message: object) -> tuple[FrameKind, bytes] | None:
+    if not isinstance(raw_message, list) or len(raw_message) != 2:
         raise FrameError("a message is a list of two")
-    number, payload = item
-    if type(number) is not int or not 0 <= number <= MAX_KIND or not isinstance(payload, bytes):
+    kind_number, payload = raw_message
+    if type(kind_number) is not int or not 0 <= kind_number <= MAX_KIND or not isinstance(payload, bytes):
         raise FrameError("a message is [kind, bytes]")
-    kind = _KIND_BY_NUMBER.get(number)
+    frame_kind = _KIND_BY_NUMBER.get(kind_number)
     # A newer version's kind is no fault of the peer.
-    if kind is None:
+    if frame_kind is None:
         return None
-    if len(payload) > max_payload_bytes(kind):
-        raise FrameError(f"payload of {kind.name} too long")
-    return kind, payload
+    if len(payload) > max_payload_bytes(frame_kind):
+        raise FrameError(f"payload of {frame_kind.name} too long")
+    return frame_kind, payload
 
 
 _KIND_BY_NUMBER: Final[dict[int, FrameKind]] = {int(kind): kind for kind in FrameKind}
@@ -191,20 +195,20 @@ class FrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frame bodies that `data` completes. Raise `FrameError` if a length is impossible."""
         self._buffer += data
-        bodies: list[bytes] = []
-        start = 0
-        while len(self._buffer) - start >= LENGTH_BYTES:
-            length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
+        frame_bodies: list[bytes] = []
+        frame_start = 0
+        while len(self._buffer) - frame_start >= LENGTH_BYTES:
+            body_bytes = int.from_bytes(self._buffer[frame_start : frame_start + LENGTH_BYTES], "big")
             # 0 is impossible too, since each frame holds its version.
-            if not 0 < length <= MAX_FRAME_BYTES:
-                raise FrameError(f"frame length {length} out of range")
-            end = start + LENGTH_BYTES + length
-            if len(self._buffer) < end:
+            if not 0 < body_bytes <= MAX_FRAME_BYTES:
+                raise FrameError(f"frame length {body_bytes} out of range")
+            frame_end = frame_start + LENGTH_BYTES + body_bytes
+            if len(self._buffer) < frame_end:
                 break
-            bodies.append(bytes(self._buffer[start + LENGTH_BYTES : end]))
-            start = end
-        del self._buffer[:start]
-        return bodies
+            frame_bodies.append(bytes(self._buffer[frame_start + LENGTH_BYTES : frame_end]))
+            frame_start = frame_end
+        del self._buffer[:frame_start]
+        return frame_bodies
 
     @property
     def buffered_bytes(self) -> int:

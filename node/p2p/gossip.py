@@ -24,38 +24,38 @@ class SeenCache:
         if capacity < 1:
             raise ValueError("capacity is positive")
         self._capacity = capacity
-        self._ids: OrderedDict[bytes, None] = OrderedDict()
+        self._message_ids: OrderedDict[bytes, None] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._message_ids)
 
     def add(self, message_id: bytes) -> bool:
         """Remember `message_id`; True when it was new."""
-        if message_id in self._ids:
-            self._ids.move_to_end(message_id)
+        if message_id in self._message_ids:
+            self._message_ids.move_to_end(message_id)
             return False
-        self._ids[message_id] = None
-        if len(self._ids) > self._capacity:
-            self._ids.popitem(last=False)
+        self._message_ids[message_id] = None
+        if len(self._message_ids) > self._capacity:
+            self._message_ids.popitem(last=False)
         return True
 
     def forget(self, message_id: bytes) -> None:
         """Treat an id as new when it comes again."""
-        self._ids.pop(message_id, None)
+        self._message_ids.pop(message_id, None)
 
     def __contains__(self, message_id: bytes) -> bool:
-        return message_id in self._ids
+        return message_id in self._message_ids
 
 
 class Gossip:
     """The choice of peers for new messages: `on_message` for received ones, `on_own` for those of this node."""
 
-    def __init__(self, rng: random.Random, seen: SeenCache | None = None) -> None:
+    def __init__(self, rng: random.Random, seen_cache: SeenCache | None = None) -> None:
         self._rng = rng
-        self.seen = SeenCache() if seen is None else seen
+        self.seen = SeenCache() if seen_cache is None else seen_cache
         self.duplicates = 0
 
-    def on_message(self, message_id: bytes, source: str, peers: Sequence[str]) -> tuple[str, ...] | None:
+    def on_message(self, message_id: bytes, source_peer: str, peers: Sequence[str]) -> tuple[str, ...] | None:
         """Return the peers to forward to; None if the id was seen before: the caller then ignores the message.
 
         Call it before decoding or checking the message, and forward only after it proved valid.
@@ -63,15 +63,15 @@ class Gossip:
         if not self.seen.add(message_id):
             self.duplicates += 1
             return None
-        return self._targets([peer for peer in peers if peer != source])
+        return self._chosen_targets([candidate for candidate in peers if candidate != source_peer])
 
     def on_own(self, message_id: bytes, peers: Sequence[str]) -> tuple[str, ...]:
         """Return the peers that get an own message, also when it is sent again."""
         self.seen.add(message_id)
-        return self._targets(list(peers))
+        return self._chosen_targets(list(peers))
 
-    def _targets(self, candidates: list[str]) -> tuple[str, ...]:
+    def _chosen_targets(self, candidates: list[str]) -> tuple[str, ...]:
         if len(candidates) <= FLOOD_PEERS:
             return tuple(candidates)
-        fanout = max(MIN_FANOUT, math.isqrt(len(candidates)))
-        return tuple(self._rng.sample(candidates, fanout))
+        target_count = max(MIN_FANOUT, math.isqrt(len(candidates)))
+        return tuple(self._rng.sample(candidates, target_count))

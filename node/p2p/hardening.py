@@ -57,10 +57,10 @@ class Ed25519OnlyPayload(NoiseHandshakePayload):
 
 def check_version(installed: str | None = None) -> None:
     """Raise `UnsupportedLibp2p` unless py-libp2p is exactly the hardened version."""
-    found = version("libp2p") if installed is None else installed
-    if found != SUPPORTED_LIBP2P:
+    found_version = version("libp2p") if installed is None else installed
+    if found_version != SUPPORTED_LIBP2P:
         raise UnsupportedLibp2p(
-            f"py-libp2p {found} is installed, this node is hardened against {SUPPORTED_LIBP2P} only; "
+            f"py-libp2p {found_version} is installed, this node is hardened against {SUPPORTED_LIBP2P} only; "
             f"run: pip install libp2p=={SUPPORTED_LIBP2P}"
         )
 
@@ -76,37 +76,37 @@ class NoiseUpgrade:
 
     def __init__(self, identity: NodeIdentity) -> None:
         apply()
-        self._noise = Transport(identity.key_pair, create_x25519_key_pair().private_key)
+        self._noise_transport = Transport(identity.key_pair, create_x25519_key_pair().private_key)
 
-    async def outbound(self, tcp: BufferedTcp, expected: PeerId) -> SecureChannel:
+    async def outbound(self, buffered_tcp: BufferedTcp, expected: PeerId) -> SecureChannel:
         """Upgrade as the dialer.
 
         Raise `HandshakeRefused` if the other end is not `expected`, `ChannelClosed` if it leaves.
         """
-        raw = RawConnection(tcp, True)
+        raw_connection = RawConnection(buffered_tcp, True)
         try:
-            session = await self._noise.secure_outbound(raw, ID.from_base58(expected))
+            noise_session = await self._noise_transport.secure_outbound(raw_connection, ID.from_base58(expected))
         except ChannelClosed:
             raise
         except Exception as error:
             raise HandshakeRefused(f"noise handshake failed: {error!r}") from error
-        return self._channel(tcp, session)[0]
+        return self._secure_channel(buffered_tcp, noise_session)[0]
 
-    async def inbound(self, tcp: BufferedTcp) -> tuple[SecureChannel, PeerId]:
+    async def inbound(self, buffered_tcp: BufferedTcp) -> tuple[SecureChannel, PeerId]:
         """Upgrade as the listener, and return the channel and the peer's id. Raise the errors of `outbound`."""
-        raw = RawConnection(tcp, False)
+        raw_connection = RawConnection(buffered_tcp, False)
         try:
-            session = await self._noise.secure_inbound(raw)
+            noise_session = await self._noise_transport.secure_inbound(raw_connection)
         except ChannelClosed:
             raise
         except Exception as error:
             raise HandshakeRefused(f"noise handshake failed: {error!r}") from error
-        return self._channel(tcp, session)
+        return self._secure_channel(buffered_tcp, noise_session)
 
     @staticmethod
-    def _channel(tcp: BufferedTcp, session: object) -> tuple[SecureChannel, PeerId]:
-        if not isinstance(session, SecureSession):
+    def _secure_channel(buffered_tcp: BufferedTcp, noise_session: object) -> tuple[SecureChannel, PeerId]:
+        if not isinstance(noise_session, SecureSession):
             raise UnsupportedLibp2p("noise handshake returned an unknown kind of session")
-        cipher = getattr(session.conn, "noise_state")  # noqa: B009 - not in the declared type
-        tcp.lift_cap()
-        return SecureChannel(tcp, cipher), session.get_remote_peer().to_base58()
+        noise_cipher = getattr(noise_session.conn, "noise_state")  # noqa: B009 - not in the declared type
+        buffered_tcp.lift_cap()
+        return SecureChannel(buffered_tcp, noise_cipher), noise_session.get_remote_peer().to_base58()

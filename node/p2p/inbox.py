@@ -51,9 +51,9 @@ class _Queue:
     bytes: int = 0
 
 
-def nobody(peer: PeerId) -> bool:
+def nobody(peer_id: PeerId) -> bool:
     """Return False, for a network without validators."""
-    del peer
+    del peer_id
     return False
 
 
@@ -63,109 +63,115 @@ class Inbox:
     def __init__(self, is_validator: IsValidator = nobody, seconds: Seconds = trio.current_time) -> None:
         """Create it; `seconds` is the clock by which peers pay for their messages."""
         self._seconds = seconds
-        self._queues: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {kind: OrderedDict() for kind in PEER_MESSAGES}
+        self._queues_by_class: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {
+            frame_kind: OrderedDict() for frame_kind in PEER_MESSAGES
+        }
         self._class_bytes = dict.fromkeys(PEER_MESSAGES, 0)
-        self._arrived = trio.Event()
-        self._writers: dict[PeerId, trio.lowlevel.ParkingLot] = {}
+        self._message_arrived = trio.Event()
+        self._waiting_writers: dict[PeerId, trio.lowlevel.ParkingLot] = {}
         self._accounts = WorkAccounts(is_validator, 0.0)
         self.dropped = dict.fromkeys(PEER_MESSAGES, 0)
 
     def __len__(self) -> int:
-        return sum(len(queue.messages) for queues in self._queues.values() for queue in queues.values())
+        return sum(
+            len(peer_queue.messages)
+            for queues_by_peer in self._queues_by_class.values()
+            for peer_queue in queues_by_peer.values()
+        )
 
-    async def put(self, message: InboxMessage) -> None:
+    async def put(self, inbox_message: InboxMessage) -> None:
         """Queue a message; wait if its peer's consensus room is full, drop it if another class is full."""
-        message_class = class_of(message.kind)
-        while self._is_full(message_class, message.peer):
+        message_class = class_of(inbox_message.kind)
+        while self._is_full(message_class, inbox_message.peer):
             # Consensus is never dropped: instead its peer is not read until there is room.
             if message_class is not MessageClass.CONSENSUS:
                 self.dropped[message_class] += 1
                 return
-            await self._writers.setdefault(message.peer, trio.lowlevel.ParkingLot()).park()
-        queue = self._queues[message_class].setdefault(message.peer, _Queue())
-        queue.messages.append(message)
-        queue.bytes += len(message.payload)
-        self._class_bytes[message_class] += len(message.payload)
-        self._arrived.set()
+            await self._waiting_writers.setdefault(inbox_message.peer, trio.lowlevel.ParkingLot()).park()
+        peer_queue = self._queues_by_class[message_class].setdefault(inbox_message.peer, _Queue())
+        peer_queue.messages.append(inbox_message)
+        peer_queue.bytes += len(inbox_message.payload)
+        self._class_bytes[message_class] += len(inbox_message.payload)
+        self._message_arrived.set()
 
     def receive_nowait(self, *, consensus_only: bool = False) -> InboxMessage | None:
         """Return the next message to serve; None if there is none, or only from peers that have to wait.
 
         `consensus_only` leaves gossip and sync for later.
         """
-        now = self._seconds()
-        for message_class, queues in self._queues.items():
+        now_seconds = self._seconds()
+        for message_class, queues_by_peer in self._queues_by_class.items():
             if consensus_only and message_class is not MessageClass.CONSENSUS:
                 continue
-            for peer in queues:
-                if self._accounts.wait_seconds(peer, message_class, now) <= 0:
-                    return self._pop(message_class, peer)
+            for peer_id in queues_by_peer:
+                if self._accounts.wait_seconds(peer_id, message_class, now_seconds) <= 0:
+                    return self._pop_message(message_class, peer_id)
         return None
 
     async def receive(self) -> InboxMessage:
         """Return the next message to serve: best class first, in turn by peer, then in order of arrival."""
         # Also if a message waits, so that other tasks get their turn.
         await trio.lowlevel.checkpoint()
-        while (message := self.receive_nowait()) is None:
-            self._arrived = trio.Event()
+        while (next_message := self.receive_nowait()) is None:
+            self._message_arrived = trio.Event()
             with trio.move_on_after(max(self._shortest_wait(), LEAST_WAIT_SECONDS)):
-                await self._arrived.wait()
-        return message
+                await self._message_arrived.wait()
+        return next_message
 
     async def __aiter__(self) -> AsyncIterator[InboxMessage]:
         while True:
             yield await self.receive()
 
-    def charge(self, message: InboxMessage, seconds: float) -> None:
+    def charge(self, inbox_message: InboxMessage, seconds: float) -> None:
         """Charge a message's peer for its cost, in seconds of CPU: a peer that sends expensive ones waits."""
-        self._accounts.charge(message.peer, class_of(message.kind), seconds, self._seconds())
+        self._accounts.charge(inbox_message.peer, class_of(inbox_message.kind), seconds, self._seconds())
 
     def forget(self, peer: PeerId) -> None:
         """Drop all messages of a banned peer."""
-        for message_class, queues in self._queues.items():
-            queue = queues.pop(peer, None)
-            if queue is not None:
-                self._class_bytes[message_class] -= queue.bytes
+        for message_class, queues_by_peer in self._queues_by_class.items():
+            peer_queue = queues_by_peer.pop(peer, None)
+            if peer_queue is not None:
+                self._class_bytes[message_class] -= peer_queue.bytes
         self._let_write(peer)
 
-    def _is_full(self, message_class: MessageClass, peer: PeerId) -> bool:
-        queues = self._queues[message_class]
-        queue = queues.get(peer)
-        if queue is None:
+    def _is_full(self, message_class: MessageClass, peer_id: PeerId) -> bool:
+        queues_by_peer = self._queues_by_class[message_class]
+        peer_queue = queues_by_peer.get(peer_id)
+        if peer_queue is None:
             return False
-        if len(queue.messages) >= PEER_MESSAGES[message_class] or queue.bytes >= PEER_BYTES[message_class]:
+        if len(peer_queue.messages) >= PEER_MESSAGES[message_class] or peer_queue.bytes >= PEER_BYTES[message_class]:
             return True
         is_crowded = self._class_bytes[message_class] >= CLASS_BYTES and message_class is not MessageClass.CONSENSUS
         # A crowded class still accepts messages of peers below an even share.
-        return is_crowded and queue.bytes * len(queues) > CLASS_BYTES
+        return is_crowded and peer_queue.bytes * len(queues_by_peer) > CLASS_BYTES
 
-    def _pop(self, message_class: MessageClass, peer: PeerId) -> InboxMessage:
-        queues = self._queues[message_class]
-        queue = queues[peer]
-        message = queue.messages.popleft()
-        queue.bytes -= len(message.payload)
-        self._class_bytes[message_class] -= len(message.payload)
-        if queue.messages:
+    def _pop_message(self, message_class: MessageClass, peer_id: PeerId) -> InboxMessage:
+        queues_by_peer = self._queues_by_class[message_class]
+        peer_queue = queues_by_peer[peer_id]
+        next_message = peer_queue.messages.popleft()
+        peer_queue.bytes -= len(next_message.payload)
+        self._class_bytes[message_class] -= len(next_message.payload)
+        if peer_queue.messages:
             # Behind the other peers, so that all take turns.
-            queues.move_to_end(peer)
+            queues_by_peer.move_to_end(peer_id)
         else:
-            del queues[peer]
+            del queues_by_peer[peer_id]
         if message_class is MessageClass.CONSENSUS:
-            self._let_write(peer)
-        return message
+            self._let_write(peer_id)
+        return next_message
 
-    def _let_write(self, peer: PeerId) -> None:
-        lot = self._writers.get(peer)
-        if lot is not None:
-            lot.unpark_all()
-            del self._writers[peer]
+    def _let_write(self, peer_id: PeerId) -> None:
+        writer_lot = self._waiting_writers.get(peer_id)
+        if writer_lot is not None:
+            writer_lot.unpark_all()
+            del self._waiting_writers[peer_id]
 
     def _shortest_wait(self) -> float:
         """Return the seconds until the first message that waits for its peer's account may be served."""
-        now = self._seconds()
-        waits = [
-            self._accounts.wait_seconds(peer, message_class, now)
-            for message_class, queues in self._queues.items()
-            for peer in queues
+        now_seconds = self._seconds()
+        wait_seconds = [
+            self._accounts.wait_seconds(peer_id, message_class, now_seconds)
+            for message_class, queues_by_peer in self._queues_by_class.items()
+            for peer_id in queues_by_peer
         ]
-        return min(waits, default=float("inf"))
+        return min(wait_seconds, default=float("inf"))

@@ -55,11 +55,11 @@ _NONCE_BYTES: Final = 8
 class LinkEnded(Exception):
     """The connection is over. `ban_seconds` is the peer's penalty."""
 
-    def __init__(self, reason: str, ban_seconds: float = 0.0, told: GoodbyeReason | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, end_reason: str, ban_seconds: float = 0.0, goodbye_reason: GoodbyeReason | None = None) -> None:
+        super().__init__(end_reason)
+        self.reason = end_reason
         self.ban_seconds = ban_seconds
-        self.told = told
+        self.told = goodbye_reason
 
 
 @dataclass(eq=False, slots=True)
@@ -83,7 +83,7 @@ class Link:
     rtt_seconds: float | None = None
     claimed: list[Address] = field(default_factory=list)
     """The addresses at which the peer says that it is reachable."""
-    _nonce: bytes = b""
+    _ping_nonce: bytes = b""
 
     @property
     def peer_id(self) -> PeerId:
@@ -92,38 +92,38 @@ class Link:
 
     def push(self, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message for the next frame."""
-        queued = self.outbox.push(kind, payload)
-        if queued:
+        is_queued = self.outbox.push(kind, payload)
+        if is_queued:
             self.wake.set()
-        return queued
+        return is_queued
 
-    def close(self, ended: LinkEnded) -> None:
+    def close(self, link_end: LinkEnded) -> None:
         """End this link from outside."""
         if self.closing is None:
-            self.closing = ended
+            self.closing = link_end
             self.scope.cancel()
 
-    def ping(self, now: float) -> None:
+    def ping(self, now_seconds: float) -> None:
         """Send a ping, so that the peer receives something; it measures the round trip."""
-        self._nonce = os.urandom(_NONCE_BYTES)
-        self.pinged_at = now
-        self.push(FrameKind.PING, self._nonce)
+        self._ping_nonce = os.urandom(_NONCE_BYTES)
+        self.pinged_at = now_seconds
+        self.push(FrameKind.PING, self._ping_nonce)
 
-    def on_pong(self, nonce: bytes, now: float) -> None:
+    def on_pong(self, nonce: bytes, now_seconds: float) -> None:
         """Record the round trip; a pong without a matching ping is ignored."""
-        if self._nonce and nonce == self._nonce:
-            self._nonce = b""
-            self.rtt_seconds = now - self.pinged_at
+        if self._ping_nonce and nonce == self._ping_nonce:
+            self._ping_nonce = b""
+            self.rtt_seconds = now_seconds - self.pinged_at
 
 
-async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
+async def run_link(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
     """Serve `link` until its end, and return the reason. No fault of a peer raises an exception."""
     ended = LinkEnded("closed")
 
-    async def until_end(serve: Awaitable[None]) -> None:
+    async def until_end(serving: Awaitable[None]) -> None:
         nonlocal ended
         try:
-            await serve
+            await serving
         except LinkEnded as error:
             ended = error
         except (ChannelClosed, trio.TooSlowError) as error:
@@ -133,88 +133,92 @@ async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], N
         # The end of reading or of writing ends the link.
         nursery.cancel_scope.cancel()
 
-    with link.scope:
+    with peer_link.scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(until_end, _read(link, inbox, on_peers))
-            nursery.start_soon(until_end, _write(link))
-    return link.closing or ended
+            nursery.start_soon(until_end, _read_frames(peer_link, inbox, on_peers))
+            nursery.start_soon(until_end, _write_frames(peer_link))
+    return peer_link.closing or ended
 
 
-async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
-    now = trio.current_time()
-    meter = RateMeter(link.rates, now)
-    unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now)
-    patience = TokenBucket(PATIENCE_PER_SECOND, PATIENCE_SECONDS, now)
+async def _read_frames(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
+    now_seconds = trio.current_time()
+    rate_meter = RateMeter(peer_link.rates, now_seconds)
+    unknown_kinds = TokenBucket(UNKNOWN_KINDS_PER_MINUTE / 60, UNKNOWN_KINDS_PER_MINUTE, now_seconds)
+    patience = TokenBucket(PATIENCE_PER_SECOND, PATIENCE_SECONDS, now_seconds)
     while True:
         with trio.fail_after(SILENCE_SECONDS):
-            bodies = await link.connection.receive()
-        for body in bodies:
-            frame = decode_frame(body)
-            now = trio.current_time()
+            frame_bodies = await peer_link.connection.receive()
+        for frame_body in frame_bodies:
+            next_frame = decode_frame(frame_body)
+            now_seconds = trio.current_time()
             # A newer peer sends some kinds that this version does not know. A peer that sends mostly those is broken.
-            if frame.unknown_kinds and unknown_kinds.spend(frame.unknown_kinds, now) > 0:
+            if next_frame.unknown_kinds and unknown_kinds.spend(next_frame.unknown_kinds, now_seconds) > 0:
                 raise LinkEnded(
                     "too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR
                 )
-            await _deliver(link, frame, inbox, on_peers)
-            count = len(frame.messages) + frame.unknown_kinds
-            cheap = sum(class_of(kind) <= MessageClass.CONSENSUS for kind, _ in frame.messages)
-            wait_cheap = meter.spend_consensus(cheap, now)
-            if wait_cheap and patience.spend(wait_cheap, now) > 0:
+            await _deliver_messages(peer_link, next_frame, inbox, on_peers)
+            message_count = len(next_frame.messages) + next_frame.unknown_kinds
+            consensus_count = sum(
+                class_of(frame_kind) <= MessageClass.CONSENSUS for frame_kind, _ in next_frame.messages
+            )
+            wait_cheap = rate_meter.spend_consensus(consensus_count, now_seconds)
+            if wait_cheap and patience.spend(wait_cheap, now_seconds) > 0:
                 raise LinkEnded("far too many consensus messages", FLOOD_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR)
-            wait = max(wait_cheap, meter.spend(len(body), count, now))
+            wait_seconds = max(wait_cheap, rate_meter.spend(len(frame_body), message_count, now_seconds))
             # A flood is left unread, not answered: TCP holds the sender back, and others are served meanwhile.
-            if wait > 0:
-                await trio.sleep(wait)
+            if wait_seconds > 0:
+                await trio.sleep(wait_seconds)
 
 
-async def _deliver(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
-    for kind, payload in frame.messages:
-        if kind not in TRANSPORT_KINDS:
-            await inbox.put(InboxMessage(link.peer_id, kind, payload))
-        elif kind is FrameKind.PING:
+async def _deliver_messages(
+    peer_link: Link, received_frame: Frame, inbox: Inbox, on_peers: Callable[[Link, bytes], None]
+) -> None:
+    for frame_kind, payload in received_frame.messages:
+        if frame_kind not in TRANSPORT_KINDS:
+            await inbox.put(InboxMessage(peer_link.peer_id, frame_kind, payload))
+        elif frame_kind is FrameKind.PING:
             if len(payload) != _NONCE_BYTES:  # a pong is as long as its ping: a request of 64 KiB would send 64 KiB
                 raise FrameError("malformed ping")
-            link.push(FrameKind.PONG, payload)
-        elif kind is FrameKind.PONG:
-            link.on_pong(payload, trio.current_time())
-        elif kind is FrameKind.PEERS:
-            on_peers(link, payload)
-        elif kind is FrameKind.GOODBYE:
+            peer_link.push(FrameKind.PONG, payload)
+        elif frame_kind is FrameKind.PONG:
+            peer_link.on_pong(payload, trio.current_time())
+        elif frame_kind is FrameKind.PEERS:
+            on_peers(peer_link, payload)
+        elif frame_kind is FrameKind.GOODBYE:
             raise LinkEnded(f"peer left: {decode_reason(payload).name}")
         else:
-            raise FrameError(f"{kind.name} out of place")
+            raise FrameError(f"{frame_kind.name} out of place")
 
 
-async def _write(link: Link) -> None:
+async def _write_frames(peer_link: Link) -> None:
     """Send at once if the last frame is a tick ago, else at the end of the tick."""
     while True:
-        await link.wake.wait()
-        delay = link.last_sent + TICK_SECONDS - trio.current_time()
-        if delay > 0:
-            await trio.sleep(delay)
-        now = trio.current_time()
-        messages = link.outbox.take(now)
-        link.last_sent = now
+        await peer_link.wake.wait()
+        delay_seconds = peer_link.last_sent + TICK_SECONDS - trio.current_time()
+        if delay_seconds > 0:
+            await trio.sleep(delay_seconds)
+        now_seconds = trio.current_time()
+        messages = peer_link.outbox.take(now_seconds)
+        peer_link.last_sent = now_seconds
         # With messages held back by their rate, the event stays set and the next tick tries again.
-        if not len(link.outbox):
-            link.wake = trio.Event()
+        if not len(peer_link.outbox):
+            peer_link.wake = trio.Event()
         if messages:
-            data = encode_frame(messages)
+            frame_bytes = encode_frame(messages)
             with trio.fail_after(WRITE_SECONDS):
-                await link.connection.send(data)
-            link.sent_bytes += len(data)
+                await peer_link.connection.send(frame_bytes)
+            peer_link.sent_bytes += len(frame_bytes)
 
 
-async def say_goodbye(connection: Connection, reason: GoodbyeReason) -> None:
+async def say_goodbye(connection: Connection, goodbye_reason: GoodbyeReason) -> None:
     """Send the peer the reason, if it still reads, and close."""
-    with trio.move_on_after(GOODBYE_SECONDS) as scope:
+    with trio.move_on_after(GOODBYE_SECONDS) as cancel_scope:
         # Shielded: the goodbye is sent although its task is being cancelled.
-        scope.shield = True
+        cancel_scope.shield = True
         try:
             # In the middle of a frame the peer would read a goodbye as the frame's rest.
             if not connection.mid_frame:
-                await connection.send(encode_frame([(FrameKind.GOODBYE, bytes([reason]))]))
+                await connection.send(encode_frame([(FrameKind.GOODBYE, bytes([goodbye_reason]))]))
         except (ChannelClosed, YamuxError):
             pass
     await connection.close()

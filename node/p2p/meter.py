@@ -29,46 +29,48 @@ Seconds = Callable[[], float]
 class CoreTime(trio.abc.Instrument):
     """The clock of the thread that created it: install it in that thread's trio run."""
 
-    def __init__(self, cpu: Seconds = thread_time, wall: Seconds = perf_counter) -> None:
-        self._cpu = cpu
-        self._wall = wall
-        self._idle = 0.0
+    def __init__(self, cpu_seconds: Seconds = thread_time, wall_seconds: Seconds = perf_counter) -> None:
+        self._cpu_seconds = cpu_seconds
+        self._wall_seconds = wall_seconds
+        self._idle_seconds = 0.0
         self._idle_since = 0.0
 
     def seconds(self) -> float:
         """Return the thread's CPU time plus its idle time."""
-        return self._cpu() + self._idle
+        return self._cpu_seconds() + self._idle_seconds
 
     def before_io_wait(self, timeout: float) -> None:
         """Begin an idle time of at most `timeout` seconds, unless something arrives."""
         del timeout
-        self._idle_since = self._wall()
+        self._idle_since = self._wall_seconds()
 
     def after_io_wait(self, timeout: float) -> None:
         """End an idle time; a `timeout` of 0 means that trio only polled, without idle time."""
         if timeout > 0:
-            self._idle += self._wall() - self._idle_since
+            self._idle_seconds += self._wall_seconds() - self._idle_since
 
 
 class PeerRates:
     """A token bucket for each of a bounded number of peers."""
 
-    def __init__(self, per_second: float, burst: float) -> None:
+    def __init__(self, per_second: float, burst_max: float) -> None:
         self._per_second = per_second
-        self._burst = burst
-        self._buckets: dict[bytes, TokenBucket] = {}
+        self._burst_tokens = burst_max
+        self._token_buckets: dict[bytes, TokenBucket] = {}
 
-    def may(self, peer: bytes, now_ms: int, amount: float = 1) -> bool:
+    def may(self, peer_id: bytes, now_ms: int, amount: float = 1) -> bool:
         """Return whether a peer may have `amount` more; if so, count it."""
-        now = now_ms / 1_000
-        bucket = self._buckets.pop(peer, None) or TokenBucket(self._per_second, self._burst, now)
-        self._buckets[peer] = bucket
+        now_seconds = now_ms / 1_000
+        token_bucket = self._token_buckets.pop(peer_id, None) or TokenBucket(
+            self._per_second, self._burst_tokens, now_seconds
+        )
+        self._token_buckets[peer_id] = token_bucket
         # The peer that was quiet longest leaves, so active ones keep their debts.
-        if len(self._buckets) > PEERS_MAX:
-            self._buckets.pop(next(iter(self._buckets)))
-        if bucket.available(now) < amount:
+        if len(self._token_buckets) > PEERS_MAX:
+            self._token_buckets.pop(next(iter(self._token_buckets)))
+        if token_bucket.available(now_seconds) < amount:
             return False
-        bucket.spend(amount, now)
+        token_bucket.spend(amount, now_seconds)
         return True
 
 
@@ -95,46 +97,52 @@ class TokenBucket:
     never.
     """
 
-    def __init__(self, rate_per_second: float, burst: float, now: float) -> None:
-        if rate_per_second <= 0 or burst <= 0:
+    def __init__(self, rate_per_second: float, burst_tokens: float, now_seconds: float) -> None:
+        if rate_per_second <= 0 or burst_tokens <= 0:
             raise ValueError("rate and burst are positive")
-        self._rate = rate_per_second
-        self._burst = burst
-        self._tokens = burst
-        self._updated_at = now
+        self._rate_per_second = rate_per_second
+        self._burst_tokens = burst_tokens
+        self._tokens = burst_tokens
+        self._updated_at = now_seconds
 
-    def available(self, now: float) -> float:
+    def available(self, now_seconds: float) -> float:
         """Return the tokens in the bucket at `now`; negative while a debt is paid back."""
-        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._updated_at) * self._rate)
-        self._updated_at = max(self._updated_at, now)
+        self._tokens = min(
+            self._burst_tokens, self._tokens + max(0.0, now_seconds - self._updated_at) * self._rate_per_second
+        )
+        self._updated_at = max(self._updated_at, now_seconds)
         return self._tokens
 
     def wait(self, now: float) -> float:
         """Return the seconds until the bucket is out of debt; 0 without debt."""
-        return max(0.0, -self.available(now) / self._rate)
+        return max(0.0, -self.available(now) / self._rate_per_second)
 
     def spend(self, amount: float, now: float) -> float:
         """Take `amount` tokens and return the seconds until the bucket is out of debt (0 without debt)."""
         self._tokens = self.available(now) - amount
-        return max(0.0, -self._tokens / self._rate)
+        return max(0.0, -self._tokens / self._rate_per_second)
 
 
 class RateMeter:
     """The bytes and messages of one peer against `share` of the limits."""
 
-    def __init__(self, limits: RateLimits, now: float, share: float = 1.0) -> None:
-        self._bytes = TokenBucket(limits.bytes_per_second * share, limits.burst_bytes * share, now)
-        self._messages = TokenBucket(limits.messages_per_second * share, limits.burst_messages * share, now)
-        self._consensus = TokenBucket(limits.consensus_per_second, limits.consensus_burst, now)
+    def __init__(self, rate_limits: RateLimits, now_seconds: float, share: float = 1.0) -> None:
+        self._bytes_bucket = TokenBucket(
+            rate_limits.bytes_per_second * share, rate_limits.burst_bytes * share, now_seconds
+        )
+        self._messages_bucket = TokenBucket(
+            rate_limits.messages_per_second * share, rate_limits.burst_messages * share, now_seconds
+        )
+        self._consensus_bucket = TokenBucket(rate_limits.consensus_per_second, rate_limits.consensus_burst, now_seconds)
 
-    def is_in_debt(self, now: float) -> bool:
+    def is_in_debt(self, now_seconds: float) -> bool:
         """Return whether nothing more should pass at the moment."""
-        return self._bytes.available(now) <= 0 or self._messages.available(now) <= 0
+        return self._bytes_bucket.available(now_seconds) <= 0 or self._messages_bucket.available(now_seconds) <= 0
 
-    def spend(self, size: int, messages: int, now: float) -> float:
+    def spend(self, size_bytes: int, message_count: int, now: float) -> float:
         """Count bytes and messages; return the seconds until the debt is paid."""
-        return max(self._bytes.spend(size, now), self._messages.spend(messages, now))
+        return max(self._bytes_bucket.spend(size_bytes, now), self._messages_bucket.spend(message_count, now))
 
-    def spend_consensus(self, messages: int, now: float) -> float:
+    def spend_consensus(self, message_count: int, now_seconds: float) -> float:
         """Count consensus and control messages; return the seconds until their debt is paid."""
-        return self._consensus.spend(messages, now)
+        return self._consensus_bucket.spend(message_count, now_seconds)

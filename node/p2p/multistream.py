@@ -28,10 +28,10 @@ def _varint(number: int) -> bytes:
     return encoded + bytes([number])
 
 
-def encode_line(line: str) -> bytes:
+def encode_line(line_text: str) -> bytes:
     """Return one negotiation line with its length prefix."""
-    body = line.encode() + b"\n"
-    return _varint(len(body)) + body
+    line_bytes = line_text.encode() + b"\n"
+    return _varint(len(line_bytes)) + line_bytes
 
 
 _GREETING: Final = encode_line(MULTISTREAM)
@@ -44,8 +44,8 @@ class Responder:
 
     def __init__(self, protocols: tuple[str, ...]) -> None:
         self._protocols = protocols
-        self._lines = _LineReader()
-        self._greeted = False
+        self._line_reader = _LineReader()
+        self._has_greeted = False
         self.selected: str | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -53,28 +53,28 @@ class Responder:
 
         Raise `MultistreamError` if the other end breaks the format.
         """
-        reply = b""
-        self._lines.add(data, greeted=self._greeted)
-        while self.selected is None and (line := self._lines.next()) is not None:
-            reply += self._answer(line)
-        return reply
+        reply_bytes = b""
+        self._line_reader.add(data, greeted=self._has_greeted)
+        while self.selected is None and (next_line := self._line_reader.next()) is not None:
+            reply_bytes += self._answer_line(next_line)
+        return reply_bytes
 
-    def _answer(self, line: str) -> bytes:
-        if not self._greeted:
-            self._greeted = True
+    def _answer_line(self, asked_line: str) -> bytes:
+        if not self._has_greeted:
+            self._has_greeted = True
             return b""
-        if line == LIST:
-            listed = b"".join(encode_line(protocol) for protocol in self._protocols) + b"\n"
-            return _varint(len(listed)) + listed
-        if line in self._protocols:
-            self.selected = line
-            return encode_line(line)
+        if asked_line == LIST:
+            listed_protocols = b"".join(encode_line(offered_protocol) for offered_protocol in self._protocols) + b"\n"
+            return _varint(len(listed_protocols)) + listed_protocols
+        if asked_line in self._protocols:
+            self.selected = asked_line
+            return encode_line(asked_line)
         return encode_line(NOT_AVAILABLE)
 
     @property
     def leftover(self) -> bytes:
         """The bytes after the negotiation."""
-        return self._lines.rest
+        return self._line_reader.rest
 
 
 class Initiator:
@@ -82,19 +82,19 @@ class Initiator:
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
-        self._lines = _LineReader()
-        self._greeted = False
+        self._line_reader = _LineReader()
+        self._has_greeted = False
         self.selected: str | None = None
         self.opening = _GREETING + encode_line(protocol)
 
     def feed(self, data: bytes) -> bytes:
         """Return no bytes, ever; set `selected` on agreement. Raise `MultistreamError` if the other end declines."""
-        self._lines.add(data, greeted=self._greeted)
-        while self.selected is None and (line := self._lines.next()) is not None:
-            if not self._greeted and line == MULTISTREAM:
-                self._greeted = True
-            elif self._greeted and line == self._protocol:
-                self.selected = line
+        self._line_reader.add(data, greeted=self._has_greeted)
+        while self.selected is None and (next_line := self._line_reader.next()) is not None:
+            if not self._has_greeted and next_line == MULTISTREAM:
+                self._has_greeted = True
+            elif self._has_greeted and next_line == self._protocol:
+                self.selected = next_line
             else:
                 raise MultistreamError(f"{self._protocol} was declined")
         return b""
@@ -102,7 +102,7 @@ class Initiator:
     @property
     def leftover(self) -> bytes:
         """The bytes after the negotiation."""
-        return self._lines.rest
+        return self._line_reader.rest
 
 
 class _LineReader:
@@ -110,9 +110,9 @@ class _LineReader:
         self._buffer = b""
         self.count = 0
 
-    def add(self, data: bytes, *, greeted: bool) -> None:
+    def add(self, stream_bytes: bytes, *, greeted: bool) -> None:
         """Add bytes; the first byte that differs from the greeting already shows another protocol."""
-        self._buffer += data
+        self._buffer += stream_bytes
         if not greeted and not _GREETING.startswith(self._buffer[: len(_GREETING)]):
             raise MultistreamError("not multistream-select")
 
@@ -121,34 +121,34 @@ class _LineReader:
         length_and_size = _read_varint(self._buffer)
         if length_and_size is None:
             return None
-        length, size = length_and_size
-        if not 0 < length <= MAX_LINE_BYTES:
+        line_length, prefix_bytes = length_and_size
+        if not 0 < line_length <= MAX_LINE_BYTES:
             raise MultistreamError("negotiation line too long or empty")
-        if len(self._buffer) < size + length:
+        if len(self._buffer) < prefix_bytes + line_length:
             return None
-        line = self._buffer[size : size + length]
-        self._buffer = self._buffer[size + length :]
+        line_bytes = self._buffer[prefix_bytes : prefix_bytes + line_length]
+        self._buffer = self._buffer[prefix_bytes + line_length :]
         self.count += 1
         # Without this limit, as in the library, "ls" could be asked without end.
         if self.count > MAX_LINES:
             raise MultistreamError("too many negotiation lines")
-        if line[-1:] != b"\n" or not line.isascii():
+        if line_bytes[-1:] != b"\n" or not line_bytes.isascii():
             raise MultistreamError("malformed negotiation line")
-        return line[:-1].decode("ascii")
+        return line_bytes[:-1].decode("ascii")
 
     @property
     def rest(self) -> bytes:
         return self._buffer
 
 
-def _read_varint(data: bytes) -> tuple[int, int] | None:
+def _read_varint(prefix_bytes: bytes) -> tuple[int, int] | None:
     """Return (value, bytes used), or None while incomplete. Raise `MultistreamError` if it is too long for a line."""
-    value = 0
-    for index, byte in enumerate(data[:_LONGEST_LENGTH_PREFIX]):
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, index + 1
+    line_length = 0
+    for byte_index, prefix_byte in enumerate(prefix_bytes[:_LONGEST_LENGTH_PREFIX]):
+        line_length |= (prefix_byte & 0x7F) << (7 * byte_index)
+        if prefix_byte < 0x80:
+            return line_length, byte_index + 1
     # Without this limit, as in the library, a line of any length would be read into memory.
-    if len(data) >= _LONGEST_LENGTH_PREFIX:
+    if len(prefix_bytes) >= _LONGEST_LENGTH_PREFIX:
         raise MultistreamError("negotiation line too long")
     return None

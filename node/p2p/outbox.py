@@ -45,67 +45,73 @@ class _Queue:
 class Outbox:
     """The waiting messages: any task pushes, the writer takes one frame's worth."""
 
-    def __init__(self, rates: RateLimits, now: float) -> None:
+    def __init__(self, rate_limits: RateLimits, now_seconds: float) -> None:
         """Create it; gossip and sync together use `BULK_SHARE` of `rates`, so that the peer never stops reading."""
-        self._queues = {message_class: _Queue() for message_class in MessageClass}
-        self._bulk = RateMeter(rates, now, BULK_SHARE)
+        self._queues_by_class = {message_class: _Queue() for message_class in MessageClass}
+        self._bulk_meter = RateMeter(rate_limits, now_seconds, BULK_SHARE)
         self.dropped = dict.fromkeys(MessageClass, 0)
 
     def __len__(self) -> int:
-        return sum(len(queue.messages) for queue in self._queues.values())
+        return sum(len(class_queue.messages) for class_queue in self._queues_by_class.values())
 
     @property
     def queued_bytes(self) -> int:
         """The bytes of waiting payload."""
-        return sum(queue.queued_bytes for queue in self._queues.values())
+        return sum(class_queue.queued_bytes for class_queue in self._queues_by_class.values())
 
     def push(self, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False if it was dropped. Raise `ValueError` if the payload exceeds the kind's limit."""
         if len(payload) > max_payload_bytes(kind):
             raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
         message_class = class_of(kind)
-        queue = self._queues[message_class]
-        fits_class = queue.queued_bytes + len(payload) <= CLASS_QUEUE_BYTES[message_class]
+        class_queue = self._queues_by_class[message_class]
+        fits_class = class_queue.queued_bytes + len(payload) <= CLASS_QUEUE_BYTES[message_class]
         if not fits_class or not self._make_room(message_class, len(payload)):
             self.dropped[message_class] += 1
             return False
-        queue.messages.append((kind, payload))
-        queue.queued_bytes += len(payload)
+        class_queue.messages.append((kind, payload))
+        class_queue.queued_bytes += len(payload)
         return True
 
-    def _make_room(self, message_class: MessageClass, wanted: int) -> bool:
+    def _make_room(self, message_class: MessageClass, wanted_bytes: int) -> bool:
         """Drop the newest of lower classes until `wanted` more bytes fit; False if that is not enough."""
-        for lower in sorted(MessageClass, reverse=True):
-            while lower > message_class and self._queues[lower].messages and not self._has_room(wanted):
-                _, payload = self._queues[lower].messages.pop()
-                self._queues[lower].queued_bytes -= len(payload)
-                self.dropped[lower] += 1
-        return self._has_room(wanted)
+        for lower_class in sorted(MessageClass, reverse=True):
+            while (
+                lower_class > message_class
+                and self._queues_by_class[lower_class].messages
+                and not self._has_room(wanted_bytes)
+            ):
+                _, dropped_payload = self._queues_by_class[lower_class].messages.pop()
+                self._queues_by_class[lower_class].queued_bytes -= len(dropped_payload)
+                self.dropped[lower_class] += 1
+        return self._has_room(wanted_bytes)
 
-    def _has_room(self, wanted: int) -> bool:
-        return self.queued_bytes + wanted <= MAX_QUEUED_BYTES and len(self) < MAX_QUEUED_MESSAGES
+    def _has_room(self, wanted_bytes: int) -> bool:
+        return self.queued_bytes + wanted_bytes <= MAX_QUEUED_BYTES and len(self) < MAX_QUEUED_MESSAGES
 
-    def take(self, now: float) -> list[tuple[FrameKind, bytes]]:
+    def take(self, now_seconds: float) -> list[tuple[FrameKind, bytes]]:
         """Return the messages of the next frame, best class first; empty if none waits or all are held back."""
-        taken: list[tuple[FrameKind, bytes]] = []
+        taken_messages: list[tuple[FrameKind, bytes]] = []
         frame_bytes = FRAME_OVERHEAD_BYTES
         for message_class in MessageClass:
-            queue = self._queues[message_class]
-            while queue.messages and len(taken) < MAX_MESSAGES_PER_FRAME:
-                size = len(queue.messages[0][1]) + MESSAGE_OVERHEAD_BYTES
+            class_queue = self._queues_by_class[message_class]
+            while class_queue.messages and len(taken_messages) < MAX_MESSAGES_PER_FRAME:
+                message_bytes = len(class_queue.messages[0][1]) + MESSAGE_OVERHEAD_BYTES
                 # A message above the target still has to pass: it gets a frame of its own.
-                limit = FRAME_TARGET_BYTES if taken else MAX_FRAME_BYTES
-                if frame_bytes + size > limit or not self._may_spend(message_class, size, now):
-                    return taken
-                taken.append(queue.messages.popleft())
-                queue.queued_bytes -= size - MESSAGE_OVERHEAD_BYTES
-                frame_bytes += size
-        return taken
+                frame_bytes_max = FRAME_TARGET_BYTES if taken_messages else MAX_FRAME_BYTES
+                if frame_bytes + message_bytes > frame_bytes_max or not self._may_spend(
+                    message_class, message_bytes, now_seconds
+                ):
+                    return taken_messages
+                taken_messages.append(class_queue.messages.popleft())
+                class_queue.queued_bytes -= message_bytes - MESSAGE_OVERHEAD_BYTES
+                frame_bytes += message_bytes
+        return taken_messages
 
-    def _may_spend(self, message_class: MessageClass, size: int, now: float) -> bool:
+    def _may_spend(self, message_class: MessageClass, message_bytes: int, now_seconds: float) -> bool:
         if message_class not in _METERED:
             return True
-        if self._bulk.is_in_debt(now):
+        if self._bulk_meter.is_in_debt(now_seconds):
             return False
-        self._bulk.spend(size, 1, now)
+        self._bulk_meter.spend(message_bytes, 1, now_seconds)
         return True

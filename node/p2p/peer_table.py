@@ -19,57 +19,61 @@ SIMULTANEOUS_SECONDS: Final = 3.0
 class PeerTable:
     """Links and bans by peer id."""
 
-    def __init__(self, own: PeerId) -> None:
-        self._own = own
-        self._links: dict[PeerId, Link] = {}
+    def __init__(self, own_peer_id: PeerId) -> None:
+        self._own_peer_id = own_peer_id
+        self._links_by_peer: dict[PeerId, Link] = {}
         self._banned_until: dict[PeerId, float] = {}
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self._links_by_peer)
 
     def __iter__(self) -> Iterator[Link]:
         """Iterate over the links, in the order of their creation."""
-        return iter(tuple(self._links.values()))
+        return iter(tuple(self._links_by_peer.values()))
 
     def __contains__(self, peer_id: object) -> bool:
-        return peer_id in self._links
+        return peer_id in self._links_by_peer
 
     def get(self, peer_id: PeerId) -> Link | None:
         """Return the link to a peer."""
-        return self._links.get(peer_id)
+        return self._links_by_peer.get(peer_id)
 
-    def keeps_old(self, peer_id: PeerId, *, dialled_by_us: bool, now: float) -> bool:
+    def keeps_old(self, peer_id: PeerId, *, dialled_by_us: bool, now_seconds: float) -> bool:
         """Return whether a new connection to `peer_id` must yield to the existing link."""
-        old = self._links.get(peer_id)
+        existing_link = self._links_by_peer.get(peer_id)
         # Later than this moment both sides did not dial at once: the authenticated peer lost the old link itself.
-        if old is None or old.connection.initiator == dialled_by_us or now - old.since > SIMULTANEOUS_SECONDS:
+        if (
+            existing_link is None
+            or existing_link.connection.initiator == dialled_by_us
+            or now_seconds - existing_link.since > SIMULTANEOUS_SECONDS
+        ):
             return False
-        return old.connection.initiator == (self._own < peer_id)
+        return existing_link.connection.initiator == (self._own_peer_id < peer_id)
 
-    def put(self, link: Link) -> Link | None:
+    def put(self, new_link: Link) -> Link | None:
         """Enter `link`, and return the link that it replaces, which the caller closes."""
-        replaced = self._links.pop(link.peer_id, None)
-        self._links[link.peer_id] = link
-        return replaced
+        replaced_link = self._links_by_peer.pop(new_link.peer_id, None)
+        self._links_by_peer[new_link.peer_id] = new_link
+        return replaced_link
 
-    def remove(self, link: Link) -> bool:
+    def remove(self, ended_link: Link) -> bool:
         """Remove `link`; False if another has replaced it."""
-        if self._links.get(link.peer_id) is not link:
+        if self._links_by_peer.get(ended_link.peer_id) is not ended_link:
             return False
-        del self._links[link.peer_id]
+        del self._links_by_peer[ended_link.peer_id]
         return True
 
-    def ban(self, peer_id: PeerId, until: float) -> None:
+    def ban(self, peer_id: PeerId, until_seconds: float) -> None:
         """Refuse a peer until a time; at the limit, the ban that ends first is dropped."""
         # A shorter ban must not end a longer one.
-        self._banned_until[peer_id] = max(until, self._banned_until.get(peer_id, until))
+        self._banned_until[peer_id] = max(until_seconds, self._banned_until.get(peer_id, until_seconds))
         if len(self._banned_until) > MAX_BANS:
-            del self._banned_until[min(self._banned_until, key=lambda banned: self._banned_until[banned])]
+            del self._banned_until[min(self._banned_until, key=lambda banned_id: self._banned_until[banned_id])]
 
     def is_banned(self, peer_id: PeerId, now: float) -> bool:
         """Return whether a ban holds; drop one that has ended."""
-        until = self._banned_until.get(peer_id)
-        if until is not None and until <= now:
+        until_seconds = self._banned_until.get(peer_id)
+        if until_seconds is not None and until_seconds <= now:
             del self._banned_until[peer_id]
             return False
-        return until is not None
+        return until_seconds is not None

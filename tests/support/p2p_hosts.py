@@ -8,7 +8,7 @@ from dataclasses import replace
 import trio
 
 from node.p2p.channel import BufferedTcp, SecureChannel
-from node.p2p.connection import HANDSHAKE_CAP_BYTES, _agree
+from node.p2p.connection import HANDSHAKE_CAP_BYTES, _negotiate_protocol
 from node.p2p.handshake import Handshaker, OnHello
 from node.p2p.hardening import NOISE, NoiseUpgrade
 from node.p2p.hello import Hello, Role
@@ -83,7 +83,7 @@ async def socket_to(node: Libp2pTransport) -> trio.SocketStream:
 async def muxed_channel(node: Libp2pTransport, number: int) -> SecureChannel:
     """Open an authenticated channel up to the first yamux frame. The caller writes any bytes."""
     tcp = BufferedTcp(await socket_to(node), HANDSHAKE_CAP_BYTES)
-    await _agree(tcp, Initiator(NOISE))
+    await _negotiate_protocol(tcp, Initiator(NOISE))
     channel = await NoiseUpgrade(identity(number)).outbound(tcp, node.peer_id)
-    await _agree(channel, Initiator(YAMUX))
+    await _negotiate_protocol(channel, Initiator(YAMUX))
     return channel

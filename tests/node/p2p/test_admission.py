@@ -75,7 +75,7 @@ def test_memory_of_addresses_is_bounded() -> None:
     admission = Admission(AdmissionLimits(strangers_share=100.0), is_named_v)
     for number in range(MAX_REMEMBERED_ADDRESSES + 100):
         admission.release(admitted(admission, f"9.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
-    assert len(admission._buckets) == MAX_REMEMBERED_ADDRESSES
+    assert len(admission._connect_buckets) == MAX_REMEMBERED_ADDRESSES
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5))))
@@ -98,8 +98,8 @@ def test_every_slot_comes_back(steps: list[tuple[int, int]]) -> None:
     for ticket in tickets:
         admission.release(ticket)
     assert len(admission) == 0
-    assert not admission._in_group
-    assert not admission._handshakes
+    assert not admission._group_counts
+    assert not admission._handshake_counts
 
 
 def _come_and_go(admission: Admission, network: str, seconds: range) -> int:

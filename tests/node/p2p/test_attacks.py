@@ -19,7 +19,7 @@ from libp2p.security.noise.transport import Transport as NoiseTransport
 from node.p2p import inbox, link
 from node.p2p.admission import AdmissionLimits
 from node.p2p.channel import BufferedTcp, ChannelClosed, SecureChannel
-from node.p2p.connection import HANDSHAKE_CAP_BYTES, Connection, _agree
+from node.p2p.connection import HANDSHAKE_CAP_BYTES, Connection, _negotiate_protocol
 from node.p2p.frames import MAX_FRAME_BYTES, FrameKind, MessageClass, encode_frame
 from node.p2p.hardening import NOISE
 from node.p2p.hello import Hello, Role, encode_hello
@@ -124,7 +124,7 @@ async def test_2_an_exception_of_our_own_ends_that_connection_only(monkeypatch: 
         monkeypatch.undo()
         await bystander.send(encode_frame([(FrameKind.VOTE, b"still here")]))
         assert (await node.inbound.receive()).payload == b"still here"
-        assert peer_ids(node) == {handshaker(3).noise._noise.local_peer.to_base58()}
+        assert peer_ids(node) == {handshaker(3).noise._noise_transport.local_peer.to_base58()}
 
 
 def pubsub_message_with_bad_key() -> bytes:
@@ -265,7 +265,7 @@ async def test_a_known_peer_that_sends_garbage_is_banned_for_a_while(data: bytes
         await connection.send(data)
         await until(lambda: node.counters["banned"] == 1)
         await until(lambda: not node.peers())
-        assert node._table.is_banned(connection.peer_id, 0.0) is False
+        assert node._peer_table.is_banned(connection.peer_id, 0.0) is False
         assert await is_alive(node)
 
 
@@ -305,7 +305,7 @@ async def test_only_ed25519_identities_are_heard() -> None:
         node = transport(1)
         await node.start(nursery)
         tcp = BufferedTcp(await socket_to(node), HANDSHAKE_CAP_BYTES)
-        await _agree(tcp, Initiator(NOISE))
+        await _negotiate_protocol(tcp, Initiator(NOISE))
         noise = NoiseTransport(create_rsa_key_pair(2048), create_x25519_key_pair().private_key)
         await noise.secure_outbound(RawConnection(tcp, True), ID.from_base58(node.peer_id))
         await dropped(tcp)
@@ -329,9 +329,9 @@ async def test_a_second_stream_of_frames_is_refused() -> None:
         node = transport(1)
         await node.start(nursery)
         connection, _ = await handshaker(2).dial(await socket_to(node), node.peer_id)
-        second = connection._session.open()
+        second = connection._yamux_session.open()
         connection._negotiate(second, Initiator(node.protocol))
-        await connection._flush()
+        await connection._write_waiting()
         await connection.send(encode_frame([(FrameKind.VOTE, b"first stream lives")]))
         assert (await node.inbound.receive()).payload == b"first stream lives"
         assert isinstance(connection, Connection)

@@ -121,7 +121,7 @@ async def play(pieces: list[bytes], *, initiator: bool) -> Connection:
 def test_any_script_ends_in_a_known_way(pieces: list[bytes], initiator: bool) -> None:
     connection = trio.run(lambda: play(list(pieces), initiator=initiator))
     assert len(connection._negotiations) <= MAX_STREAMS
-    assert connection._frames.buffered_bytes <= MAX_FRAME_BYTES
+    assert connection._frame_reader.buffered_bytes <= MAX_FRAME_BYTES
 
 
 def test_an_honest_script_is_understood() -> None:
@@ -268,7 +268,7 @@ async def test_r1_nothing_is_read_of_a_connection_while_another_of_its_address_o
     connection = peer_at(Script(records), accounts)
     await connection.establish()
     assert await connection.receive() == [HELLO[4:]]
-    await connection._pay(GREETING_SECONDS)  # used up: from now on it waits
+    await connection._pay_seconds(GREETING_SECONDS)  # used up: from now on it waits
     owed = accounts.spend(HOST, "another name", 10.0, trio.current_time())
     with trio.move_on_after(owed / 2):
         await connection.receive()

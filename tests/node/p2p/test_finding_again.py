@@ -18,7 +18,7 @@ pytestmark = pytest.mark.trio
 
 def book_of(node: Libp2pTransport, number: int) -> dict[Address, Source]:
     """Return a node's known addresses of another."""
-    entry = node._book._entries.get(identity(number).peer_id)
+    entry = node._address_book._entries.get(identity(number).peer_id)
     return {place.address: place.source for place in entry.places} if entry is not None else {}
 
 
@@ -77,7 +77,7 @@ async def test_m3_a_liar_does_not_keep_a_healed_network_apart() -> None:
                 await liar.send(encode_frame([(FrameKind.PEERS, encode_peers(lies))]))
         await until(lambda: all(len(book_of(node, other)) > 1 for node, other in zip(nodes, (3, 2), strict=True)))
         for node in nodes:
-            for link in list(node._table):
+            for link in list(node._peer_table):
                 await link.connection.close()
         await until(
             lambda: all({2, 3} & {n for n in (2, 3) if identity(n).peer_id in peer_ids(node)} for node in nodes)

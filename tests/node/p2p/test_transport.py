@@ -97,7 +97,7 @@ async def test_another_chain_is_refused_with_a_reason_and_left_alone(genesis: by
         await until(lambda: ours.counters["dials_failed"] == 1)
         await until(lambda: len(theirs._admission) == 0)
         assert ours.peers() == theirs.peers() == ()
-        assert ours._book.due(trio.current_time() + address_book.WRONG_CHAIN_BACKOFF_SECONDS - 5) == []
+        assert ours._address_book.due(trio.current_time() + address_book.WRONG_CHAIN_BACKOFF_SECONDS - 5) == []
         dialler = handshaker(3, genesis=GENESIS, protocol=theirs.protocol)
         with pytest.raises(HandshakeFailed, match="WRONG_CHAIN"):
             await dialler.dial(await socket_to(theirs), theirs.peer_id)

@@ -80,7 +80,7 @@ def test_streams_are_few() -> None:
     listener = YamuxSession(initiator=False)
     for number in range(MAX_STREAMS + MAX_REFUSED_STREAMS):
         listener.feed(header(WINDOW_UPDATE, SYN, 2 * number + 1, 0))
-    assert len(listener._streams) == MAX_STREAMS
+    assert len(listener._open_streams) == MAX_STREAMS
     with pytest.raises(YamuxError, match="too many streams"):
         listener.feed(header(WINDOW_UPDATE, SYN, 9999, 0))
 
@@ -106,7 +106,7 @@ def test_pings_are_answered_but_not_without_end() -> None:
 def test_an_ended_stream_is_forgotten(flag: int, kind: int) -> None:
     dialler, listener, stream = pair()
     assert StreamClosed(stream) in listener.feed(header(kind, flag, stream, 0))
-    assert listener._streams == {}
+    assert listener._open_streams == {}
     with pytest.raises(YamuxError, match="closed"):
         listener.data_frame(stream, memoryview(b"x"))
     listener.consume(stream, 5)
@@ -158,9 +158,9 @@ def test_any_bytes(pieces: list[bytes]) -> None:
             listener.feed(piece)
     except YamuxError:
         return
-    assert len(listener._streams) <= MAX_STREAMS
-    assert len(listener._buffer) < 12
-    assert all(0 <= stream.receive_window <= WINDOW_BYTES for stream in listener._streams.values())
+    assert len(listener._open_streams) <= MAX_STREAMS
+    assert len(listener._read_buffer) < 12
+    assert all(0 <= stream.receive_window <= WINDOW_BYTES for stream in listener._open_streams.values())
 
 
 def test_a_peer_that_grants_no_more_than_the_initial_window_gets_no_more() -> None:
