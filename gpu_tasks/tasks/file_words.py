@@ -39,85 +39,87 @@ class ReadFile(Generic[TaskT_co]):
     task: TaskT_co
     tree: FileNode
 
-    def names(self, path: str) -> bool:
+    def names(self, key_path: str) -> bool:
         """Return True if the file gives a key of a section."""
-        node: Any = self.tree
-        for name in path.split("."):
-            if name not in node:
+        tree_node: Any = self.tree
+        for key_name in key_path.split("."):
+            if key_name not in tree_node:
                 return False
-            node = node[name]
+            tree_node = tree_node[key_name]
         return True
 
-    def problem(self, where: str, text: str, code: str) -> Problem:
+    def problem(self, key_path: str, problem_text: str, problem_code: str) -> Problem:
         """Return a problem of a key, on the line of the section if the file leaves the key out."""
-        return Problem(line_at(self.tree, where.split(".")), where, text, code)
+        return Problem(line_at(self.tree, key_path.split(".")), key_path, problem_text, problem_code)
 
-    def refused(self, where: str, text: str, code: str) -> TaskFileError:
+    def refused(self, key_path: str, text: str, problem_code: str) -> TaskFileError:
         """Return the error of one problem."""
-        return TaskFileError(self.file, [self.problem(where, text, code)])
+        return TaskFileError(self.file, [self.problem(key_path, text, problem_code)])
 
 
-def text_word(pattern: str, most: int, says: str) -> Word:
-    """Return the word for texts of a pattern, which `says` describes."""
+def text_word(pattern: str, longest_length: int, expectation: str) -> Word:
+    """Return the word for texts of a pattern, which `expectation` describes."""
 
-    def read(text: str) -> str:
-        if not 1 <= len(text) <= most or re.fullmatch(pattern, text) is None:
-            raise QuantityError(f"is not {says}", code="wrong_letters")
-        return text
+    def read(word_text: str) -> str:
+        if not 1 <= len(word_text) <= longest_length or re.fullmatch(pattern, word_text) is None:
+            raise QuantityError(f"is not {expectation}", code="wrong_letters")
+        return word_text
 
-    return Word(read, {"type": "string", "pattern": f"^{pattern}$", "maxLength": most})
+    return Word(read, {"type": "string", "pattern": f"^{pattern}$", "maxLength": longest_length})
 
 
-def whole_word(least: int, most: int) -> Word:
+def whole_word(least_value: int, greatest_value: int) -> Word:
     """Return the word for a whole number between two."""
 
-    def read(text: str) -> int:
-        value = quantities.whole(text)
-        if not least <= value <= most:
-            raise QuantityError(f"is out of range; give {least:,} to {most:,}", code="out_of_range")
-        return value
+    def read(word_text: str) -> int:
+        whole_number = quantities.whole(word_text)
+        if not least_value <= whole_number <= greatest_value:
+            raise QuantityError(f"is out of range; give {least_value:,} to {greatest_value:,}", code="out_of_range")
+        return whole_number
 
-    return Word(read, {"type": "integer", "minimum": least, "maximum": most}, needs_no_quotes=True)
+    return Word(read, {"type": "integer", "minimum": least_value, "maximum": greatest_value}, needs_no_quotes=True)
 
 
-def choice_word(kind: str, names: Mapping[str, Any]) -> Word:
+def choice_word(choice_kind: str, values_by_name: Mapping[str, Any]) -> Word:
     """Return the word for one of some names, with its value."""
 
-    def read(text: str) -> Any:
-        if text not in names:
-            raise QuantityError(f"is not a {kind}; {choices(text, list(names))}", code="unknown_name")
-        return names[text]
+    def read(word_text: str) -> Any:
+        if word_text not in values_by_name:
+            raise QuantityError(
+                f"is not a {choice_kind}; {choices(word_text, list(values_by_name))}", code="unknown_name"
+            )
+        return values_by_name[word_text]
 
-    return Word(read, {"type": "string", "enum": list(names)})
+    return Word(read, {"type": "string", "enum": list(values_by_name)})
 
 
-def quantity_word(read: Callable[[str], Any], pattern: str) -> Word:
+def quantity_word(read_quantity: Callable[[str], Any], text_pattern: str) -> Word:
     """Return the word for a quantity, with its pattern for the schema."""
-    return Word(read, {"type": "string", "pattern": pattern})
+    return Word(read_quantity, {"type": "string", "pattern": text_pattern})
 
 
-def amount_word(read: Callable[[str], Any]) -> Word:
+def amount_word(read_amount: Callable[[str], Any]) -> Word:
     """Return the word for an amount, which a file may write as a bare number."""
-    return Word(read, {"type": ["string", "number"], "pattern": AMOUNT_PATTERN, "minimum": 0})
+    return Word(read_amount, {"type": ["string", "number"], "pattern": AMOUNT_PATTERN, "minimum": 0})
 
 
-def path_of(text: str) -> str:
+def path_of(path_text: str) -> str:
     """Parse a path beside the task file, or below it."""
-    if text.startswith("/") or ".." in text.split("/"):
+    if path_text.startswith("/") or ".." in path_text.split("/"):
         raise QuantityError(
             "is outside of the task file's folder; copy the file there and give its relative path", code="path_outside"
         )
-    if len(text) > PATH_MAX or CONTROL.search(text):
+    if len(path_text) > PATH_MAX or CONTROL.search(path_text):
         raise QuantityError(
             f"is not a path of at most {PATH_MAX} letters; give it relative to the task file's folder",
             code="invalid_path",
         )
-    return text
+    return path_text
 
 
-def price_of(text: str) -> int:
+def price_of(price_text: str) -> int:
     """Parse the price of a slot, in grains."""
-    grains = quantities.amount(text)
+    grains = quantities.amount(price_text)
     # The shares of a lower price would round to nothing.
     if grains < PRICE_LEAST:
         raise QuantityError(
@@ -127,16 +129,16 @@ def price_of(text: str) -> int:
     return grains
 
 
-def deadline_of(text: str) -> TimeSpan:
+def deadline_of(deadline_text: str) -> TimeSpan:
     """Parse a time limit."""
-    span = quantities.span(text)
+    time_span = quantities.span(deadline_text)
     # Without a chain the length of a slot is unknown, so each unit has a limit of its own.
-    if span.milliseconds > DEADLINE_MAX.milliseconds or span.blocks > DEADLINE_BLOCKS_MAX:
+    if time_span.milliseconds > DEADLINE_MAX.milliseconds or time_span.blocks > DEADLINE_BLOCKS_MAX:
         raise QuantityError(
             f"is longer than {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; shorten it",
             code="time_too_long",
         )
-    return span
+    return time_span
 
 
 LABEL = text_word(

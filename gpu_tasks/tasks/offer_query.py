@@ -53,32 +53,40 @@ class QueryCondition:
     sign: str
     values: tuple[Value, ...]
 
-    def holds(self, row: OfferRow) -> bool:
+    def holds(self, offer_row: OfferRow) -> bool:
         """Return True for a row that meets the condition. Bytes are compared up to the given length."""
-        found = self.field.of(row)
-        if isinstance(found, int):
-            results = [_COMPARED[self.sign](found, value) for value in self.values if isinstance(value, int)]
+        field_value = self.field.of(offer_row)
+        if isinstance(field_value, int):
+            comparisons = [
+                _COMPARED[self.sign](field_value, wanted_value)
+                for wanted_value in self.values
+                if isinstance(wanted_value, int)
+            ]
             # `!=` with several values means that none of them matches.
-            return all(results) if self.sign == "!=" else any(results)
-        if found is None and self.field.is_claimed:
+            return all(comparisons) if self.sign == "!=" else any(comparisons)
+        if field_value is None and self.field.is_claimed:
             return False  # A provider that claims nothing never matches, not even `!=`
-        is_met = any(_part_of(found, value) if self.field.is_part else _begins(found, value) for value in self.values)
+        is_met = any(
+            _is_part_of(field_value, wanted_value) if self.field.is_part else _begins_with(field_value, wanted_value)
+            for wanted_value in self.values
+        )
         return is_met != (self.sign == "!=")
 
 
-def parse_query(text: str) -> tuple[QueryCondition, ...]:
+def parse_query(query_text: str) -> tuple[QueryCondition, ...]:
     """Return the conditions of a query, none of an empty one. Raise QueryError for an invalid query."""
-    if len(text) > QUERY_LETTERS_MAX:
+    if len(query_text) > QUERY_LETTERS_MAX:
         raise QueryError(
-            f"the query has {len(text)} letters; at most {QUERY_LETTERS_MAX} are allowed", code="query_too_long"
+            f"the query has {len(query_text)} letters; at most {QUERY_LETTERS_MAX} are allowed", code="query_too_long"
         )
     # `price < 0.5` is `price<0.5`: blanks round a sign belong to the condition
-    words = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", text).split()
-    if len(words) > CONDITIONS_MAX:
+    condition_texts = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", query_text).split()
+    if len(condition_texts) > CONDITIONS_MAX:
         raise QueryError(
-            f"the query has {len(words)} conditions; at most {CONDITIONS_MAX} are allowed", code="too_many_conditions"
+            f"the query has {len(condition_texts)} conditions; at most {CONDITIONS_MAX} are allowed",
+            code="too_many_conditions",
         )
-    return tuple(_condition(word) for word in words)
+    return tuple(_condition(condition_text) for condition_text in condition_texts)
 
 
 def asks_for_claims(conditions: Iterable[QueryCondition]) -> bool:
@@ -86,205 +94,226 @@ def asks_for_claims(conditions: Iterable[QueryCondition]) -> bool:
     return any(condition.field.is_claimed for condition in conditions)
 
 
-def matching(conditions: Sequence[QueryCondition], rows: Iterable[OfferRow]) -> list[OfferRow]:
+def matching(conditions: Sequence[QueryCondition], offer_rows: Iterable[OfferRow]) -> list[OfferRow]:
     """Return the rows for which all conditions hold, in their order."""
-    return [row for row in rows if all(condition.holds(row) for condition in conditions)]
+    return [offer_row for offer_row in offer_rows if all(condition.holds(offer_row) for condition in conditions)]
 
 
-def _condition(word: str) -> QueryCondition:
-    found = _CONDITION.fullmatch(word)
-    if found is None:
+def _condition(condition_text: str) -> QueryCondition:
+    condition_match = _CONDITION.fullmatch(condition_text)
+    if condition_match is None:
         raise QueryError(
-            f"{shown(word)} is not a condition; write a field, a sign and a value: `price<0.5`", code="no_condition"
+            f"{shown(condition_text)} is not a condition; write a field, a sign and a value: `price<0.5`",
+            code="no_condition",
         )
-    name, sign, text = found.groups()
-    field = FIELDS.get(name)
-    if field is None:
-        raise QueryError(unknown("field", name, list(FIELDS)), code="unknown_field")
-    sign = "=" if sign == "==" else sign
-    if sign not in {"=", "!="} and not field.has_order:
-        raise QueryError(f"{name} has no order, so {sign} cannot compare it; use = or !=", code="no_order")
-    texts = text.split(",")
+    field_name, compared_sign, values_text = condition_match.groups()
+    query_field = FIELDS.get(field_name)
+    if query_field is None:
+        raise QueryError(unknown("field", field_name, list(FIELDS)), code="unknown_field")
+    compared_sign = "=" if compared_sign == "==" else compared_sign
+    if compared_sign not in {"=", "!="} and not query_field.has_order:
+        raise QueryError(
+            f"{field_name} has no order, so {compared_sign} cannot compare it; use = or !=", code="no_order"
+        )
+    value_texts = values_text.split(",")
     # An inequality has one bound. Only equality takes a list.
-    if len(texts) > (VALUES_MAX if sign in {"=", "!="} else 1):
+    if len(value_texts) > (VALUES_MAX if compared_sign in {"=", "!="} else 1):
         raise QueryError(
-            f"{name}{sign} has {len(texts)} values; give 1, or up to {VALUES_MAX} with = and !=", code="too_many_values"
+            f"{field_name}{compared_sign} has {len(value_texts)} values; give 1, or up to {VALUES_MAX} with = and !=",
+            code="too_many_values",
         )
     try:
-        return QueryCondition(field, sign, tuple(field.read(value) for value in texts))
+        return QueryCondition(
+            query_field, compared_sign, tuple(query_field.read(value_text) for value_text in value_texts)
+        )
     except QueryError as error:
-        raise QueryError(f"{name}: {error}", code=error.code) from None
+        raise QueryError(f"{field_name}: {error}", code=error.code) from None
 
 
-def _begins(found: Value | None, value: Value) -> bool:
-    if isinstance(found, bytes) and isinstance(value, bytes):
-        return found.startswith(value)
-    return found == value
+def _begins_with(field_value: Value | None, wanted_value: Value) -> bool:
+    if isinstance(field_value, bytes) and isinstance(wanted_value, bytes):
+        return field_value.startswith(wanted_value)
+    return field_value == wanted_value
 
 
-def _part_of(found: Value | None, value: Value) -> bool:
-    return isinstance(found, str) and isinstance(value, str) and _plain(value) in _plain(found)
+def _is_part_of(field_value: Value | None, wanted_value: Value) -> bool:
+    return (
+        isinstance(field_value, str)
+        and isinstance(wanted_value, str)
+        and _letters_and_digits(wanted_value) in _letters_and_digits(field_value)
+    )
 
 
-def _plain(text: str) -> str:
+def _letters_and_digits(shown_text: str) -> str:
     """Return the letters and digits alone, because a condition has no room for blanks."""
-    return "".join(letter for letter in text.lower() if letter.isalnum())
+    return "".join(character for character in shown_text.lower() if character.isalnum())
 
 
-def _amount(text: str) -> int:
+def _read_amount(amount_text: str) -> int:
     try:
-        return parse_amount(text.removesuffix(SYMBOL))
+        return parse_amount(amount_text.removesuffix(SYMBOL))
     except AmountError as error:
         raise QueryError(f"{error}, in {SYMBOL}", code=error.code) from None
 
 
-def _whole(text: str) -> int:
-    if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", text, re.ASCII) is None:
-        raise QueryError(f"{shown(text)} is not a whole number", code="not_whole")
-    return int(text)
+def _read_whole(number_text: str) -> int:
+    if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", number_text, re.ASCII) is None:
+        raise QueryError(f"{shown(number_text)} is not a whole number", code="not_whole")
+    return int(number_text)
 
 
-def _name(text: str) -> str:
-    if not _plain(text):
+def _read_name(name_text: str) -> str:
+    if not _letters_and_digits(name_text):
         raise QueryError(
-            f"{shown(text)} has no letter or digit; write a part of the name, such as 4090", code="no_name"
+            f"{shown(name_text)} has no letter or digit; write a part of the name, such as 4090", code="no_name"
         )
-    return text
+    return name_text
 
 
-def _mebibytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?(Mi|Gi|Ti)", text, re.ASCII)
-    if found is None:
-        raise QueryError(f"{shown(text)} is not a size; write it like 24Gi or 512Mi", code="invalid_size")
-    milli = int(found[1]) * 1_000 + int((found[2] or "0").ljust(3, "0"))
-    return -(-milli * {"Mi": 1, "Gi": 1_024, "Ti": 1_024**2}[found[3]] // 1_000)
+def _read_mebibytes(size_text: str) -> int:
+    size_match = re.fullmatch(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?(Mi|Gi|Ti)", size_text, re.ASCII)
+    if size_match is None:
+        raise QueryError(f"{shown(size_text)} is not a size; write it like 24Gi or 512Mi", code="invalid_size")
+    thousandths = int(size_match[1]) * 1_000 + int((size_match[2] or "0").ljust(3, "0"))
+    return -(-thousandths * {"Mi": 1, "Gi": 1_024, "Ti": 1_024**2}[size_match[3]] // 1_000)
 
 
-def _kilobits(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,6})(M|G)bit", text, re.ASCII)
-    if found is None:
-        raise QueryError(f"{shown(text)} is not a rate; write it like 100Mbit or 1Gbit", code="invalid_rate")
-    return int(found[1]) * {"M": 1_000, "G": 1_000_000}[found[2]]
+def _read_kilobits(rate_text: str) -> int:
+    rate_match = re.fullmatch(r"([0-9]{1,6})(M|G)bit", rate_text, re.ASCII)
+    if rate_match is None:
+        raise QueryError(f"{shown(rate_text)} is not a rate; write it like 100Mbit or 1Gbit", code="invalid_rate")
+    return int(rate_match[1]) * {"M": 1_000, "G": 1_000_000}[rate_match[2]]
 
 
-def _version(text: str) -> int:
+def _read_version(version_text: str) -> int:
     """Return a whole number that grows as versions do: up to four parts of at most five digits."""
-    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", text, re.ASCII) is None:
-        raise QueryError(f"{shown(text)} is not a version; write it like 535.104", code="invalid_version")
-    parts = [int(part) for part in text.split(".")]
-    number = 1  # Version 0 then has a value too, and only a missing claim is 0
-    for part in (*parts, 0, 0, 0)[:4]:
+    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", version_text, re.ASCII) is None:
+        raise QueryError(f"{shown(version_text)} is not a version; write it like 535.104", code="invalid_version")
+    version_parts = [int(version_part) for version_part in version_text.split(".")]
+    version_number = 1  # Version 0 then has a value too, and only a missing claim is 0
+    for version_part in (*version_parts, 0, 0, 0)[:4]:
         # A part has at most five digits, so the numbers keep the order of the versions.
-        number = number * 100_000 + part
-    return number
+        version_number = version_number * 100_000 + version_part
+    return version_number
 
 
-def _share(text: str) -> int:
+def _read_share(share_text: str) -> int:
     """Return `0.9` or `90%` in millionths."""
-    found = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?(%?)", text, re.ASCII)
-    ppm = -1
-    if found is not None:
-        whole = int(found[1]) * 1_000_000 + int((found[2] or "0").ljust(6, "0"))
-        ppm = whole // 100 if found[3] else whole
-    if not 0 <= ppm <= 1_000_000:
-        raise QueryError(f"{shown(text)} is not a share; write it like 0.9 or 90%", code="invalid_share")
-    return ppm
+    share_match = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?(%?)", share_text, re.ASCII)
+    millionths = -1
+    if share_match is not None:
+        digits_in_millionths = int(share_match[1]) * 1_000_000 + int((share_match[2] or "0").ljust(6, "0"))
+        millionths = digits_in_millionths // 100 if share_match[3] else digits_in_millionths
+    if not 0 <= millionths <= 1_000_000:
+        raise QueryError(f"{shown(share_text)} is not a share; write it like 0.9 or 90%", code="invalid_share")
+    return millionths
 
 
-def _claimed(read: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
+def _claimed(read_claim: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
     """Return the reader of a claim, which gives None for a provider without it."""
     # 0 and the empty text mean that the provider claims nothing.
-    return lambda row: None if row.claims is None else read(row.claims) or None
+    return lambda offer_row: None if offer_row.claims is None else read_claim(offer_row.claims) or None
 
 
-def _said_version(text: str) -> int | None:
+def _claimed_version(claim_text: str) -> int | None:
     """Return the version at the beginning of a provider's text, or None."""
-    # A longer number would not fit `_version`, so it counts as no claim.
-    found = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", text, re.ASCII)
-    return None if found is None else _version(found[0])
+    # A longer number would not fit `_read_version`, so it counts as no claim.
+    version_match = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", claim_text, re.ASCII)
+    return None if version_match is None else _read_version(version_match[0])
 
 
-def _choice(kind: str, names: Iterable[str]) -> Callable[[str], str]:
-    known = list(names)
+def _reader_of_choice(choice_kind: str, choice_names: Iterable[str]) -> Callable[[str], str]:
+    known_names = list(choice_names)
 
-    def read(text: str) -> str:
-        if text not in known:
-            raise QueryError(unknown(kind, text, known), code="unknown_name")
-        return text
+    def read(choice_text: str) -> str:
+        if choice_text not in known_names:
+            raise QueryError(unknown(choice_kind, choice_text, known_names), code="unknown_name")
+        return choice_text
 
     return read
 
 
-def _account(text: str) -> bytes:
+def _read_account(account_text: str) -> bytes:
     try:
-        return ss58.account_from_text(text)
+        return ss58.account_from_text(account_text)
     except ValueError as error:
         raise QueryError(
-            f"{shown(text)} is not an account ({error}); give an address, or 0x and 64 hex digits",
+            f"{shown(account_text)} is not an account ({error}); give an address, or 0x and 64 hex digits",
             code="invalid_account",
         ) from None
 
 
-def _id(text: str) -> bytes:
-    if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", text, re.ASCII) is None:
+def _read_device_id(device_text: str) -> bytes:
+    if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", device_text, re.ASCII) is None:
         raise QueryError(
-            f"{shown(text)} is not a device; give 0x and its first hex digits, two per byte", code="invalid_device"
+            f"{shown(device_text)} is not a device; give 0x and its first hex digits, two per byte",
+            code="invalid_device",
         )
-    return bytes.fromhex(text[2:])
+    return bytes.fromhex(device_text[2:])
 
 
-def _claim(
-    doc: str, read: Callable[[str], Value], of: Callable[[DeviceClaims], Value | None], *, has_order: bool = True
+def _claim_field(
+    description: str,
+    read_value: Callable[[str], Value],
+    claim_reader: Callable[[DeviceClaims], Value | None],
+    *,
+    has_order: bool = True,
 ) -> QueryField:
     """Return the field of a number that a provider claims."""
-    return QueryField(doc, read, _claimed(of), has_order=has_order, is_claimed=True)
+    return QueryField(description, read_value, _claimed(claim_reader), has_order=has_order, is_claimed=True)
 
 
-def _claim_name(doc: str, of: Callable[[DeviceClaims], str]) -> QueryField:
-    return QueryField(doc, _name, _claimed(of), is_part=True, is_claimed=True)
+def _claimed_name_field(description: str, claim_reader: Callable[[DeviceClaims], str]) -> QueryField:
+    return QueryField(description, _read_name, _claimed(claim_reader), is_part=True, is_claimed=True)
 
 
-def _platform(said: DeviceClaims, name: str) -> int | None:
-    return _said_version(said.platform_version) if said.platform == name else None
+def _platform_version(claims: DeviceClaims, platform_name: str) -> int | None:
+    return _claimed_version(claims.platform_version) if claims.platform == platform_name else None
 
 
 FIELDS: Mapping[str, QueryField] = {
     "class": QueryField(
-        "cpu, consumer or datacenter", _choice("class", CLASS_NAMES), lambda row: row.kind.name.lower()
+        "cpu, consumer or datacenter", _reader_of_choice("class", CLASS_NAMES), lambda row: row.kind.name.lower()
     ),
-    "price": QueryField("the provider's price for a unit, in oGPU", _amount, lambda row: row.price, has_order=True),
-    "service": QueryField("the service's number", _whole, lambda row: row.service, has_order=True),
+    "price": QueryField(
+        "the provider's price for a unit, in oGPU", _read_amount, lambda row: row.price, has_order=True
+    ),
+    "service": QueryField("the service's number", _read_whole, lambda row: row.service, has_order=True),
     "workload": QueryField(
-        "the workload", _choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
+        "the workload", _reader_of_choice("workload", [form.name for form in registry.FORMS]), lambda row: row.workload
     ),
     "state": QueryField(
         "free, working, paused or unproven",
-        _choice("state", [state.value for state in DeviceState]),
+        _reader_of_choice("state", [state.value for state in DeviceState]),
         lambda row: row.state.value,
     ),
-    "bond": QueryField("the device's bond, in oGPU", _amount, lambda row: row.bond, has_order=True),
+    "bond": QueryField("the device's bond, in oGPU", _read_amount, lambda row: row.bond, has_order=True),
     "free_bond": QueryField(
-        "the part of the bond that secures no unit, in oGPU", _amount, lambda row: row.free_bond, has_order=True
+        "the part of the bond that secures no unit, in oGPU", _read_amount, lambda row: row.free_bond, has_order=True
     ),
-    "provider": QueryField("an account", _account, lambda row: row.provider),
-    "device": QueryField("the first digits of the device's id, as 0x and hex digits", _id, lambda row: row.device),
-    "since": QueryField("the block of the last price change", _whole, lambda row: row.since, has_order=True),
+    "provider": QueryField("an account", _read_account, lambda row: row.provider),
+    "device": QueryField(
+        "the first digits of the device's id, as 0x and hex digits", _read_device_id, lambda row: row.device
+    ),
+    "since": QueryField("the block of the last price change", _read_whole, lambda row: row.since, has_order=True),
     "reliability": QueryField(
         "the provider's reliability in the chain's history, 0 to 1",
-        _share,
+        _read_share,
         lambda row: row.reliability_ppm,
         has_order=True,
     ),
-    "vram": _claim("memory of the GPU, as 24Gi", _mebibytes, lambda said: said.vram_mib),
-    "vendor": _claim_name("the device's maker", lambda said: said.vendor),
-    "model": _claim_name("a part of the device's name, such as 4090", lambda said: said.model),
-    "driver": _claim("version of the GPU's driver", _version, lambda said: _said_version(said.driver)),
-    "cuda": _claim("the newest CUDA version that it runs", _version, lambda said: _platform(said, "cuda")),
-    "rocm": _claim("the ROCm version that it runs", _version, lambda said: _platform(said, "rocm")),
-    "cpu": _claim_name("a part of the processor's name", lambda said: said.processor),
-    "cores": _claim("available processor cores", _whole, lambda said: said.cores),
-    "memory": _claim("the machine's memory, as 64Gi", _mebibytes, lambda said: said.memory_mib),
-    "disk": _claim("the machine's free disk, as 500Gi", _mebibytes, lambda said: said.disk_free_mib),
-    "down": _claim("bandwidth to the machine, as 100Mbit", _kilobits, lambda said: said.down_kbit),
-    "up": _claim("bandwidth from the machine, as 100Mbit", _kilobits, lambda said: said.up_kbit),
+    "vram": _claim_field("memory of the GPU, as 24Gi", _read_mebibytes, lambda said: said.vram_mib),
+    "vendor": _claimed_name_field("the device's maker", lambda said: said.vendor),
+    "model": _claimed_name_field("a part of the device's name, such as 4090", lambda said: said.model),
+    "driver": _claim_field("version of the GPU's driver", _read_version, lambda said: _claimed_version(said.driver)),
+    "cuda": _claim_field(
+        "the newest CUDA version that it runs", _read_version, lambda said: _platform_version(said, "cuda")
+    ),
+    "rocm": _claim_field("the ROCm version that it runs", _read_version, lambda said: _platform_version(said, "rocm")),
+    "cpu": _claimed_name_field("a part of the processor's name", lambda said: said.processor),
+    "cores": _claim_field("available processor cores", _read_whole, lambda said: said.cores),
+    "memory": _claim_field("the machine's memory, as 64Gi", _read_mebibytes, lambda said: said.memory_mib),
+    "disk": _claim_field("the machine's free disk, as 500Gi", _read_mebibytes, lambda said: said.disk_free_mib),
+    "down": _claim_field("bandwidth to the machine, as 100Mbit", _read_kilobits, lambda said: said.down_kbit),
+    "up": _claim_field("bandwidth from the machine, as 100Mbit", _read_kilobits, lambda said: said.up_kbit),
 }

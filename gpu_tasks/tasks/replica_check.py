@@ -15,9 +15,9 @@ PAID = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
 UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
 
 
-def check_replicas(task: Task, draws: Sequence[AuctionRecords]) -> list[TaskCheck]:
+def check_replicas(task: Task, draw_records: Sequence[AuctionRecords]) -> list[TaskCheck]:
     """Return checks of the draws of a task's places, in their order, and of the agreement of its replicas."""
-    checks = [_check_draw(task, number, records) for number, records in enumerate(draws, 1)]
+    checks = [_check_draw(task, draw_number, records) for draw_number, records in enumerate(draw_records, 1)]
     return [*checks, *_check_findings(task)]
 
 
@@ -25,61 +25,84 @@ def agreed_results(task: Task) -> list[tuple[int, TaskResult]]:
     """Return the places and results that count, or that would be paid without a dispute."""
     if task.state is TaskState.OPENING:
         return []
-    stated = ((place, slot) for place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
-    return [(place, slot.result) for place, slot in stated if slot.result is not None]
+    stated_slots = ((slot_place, slot) for slot_place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
+    return [(slot_place, slot.result) for slot_place, slot in stated_slots if slot.result is not None]
 
 
-def _check_draw(task: Task, number: int, records: AuctionRecords) -> TaskCheck:
-    name, award = f"draw {number}", records.award
-    drawn = [slot.device for slot in task.slots if slot.draw == number]
-    if award is None or award.seed is None:
-        is_open = task.state is TaskState.VOLUNTEERING and number == task.draws
-        says = f"{len(records.bids)} devices were offered, and none was drawn"
-        return TaskCheck(name, is_right=None if is_open else not drawn, says=says)
+def _check_draw(task: Task, draw_number: int, auction_records: AuctionRecords) -> TaskCheck:
+    draw_name, draw_award = f"draw {draw_number}", auction_records.award
+    drawn_devices = [slot.device for slot in task.slots if slot.draw == draw_number]
+    if draw_award is None or draw_award.seed is None:
+        is_open = task.state is TaskState.VOLUNTEERING and draw_number == task.draws
+        check_text = f"{len(auction_records.bids)} devices were offered, and none was drawn"
+        return TaskCheck(draw_name, is_right=None if is_open else not drawn_devices, says=check_text)
     # One place is sold by auction, and only the others are drawn.
-    wanted = JURORS if _is_of_jury(task, number) else task.order.slots - 1
-    due = replicas.drawn(records.bids, award.seed, wanted)
-    if not drawn:  # Too few were offered, or the place was sold again since
-        too_few = len(due) < wanted
-        return TaskCheck(name, is_right=True if too_few else None, says=f"{len(due)} owners of {wanted} were offered")
-    problems = [] if drawn == due else [Difference("draw", "the places differ from the draw with this seed")]
-    problems += _unlike(task, number)
-    says = f"{len(due)} of {len(records.bids)} devices, as drawn with this seed"
-    return compared(name, problems, says)
+    places_to_draw = JURORS if _is_of_jury(task, draw_number) else task.order.slots - 1
+    due_devices = replicas.drawn(auction_records.bids, draw_award.seed, places_to_draw)
+    if not drawn_devices:  # Too few were offered, or the place was sold again since
+        too_few = len(due_devices) < places_to_draw
+        return TaskCheck(
+            draw_name,
+            is_right=True if too_few else None,
+            says=f"{len(due_devices)} owners of {places_to_draw} were offered",
+        )
+    problems = (
+        [] if drawn_devices == due_devices else [Difference("draw", "the places differ from the draw with this seed")]
+    )
+    problems += _price_differences(task, draw_number)
+    check_text = f"{len(due_devices)} of {len(auction_records.bids)} devices, as drawn with this seed"
+    return compared(draw_name, problems, check_text)
 
 
-def _is_of_jury(task: Task, number: int) -> bool:
-    return bool(task.jury_from) and number == task.draws
+def _is_of_jury(task: Task, draw_number: int) -> bool:
+    return bool(task.jury_from) and draw_number == task.draws
 
 
-def _unlike(task: Task, number: int) -> list[Difference]:
+def _price_differences(task: Task, draw_number: int) -> list[Difference]:
     """Return the drawn places with another price than the award's."""
-    price = task.slots[0].price
-    others = [place for place, slot in enumerate(task.slots) if slot.draw == number and slot.price != price]
-    return [Difference("price", f"place {place} has a price that differs from the award's") for place in others]
+    award_price = task.slots[0].price
+    differing_places = [
+        slot_place
+        for slot_place, slot in enumerate(task.slots)
+        if slot.draw == draw_number and slot.price != award_price
+    ]
+    return [
+        Difference("price", f"place {slot_place} has a price that differs from the award's")
+        for slot_place in differing_places
+    ]
 
 
 def _check_findings(task: Task) -> list[TaskCheck]:
     """Check the majority's result, the jury's if there is one, and the outcomes that follow from it."""
-    places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
-    found = replicas.findings_of(task, places)
-    if not found:
+    panel_places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
+    findings = replicas.findings_of(task, panel_places)
+    if not findings:
         return []
-    name, seats = ("jury" if task.jury_from else "replicas"), len(places)
-    agreed = replicas.agreed(found.values(), seats)
+    panel_name, place_count = ("jury" if task.jury_from else "replicas"), len(panel_places)
+    agreement = replicas.agreed(findings.values(), place_count)
     if task.state is not TaskState.ENDED:
-        return [TaskCheck(name, is_right=None, says=f"{len(found)} of {seats} have revealed their results")]
+        return [
+            TaskCheck(panel_name, is_right=None, says=f"{len(findings)} of {place_count} have revealed their results")
+        ]
     problems = list[Difference]()
-    for place, said in replicas.findings_of(task, range(len(task.slots))).items():
-        outcome = task.slots[place].outcome
-        if agreed is not None and said == agreed[0] and outcome in UNPAID:
-            problems.append(Difference("unpaid", f"place {place} agrees with the majority and is not paid"))
-        if outcome in PAID and (agreed is None or said != agreed[0]) and not _is_unheard(task, seats, len(found)):
-            problems.append(Difference("paid", f"place {place} disagrees with the majority and is paid"))
-    most = "no majority agrees" if agreed is None else f"{agreed[1]} of {seats} have the result 0x{agreed[0][0].hex()}"
-    return [compared(name, problems, most)]
+    for slot_place, slot_finding in replicas.findings_of(task, range(len(task.slots))).items():
+        slot_outcome = task.slots[slot_place].outcome
+        if agreement is not None and slot_finding == agreement[0] and slot_outcome in UNPAID:
+            problems.append(Difference("unpaid", f"place {slot_place} agrees with the majority and is not paid"))
+        if (
+            slot_outcome in PAID
+            and (agreement is None or slot_finding != agreement[0])
+            and not _is_unheard(task, place_count, len(findings))
+        ):
+            problems.append(Difference("paid", f"place {slot_place} disagrees with the majority and is paid"))
+    right_text = (
+        "no majority agrees"
+        if agreement is None
+        else f"{agreement[1]} of {place_count} have the result 0x{agreement[0][0].hex()}"
+    )
+    return [compared(panel_name, problems, right_text)]
 
 
-def _is_unheard(task: Task, seats: int, opened: int) -> bool:
+def _is_unheard(task: Task, place_count: int, opened_count: int) -> bool:
     """Return True if half or less of the jurors opened a result, so that the jury does not count."""
-    return bool(task.jury_from) and 2 * opened <= seats
+    return bool(task.jury_from) and 2 * opened_count <= place_count

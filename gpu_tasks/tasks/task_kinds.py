@@ -41,15 +41,15 @@ class OtherFile(Enum):
     SCRIPT = "a script; convert it with `ogpu task convert`"
 
 
-def other_file(data: bytes) -> OtherFile | None:
+def other_file(file_bytes: bytes) -> OtherFile | None:
     """Return the kind of another program's file, or None for task files and unknown files."""
-    keys = {found[1]: found[2] for found in _KEY.finditer(data)}
-    if b"apiVersion" in keys:
-        is_other = b"kind" in keys and not keys[b"apiVersion"].startswith(_OWN)
+    values_by_key = {key_match[1]: key_match[2] for key_match in _KEY.finditer(file_bytes)}
+    if b"apiVersion" in values_by_key:
+        is_other = b"kind" in values_by_key and not values_by_key[b"apiVersion"].startswith(_OWN)
         return OtherFile.KUBERNETES if is_other else None
-    if b"services" in keys:
-        return OtherFile.SDL if {b"profiles", b"deployment"} & keys.keys() else OtherFile.COMPOSE
-    return OtherFile.SCRIPT if data.startswith(b"#!/") else None
+    if b"services" in values_by_key:
+        return OtherFile.SDL if {b"profiles", b"deployment"} & values_by_key.keys() else OtherFile.COMPOSE
+    return OtherFile.SCRIPT if file_bytes.startswith(b"#!/") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class AskedTraining:
         """Return 0, because a result is paid and not time."""
         return 0
 
-    def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
+    def terms(self, task_rules: TaskRules, slot_length_ms: int) -> TaskTerms:
         """Return the task's terms for bids."""
-        return terms_of(self.file, rules, slot_ms)
+        return terms_of(self.file, task_rules, slot_length_ms)
 
-    def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
+    def order(self, stored: StoredInput, task_rules: TaskRules, slot_length_ms: int) -> TaskOrder:
         """Return the order to submit."""
-        return order_of(self.file, self.prepared, stored, rules, slot_ms)
+        return order_of(self.file, self.prepared, stored, task_rules, slot_length_ms)
 
 
 AskedTask = AskedTraining | PreparedContainer
@@ -109,12 +109,12 @@ class TrainingSource:
         """Return the error of an input."""
         return self.file.refused("spec.run.input", text, "unusable_input")
 
-    def prepared(self, inputs: Mapping[str, bytes], seed: bytes, _slot_ms: int) -> AskedTask:
-        """Return the task with its inputs by their paths; `seed` is 32 random bytes.
+    def prepared(self, input_files: Mapping[str, bytes], random_seed: bytes, _slot_ms: int) -> AskedTask:
+        """Return the task with its inputs by their paths; `random_seed` is 32 random bytes.
 
         Raise TaskFileError for a bad input.
         """
-        return AskedTraining(self.file, prepare(self.file, inputs[self.file.task.input], seed))
+        return AskedTraining(self.file, prepare(self.file, input_files[self.file.task.input], random_seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,37 +136,43 @@ class ContainerSource:
     @property
     def image(self) -> SavedImage | None:
         """The archive of its image beside the file."""
-        image = self.file.task.image
-        return image if isinstance(image, SavedImage) else None
+        saved_image = self.file.task.image
+        return saved_image if isinstance(saved_image, SavedImage) else None
 
     def refused(self, text: str) -> TaskFileError:
         """Return the error of an input."""
         return self.file.refused("spec.run.inputs", text, "unusable_input")
 
-    def prepared(self, inputs: Mapping[str, bytes], _seed: bytes, slot_ms: int) -> AskedTask:
+    def prepared(self, input_files: Mapping[str, bytes], _seed: bytes, slot_length_ms: int) -> AskedTask:
         """Return the task with its inputs by file name, from contents by path. Raise TaskFileError for a bad input."""
-        return prepare_container(self.file, {path.rpartition("/")[2]: inputs[path] for path in inputs}, slot_ms)
+        return prepare_container(
+            self.file,
+            {input_path.rpartition("/")[2]: input_files[input_path] for input_path in input_files},
+            slot_length_ms,
+        )
 
 
 TaskSource = TrainingSource | ContainerSource
 
 
-def read_any_task(data: bytes, file: str) -> TaskSource:
+def read_any_task(file_bytes: bytes, file_name: str) -> TaskSource:
     """Return the task of a file's bytes, of any kind. Raise TaskFileError with all its problems."""
     # Before the parser: its errors would hide that the file belongs to another program.
-    if (other := other_file(data)) is not None:
-        raise TaskFileError(file, [Problem(1, "", f"this is {other.value}", other.name.lower())])
-    tree = parse(data, file)
-    kind = tree.get(Scalar("kind", 1)) if isinstance(tree, Table) else None
+    if (other_file_kind := other_file(file_bytes)) is not None:
+        raise TaskFileError(
+            file_name, [Problem(1, "", f"this is {other_file_kind.value}", other_file_kind.name.lower())]
+        )
+    file_tree = parse(file_bytes, file_name)
+    task_kind = file_tree.get(Scalar("kind", 1)) if isinstance(file_tree, Table) else None
     # The parser of training tasks also reports a missing kind.
-    if not isinstance(kind, Scalar) or kind == KIND:
-        return TrainingSource(read_training_task(tree, file))
-    if kind not in FILES:
-        text = f"{shown(kind)} is not a kind of task; {choices(kind, list(FORMS))}"
-        raise TaskFileError(file, [Problem(kind.line, "kind", text, "unknown_name")])
-    return ContainerSource(read_container_task(tree, kind, file))
+    if not isinstance(task_kind, Scalar) or task_kind == KIND:
+        return TrainingSource(read_training_task(file_tree, file_name))
+    if task_kind not in FILES:
+        problem_text = f"{shown(task_kind)} is not a kind of task; {choices(task_kind, list(FORMS))}"
+        raise TaskFileError(file_name, [Problem(task_kind.line, "kind", problem_text, "unknown_name")])
+    return ContainerSource(read_container_task(file_tree, task_kind, file_name))
 
 
-def task_schema(kind: str = KIND) -> JsonSchema:
+def task_schema(task_kind: str = KIND) -> JsonSchema:
     """Return the JSON Schema of a kind. It accepts every valid file, and refuses most invalid ones."""
-    return {"$schema": DIALECT, "$id": f"{API_VERSION}/{kind}", "title": kind, **schema_of(FORMS[kind])}
+    return {"$schema": DIALECT, "$id": f"{API_VERSION}/{task_kind}", "title": task_kind, **schema_of(FORMS[task_kind])}

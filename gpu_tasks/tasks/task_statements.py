@@ -46,49 +46,73 @@ class TaskBlocks:
     holdings: Sequence[Holding]
 
 
-def check_statements(task: Task, blocks: TaskBlocks) -> TaskCheck:
+def check_statements(task: Task, task_blocks: TaskBlocks) -> TaskCheck:
     """Check that the blocks contain the statements and signatures that a task's record names."""
-    if blocks.first > blocks.last:
+    if task_blocks.first > task_blocks.last:
         return TaskCheck("statements", is_right=None, says="no block was read")
-    found, missing = list[str](), list[str]()
-    for place, slot in enumerate(task.slots):
-        for what, block in _of_slot(place, slot, blocks):
-            (missing if block is None else found).append(what if block is None else f"{what} in block {block}")
+    found_statements, missing_statements = list[str](), list[str]()
+    for slot_place, slot in enumerate(task.slots):
+        for statement_name, stating_block in _statements_of_slot(slot_place, slot, task_blocks):
+            (missing_statements if stating_block is None else found_statements).append(
+                statement_name if stating_block is None else f"{statement_name} in block {stating_block}"
+            )
     if task.checkpoint is not None:
-        what = f"milestone {task.checkpoint.milestone.number} held"
-        block = _held(task, blocks)
-        (missing if block is None else found).append(what if block is None else f"{what} in block {block}")
-    looked_at = f"blocks {blocks.first} to {blocks.last}"
-    if missing:
-        says = f"not in {looked_at}: {', '.join(missing)}"
-        return TaskCheck("statements", is_right=False if blocks.is_whole else None, says=says)
-    if not found:
+        statement_name = f"milestone {task.checkpoint.milestone.number} held"
+        stating_block = _block_of_holding(task, task_blocks)
+        (missing_statements if stating_block is None else found_statements).append(
+            statement_name if stating_block is None else f"{statement_name} in block {stating_block}"
+        )
+    looked_at = f"blocks {task_blocks.first} to {task_blocks.last}"
+    if missing_statements:
+        check_text = f"not in {looked_at}: {', '.join(missing_statements)}"
+        return TaskCheck("statements", is_right=False if task_blocks.is_whole else None, says=check_text)
+    if not found_statements:
         return TaskCheck("statements", is_right=None, says="none yet")
-    return TaskCheck("statements", is_right=True, says=", ".join(found))
+    return TaskCheck("statements", is_right=True, says=", ".join(found_statements))
 
 
-def _of_slot(place: int, slot: Slot, blocks: TaskBlocks) -> list[tuple[str, int | None]]:
+def _statements_of_slot(slot_place: int, slot: Slot, task_blocks: TaskBlocks) -> list[tuple[str, int | None]]:
     """Return the statements that the record names for a slot, each with its block or None."""
-    said = []
+    check_texts = []
     if slot.milestone is not None:
-        newest = slot.milestone
-        block = _stated(place, slot, newest.number, newest.root, blocks)
-        said.append((f"milestone {newest.number} of slot {place}", block))
+        newest_milestone = slot.milestone
+        stating_block = _block_of_statement(
+            slot_place, slot, newest_milestone.number, newest_milestone.root, task_blocks
+        )
+        check_texts.append((f"milestone {newest_milestone.number} of slot {slot_place}", stating_block))
     if slot.commitment is not None:  # A replica's commitment, which it opens by a call of its own
-        said.append((f"the commitment of slot {place}", _stated(place, slot, None, slot.commitment, blocks)))
+        check_texts.append(
+            (
+                f"the commitment of slot {slot_place}",
+                _block_of_statement(slot_place, slot, None, slot.commitment, task_blocks),
+            )
+        )
     elif slot.result is not None:
-        said.append((f"the result of slot {place}", _stated(place, slot, None, slot.result.root, blocks)))
-    return said
+        check_texts.append(
+            (
+                f"the result of slot {slot_place}",
+                _block_of_statement(slot_place, slot, None, slot.result.root, task_blocks),
+            )
+        )
+    return check_texts
 
 
-def _stated(place: int, slot: Slot, number: int | None, root: bytes, blocks: TaskBlocks) -> int | None:
-    wanted = place, slot.provider, number, root
-    found = (each for each in blocks.statements if (each.place, each.by, each.number, each.root) == wanted)
-    return next((each.block for each in found), None)
+def _block_of_statement(
+    slot_place: int, slot: Slot, milestone_number: int | None, state_root: bytes, task_blocks: TaskBlocks
+) -> int | None:
+    statement_key = slot_place, slot.provider, milestone_number, state_root
+    matching_statements = (
+        statement
+        for statement in task_blocks.statements
+        if (statement.place, statement.by, statement.number, statement.root) == statement_key
+    )
+    return next((statement.block for statement in matching_statements), None)
 
 
-def _held(task: Task, blocks: TaskBlocks) -> int | None:
-    held = task.checkpoint
-    assert held is not None, "a checkpoint has a holder"
-    wanted = held.holder, held.milestone.number
-    return next((each.block for each in blocks.holdings if (each.by, each.number) == wanted), None)
+def _block_of_holding(task: Task, task_blocks: TaskBlocks) -> int | None:
+    held_checkpoint = task.checkpoint
+    assert held_checkpoint is not None, "a checkpoint has a holder"
+    holding_key = held_checkpoint.holder, held_checkpoint.milestone.number
+    return next(
+        (holding.block for holding in task_blocks.holdings if (holding.by, holding.number) == holding_key), None
+    )

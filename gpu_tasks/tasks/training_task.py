@@ -42,30 +42,30 @@ MILESTONES_MAX = 64
 
 def stepwise_forms() -> dict[str, WorkloadForm]:
     """Return the workloads that can be auctioned: only those in steps have milestones and can be taken over."""
-    return {form.name: form for form in registry.FORMS if form.is_stepwise}
+    return {workload_form.name: workload_form for workload_form in registry.FORMS if workload_form.is_stepwise}
 
 
-def _truth(text: str) -> bool:
-    if text not in {"true", "false"}:
+def _read_truth(truth_text: str) -> bool:
+    if truth_text not in {"true", "false"}:
         raise QuantityError("is not a truth value; write true or false", code="not_truth")
-    return text == "true"
+    return truth_text == "true"
 
 
-def _seed(text: str) -> bytes:
-    if re.fullmatch("0x[0-9a-f]{64}", text) is None:
+def _read_seed(seed_text: str) -> bytes:
+    if re.fullmatch("0x[0-9a-f]{64}", seed_text) is None:
         raise QuantityError(
             "is not a seed; write 0x and 64 lower-case hex digits, or remove the line to draw one", code="invalid_seed"
         )
-    return bytes.fromhex(text[2:])
+    return bytes.fromhex(seed_text[2:])
 
 
-def _option(text: str) -> str:
-    if len(text) > NAME_MAX or CONTROL.search(text):
+def _read_option(option_text: str) -> str:
+    if len(option_text) > NAME_MAX or CONTROL.search(option_text):
         raise QuantityError(f"is not a text of at most {NAME_MAX} letters", code="wrong_letters")
-    return text
+    return option_text
 
 
-_OPTION = Word(_option, {"type": ["string", "integer"], "maxLength": NAME_MAX})
+_OPTION = Word(_read_option, {"type": ["string", "integer"], "maxLength": NAME_MAX})
 RunOption = Annotated[str, _OPTION]
 _WORKLOADS = {name: name for name in sorted(stepwise_forms())}
 
@@ -81,7 +81,7 @@ class WorkloadRun(Section):
     options: Annotated[dict[Label, RunOption], NamedWords(LABEL, _OPTION, OPTIONS_MAX)] = Field(
         default={}, description="options of the workload, as in `ogpu unit post --set`"
     )
-    seed: Annotated[bytes | None, quantity_word(_seed, "^0x[0-9a-f]{64}$")] = Field(
+    seed: Annotated[bytes | None, quantity_word(_read_seed, "^0x[0-9a-f]{64}$")] = Field(
         default=None, description="seed of its random numbers; by default random"
     )
     milestones: Annotated[int, whole_word(1, MILESTONES_MAX)] = Field(
@@ -96,7 +96,7 @@ class TrainingResources(Section):
         default=1, description="number of devices; each computes the whole run, and the task starts with all or none"
     )
     classes: Classes = Field(default=(), description="suitable classes of devices")
-    is_homogeneous: Annotated[bool, Word(_truth, {"type": "boolean"}, needs_no_quotes=True)] = Field(
+    is_homogeneous: Annotated[bool, Word(_read_truth, {"type": "boolean"}, needs_no_quotes=True)] = Field(
         default=False, alias="sameClass", description="true if all devices must be of one class"
     )
 
@@ -142,24 +142,30 @@ class TrainingTask(TaskMetadata, WorkloadRun, TrainingResources, RunMarket, Trai
 TaskFile = ReadFile[TrainingTask]
 
 
-def read_task(data: bytes, file: str) -> TaskFile:
+def read_task(file_bytes: bytes, file_name: str) -> TaskFile:
     """Return the task of a file's bytes. Raise TaskFileError with all its problems.
 
-    `file` is its name in messages.
+    `file_name` is its name in messages.
     """
-    return read_training_task(parse(data, file), file)
+    return read_training_task(parse(file_bytes, file_name), file_name)
 
 
-def read_training_task(tree: FileNode, file: str) -> TaskFile:
+def read_training_task(file_tree: FileNode, file_name: str) -> TaskFile:
     """Return the task of a file's tree. Raise TaskFileError with all its problems."""
-    found = read_section(TrainingFile, tree, file)
-    spec = found.spec
-    classes = tuple(sorted(spec.resources.classes or CLASS_NAMES.values()))
-    sections = (found.metadata, spec.run, spec.resources, spec.market, spec.limits)
-    read = ReadFile(file, TrainingTask.joined(*sections, classes=classes), tree)
+    file_form = read_section(TrainingFile, file_tree, file_name)
+    training_spec = file_form.spec
+    device_classes = tuple(sorted(training_spec.resources.classes or CLASS_NAMES.values()))
+    sections = (
+        file_form.metadata,
+        training_spec.run,
+        training_spec.resources,
+        training_spec.market,
+        training_spec.limits,
+    )
+    read_file = ReadFile(file_name, TrainingTask.joined(*sections, classes=device_classes), file_tree)
     try:
         # Called only for its error: an unknown option is reported before the input is read.
-        settings(stepwise_forms()[spec.run.workload].options, spec.run.options)
-    except RequestError as error:
-        raise read.refused("spec.run.options", f"{error}", "invalid_request") from None
-    return read
+        settings(stepwise_forms()[training_spec.run.workload].options, training_spec.run.options)
+    except RequestError as option_error:
+        raise read_file.refused("spec.run.options", f"{option_error}", "invalid_request") from None
+    return read_file
