@@ -26,20 +26,24 @@ from wallet.trial import TrialError, attempt
 # The payments at the end of a case, computed by the chain's own rules over the state before the block of the end.
 #
 # Invariant: the end is the one in the block's event. If the state allows no such end, the result is None.
-def flows_at_end(bound: Bound, case_id: bytes, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
+def flows_at_end(
+    bound_runtime: Bound, case_id: bytes, ended_case: CaseEnded
+) -> tuple[CourtCase, tuple[Flow, ...]] | None:
     """Return the payments at the end of a case, from the one of its three possible ends that the event names."""
-    courts = bound[Courts]
-    case = courts.cases[case_id]
-    if case is None:
+    courts_pallet = bound_runtime[Courts]
+    open_case = courts_pallet.cases[case_id]
+    if open_case is None:
         return None
     # Without a court no appeal is possible: the case is decided and ends in one block, so the record before has no
     # verdict
-    at_once = replace(case, verdict=ended.verdict, has_court=False)
-    ways = [(case, ended.verdict), (case, None)] + ([(at_once, None)] if case.verdict is None else [])
-    for found, decided in ways:
-        outcome, verdict, flows = closing.reckoned(courts, case_id, found, decided)
-        if (outcome, verdict) == (ended.outcome, ended.verdict):
-            return found, flows
+    decided_now = replace(open_case, verdict=ended_case.verdict, has_court=False)
+    possible_ends = [(open_case, ended_case.verdict), (open_case, None)] + (
+        [(decided_now, None)] if open_case.verdict is None else []
+    )
+    for case_record, decided_verdict in possible_ends:
+        case_outcome, verdict, payment_flows = closing.reckoned(courts_pallet, case_id, case_record, decided_verdict)
+        if (case_outcome, verdict) == (ended_case.outcome, ended_case.verdict):
+            return case_record, payment_flows
     return None
 
 
@@ -58,27 +62,27 @@ class Appeal:
 
 async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) -> Appeal:
     """Return this account's appeal against the verdict about a unit. Raise AppealError if there is no verdict."""
-    status = await market_reads.case(client, unit_id)
-    if status is None:
+    case_status = await market_reads.case(client, unit_id)
+    if case_status is None:
         raise AppealError("this unit has no open case: none was brought, or it is over")
-    case = status.case
-    if case.stage is not CaseStage.APPEALABLE:
-        raise AppealError(f"the case has no verdict to appeal at present: it is at {case.stage.name.lower()}")
-    call = Courts.appeal(case_id=unit_id)
-    bond = await _bond(client, call, appellant)
-    facts = {
+    open_case = case_status.case
+    if open_case.stage is not CaseStage.APPEALABLE:
+        raise AppealError(f"the case has no verdict to appeal at present: it is at {open_case.stage.name.lower()}")
+    appeal_call = Courts.appeal(case_id=unit_id)
+    appeal_bond = await _bond_of_appeal(client, appeal_call, appellant)
+    review_facts = {
         "unit": unit_id,
-        "verdict": _in_words(case.verdict),
-        "stands_after_block": case.appealable_until,
-        "bond": Grains(bond),
-        "brings_if_won": Grains(2 * case.terms.price),
+        "verdict": _in_words(open_case.verdict),
+        "stands_after_block": open_case.appealable_until,
+        "bond": Grains(appeal_bond),
+        "brings_if_won": Grains(2 * open_case.terms.price),
     }
-    return Appeal(call, facts, bond)
+    return Appeal(appeal_call, review_facts, appeal_bond)
 
 
-async def _bond(client: ChainClient, call: Call, appellant: bytes) -> int:
+async def _bond_of_appeal(client: ChainClient, appeal_call: Call, appellant: bytes) -> int:
     try:
-        return (await attempt(client, [call], appellant)).amount
+        return (await attempt(client, [appeal_call], appellant)).amount
     except TrialError:  # The sender of the call sees this error
         return 0
 

@@ -104,7 +104,7 @@ class TransferRates:
 
 
 def stores_for(address: bytes, endpoints: Iterable[str]) -> list[str]:
-    """Return the endpoints to try for the blob `address`, best first."""
+    """Return the endpoints to try for the blob `blob_address`, best first."""
     ranked = sorted(set(endpoints), key=lambda endpoint: (blake2_256(address + endpoint.encode()), endpoint))
     return ranked[:STORES_ASKED_MAX]
 
@@ -334,7 +334,7 @@ def _in_words(error: Exception) -> str:
 
 
 async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, began: float, most: int) -> bytes:
-    """Return the whole body, at most `most` bytes. Each part extends the time limit."""
+    """Return the whole body, at most `byte_limit` bytes. Each part extends the time limit."""
     parts, length = [], 0
     async for part in answer.content.iter_chunked(PART_BYTES):
         length += len(part)

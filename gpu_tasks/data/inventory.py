@@ -127,41 +127,45 @@ _INVENTORY = codec(MachineInventory)
 _SIGNED = codec(SignedInventory)
 
 
-def image_mark(image: str) -> bytes:
+def image_mark(image_name: str) -> bytes:
     """Return a claim's mark for an image of a policy: a repository, one with a digest, or an archive's id."""
-    return blake2_256(b"ogpu/image" + image.encode())
+    return blake2_256(b"ogpu/image" + image_name.encode())
 
 
-def claim_text(text: str) -> str:
+def claim_text(claimed_text: str) -> str:
     """Return the part of a text that fits a claim, without unprintable letters."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    printable_text = "".join(character if character.isprintable() else " " for character in claimed_text).strip()
     # The cut can fall inside a letter.
-    return shown.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+    return printable_text.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
 
 
-def sign_inventory(inventory: MachineInventory, genesis: bytes, sign: Callable[[bytes], bytes]) -> bytes:
-    """Return the bytes to serve. `sign` signs with the provider key."""
-    return _SIGNED.encode(SignedInventory(inventory, sign(domain(KIND, genesis, _INVENTORY.encode(inventory)))))
+def sign_inventory(inventory: MachineInventory, genesis_hash: bytes, sign_message: Callable[[bytes], bytes]) -> bytes:
+    """Return the bytes to serve. `sign_message` signs with the provider key."""
+    return _SIGNED.encode(
+        SignedInventory(inventory, sign_message(domain(KIND, genesis_hash, _INVENTORY.encode(inventory))))
+    )
 
 
-def read_inventory(raw: bytes, genesis: bytes, now_ms: int) -> MachineInventory:
+def read_inventory(raw_inventory: bytes, genesis_hash: bytes, now_ms: int) -> MachineInventory:
     """Return the inventory of an answer. Raise InventoryError with the problem.
 
     The caller still has to look up the stash of its key.
     """
-    if len(raw) > INVENTORY_BYTES_MAX:
-        raise InventoryError(f"sent {len(raw):,} bytes, more than {INVENTORY_BYTES_MAX:,}")
+    if len(raw_inventory) > INVENTORY_BYTES_MAX:
+        raise InventoryError(f"sent {len(raw_inventory):,} bytes, more than {INVENTORY_BYTES_MAX:,}")
     try:
-        signed = _SIGNED.decode(raw)
+        signed_inventory = _SIGNED.decode(raw_inventory)
     except DecodeError:
         raise InventoryError("sent bytes that are not an inventory") from None
-    found = signed.inventory
-    if found.version != VERSION:
-        raise InventoryError(f"has an inventory of version {found.version}, unknown to this program")
-    if not verify_ed25519(found.provider_key, domain(KIND, genesis, _INVENTORY.encode(found)), signed.signature):
+    inventory = signed_inventory.inventory
+    if inventory.version != VERSION:
+        raise InventoryError(f"has an inventory of version {inventory.version}, unknown to this program")
+    if not verify_ed25519(
+        inventory.provider_key, domain(KIND, genesis_hash, _INVENTORY.encode(inventory)), signed_inventory.signature
+    ):
         raise InventoryError("sent an inventory with a wrong signature")
-    if now_ms - found.made_at_ms > OLD_MS:
-        raise InventoryError(f"sent an inventory that is {(now_ms - found.made_at_ms) // 60_000:,} minutes old")
-    if found.made_at_ms - now_ms > AHEAD_MS:
+    if now_ms - inventory.made_at_ms > OLD_MS:
+        raise InventoryError(f"sent an inventory that is {(now_ms - inventory.made_at_ms) // 60_000:,} minutes old")
+    if inventory.made_at_ms - now_ms > AHEAD_MS:
         raise InventoryError("sent an inventory with a future time; check the clocks")
-    return found
+    return inventory

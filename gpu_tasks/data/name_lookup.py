@@ -22,23 +22,25 @@ class NameResolver(AbstractResolver):
 
     def __init__(self) -> None:
         """Start without a look-up."""
-        self._room = threading.BoundedSemaphore(LOOKUPS_MAX)
+        self._free_lookups = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Return the addresses of a name. Raise OSError if it has none, or during too many other look-ups."""
         # Refused instead of queued: slow name servers could fill any queue.
-        if not self._room.acquire(blocking=False):
+        if not self._free_lookups.acquire(blocking=False):
             raise OSError(f"{LOOKUPS_MAX} other lookups of names are pending")
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[Any]] = loop.create_future()
-        threading.Thread(target=self._look_up, args=(loop, found, host, port, family), daemon=True).start()
+        event_loop = asyncio.get_running_loop()
+        future_answer: asyncio.Future[list[Any]] = event_loop.create_future()
+        threading.Thread(
+            target=self._look_up, args=(event_loop, future_answer, host, port, family), daemon=True
+        ).start()
         return [
-            ResolveResult(hostname=host, host=str(address[0]), port=port, family=kind, proto=protocol,
+            ResolveResult(hostname=host, host=str(socket_address[0]), port=port, family=address_family, proto=protocol,
                           flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
-            for kind, _, protocol, _, address in await found
-            if "%" not in str(address[0])  # A link-local address has no meaning on the network
+            for address_family, _, protocol, _, socket_address in await future_answer
+            if "%" not in str(socket_address[0])  # A link-local address has no meaning on the network
         ]  # fmt: skip
 
     async def close(self) -> None:
@@ -46,28 +48,30 @@ class NameResolver(AbstractResolver):
 
     def _look_up(
         self,
-        loop: asyncio.AbstractEventLoop,
-        found: asyncio.Future[list[Any]],
+        event_loop: asyncio.AbstractEventLoop,
+        future_answer: asyncio.Future[list[Any]],
         host: str,
         port: int,
         family: socket.AddressFamily,
     ) -> None:
-        answer: list[Any] | None = None
-        problem: Exception | None = None
+        found_addresses: list[Any] | None = None
+        lookup_problem: Exception | None = None
         try:
-            answer = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-        except (OSError, ValueError) as error:  # An invalid label is a UnicodeError
-            problem = OSError(str(error)) if isinstance(error, ValueError) else error
+            found_addresses = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        except (OSError, ValueError) as lookup_error:  # An invalid label is a UnicodeError
+            lookup_problem = OSError(str(lookup_error)) if isinstance(lookup_error, ValueError) else lookup_error
         finally:
-            self._room.release()
+            self._free_lookups.release()
         with contextlib.suppress(RuntimeError):  # The loop has ended
-            loop.call_soon_threadsafe(_say, found, answer, problem)
+            event_loop.call_soon_threadsafe(_set_answer, future_answer, found_addresses, lookup_problem)
 
 
-def _say(found: asyncio.Future[list[Any]], answer: list[Any] | None, problem: Exception | None) -> None:
-    if found.done():  # The caller was cancelled
+def _set_answer(
+    future_answer: asyncio.Future[list[Any]], found_addresses: list[Any] | None, lookup_problem: Exception | None
+) -> None:
+    if future_answer.done():  # The caller was cancelled
         return
-    if problem is not None:
-        found.set_exception(problem)
+    if lookup_problem is not None:
+        future_answer.set_exception(lookup_problem)
     else:
-        found.set_result(answer or [])
+        future_answer.set_result(found_addresses or [])

@@ -31,16 +31,16 @@ class PresenceProof:
 _PRESENCE = codec(PresenceProof)
 
 
-def prove_presence(nonce: bytes, instance: bytes, genesis: bytes, sign: Callable[[bytes], bytes]) -> bytes:
-    """Return the answer to a nonce of `NONCE_BYTES`. `sign` is the provider key's."""
-    return _PRESENCE.encode(PresenceProof(instance, sign(domain(KIND, genesis, nonce + instance))))
+def prove_presence(nonce: bytes, instance: bytes, genesis_hash: bytes, sign_message: Callable[[bytes], bytes]) -> bytes:
+    """Return the answer to a nonce of `NONCE_BYTES`. `sign_message` is the provider key's."""
+    return _PRESENCE.encode(PresenceProof(instance, sign_message(domain(KIND, genesis_hash, nonce + instance))))
 
 
-def proven_instance(raw: bytes, nonce: bytes, genesis: bytes, provider_key: bytes) -> bytes | None:
+def proven_instance(raw_answer: bytes, nonce: bytes, genesis_hash: bytes, provider_key: bytes) -> bytes | None:
     """Return the instance that an answer proves, or None if the key did not sign this nonce."""
     try:
-        found = _PRESENCE.decode(raw)
+        presence = _PRESENCE.decode(raw_answer)
     except DecodeError:
         return None
-    is_signed = verify_ed25519(provider_key, domain(KIND, genesis, nonce + found.instance), found.signature)
-    return found.instance if is_signed else None
+    is_signed = verify_ed25519(provider_key, domain(KIND, genesis_hash, nonce + presence.instance), presence.signature)
+    return presence.instance if is_signed else None

@@ -15,36 +15,49 @@ LEAST_RATES = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datac
 """By class."""
 
 
-async def proven_rates(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> ProvenRates:
+async def proven_rates(chain: ChainClient, device_ids: Sequence[bytes], at: bytes) -> ProvenRates:
     """Return some devices' proven rates after a block, none if roll calls are not in force."""
     rates_min = await least_rates(chain, at)
-    called: RollCall | None = await chain.read(Capacity.current, at=at)
-    if called is None or not await chain.read(Capacity.is_enforced, at=at):
+    last_call: RollCall | None = await chain.read(Capacity.current, at=at)
+    if last_call is None or not await chain.read(Capacity.is_enforced, at=at):
         return ProvenRates(False, rates_min, {})
-    height = await chain.height(at)
-    names = [(device, standing_number(called, height)) for device in devices]
-    proofs = dict(zip(names, await chain.read_many(Capacity.proofs, names, at=at), strict=True))
-    return ProvenRates(True, rates_min, {device: standing_at(called, height, proofs, device) for device in devices})
-
-
-def why_no_work(rates: ProvenRates, device: bytes, kind: DeviceClass) -> str:
-    """Return the reason why the chain gives a device no work, or "" if it may get work."""
-    if rates.has_proven(device, kind):
-        return ""
-    proven, needed, class_name = rates.proven.get(device, 0), rates.rates_min[kind], tuple(CLASS_NAMES)[kind]
-    return (
-        f"it has proven {proven:,} of the {needed:,} thousand million operations per slot that class {class_name} needs"
+    block_height = await chain.height(at)
+    proof_keys = [(device_id, standing_number(last_call, block_height)) for device_id in device_ids]
+    proof_by_number = dict(zip(proof_keys, await chain.read_many(Capacity.proofs, proof_keys, at=at), strict=True))
+    return ProvenRates(
+        True,
+        rates_min,
+        {device_id: standing_at(last_call, block_height, proof_by_number, device_id) for device_id in device_ids},
     )
 
 
-async def unproven(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> dict[bytes, str]:
+def why_no_work(proven_rates: ProvenRates, device_id: bytes, device_class: DeviceClass) -> str:
+    """Return the reason why the chain gives a device no work, or "" if it may get work."""
+    if proven_rates.has_proven(device_id, device_class):
+        return ""
+    proven_rate, required_rate, class_name = (
+        proven_rates.proven.get(device_id, 0),
+        proven_rates.rates_min[device_class],
+        tuple(CLASS_NAMES)[device_class],
+    )
+    return (
+        f"it has proven {proven_rate:,} of the {required_rate:,} thousand million operations per slot "
+        f"that class {class_name} needs"
+    )
+
+
+async def unproven(chain: ChainClient, device_ids: Sequence[bytes], at: bytes) -> dict[bytes, str]:
     """Return the devices that get no work, each with the reason, without those that are no longer registered."""
-    rates = await proven_rates(chain, devices, at)
+    rates = await proven_rates(chain, device_ids, at)
     if not rates.in_force:
         return {}
-    stored = zip(devices, await chain.read_many(Devices.devices, devices, at=at), strict=True)
-    reasons = {device: why_no_work(rates, device, record.kind) for device, record in stored if record is not None}
-    return {device: reason for device, reason in reasons.items() if reason}
+    device_records = zip(device_ids, await chain.read_many(Devices.devices, device_ids, at=at), strict=True)
+    idle_reasons = {
+        device_id: why_no_work(rates, device_id, device_record.kind)
+        for device_id, device_record in device_records
+        if device_record is not None
+    }
+    return {device_id: idle_reason for device_id, idle_reason in idle_reasons.items() if idle_reason}
 
 
 async def least_rates(chain: ChainClient, at: bytes | None = None) -> tuple[int, ...]:

@@ -20,23 +20,30 @@ NamedTask = tuple[bytes, Task]
 
 async def task(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> Task | None:
     """Return a task, or None if the chain never had it or dropped it."""
-    found: Task | None = await chain.read(TrainingMarket.tasks, task_id, at=at)
-    return found
+    task_status: Task | None = await chain.read(TrainingMarket.tasks, task_id, at=at)
+    return task_status
 
 
 async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None) -> list[NamedTask]:
     """Return the newest tasks of a customer that the chain still has, in the order of submission."""
     at = await chain.finalized() if at is None else at
-    count: int = await chain.read(TrainingMarket.submission_counts, customer, at=at)
-    numbers = range(max(0, count - TASKS_LISTED_MAX), count)
-    return await _known(chain, [task_id_of(chain.genesis_hash, customer, number) for number in numbers], at)
+    submission_count: int = await chain.read(TrainingMarket.submission_counts, customer, at=at)
+    submission_numbers = range(max(0, submission_count - TASKS_LISTED_MAX), submission_count)
+    return await _existing_tasks(
+        chain,
+        [task_id_of(chain.genesis_hash, customer, submission_number) for submission_number in submission_numbers],
+        at,
+    )
 
 
 async def auctions(chain: ChainClient, at: bytes | None = None) -> list[NamedTask]:
     """Return the tasks with an open auction, the earliest end first."""
     at = await chain.finalized() if at is None else at
-    names = [name for (name,), _ in await entries(chain, TrainingMarket.open_auctions, at=at)]
-    return sorted(await _known(chain, names, at), key=lambda named: (named[1].deadline, named[0]))
+    task_names = [task_name for (task_name,), _ in await entries(chain, TrainingMarket.open_auctions, at=at)]
+    return sorted(
+        await _existing_tasks(chain, task_names, at),
+        key=lambda tasks_by_name: (tasks_by_name[1].deadline, tasks_by_name[0]),
+    )
 
 
 async def bids(
@@ -48,27 +55,31 @@ async def bids(
     """
     at = await chain.finalized() if at is None else at
     if auction is None:
-        known = await task(chain, task_id, at)
-        if known is None:
+        known_task = await task(chain, task_id, at)
+        if known_task is None:
             return {}
-        auction = known.auction
-    found = await entries(chain, TrainingMarket.bids, auction_id(task_id, auction), at=at)
-    return {device: bid for (_, device), bid in found}
+        auction = known_task.auction
+    auction_bids = await entries(chain, TrainingMarket.bids, auction_id(task_id, auction), at=at)
+    return {device_id: auction_bid for (_, device_id), auction_bid in auction_bids}
 
 
-async def award(chain: ChainClient, task_id: bytes, auction: int, at: bytes | None = None) -> Award | None:
+async def award(chain: ChainClient, task_id: bytes, auction_number: int, at: bytes | None = None) -> Award | None:
     """Return the terms and the seed that decided an auction, or None while bids are being opened."""
-    found: Award | None = await chain.read(TrainingMarket.awards, auction_id(task_id, auction), at=at)
-    return found
+    auction_award: Award | None = await chain.read(TrainingMarket.awards, auction_id(task_id, auction_number), at=at)
+    return auction_award
 
 
-async def task_duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> list[NamedTask]:
+async def task_duties(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> list[NamedTask]:
     """Return the tasks in which a provider has a slot or is the standby."""
     at = await chain.finalized() if at is None else at
-    named = [name for (_, name), _ in await entries(chain, TrainingMarket.duties, stash, at=at)]
-    return await _known(chain, named, at)
+    named_tasks = [task_name for (_, task_name), _ in await entries(chain, TrainingMarket.duties, stash_account, at=at)]
+    return await _existing_tasks(chain, named_tasks, at)
 
 
-async def _known(chain: ChainClient, names: list[bytes], at: bytes) -> list[NamedTask]:
-    found = await chain.read_many(TrainingMarket.tasks, names, at=at) if names else []
-    return [(name, each) for name, each in zip(names, found, strict=True) if each is not None]
+async def _existing_tasks(chain: ChainClient, task_names: list[bytes], at: bytes) -> list[NamedTask]:
+    task_records = await chain.read_many(TrainingMarket.tasks, task_names, at=at) if task_names else []
+    return [
+        (task_name, task_record)
+        for task_name, task_record in zip(task_names, task_records, strict=True)
+        if task_record is not None
+    ]

@@ -34,33 +34,38 @@ class UnitOutput:
         return batch_root(self.totals)
 
 
-def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
-    """Return the requests of a unit with `count` of them on the chain. Raise DecodeError if the input differs."""
+def requests_of(unit_input: UnitInput, request_count: int) -> tuple[bytes, ...]:
+    """Return the requests of a unit with `request_count` of them on the chain.
+
+    Raise DecodeError if the input differs.
+    """
     # A single request is not encoded as a batch.
-    if count == 1:
-        if len(asked.request) > REQUEST_BYTES_MAX:
+    if request_count == 1:
+        if len(unit_input.request) > REQUEST_BYTES_MAX:
             raise DecodeError("a request with too many bytes")
-        return (asked.request,)
-    requests = decode_requests(asked.request)
-    if len(requests) != count:
-        raise DecodeError(f"the input has {len(requests)} requests, the unit {count}")
+        return (unit_input.request,)
+    requests = decode_requests(unit_input.request)
+    if len(requests) != request_count:
+        raise DecodeError(f"the input has {len(requests)} requests, the unit {request_count}")
     return requests
 
 
 def answers_bytes(outputs: Iterable[int]) -> int:
     """Return the greatest length of encoded outcomes with outputs of at most these lengths."""
-    return FRAME_BYTES + sum(size + FRAME_BYTES for size in outputs)
+    return FRAME_BYTES + sum(answer_bytes + FRAME_BYTES for answer_bytes in outputs)
 
 
-def output_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> UnitOutput:
+def output_of(genesis_hash: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> UnitOutput:
     """Return the outcomes of all requests of a unit, in their order, under their root."""
-    return UnitOutput(tuple(outcomes), totals_of(leaves_of(genesis, unit, salt, outcomes)))
+    return UnitOutput(tuple(outcomes), totals_of(leaves_of(genesis_hash, unit, salt, outcomes)))
 
 
-def read_output(genesis: bytes, unit: bytes, salt: bytes, content: bytes, count: int) -> UnitOutput | None:
-    """Return the output in the content of a blob, or None if it is no output of `count` requests."""
+def read_output(
+    genesis_hash: bytes, unit: bytes, salt: bytes, blob_content: bytes, request_count: int
+) -> UnitOutput | None:
+    """Return the output in the content of a blob, or None if it is no output of `request_count` requests."""
     try:
-        outcomes = decode_outcomes(content)
+        outcomes = decode_outcomes(blob_content)
     except DecodeError:
         return None
-    return output_of(genesis, unit, salt, outcomes) if len(outcomes) == count else None
+    return output_of(genesis_hash, unit, salt, outcomes) if len(outcomes) == request_count else None

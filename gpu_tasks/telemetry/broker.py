@@ -88,7 +88,7 @@ def parse_broker(text: str, *, private: bool) -> BrokerAddress:
         rest = f"{rest}:{PORTS[scheme]}"
     address = parse_endpoint(f"http://{rest}")
     # A literal address is checked here. A host name is checked after it resolves, when the socket connects.
-    reachable_endpoint(f"http://{rest}", private=private)
+    reachable_endpoint(f"http://{rest}", is_private_allowed=private)
     return BrokerAddress(scheme, address.host, address.port)
 
 

@@ -68,7 +68,9 @@ async def open_tunnel(
     With `is_private`, addresses of private networks are allowed, as on development chains.
     """
     stash = runner_of(task)
-    endpoint = reachable_endpoint(provider.endpoint.decode("ascii", errors="replace"), private=is_private).url
+    endpoint = reachable_endpoint(
+        provider.endpoint.decode("ascii", errors="replace"), is_private_allowed=is_private
+    ).url
     path = TUNNEL_PATH.format(task=task_id.hex())
     connector = aiohttp.TCPConnector(socket_factory=None if is_private else public_socket, resolver=NameResolver())
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)

@@ -176,7 +176,7 @@ def _prices(terms: ServiceTerms) -> str:
 def _check_endpoint(text: str, *, private: bool) -> None:
     """Raise ProviderError for an address at which customers cannot reach the blob store."""
     try:
-        reachable_endpoint(text, private=private)
+        reachable_endpoint(text, is_private_allowed=private)
     except EndpointError as error:
         meant = _meant(text, private=private)
         hint = f"Did you mean {meant}?" if meant else "Give the public address, such as http://gpu.example.org:9750"
@@ -187,6 +187,6 @@ def _meant(text: str, *, private: bool) -> str | None:
     """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
-        return reachable_endpoint(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", private=private).url
+        return reachable_endpoint(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", is_private_allowed=private).url
     except ValueError:
         return None

@@ -91,20 +91,22 @@ async def test_a_fetch_ends_in_time_if_all_of_them_drip(monkeypatch: pytest.Monk
     monkeypatch.setattr(blob_client, "FETCH_SECONDS", 0.3)
     async with asking(*[True] * 12) as (client, stores):
         with pytest.raises(BlobError, match="was too slow"):
-            await client.get(address_of(BLOB), [store.url for store in stores], seconds=0.3)
+            await client.get(address_of(BLOB), [store.url for store in stores], deadline_seconds=0.3)
 
 
 async def test_each_store_has_to_make_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blob_client, "GRACE_SECONDS", 0.2)
     async with asking(True) as (client, stores):
         with pytest.raises(BlobError, match="was too slow"):
-            await client.get(address_of(BLOB), [stores[0].url], seconds=600.0)
+            await client.get(address_of(BLOB), [stores[0].url], deadline_seconds=600.0)
 
 
 async def test_many_fetches_from_one_store_that_drips_leave_room_for_others() -> None:
     async with asking(True, False) as (client, stores):
         dripping, quick = (store.url for store in stores)
-        stuck = [asyncio.create_task(client.get(address_of(BLOB), [dripping], seconds=600.0)) for _ in range(64)]
+        stuck = [
+            asyncio.create_task(client.get(address_of(BLOB), [dripping], deadline_seconds=600.0)) for _ in range(64)
+        ]
         while stores[0].open < TRANSFERS_OF_STORE_MAX:
             await asyncio.sleep(0.01)
         assert await client.get(address_of(BLOB), [quick]) == BLOB

@@ -83,9 +83,9 @@ def test_public_ones_pass(address: str) -> None:
     "text", ["http://127.0.0.1:9750", "http://localhost:9750", "http://a.localhost", "http://[::ffff:127.0.0.1]"]
 )
 def test_own_networks_are_for_development_only(text: str) -> None:
-    assert reachable_endpoint(text, private=True).url == parse_endpoint(text).url
+    assert reachable_endpoint(text, is_private_allowed=True).url == parse_endpoint(text).url
     with pytest.raises(EndpointError, match="a public address"):
-        reachable_endpoint(text, private=False)
+        reachable_endpoint(text, is_private_allowed=False)
 
 
 async def test_what_is_connected_to_is_looked_at_and_not_what_the_name_said_before(
