@@ -27,6 +27,8 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 _UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
 """The unit behind an amount. It is optional, because amounts of options are in oGPU."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+ACCOUNT_STARTS = ("//", "0x")
+"""The beginnings of a development key and of an account in hex."""
 ALL = -1
 """The value of an amount that the user gave as `all`."""
 
@@ -67,6 +69,10 @@ class BlockHash(click.ParamType[bytes]):
         return found
 
 
+class AccountAsAmountError(click.BadParameter):
+    """An account in the place of an amount."""
+
+
 class Amount(click.ParamType[int]):
     """An amount in oGPU on the command line, grains in the program."""
 
@@ -76,6 +82,9 @@ class Amount(click.ParamType[int]):
         """Return grains."""
         if isinstance(value, int):
             return value
+        if value.startswith(ACCOUNT_STARTS):
+            text = f"{value!r} is an account. Amounts stand behind accounts, as in {value} 12"
+            raise AccountAsAmountError(text, ctx, param)
         try:
             return parse_amount(_UNIT.sub("", value))
         except AmountError as error:

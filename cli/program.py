@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ import click
 
 from cli.messages import JSON_MARK, write
 from wallet.errors import CodedError, code_of, code_of_class
+from wallet.suggestions import suggestion
 
 JSON_WORD = "--json"
-ALIKE = 0.75
-"""The least similarity of a suggestion, by difflib's measure: one letter of four or five may differ."""
 END_WORD = "--"
 EITHER = " or "
 """Joins two commands that one word may stand for."""
+_EXTRA_WORD = re.compile(r"Got unexpected extra argument \((.+)\)")
 EXIT_ABORTED = 1
 EXIT_PIPE_CLOSED = 1
 EXIT_UNUSABLE = 2
@@ -30,19 +30,26 @@ EXIT_OUTPUT_LOST = 74
 NO_HOME = "Could not determine home directory."
 """The message of `pathlib` for a user without a home folder, as in a container."""
 OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
-OTHER_NAMES = {"--from": "--key", "--account": "--key", "--signer": "--key"}
-"""Options of other wallets, and the options here that do the same."""
+KEY_WORDS = {"--from": "--key", "--account": "--key", "--signer": "--key"}
+"""Options of other wallets, and the option here that does the same."""
 MISSING = {
     "--key": "Give the key that signs: a name of `ogpu-wallet list`, or a development key like //Alice.",
     "--service": "Give the number of a service. `ogpu offer services` lists them.",
+    "node": "`ogpu-devnet status` lists the nodes.",
 }
 """Advice for a missing option or argument."""
+STRAY_WORDS = {"chain": "--chain", "validators": "-n"}
+"""Parameters that people give as a bare word, and their options."""
 ReportEnd = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""
 
 
 class NegativeNumberError(click.UsageError):
     """A number with a minus sign, which looks like an option."""
+
+
+class ExtraWordError(click.UsageError):
+    """A word that is an option's value, without the option."""
 
 
 class OptionPlaceError(click.UsageError):
@@ -67,7 +74,7 @@ class ExplainingCommand(click.Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.NoSuchOption as error:
-            raise explain_option(error, info_name, parent) from None
+            raise explain_option(error) from None
         except click.MissingParameter as error:
             advice = (
                 next((MISSING[name] for name in error.param.opts if name in MISSING), None) if error.param else None
@@ -76,34 +83,58 @@ class ExplainingCommand(click.Command):
                 raise
             raise click.MissingParameter(advice, error.ctx, error.param) from None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words. The error for a bare word names the option whose value it may be."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            option = next((STRAY_WORDS[each.name] for each in self.params if each.name in STRAY_WORDS), None)
+            word = _EXTRA_WORD.fullmatch(error.message)
+            if option is None or word is None:
+                raise
+            raise ExtraWordError(f"{error.message}. Did you mean {option} {word[1]}?", ctx) from None
 
-def explain_option(error: click.NoSuchOption, info_name: str | None, parent: click.Context | None) -> click.UsageError:
+
+def explain_option(error: click.NoSuchOption) -> click.UsageError:
     """Return a clearer error for another system's option, a negative number, or an option before its command."""
-    name = error.option_name
-    if name in OTHER_NAMES and error.ctx is not None and _has_option(error.ctx.command, OTHER_NAMES[name]):
-        return OtherOptionError(f"No such option {name!r}. Use {OTHER_NAMES[name]}.", error.ctx)
+    context, name = error.ctx, error.option_name
+    if context is None:
+        return error
+    here = foreign_words(context).get(name, "")
+    if here and (not here.startswith("-") or _has_option(context.command, here.split()[0])):
+        return OtherOptionError(f"No such option {name!r}. {_advice(here)}", context)
     if name[1:2].isdigit():
-        return NegativeNumberError(f"{name} is negative, and amounts and numbers here are not", error.ctx)
-    program = None if parent is None else parent.find_root()
-    if parent is not None and program is not None and _has_option(program.command, name):
-        words = f"{parent.command_path} {info_name}".removeprefix(program.command_path)
-        before = f"{program.command_path} {name} …{words}"
-        return OptionPlaceError(f"{name} stands before the command: {before}", error.ctx)
+        return NegativeNumberError(f"{name} is negative, and amounts and numbers here are not", context)
+    program = context.find_root()
+    if program is not context and _has_option(program.command, name):
+        words = context.command_path.removeprefix(program.command_path)
+        return OptionPlaceError(f"{name} stands before the command: {program.command_path} {name} …{words}", context)
     return error
+
+
+def foreign_words(context: click.Context) -> dict[str, str]:
+    """Return other systems' words that a person may type at this command, with the words here."""
+    words = getattr(context.find_root().command, "foreign_words", {})
+    command = f"{context.info_name} "
+    general = {word: here for word, here in words.items() if " " not in word}
+    return general | {word.removeprefix(command): here for word, here in words.items() if word.startswith(command)}
+
+
+def _advice(here: str) -> str:
+    """Return advice as it is, and commands or options as `Use …`."""
+    return here if here[0].isupper() else f"Use {EITHER.join(f'`{each}`' for each in here.split(EITHER))}."
 
 
 def _has_option(command: click.Command, name: str) -> bool:
     return any(name in parameter.opts for parameter in command.params)
 
 
-def _owners(group: click.Group, option: str) -> Iterator[str]:
-    """Yield the commands of a group, and of its groups, that have an option."""
+def _paths(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield each command of a group, and of its groups, with the names that lead to it."""
     for name, command in group.commands.items():
-        whole = command.load() if hasattr(command, "load") else command  # a deferred command knows no options
-        if isinstance(whole, click.Group):
-            yield from (f"{name} {each}" for each in _owners(whole, option))
-        elif _has_option(whole, option):
-            yield name
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from _paths(command, *path, name)
 
 
 class CommandGroup(click.Group):
@@ -111,16 +142,9 @@ class CommandGroup(click.Group):
 
     command_class = ExplainingCommand
 
-    def __init__(
-        self,
-        *args: Any,
-        foreign_words: Mapping[str, str] | None = None,
-        sections: Mapping[str, Sequence[str]] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]] | None = None, **kwargs: Any) -> None:
         """`sections`: names of commands by the heading under which the help lists them. The others come first."""
         super().__init__(*args, **kwargs)
-        self._foreign_words = foreign_words or {}
         self._sections = sections or {}
 
     def resolve_command(
@@ -136,8 +160,7 @@ class CommandGroup(click.Group):
             here = self.suggested(ctx, args[0])
             if here is None:
                 raise UnknownCommandError(error.message, error.ctx) from None
-            meant = EITHER.join(f"`{each}`" for each in here.split(EITHER))
-            raise UnknownCommandError(f"No such command {args[0]!r}. Use {meant}.", error.ctx) from None
+            raise UnknownCommandError(f"No such command {args[0]!r}. {_advice(here)}", error.ctx) from None
         if command is not None and any(word in ctx.help_option_names for word in rest) and not ctx.resilient_parsing:
             # The words may be another option's value, or a program's own: then this does nothing, and the command runs.
             context = command.make_context(name, list(rest), parent=ctx)
@@ -147,11 +170,14 @@ class CommandGroup(click.Group):
 
     def suggested(self, ctx: click.Context, word: str) -> str | None:
         """Return the command, here or in another group, that has this name or a similar one, or another system's."""
-        names = {**dict.fromkeys(self._foreign_words), **dict.fromkeys(self.commands)}
-        near = [word] if word in self._foreign_words else get_close_matches(word, names, n=1, cutoff=ALIKE)
-        if not near:
-            return None
-        return self._foreign_words.get(near[0]) or f"{ctx.command_path} {near[0]}"
+        program = ctx.find_root()
+        known: dict[str, str] = {}
+        for (*groups, name), _ in _paths(program.command) if isinstance(program.command, click.Group) else ():
+            command = " ".join((program.command_path, *groups, name))
+            known[name] = f"{known[name]}{EITHER}{command}" if groups and name in known else command
+        known |= {name: here for name, here in foreign_words(ctx).items() if not name.startswith("-")}
+        known |= {name: f"{ctx.command_path} {name}" for name in self.commands}
+        return known.get(word) or known.get(suggestion(word, known) or "")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections of the help."""
@@ -176,6 +202,7 @@ class ProgramGroup(CommandGroup):
     def __init__(
         self,
         *args: Any,
+        foreign_words: Mapping[str, str] | None = None,
         program_commands: Sequence[str] = (),
         explained: tuple[type[Exception], ...] = (),
         **kwargs: Any,
@@ -190,6 +217,7 @@ class ProgramGroup(CommandGroup):
         `explained`: exceptions beside `CodedError` whose text is a message for the user.
         """
         super().__init__(*args, **kwargs)
+        self.foreign_words = {**KEY_WORDS, **(foreign_words or {})}
         self._program_commands = program_commands
         self._explained: tuple[type[Exception], ...] = (CodedError, *explained)
 
@@ -203,10 +231,10 @@ class ProgramGroup(CommandGroup):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             name = error.option_name
-            owner = next(_owners(self, name), None)
+            owner = next((path for path, command in _paths(self) if _has_option(command, name)), None)
             if owner is None:
                 raise
-            behind = f"{ctx.command_path} {owner} … {name}"
+            behind = f"{ctx.command_path} {' '.join(owner)} … {name}"
             raise OptionPlaceError(f"{name} stands behind the command, as in: {behind}", error.ctx) from None
 
     def _own_words(self, words: Sequence[str]) -> int:
@@ -242,6 +270,7 @@ class ProgramGroup(CommandGroup):
                 exit_code = run(args, *given, standalone_mode=False, **named)
             except click.ClickException as error:
                 exit_code = error.exit_code
+                error.message = error.message.replace("a valid integer range", "a whole number")
                 if is_json:
                     report(error.format_message(), exit_code, code_of_class(type(error)))
                 else:

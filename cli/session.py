@@ -72,7 +72,7 @@ def _meant_account(names: list[str], text: str) -> str:
     """Return what to type instead of a text that is no account."""
     if text in (*DEV_NAMES, *CUSTOMER_NAMES):
         return f"On a development chain, write //{text}"
-    similar = suggestion(text, names)
+    similar = suggestion(text.lower(), names)
     if similar is not None:
         return f"Did you mean {similar}?"
     return f"Give an address, 0x and 64 hex digits, or a stored key ({', '.join(names) or 'there are none'})"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wallet import keyfile
-from wallet.errors import KeyFileError, KeyringError
+from wallet.errors import KeyringError
 from wallet.keyfile import DEFAULT_COST, MAX_FILE_BYTES, KeyFile, ScryptCost
 from wallet.keypair import Keypair
-from wallet.private_file import read_limited, read_private, write_new
+from wallet.private_file import read_plain, read_private, write_new
 from wallet.suggestions import suggestion
 
 MAX_ACCOUNTS = 10_000
@@ -66,12 +66,7 @@ class Keyring:
         It is unlocked first, so that a wrong address or a damaged copy is found at once, not when the key is needed.
         Raise CannotUnlockError if that fails.
         """
-        try:
-            with source.open("rb") as source_file:
-                file_bytes = read_limited(source, source_file.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
-        except OSError as error:
-            raise KeyFileError(f"{source} cannot be read: {error.strerror}", code="file_unusable") from None
-        key_file = keyfile.load(file_bytes)
+        key_file = keyfile.load(read_plain(source, MAX_FILE_BYTES))
         keyfile.unlock(key_file, *passwords)
         self._store(name, key_file, lambda: before_stored(key_file))
         return key_file

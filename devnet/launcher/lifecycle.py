@@ -76,7 +76,9 @@ def runs(net: Devnet) -> bool:
 def _unknown_process(label: str, labels: list[str]) -> str:
     similar = suggestion(label, labels)
     meant = f"Did you mean {similar}? " if similar else ""
-    return f"this devnet has no {label!r}. {meant}There are: {', '.join(labels)}"
+    is_provider = label.lower().endswith("/provider") and not any("/" in known for known in labels)
+    advice = ". Only a devnet of `up --providers` has providers" if is_provider else ""
+    return f"this devnet has no {label!r}. {meant}There are: {', '.join(labels)}{advice}"
 
 
 def process_named(net: Devnet, label: str) -> Process:

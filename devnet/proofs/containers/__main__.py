@@ -22,12 +22,12 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.launcher.programs import ProgramFailedError
-from devnet.proofs.containers.errands import ERRANDS, PORT, SERVE, Place, visit
+from devnet.proofs.containers.errands import ERRANDS, SERVE_COMMAND, SERVICE_PORT, ErrandPlace, visit_container
 from devnet.stage.actors import task_sale
-from devnet.stage.actors.purchase import name_of
+from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import SaleRow, TaskSale
 from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
-from devnet.stage.registry import client_of, pushed, registry
+from devnet.stage.registry import client_of, push_image, running_registry
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
 from gpu_tasks.market.training.money import TaskOutcome
@@ -38,7 +38,7 @@ VALIDATORS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shipyard:
+class EngineAndRegistry:
     """The engine's address, and the registry's image."""
 
     engine: str
@@ -48,15 +48,15 @@ class Shipyard:
 
 
 @contextmanager
-def shipyard(folder: Path) -> Iterator[Shipyard]:
+def engine_and_registry(yard_folder: Path) -> Iterator[EngineAndRegistry]:
     """Yield an engine and a registry with an image of busybox. Raise DevnetError if a program is not installed."""
     if shutil.which("docker-registry") is None:
         raise DevnetError("there is no registry: apt-get install docker-registry")
-    port = one_free_port()
-    with own_engine(folder / "d") as engine, registry(folder, port):
-        repository = f"localhost:{port}/tool"
-        digest = pushed(engine, MadeImage(busybox_files()).archive(), repository)
-        yield Shipyard(engine, repository, f"{repository}@sha256:{digest}")
+    registry_port = one_free_port()
+    with own_engine(yard_folder / "d") as engine_address, running_registry(yard_folder, registry_port):
+        repository = f"localhost:{registry_port}/tool"
+        digest = push_image(engine_address, MadeImage(busybox_files()).archive(), repository)
+        yield EngineAndRegistry(engine_address, repository, f"{repository}@sha256:{digest}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class ContainerScene:
     title: str
     kind: str
     command: str
-    ends: TaskOutcome
+    required_outcome: TaskOutcome
     seconds: int
     """The bought time, in intervals of `interval`."""
     interval: int
     is_stopped: bool = False
     """True if its customer stops it after a paid interval."""
-    kills: bool = False
+    kills_daemon: bool = False
     """True if its provider's daemon is killed after a paid interval, and restarted at once."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
@@ -97,57 +97,63 @@ class RanContainer:
     failures: list[str] = field(default_factory=list)
 
 
-def judge(
-    scene: ContainerScene,
-    finding: RanContainer,
-    told: Mapping[str, Any],
-    moved: Mapping[str, int],
+def judge_scene(
+    container_scene: ContainerScene,
+    container_outcome: RanContainer,
+    task_view: Mapping[str, Any],
+    grains_moved: Mapping[str, int],
     outputs: Mapping[str, bytes] | None,
-    left: list[str],
+    remaining_containers: list[str],
 ) -> None:
     """Note what is not as it must be: `told` is what `ogpu task show` says, `moved` what each stash has won."""
-    failures = finding.failures
-    if finding.outcome != scene.ends.name.lower():
-        failures.append(f"it ended as {finding.outcome}, not {scene.ends.name.lower()}")
-    if (outputs or {}) != scene.outputs:
-        failures.append(f"its outputs are {sorted(outputs or {})}, not {sorted(scene.outputs)}, or others within")
-    if left:
-        failures.append(f"containers are left: {', '.join(left)}")
-    failures += _wrong_copies(scene, told)
-    won = dict.fromkeys(moved, 0)
-    for row in told["payments"]:
-        if row["account"] in won and row["party"] != "customer":
-            if row["paid"] is None or row["lost"] is None:
-                failures.append(f"what {row['party']} was paid is not told: {row['for']}")
+    failures = container_outcome.failures
+    if container_outcome.outcome != container_scene.required_outcome.name.lower():
+        failures.append(f"it ended as {container_outcome.outcome}, not {container_scene.required_outcome.name.lower()}")
+    if (outputs or {}) != container_scene.outputs:
+        failures.append(
+            f"its outputs are {sorted(outputs or {})}, not {sorted(container_scene.outputs)}, or others within"
+        )
+    if remaining_containers:
+        failures.append(f"containers are left: {', '.join(remaining_containers)}")
+    failures += _wrong_copies(container_scene, task_view)
+    grains_told = dict.fromkeys(grains_moved, 0)
+    for payment_row in task_view["payments"]:
+        if payment_row["account"] in grains_told and payment_row["party"] != "customer":
+            if payment_row["paid"] is None or payment_row["lost"] is None:
+                failures.append(f"what {payment_row['party']} was paid is not told: {payment_row['for']}")
                 continue
-            won[row["account"]] += int(row["paid"]["grains"]) - int(row["lost"]["grains"])
-    for account, grains in moved.items():
-        if won[account] != grains:
-            failures.append(f"{account} has won {grains} grains, and {won[account]} are told")
+            grains_told[payment_row["account"]] += int(payment_row["paid"]["grains"]) - int(
+                payment_row["lost"]["grains"]
+            )
+    for account, grains_won in grains_moved.items():
+        if grains_told[account] != grains_won:
+            failures.append(f"{account} has won {grains_won} grains, and {grains_told[account]} are told")
 
 
-def _wrong_copies(scene: ContainerScene, told: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_copies(container_scene: ContainerScene, task_view: Mapping[str, Any]) -> Iterator[str]:
     """Yield failures about replicas: the liar alone is outvoted, and loses money."""
-    if scene.copies == 1:
+    if container_scene.copies == 1:
         return
-    rows = [row for row in told["payments"] if row["party"] == "provider"]
-    if len(rows) != scene.copies:
-        yield f"the payments of the task name {len(rows)} providers, not {scene.copies}"
-    outvoted = sum(row["for"] == "outvoted" and int(row["lost"]["grains"]) > 0 for row in rows)
-    if outvoted != bool(scene.liar):
+    provider_rows = [payment_row for payment_row in task_view["payments"] if payment_row["party"] == "provider"]
+    if len(provider_rows) != container_scene.copies:
+        yield f"the payments of the task name {len(provider_rows)} providers, not {container_scene.copies}"
+    outvoted = sum(
+        payment_row["for"] == "outvoted" and int(payment_row["lost"]["grains"]) > 0 for payment_row in provider_rows
+    )
+    if outvoted != bool(container_scene.liar):
         yield f"{outvoted} of its replicas are outvoted"
 
 
-ASKS = dict.fromkeys(("Alice", "Bob", "Charlie"), "0.2 oGPU/h")
+ASKED_PRICES = dict.fromkeys(("Alice", "Bob", "Charlie"), "0.2 oGPU/h")
 """Equal prices, so that each gets its own price as a replica."""
-WORDS = "to be counted by a job\n"
+INPUT_TEXT = "to be counted by a job\n"
 GONE_SECONDS = 30.0
 """The seconds after a task's end in which its container must be removed."""
-SCENES = (
+CONTAINER_SCENES = (
     ContainerScene(
         "job", "A job: from a file to its outputs, paid until its program ends", "Job",
         "cat /in/words.txt > /out/copy; echo done; sleep 14", TaskOutcome.TIME_OVER, 60, 10,
-        outputs={"copy": WORDS.encode()},
+        outputs={"copy": INPUT_TEXT.encode()},
     ),
     ContainerScene(
         "lease", "A lease: lasts until its time is up", "Lease",
@@ -159,11 +165,12 @@ SCENES = (
     ),
     ContainerScene(
         "killed", "A lease whose provider's daemon is killed with -9: it leaves, and the runner-up goes on", "Lease",
-        "echo here > /out/state; sleep 600", TaskOutcome.TIME_OVER, 50, 10, kills=True, outputs={"state": b"here\n"},
+        "echo here > /out/state; sleep 600", TaskOutcome.TIME_OVER, 50, 10, kills_daemon=True,
+        outputs={"state": b"here\n"},
     ),
     ContainerScene(
         "entered", "A lease that its customer enters: a shell, files, a service on a port; then it leaves", "Lease",
-        SERVE, TaskOutcome.TIME_STOPPED, 120, 10, is_stopped=True, ports=(PORT,),
+        SERVE_COMMAND, TaskOutcome.TIME_STOPPED, 120, 10, is_stopped=True, ports=(SERVICE_PORT,),
     ),
     ContainerScene(
         "copies", "A job that three compute, of whom one gives something else than its program left", "Job",
@@ -177,146 +184,178 @@ SCENES = (
 class ContainerStage(Stage):
     """A devnet whose first providers run containers."""
 
-    yard: Shipyard = field(kw_only=True)
+    engine_and_registry: EngineAndRegistry = field(kw_only=True)
 
 
 @contextmanager
-def with_engine(run: ProofRun) -> Iterator[ContainerStage]:
+def with_engine(proof_run: ProofRun) -> Iterator[ContainerStage]:
     """Open engine, registry and devnet. Raise DevnetError if a program is missing."""
-    shutil.rmtree(run.folder, ignore_errors=True)
-    (run.folder / "yard").mkdir(parents=True)
-    with shipyard(run.folder / "yard") as yard:
-        os.environ["DOCKER_HOST"] = yard.engine  # the daemons find it there, as an operator's would
-        with NETWORK.open(run) as stage:
-            for name, asked in ASKS.items():
-                words = ("--kind", "container", "--image", yard.repository, "--least-price", asked)
-                stage.provider(name, "policy", *words)
-            stage.restart(dict.fromkeys(ASKS))
-            yield ContainerStage(stage.net, stage.tell, stage.options, yard=yard)
+    shutil.rmtree(proof_run.folder, ignore_errors=True)
+    (proof_run.folder / "yard").mkdir(parents=True)
+    with engine_and_registry(proof_run.folder / "yard") as shipyard_here:
+        os.environ["DOCKER_HOST"] = shipyard_here.engine  # the daemons find it there, as an operator's would
+        with CONTAINER_NETWORK.open(proof_run) as stage:
+            for provider_name, asked_price in ASKED_PRICES.items():
+                arguments = ("--kind", "container", "--image", shipyard_here.repository, "--least-price", asked_price)
+                stage.provider(provider_name, "policy", *arguments)
+            stage.restart(dict.fromkeys(ASKED_PRICES))
+            yield ContainerStage(stage.devnet, stage.narrator, stage.options, engine_and_registry=shipyard_here)
 
 
-def errand_run(do: Callable[[Place], Iterator[str]], stage: ContainerStage) -> dict[str, list[str]]:
+def run_errand(errand: Callable[[ErrandPlace], Iterator[str]], stage: ContainerStage) -> dict[str, list[str]]:
     """Run a customer's errand, and return its failures."""
     try:
         failures = [
-            *do(Place(stage, stage.yard.image)),
-            *(f"a container is left: {name}" for name in _until_gone(stage)),
+            *errand(ErrandPlace(stage, stage.engine_and_registry.image)),
+            *(f"a container is left: {container_name}" for container_name in _remaining_containers(stage)),
         ]
     except DevnetError as error:
         failures = [str(error)]
     return {"failures": failures}
 
 
-def ran(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
+def run_scene(container_scene: ContainerScene, stage: ContainerStage) -> RanContainer:
     """Sell the time of a scene, act as it says, and judge."""
-    addresses = {ss58(dev_accounts.stash(name)): (dev_accounts.stash(name),) for name in ASKS}
-    if scene.liar:
-        stage.restart({scene.liar: "bent-outputs"})
-    before, began, missed = stage.wealth(addresses), time.monotonic(), list[str]()
-    sale = _sold(stage, scene, missed)
-    if scene.liar:
-        stage.restart({scene.liar: None})
-    record = task_sale.record(stage, sale.task_id)
-    seconds = round(time.monotonic() - began, 1)
-    left = _until_gone(stage)
-    told: dict[str, Any] = json.loads(task_sale.ask(stage, sale, "task show"))
-    moved = {address: now - before[address] for address, now in stage.wealth(addresses).items()}
-    paid = sum(int(row["paid"]["grains"]) for row in told["payments"] if row["paid"] and row["account"] in moved)
-    outcome = "none" if record.outcome is None else record.outcome.name.lower()
-    finding = RanContainer(outcome, record.behind + record.owed, seconds, paid)
-    judge(scene, finding, told, moved, _outputs(stage, sale, record), left)
-    rows = task_sale.verified(stage, sale)
-    finding.failures += [f"verify: {row['what']}: {row['says']}" for row in rows if row["is_right"] is False]
-    finding.failures += missed
-    return finding
+    stashes_by_address = {
+        ss58(dev_accounts.stash(provider_name)): (dev_accounts.stash(provider_name),) for provider_name in ASKED_PRICES
+    }
+    if container_scene.liar:
+        stage.restart({container_scene.liar: "bent-outputs"})
+    wealth_before, start_time, missed_requirements = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
+    task_sale_done = _sell_scene(stage, container_scene, missed_requirements)
+    if container_scene.liar:
+        stage.restart({container_scene.liar: None})
+    task_record = task_sale.record(stage, task_sale_done.task_id)
+    seconds = round(time.monotonic() - start_time, 1)
+    remaining_containers = _remaining_containers(stage)
+    task_view: dict[str, Any] = json.loads(task_sale.ask_about_task(stage, task_sale_done, "task show"))
+    grains_moved = {
+        stash_address: wealth_now - wealth_before[stash_address]
+        for stash_address, wealth_now in stage.wealth(stashes_by_address).items()
+    }
+    paid_grains = sum(
+        int(verification_row["paid"]["grains"])
+        for verification_row in task_view["payments"]
+        if verification_row["paid"] and verification_row["account"] in grains_moved
+    )
+    outcome_name = "none" if task_record.outcome is None else task_record.outcome.name.lower()
+    container_outcome = RanContainer(outcome_name, task_record.behind + task_record.owed, seconds, paid_grains)
+    judge_scene(
+        container_scene,
+        container_outcome,
+        task_view,
+        grains_moved,
+        _fetched_outputs(stage, task_sale_done, task_record),
+        remaining_containers,
+    )
+    verification_rows = task_sale.verification_rows(stage, task_sale_done)
+    container_outcome.failures += [
+        f"verify: {verification_row['what']}: {verification_row['says']}"
+        for verification_row in verification_rows
+        if verification_row["is_right"] is False
+    ]
+    container_outcome.failures += missed_requirements
+    return container_outcome
 
 
-def _sold(stage: ContainerStage, scene: ContainerScene, missed: list[str]) -> TaskSale:
+def _sell_scene(stage: ContainerStage, container_scene: ContainerScene, missed_requirements: list[str]) -> TaskSale:
     """Submit a scene's task, follow it to its end, and act after a paid interval."""
-    found, struck = list[TaskSale](), list[str]()
+    sales_seen, actions_done = list[TaskSale](), list[str]()
 
-    def on_row(row: SaleRow) -> None:
-        found.append(TaskSale(bytes.fromhex(row["task"][2:])))
-        is_due = "running" in row["state"] and "interval 0" not in row["state"]
-        if is_due and not struck and (scene.is_stopped or scene.kills):
-            struck.append(scene.name)
-            missed.extend(_strike(stage, scene, found[0]))
+    def on_row(sale_row: SaleRow) -> None:
+        sales_seen.append(TaskSale(bytes.fromhex(sale_row["task"][2:])))
+        is_due = "running" in sale_row["state"] and "interval 0" not in sale_row["state"]
+        if is_due and not actions_done and (container_scene.is_stopped or container_scene.kills_daemon):
+            actions_done.append(container_scene.name)
+            missed_requirements.extend(_act_on_container(stage, container_scene, sales_seen[0]))
 
     try:
-        return task_sale.sell(stage, _file(stage, scene), on_row=on_row)
+        return task_sale.sell_task(stage, _write_scene_file(stage, container_scene), on_row=on_row)
     except ProgramFailedError as error:
-        if found and error.code == "no_result":
-            return found[0]
+        if sales_seen and error.code == "no_result":
+            return sales_seen[0]
         raise
 
 
-def _strike(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> list[str]:
+def _act_on_container(stage: ContainerStage, container_scene: ContainerScene, task_sale_done: TaskSale) -> list[str]:
     """Act as the scene says, and return failures."""
-    missed = visit(stage, sale.name) if scene.ports else []
-    if scene.is_stopped:
-        task_sale.ask(stage, sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
+    missed_requirements = visit_container(stage, task_sale_done.name) if container_scene.ports else []
+    if container_scene.is_stopped:
+        task_sale.ask_about_task(
+            stage, task_sale_done, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True
+        )
     else:
-        stage.kill_and_restart(name_of(task_sale.record(stage, sale.task_id).slots[0].provider), "amid its lease")
-    return missed
+        stage.kill_and_restart(
+            name_of_account(task_sale.record(stage, task_sale_done.task_id).slots[0].provider), "amid its lease"
+        )
+    return missed_requirements
 
 
-def _file(stage: ContainerStage, scene: ContainerScene) -> Path:
+def _write_scene_file(stage: ContainerStage, container_scene: ContainerScene) -> Path:
     """Write the scene's task file with its input beside it, and return its path."""
-    folder = stage.net.folder / "files"
-    folder.mkdir(exist_ok=True)
-    (folder / "words.txt").write_text(WORDS)
-    path = folder / f"{scene.name}.yaml"
-    path.write_text(
-        f"apiVersion: ogpu/v1\nkind: {scene.kind}\nmetadata: {{name: {scene.name}}}\nspec:\n  run:\n"
-        f"    image: {stage.yard.image}\n    inputs: [words.txt]\n"
-        + (f"    ports: {list(scene.ports)}\n" if scene.ports else "")
-        + f"    command: [sh, -c, {json.dumps(scene.command)}]\n"
+    files_folder = stage.devnet.folder / "files"
+    files_folder.mkdir(exist_ok=True)
+    (files_folder / "words.txt").write_text(INPUT_TEXT)
+    task_file = files_folder / f"{container_scene.name}.yaml"
+    task_file.write_text(
+        f"apiVersion: ogpu/v1\nkind: {container_scene.kind}\nmetadata: {{name: {container_scene.name}}}\nspec:\n  "
+        "run:\n"
+        f"    image: {stage.engine_and_registry.image}\n    inputs: [words.txt]\n"
+        + (f"    ports: {list(container_scene.ports)}\n" if container_scene.ports else "")
+        + f"    command: [sh, -c, {json.dumps(container_scene.command)}]\n"
         f"  resources: {{cpu: 0.2, memory: 32Mi, disk: 8Mi}}\n  market: {{maxPrice: 0.2 oGPU}}\n"
         + (
-            f"  limits: {{time: {scene.seconds}s, interval: {scene.interval}s}}\n"
-            if scene.copies == 1
-            else f"  limits: {{time: {scene.seconds}s}}\n  verify: {{copies: {scene.copies}}}\n"
+            f"  limits: {{time: {container_scene.seconds}s, interval: {container_scene.interval}s}}\n"
+            if container_scene.copies == 1
+            else f"  limits: {{time: {container_scene.seconds}s}}\n  verify: {{copies: {container_scene.copies}}}\n"
         )
     )
-    return path
+    return task_file
 
 
-def _until_gone(stage: ContainerStage) -> list[str]:
+def _remaining_containers(stage: ContainerStage) -> list[str]:
     """Return the containers that remain after GONE_SECONDS."""
-    with closing(client_of(stage.yard.engine)) as client:
-        end, left = time.monotonic() + GONE_SECONDS, ["?"]
-        while left and time.monotonic() < end:
-            left = [found["Names"][0] for found in client.containers(all=True)]
+    with closing(client_of(stage.engine_and_registry.engine)) as engine_client:
+        deadline, remaining_containers = time.monotonic() + GONE_SECONDS, ["?"]
+        while remaining_containers and time.monotonic() < deadline:
+            remaining_containers = [container["Names"][0] for container in engine_client.containers(all=True)]
             time.sleep(0.5)
-        return left
+        return remaining_containers
 
 
-def _outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, bytes] | None:
+def _fetched_outputs(stage: ContainerStage, task_sale_done: TaskSale, task_record: Task) -> dict[str, bytes] | None:
     """Return the files of /out that the customer fetched, or None without a result."""
-    if not any(slot.result is not None for slot in record.slots):
+    if not any(task_slot.result is not None for task_slot in task_record.slots):
         return None
-    out = stage.net.folder / f"{sale.name[:10]}.tar"
-    task_sale.ask(stage, sale, "task result", "--key", CUSTOMER_KEY, "--out", str(out), is_shown=True)
-    return task_sale.files_of(out)
+    outputs_file = stage.devnet.folder / f"{task_sale_done.name[:10]}.tar"
+    task_sale.ask_about_task(
+        stage, task_sale_done, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs_file), is_shown=True
+    )
+    return task_sale.files_of(outputs_file)
 
 
-def figures(facts: Mapping[str, Any]) -> str:
+def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     """Return the line of figures."""
-    found = [each for each in facts.values() if isinstance(each, RanContainer)]
+    container_outcomes = [
+        container_outcome
+        for container_outcome in facts_by_scenario.values()
+        if isinstance(container_outcome, RanContainer)
+    ]
     return (
-        f"{len(found)} programs, {sum(each.intervals for each in found)} intervals paid, "
-        f"{len(facts) - len(found)} errands"
+        f"{len(container_outcomes)} programs, "
+        f"{sum(container_outcome.intervals for container_outcome in container_outcomes)} intervals paid, "
+        f"{len(facts_by_scenario) - len(container_outcomes)} errands"
     )
 
 
-NETWORK = FreshDevnet(VALIDATORS, "net")
+CONTAINER_NETWORK = FreshDevnet(VALIDATORS, "net")
 PROOF = LiveProof(
     "containers",
     "Programs run in containers.",
     (
-        *(Scenario(scene.name, scene.title, with_engine, partial(ran, scene)) for scene in SCENES),
+        *(Scenario(scene.name, scene.title, with_engine, partial(run_scene, scene)) for scene in CONTAINER_SCENES),
         *(
-            Scenario(name, title, with_engine, partial(errand_run, do), lambda facts: facts["failures"])
+            Scenario(name, title, with_engine, partial(run_errand, do), lambda facts: facts["failures"])
             for name, title, do in ERRANDS
         ),
     ),

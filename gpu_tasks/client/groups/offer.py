@@ -7,13 +7,20 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from cli.deferred import runs
 from cli.options import AMOUNT, PERCENT, key_option, sending_options
+from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
-from gpu_tasks.client.groups.declared import BLOCKS_OR_TIME, BlocksOrTime, carried_out_by
+from gpu_tasks.client.groups.declared import BLOCKS_OR_TIME, BlocksOrTime
 
 ROWS_SHOWN = 50
 ROWS_SHOWN_MAX = 10_000
 TOKENS_MAX = 2**32 - 1
+
+
+@click.group(cls=CommandGroup)
+def offer() -> None:
+    """Services, providers and prices."""
 
 
 def _complete_condition(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -22,13 +29,13 @@ def _complete_condition(_context: click.Context, _parameter: click.Parameter, be
     return [CompletionItem(name, help=field.doc) for name, field in fields.items() if name.startswith(begun)]
 
 
-@click.command()
+@offer.command()
 @click.argument("conditions", nargs=-1, metavar="[CONDITION]...", shell_complete=_complete_condition)
 @click.option(
     "--limit", type=click.IntRange(1, ROWS_SHOWN_MAX), default=ROWS_SHOWN, show_default=True, help="Most rows to show."
 )
 @click.option("--inventory", is_flag=True, help="Ask providers for their hardware, without a condition on it.")
-@carried_out_by("services:search")
+@runs("gpu_tasks.client.commands.services:search")
 def search() -> None:
     """Find offers that meet all conditions, cheapest first.
 
@@ -41,26 +48,26 @@ def search() -> None:
     """
 
 
-@click.command()
-@carried_out_by("services:services")
+@offer.command()
+@runs("gpu_tasks.client.commands.services:services")
 def services() -> None:
     """List the services for sale."""
 
 
-@click.command()
-@carried_out_by("services:providers")
+@offer.command()
+@runs("gpu_tasks.client.commands.services:providers")
 def providers() -> None:
     """List devices and their asking prices."""
 
 
-@click.command()
+@offer.command()
 @click.option("--service", type=int, help="Service number.  [default: all]")
-@carried_out_by("services:price")
+@runs("gpu_tasks.client.commands.services:price")
 def price() -> None:
     """Show lowest, median and last paid prices of units."""
 
 
-@click.command()
+@offer.command()
 @key_option
 @click.option("--workload", required=True, help="Workload of its units, by name.")
 @click.option("--name", required=True, help=f"Name of the service, at most {limits.SERVICE_NAME_BYTES_MAX} bytes.")
@@ -105,7 +112,7 @@ def price() -> None:
     help="The same for class datacenter.  [default: --consumer-pace]",
 )
 @sending_options
-@carried_out_by("services:create_service")
+@runs("gpu_tasks.client.commands.services:create_service")
 def create_service() -> None:
     """Create a service for a workload.
 
@@ -114,11 +121,11 @@ def create_service() -> None:
     """
 
 
-@click.command()
+@offer.command()
 @click.argument("number", type=int, metavar="SERVICE")
 @key_option
 @sending_options
-@carried_out_by("services:close_service")
+@runs("gpu_tasks.client.commands.services:close_service")
 def close_service() -> None:
     """Close a service and get its deposit back.
 

@@ -28,9 +28,11 @@ from gpu_tasks.client.groups.declared import (
 
 BLOCKS_LOOKED_AT = 256
 BLOCKS_LOOKED_AT_MAX = 100_000
+SAMPLE_BYTES = 200
+SAMPLE_BYTES_MAX = 10_000
 SECTIONS = {
     "Submit": ("run", "submit", "check", "plan", "convert", "schema"),
-    "Follow": ("list", "history", "show", "watch", "result", "logs", "top", "bids", "verify"),
+    "Follow": ("list", "history", "show", "watch", "result", "sample", "logs", "top", "bids", "verify"),
     "Enter the container": ("exec", "cp", "port-forward", "secrets"),
     "Decide": ("accept", "dispute", "amend", "stop", "cancel", "close", "confirm"),
 }
@@ -163,6 +165,29 @@ def result() -> None:
 
     With --out it writes the last state of a training run, or a program's outputs as a tar archive. --export writes the
     trained model for other programs, as 32-bit floats.
+    """
+
+
+@task.command()
+@click.argument("source", metavar="TASK|FILE")
+@click.option("--key", "key_text", metavar="KEY", help="Customer's key, for a TASK.")
+@click.option("--prompt", required=True, metavar="TEXT", help="Text that the model continues.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1, SAMPLE_BYTES_MAX),
+    default=SAMPLE_BYTES,
+    show_default=True,
+    help="Bytes to add.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Number that decides.")
+@runs("gpu_tasks.client.commands.sample:sample")
+def sample() -> None:
+    """Continue a text with the model that a task trained.
+
+    The source is a task, or a .safetensors file that `ogpu task result --export` wrote. This machine computes the text.
+    The same model, prompt and seed give the same text everywhere.
+
+    The built-in workload trains a model of bytes that reads at most the last 16.
     """
 
 
