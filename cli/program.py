@@ -270,7 +270,8 @@ class ProgramGroup(CommandGroup):
                 exit_code = run(args, *given, standalone_mode=False, **named)
             except click.ClickException as error:
                 exit_code = error.exit_code
-                error.message = error.message.replace("a valid integer range", "a whole number")
+                clearer = error.message.replace("a valid integer range", "a whole number")
+                error.message = clearer  # type: ignore[misc]  # click declares it final
                 if is_json:
                     report(error.format_message(), exit_code, code_of_class(type(error)))
                 else:

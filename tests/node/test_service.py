@@ -55,7 +55,7 @@ async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_p
     pools, transport = node.pools, node.network.transport
     clocks = [
         transport.inbound._seconds,
-        transport._reading.seconds,
+        transport._reading_accounts.seconds,
         pools.transactions.entrance._seconds,
         *(pool._spreading._seconds for pool in (pools.heartbeats, pools.evidence, pools.attestations)),
     ]
@@ -64,7 +64,7 @@ async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_p
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(node.run)
-            while node.core_time._idle == 0:
+            while node.core_time._idle_seconds == 0:
                 await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
 

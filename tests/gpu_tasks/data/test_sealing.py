@@ -38,7 +38,7 @@ def test_whoever_opens_sees_who_was_left_out() -> None:
 
 def test_a_box_that_is_not_quite_right_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins as the reader's own, and the reader cannot open it."""
-    right = sealing._box
+    right = sealing._key_box
 
     def wrong(key: bytes, reader: bytes) -> bytes:
         box = right(key, reader)
@@ -53,7 +53,7 @@ def test_a_box_that_is_not_quite_right_is_none(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_box_is_what_libsodium_makes_and_no_two_are_alike() -> None:
-    boxes = {(number, reader.public): sealing._box(bytes([number]) * 32, reader.public)
+    boxes = {(number, reader.public): sealing._key_box(bytes([number]) * 32, reader.public)
              for number in (1, 2) for reader in (ALICE, BOB)}  # fmt: skip
     assert len({box[:32] for box in boxes.values()}) == len(boxes), "each has an ephemeral key of its own"
     for (number, public), box in boxes.items():
@@ -64,7 +64,7 @@ def test_a_box_is_what_libsodium_makes_and_no_two_are_alike() -> None:
 
 def sealed_with_a_box_before(monkeypatch: pytest.MonkeyPatch, readers: list[bytes]) -> bytes:
     """A blob with a right box for Bob, but of another content key, before those of its readers."""
-    right = sealing._box
+    right = sealing._key_box
     first = next(key for key in (SealKey.from_seed(bytes([n]) * 32).public for n in range(9, 99)) if key < min(readers))
 
     def boxed(key: bytes, reader: bytes) -> bytes:
@@ -94,7 +94,7 @@ def test_what_is_sealed_now_is_opened_by_programs_of_another_day() -> None:
     """A blob is stored for months. A change of its form needs another version."""
     key = bytes(range(32))
     assert sealing._nonce_of(key).hex() == NONCE
-    assert blake2_256(sealing._box(key, ALICE.public)).hex() == BOX
+    assert blake2_256(sealing._key_box(key, ALICE.public)).hex() == BOX
     blob = seal(b"x", [ALICE.public])
     for version in (sealing.VERSION - 1, sealing.VERSION + 1):
         with raises_code(SealError, "unknown_version"):
@@ -105,7 +105,7 @@ def test_boxes_show_neither_who_was_named_first_nor_who_was_named_twice() -> Non
     readers = sorted((ALICE.public, BOB.public, EVE.public))
     for named in (readers, readers[::-1], [*readers[1:], *readers]):
         opened = ALICE.opened(seal(b"x", named))
-        assert opened.boxes == tuple(sealing._box(opened.key, reader) for reader in readers)
+        assert opened.boxes == tuple(sealing._key_box(opened.key, reader) for reader in readers)
 
 
 def test_how_many_can_read_a_blob_is_seen_without_a_key() -> None:

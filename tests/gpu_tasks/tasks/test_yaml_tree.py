@@ -111,14 +111,14 @@ def test_a_hostile_file_takes_little_memory_and_no_more_nodes_than_allowed(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = 0
-    read_node = yaml_tree._Composer._node
+    read_node = yaml_tree._Composer._compose_node
 
     def counted(composer: yaml_tree._Composer, event: object, depth: int) -> FileNode:
         nonlocal seen
         seen += 1
         return read_node(composer, event, depth)  # type: ignore[arg-type]  # as the library types it
 
-    monkeypatch.setattr(yaml_tree._Composer, "_node", counted)
+    monkeypatch.setattr(yaml_tree._Composer, "_compose_node", counted)
     assert len(text.encode()) <= FILE_BYTES_MAX
     tracemalloc.start()
     try:

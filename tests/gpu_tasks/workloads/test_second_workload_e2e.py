@@ -43,7 +43,7 @@ def net(tmp_path: Path) -> Iterator[Devnet]:
         tell = Narrator(1)
         stage = Stage(fresh_network(tmp_path, narrator=tell), tell)
         stage.add_cheat("flip-bit")
-        yield stage.net
+        yield stage.devnet
     finally:
         network.down(layout.load(tmp_path))
 

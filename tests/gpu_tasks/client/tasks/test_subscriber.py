@@ -239,7 +239,7 @@ async def test_lies_are_named_and_not_heard(tmp_path: Path, url: str) -> None:
         await scene.says("wrong signature")
         scene.heard.clear()
         await scene.publish(*stranger.told(6))
-        await scene.says(NOT_ITS.problem)
+        await scene.says(str(NOT_ITS.problem))
         await scene.publish(topic, b"noise")
         await scene.says("not a message")
         await scene.tell(7)
@@ -303,7 +303,7 @@ async def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> 
         for number in range(70):
             key = Keypair.from_seed(Scheme.ED25519, bytes((number,)) * 32)
             await scene.publish(*Teller(key, genesis=scene.topics.genesis).told(1, channel=Channel.LOG))
-        await scene.says(NOT_ITS.problem)
+        await scene.says(str(NOT_ITS.problem))
         await scene.tell(1)
         await scene.hears(SOMETHING)
         assert list(scene.listener._owners.values()) == [ALICE]
@@ -324,7 +324,7 @@ async def test_a_provider_that_changed_its_key_is_heard_and_its_old_key_is_not(
         await scene.tell(1)
         await scene.hears(SOMETHING, SOMETHING)
         await scene.publish(*old.told(2))
-        await scene.says(NOT_ITS.problem)
+        await scene.says(str(NOT_ITS.problem))
         assert len(scene.notes) == 2
 
 

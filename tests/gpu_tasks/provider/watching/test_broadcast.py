@@ -232,7 +232,7 @@ def test_a_provider_that_is_gone_is_said_to_be(tmp_path: Path, *, is_cut: bool) 
                 told, note = await scene.next()
                 assert (told.number, note) == (1, PresenceNote(is_here=True))
                 if is_cut:
-                    relay.cut()
+                    relay.abort_connections()
                     told, note = await scene.next()
             if not is_cut:
                 told, note = await scene.next()
