@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-SIMILARITY_MIN = 0.7
+SIMILARITY_MIN = 0.75
 """By difflib's measure. One letter of four may differ, and of three none, because gpu is not a misspelt cpu."""
 BEGINNING_MIN = 3
 """Letters of a name that is the beginning of the other."""

@@ -25,7 +25,7 @@ def test_the_most_similar_name_or_one_that_begins_the_other(word: str, known: li
 
 def test_several_are_in_the_order_of_their_similarity() -> None:
     known = ["transfer_keep_alive", "transfer_all", "set_code"]
-    assert suggestions("transfer_al", known) == ["transfer_all", "transfer_keep_alive"]
+    assert suggestions("transfer_al", known) == ["transfer_all"]
     assert suggestions("transfer", known) == ["transfer_all", "transfer_keep_alive"]
     assert suggestions("transfer", known, 1) == ["transfer_all"]
 

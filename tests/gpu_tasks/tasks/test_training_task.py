@@ -156,7 +156,7 @@ def test_hostile_values_take_little_memory(hostile: str) -> None:
 
 
 def test_everything_is_said_at_once_in_the_order_of_the_lines() -> None:
-    said = problems("apiVersion: x\nkind: y\nfoo: 1\nspec: {run: {input: a, lenght: 3}, market: {maxPrice: 3}}\n")
+    said = problems("apiVersion: x\nkind: y\nfoo: 1\nspec: {run: {input: a, lenght: 3}, market: {maxPrice: x}}\n")
     assert [int(line.split(":")[1]) for line in said] == [1, 1, 2, 3, 4, 4]
     many = problems("\n".join(f"k{number}: 1" for number in range(100)))
     assert len(many) == PROBLEMS_SHOWN_MAX + 1
