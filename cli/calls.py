@@ -82,66 +82,68 @@ def sends(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callab
 
 def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:
     """Plan a call at the node, show it, ask, and send it."""
-    plans: list[PlannedCall] = []
-    facts: dict[str, Any] = {}
+    planned_calls: list[PlannedCall] = []
+    call_facts: dict[str, Any] = {}
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(sender)
-        planned = await plan(client, payer)
-        if isinstance(planned, NothingToSend):
-            facts.update(planned.facts)
+        planned_call = await plan(client, payer)
+        if isinstance(planned_call, NothingToSend):
+            call_facts.update(planned_call.facts)
             return
         require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
-        plans.append(planned)
-        facts.update(await _facts(client, planned, payer, sending.tip, as_json=session.output.as_json))
+        planned_calls.append(planned_call)
+        call_facts.update(await _call_facts(client, planned_call, payer, sending.tip, as_json=session.output.as_json))
 
     async def send(client: ChainClient) -> None:
-        (planned,) = plans
-        await session.make(client, planned.call, session.key(sender), tip=sending.tip, result=planned.result)
+        (planned_call,) = planned_calls
+        await session.make(client, planned_call.call, session.key(sender), tip=sending.tip, result=planned_call.result)
 
     session.run(look)
-    if not plans:
-        session.output.facts({**facts, "sent": False})
+    if not planned_calls:
+        session.output.facts({**call_facts, "sent": False})
         return
-    is_refused = facts["refused"] is not None
+    is_refused = call_facts["refused"] is not None
     if sending.dry_run or (is_refused and not sending.is_anyway):
-        session.output.facts({**facts, "sent": False})
+        session.output.facts({**call_facts, "sent": False})
         if is_refused:
-            _refuse(facts["refused"], facts["refused_code"])
+            _raise_refusal(call_facts["refused"], call_facts["refused_code"])
         return
-    _ask(session.output, facts, sending, plans[0].question)
+    _confirm_sending(session.output, call_facts, sending, planned_calls[0].question)
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(send)
 
 
-async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: int, *, as_json: bool) -> dict[str, Any]:
-    fee = await client.fee(planned.call, payer, tip)
-    tried = await _tried(client, planned.call, payer, fee, tip)
-    fee -= tried.returned
-    held = _held(tried.held, payer.account, as_json=as_json)
+async def _call_facts(
+    client: ChainClient, planned_call: PlannedCall, payer: Payer, tip_grains: int, *, as_json: bool
+) -> dict[str, Any]:
+    fee_grains = await client.fee(planned_call.call, payer, tip_grains)
+    trial = await _try_call(client, planned_call.call, payer, fee_grains, tip_grains)
+    fee_grains -= trial.returned
+    held_changes = _shown_changes(trial.held, payer.account, as_json=as_json)
     return {
-        "call": planned.call.name,
+        "call": planned_call.call.name,
         "from": Account(payer.account),
-        **planned.facts,
-        **({"holds": held} if held else {}),
-        "fee": Grains(fee),
-        **({"tip": Grains(tip)} if tip else {}),
-        "total": Grains(max(planned.moves, tried.amount) + fee + tip),
-        "refused": tried.refusal,
-        **({"refused_code": tried.code} if tried.refusal is not None else {}),
+        **planned_call.facts,
+        **({"holds": held_changes} if held_changes else {}),
+        "fee": Grains(fee_grains),
+        **({"tip": Grains(tip_grains)} if tip_grains else {}),
+        "total": Grains(max(planned_call.moves, trial.amount) + fee_grains + tip_grains),
+        "refused": trial.refusal,
+        **({"refused_code": trial.code} if trial.refusal is not None else {}),
     }
 
 
-async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: int) -> Trial:
+async def _try_call(client: ChainClient, call: Call, payer: Payer, fee_grains: int, tip_grains: int) -> Trial:
     """Return the dry run of the call. If it fails, print a note and return an empty trial."""
     try:
-        return await attempt(client, [call], payer.account, fee, tip)
+        return await attempt(client, [call], payer.account, fee_grains, tip_grains)
     except TrialError as error:
         note(f"the dry run failed: {error}. The fee shown is the most that it can be")
         return Trial()
 
 
-def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any:
+def _shown_changes(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any:
     """Return the locks and releases of a call by reason: rows for programs, lines for people."""
     if as_json:
         return [
@@ -157,21 +159,28 @@ def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any
     for change in changes:
         if change.account == STAKES and -DUST_GRAINS < change.grains < 0:
             continue
-        sign = "+" if change.grains > 0 else ""
-        whose = "" if change.account == signer else f" of {as_text(Account(change.account))}"
+        sign_text = "+" if change.grains > 0 else ""
+        owner_text = "" if change.account == signer else f" of {as_text(Account(change.account))}"
         if change.account == STAKES:
-            whose += " (where all delegations lie)"
-        lines.append(f"{sign}{as_text(Grains(change.grains))}{whose} for {change.reason}: {change.reason.doc}")
+            owner_text += " (where all delegations lie)"
+        lines.append(
+            f"{sign_text}{as_text(Grains(change.grains))}{owner_text} for {change.reason}: {change.reason.doc}"
+        )
     return "\n".join(lines)
 
 
-def _refuse(why: str, code: str) -> None:
-    told = why.removesuffix(".")
+def _raise_refusal(reason_text: str, refusal_code: str) -> None:
+    reason_sentence = reason_text.removesuffix(".")
     # A payment without money fails in its block too, and costs the fee.
-    advice = (
-        "Ask for less, or send the account more oGPU" if code in MONEY_CODES else "Add --anyway to send it nevertheless"
+    advice_text = (
+        "Ask for less, or send the account more oGPU"
+        if refusal_code in MONEY_CODES
+        else "Add --anyway to send it nevertheless"
     )
-    raise CallFailedError(f"the chain would refuse this: {told}. Nothing was sent. {advice}", code=code or "refused")
+    raise CallFailedError(
+        f"the chain would refuse this: {reason_sentence}. Nothing was sent. {advice_text}",
+        code=refusal_code or "refused",
+    )
 
 
 def require_somebody_to_ask(*, is_asked: bool) -> None:
@@ -187,11 +196,15 @@ def is_attended() -> bool:
     return sys.stdin.isatty()
 
 
-def _ask(output: Output, facts: Mapping[str, Any], sending: SendingOptions, question: str) -> None:
-    shown = {name: value for name, value in facts.items() if value is not None}
+def _confirm_sending(output: Output, call_facts: Mapping[str, Any], sending: SendingOptions, question: str) -> None:
+    shown_facts = {fact_name: fact_value for fact_name, fact_value in call_facts.items() if fact_value is not None}
     if not output.as_json:
-        output.facts(shown)
+        output.facts(shown_facts)
     if not sending.is_agreed:
         # Under --json standard output holds the result and nothing else, so the question says it all.
-        what = ", ".join(f"{name} {as_text(value)}" for name, value in shown.items() if name != "call")
-        click.confirm(f"Send {facts['call']} ({what})?" if output.as_json else question, abort=True, err=True)
+        facts_text = ", ".join(
+            f"{fact_name} {as_text(fact_value)}" for fact_name, fact_value in shown_facts.items() if fact_name != "call"
+        )
+        click.confirm(
+            f"Send {call_facts['call']} ({facts_text})?" if output.as_json else question, abort=True, err=True
+        )

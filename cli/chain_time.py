@@ -51,32 +51,32 @@ class ChainTime:
     @property
     def eras_of_a_year(self) -> int:
         """The whole eras of a year at this pace, at most the chain's largest number."""
-        blocks = YEAR_MS * self.passed_blocks // max(1, self.passed_ms)
-        return min(U32_MAX, blocks // (self.epoch_blocks * self.era_epochs))
+        blocks_of_a_year = YEAR_MS * self.passed_blocks // max(1, self.passed_ms)
+        return min(U32_MAX, blocks_of_a_year // (self.epoch_blocks * self.era_epochs))
 
-    def block_of(self, epoch: int) -> int:
+    def block_of(self, epoch_number: int) -> int:
         """Return the first block of an epoch."""
-        return epoch * self.epoch_blocks + 1
+        return epoch_number * self.epoch_blocks + 1
 
-    def block_ms(self, block: int) -> int:
+    def block_ms(self, block_number: int) -> int:
         """Return the estimated time of a block, in ms since 1970."""
-        return self.now_ms + (block - self.height) * self.passed_ms // self.passed_blocks
+        return self.now_ms + (block_number - self.height) * self.passed_ms // self.passed_blocks
 
-    def begin_ms(self, epoch: int) -> int:
+    def begin_ms(self, epoch_number: int) -> int:
         """Return the estimated time of an epoch's first block, in ms since 1970."""
-        return self.block_ms(self.block_of(epoch))
+        return self.block_ms(self.block_of(epoch_number))
 
-    def date_of(self, epoch: int) -> str:
+    def date_of(self, epoch_number: int) -> str:
         """`about 2026-11-26 02:16 UTC`."""
-        return f"about {date_text(self.begin_ms(epoch))}"
+        return f"about {date_text(self.begin_ms(epoch_number))}"
 
-    def epoch_text(self, epoch: int) -> str:
+    def epoch_text(self, epoch_number: int) -> str:
         """`epoch 34, about 2026-11-26 02:16 UTC`."""
-        return f"epoch {epoch}, {self.date_of(epoch)}"
+        return f"epoch {epoch_number}, {self.date_of(epoch_number)}"
 
-    def era_text(self, era: int) -> str:
+    def era_text(self, era_number: int) -> str:
         """Return an era in words, with its first epoch."""
-        return f"era {era} ({self.epoch_text(era * self.era_epochs)})"
+        return f"era {era_number} ({self.epoch_text(era_number * self.era_epochs)})"
 
     @property
     def present_text(self) -> str:
@@ -86,8 +86,8 @@ class ChainTime:
     @property
     def pace_text(self) -> str:
         """The pace of the last blocks, in words."""
-        tenths = self.passed_ms // (100 * self.passed_blocks)
-        return f"{tenths // 10}.{tenths % 10} s a block, as the last {self.passed_blocks} took"
+        tenths_of_seconds = self.passed_ms // (100 * self.passed_blocks)
+        return f"{tenths_of_seconds // 10}.{tenths_of_seconds % 10} s a block, as the last {self.passed_blocks} took"
 
 
 def moment(time_ms: int) -> datetime | None:
@@ -100,28 +100,28 @@ def moment(time_ms: int) -> datetime | None:
 
 def date_text(time_ms: int) -> str:
     """Return a time to the minute; `never` beyond the calendar."""
-    found = moment(time_ms)
-    return "never" if found is None else found.strftime(DATE_FORMAT)
+    date_and_time = moment(time_ms)
+    return "never" if date_and_time is None else date_and_time.strftime(DATE_FORMAT)
 
 
-async def read_time(client: ChainClient, at: bytes) -> ChainTime:
+async def read_time(client: ChainClient, block_hash: bytes) -> ChainTime:
     """Read the time at a final block. Without an earlier block, the pace is the length of a slot."""
-    height, now_ms = await client.height(at), await client.read(Timestamp.now, at=at)
-    passed_ms, passed_blocks = await _passed(client, height, now_ms)
+    height, now_ms = await client.height(block_hash), await client.read(Timestamp.now, at=block_hash)
+    passed_ms, passed_blocks = await _time_of_last_blocks(client, height, now_ms)
     epoch_blocks = constant_value(Beacon, Beacon.epoch_blocks, client.runtime)
     era_epochs = constant_value(TrustStake, TrustStake.era_epochs, client.runtime)
     return ChainTime(height, now_ms, passed_ms, passed_blocks, epoch_blocks, era_epochs)
 
 
-async def _passed(client: ChainClient, height: int, now_ms: int) -> tuple[int, int]:
+async def _time_of_last_blocks(client: ChainClient, height: int, now_ms: int) -> tuple[int, int]:
     """Return the milliseconds of the last blocks, and their number."""
-    earlier = max(1, height - PACE_BLOCKS)
-    if earlier < height:
+    earlier_height = max(1, height - PACE_BLOCKS)
+    if earlier_height < height:
         try:
-            (block,) = await client.final_ids(earlier, earlier)
-            passed_ms: int = now_ms - await client.read(Timestamp.now, at=block)
+            (earlier_hash,) = await client.final_ids(earlier_height, earlier_height)
+            passed_ms: int = now_ms - await client.read(Timestamp.now, at=earlier_hash)
         except RpcError:  # a node that has begun lately shows no state before
             pass
         else:
-            return max(1, passed_ms), height - earlier
+            return max(1, passed_ms), height - earlier_height
     return 2 * constant_value(Timestamp, Timestamp.minimum_period, client.runtime), 1

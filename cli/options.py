@@ -40,14 +40,15 @@ class NodeUrl(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the address with `ws://` or `wss://`."""
-        found = socket_url(value)
+        socket_address = socket_url(value)
         try:
-            is_usable = found.startswith(("ws://", "wss://")) and bool(urlsplit(found).hostname)
+            is_usable = socket_address.startswith(("ws://", "wss://")) and bool(urlsplit(socket_address).hostname)
+        # `urlsplit` refuses an open bracket, as of an IPv6 address.
         except ValueError:
             is_usable = False
         if not is_usable:
             self.fail(f"{value!r} is not a node's address. Write ws://127.0.0.1:9944", param, ctx)
-        return found
+        return socket_address
 
 
 class BlockHash(click.ParamType[bytes]):
@@ -55,18 +56,18 @@ class BlockHash(click.ParamType[bytes]):
 
     name = "HASH"
 
-    def __init__(self, what: str) -> None:
-        """`what`: the hashed thing, for messages."""
-        self._what = what
+    def __init__(self, hashed_thing: str) -> None:
+        """`hashed_thing` stands in messages."""
+        self._what = hashed_thing
 
     def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         """Return 32 bytes."""
         if isinstance(value, bytes):
             return value
-        found = hash_typed(value)
-        if found is None:
+        hash_bytes = hash_typed(value)
+        if hash_bytes is None:
             self.fail(f"{value!r} is not a {self._what} hash. Write 0x and 64 hex digits", param, ctx)
-        return found
+        return hash_bytes
 
 
 class AccountAsAmountError(click.BadParameter):
@@ -80,11 +81,12 @@ class Amount(click.ParamType[int]):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return grains."""
+        # click converts defaults too, and those are numbers.
         if isinstance(value, int):
             return value
         if value.startswith(ACCOUNT_STARTS):
-            text = f"{value!r} is an account. Amounts stand behind accounts, as in {value} 12"
-            raise AccountAsAmountError(text, ctx, param)
+            message_text = f"{value!r} is an account. Amounts stand behind accounts, as in {value} 12"
+            raise AccountAsAmountError(message_text, ctx, param)
         try:
             return parse_amount(_UNIT.sub("", value))
         except AmountError as error:
@@ -123,7 +125,10 @@ PERCENT = Percent()
 
 def add_options(*options: Decorator) -> Decorator:
     """Return a decorator that adds options, in the order in which the help shows them."""
-    return lambda command: functools.reduce(lambda added, option: option(added), reversed(options), command)
+    # Decorators are applied from the last to the first.
+    return lambda command: functools.reduce(
+        lambda command_so_far, option: option(command_so_far), reversed(options), command
+    )
 
 
 def keyring_folder() -> Path:

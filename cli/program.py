@@ -76,65 +76,81 @@ class ExplainingCommand(click.Command):
         except click.NoSuchOption as error:
             raise explain_option(error) from None
         except click.MissingParameter as error:
-            advice = (
-                next((MISSING[name] for name in error.param.opts if name in MISSING), None) if error.param else None
+            advice_text = (
+                next((MISSING[option_name] for option_name in error.param.opts if option_name in MISSING), None)
+                if error.param
+                else None
             )
-            if advice is None:
+            if advice_text is None:
                 raise
-            raise click.MissingParameter(advice, error.ctx, error.param) from None
+            raise click.MissingParameter(advice_text, error.ctx, error.param) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. The error for a bare word names the option whose value it may be."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            option = next((STRAY_WORDS[each.name] for each in self.params if each.name in STRAY_WORDS), None)
-            word = _EXTRA_WORD.fullmatch(error.message)
-            if option is None or word is None:
+            stray_option = next(
+                (STRAY_WORDS[parameter.name] for parameter in self.params if parameter.name in STRAY_WORDS), None
+            )
+            # click's error holds the word in its message alone.
+            extra_word = _EXTRA_WORD.fullmatch(error.message)
+            if stray_option is None or extra_word is None:
                 raise
-            raise ExtraWordError(f"{error.message}. Did you mean {option} {word[1]}?", ctx) from None
+            raise ExtraWordError(f"{error.message}. Did you mean {stray_option} {extra_word[1]}?", ctx) from None
 
 
 def explain_option(error: click.NoSuchOption) -> click.UsageError:
     """Return a clearer error for another system's option, a negative number, or an option before its command."""
-    context, name = error.ctx, error.option_name
+    context, option_name = error.ctx, error.option_name
     if context is None:
         return error
-    here = foreign_words(context).get(name, "")
-    if here and (not here.startswith("-") or _has_option(context.command, here.split()[0])):
-        return OtherOptionError(f"No such option {name!r}. {_advice(here)}", context)
-    if name[1:2].isdigit():
-        return NegativeNumberError(f"{name} is negative, and amounts and numbers here are not", context)
-    program = context.find_root()
-    if program is not context and _has_option(program.command, name):
-        words = context.command_path.removeprefix(program.command_path)
-        return OptionPlaceError(f"{name} stands before the command: {program.command_path} {name} …{words}", context)
+    replacement = foreign_words(context).get(option_name, "")
+    if replacement and (not replacement.startswith("-") or _has_option(context.command, replacement.split()[0])):
+        return OtherOptionError(f"No such option {option_name!r}. {_advice_sentence(replacement)}", context)
+    if option_name[1:2].isdigit():
+        return NegativeNumberError(f"{option_name} is negative, and amounts and numbers here are not", context)
+    program_context = context.find_root()
+    if program_context is not context and _has_option(program_context.command, option_name):
+        command_words = context.command_path.removeprefix(program_context.command_path)
+        return OptionPlaceError(
+            f"{option_name} stands before the command: {program_context.command_path} {option_name} …{command_words}",
+            context,
+        )
     return error
 
 
 def foreign_words(context: click.Context) -> dict[str, str]:
     """Return other systems' words that a person may type at this command, with the words here."""
-    words = getattr(context.find_root().command, "foreign_words", {})
-    command = f"{context.info_name} "
-    general = {word: here for word, here in words.items() if " " not in word}
-    return general | {word.removeprefix(command): here for word, here in words.items() if word.startswith(command)}
+    all_words = getattr(context.find_root().command, "foreign_words", {})
+    command_prefix = f"{context.info_name} "
+    general_words = {
+        foreign_word: replacement for foreign_word, replacement in all_words.items() if " " not in foreign_word
+    }
+    return general_words | {
+        foreign_word.removeprefix(command_prefix): replacement
+        for foreign_word, replacement in all_words.items()
+        if foreign_word.startswith(command_prefix)
+    }
 
 
-def _advice(here: str) -> str:
+def _advice_sentence(replacement: str) -> str:
     """Return advice as it is, and commands or options as `Use …`."""
-    return here if here[0].isupper() else f"Use {EITHER.join(f'`{each}`' for each in here.split(EITHER))}."
+    if replacement[0].isupper():
+        return replacement
+    return f"Use {EITHER.join(f'`{command}`' for command in replacement.split(EITHER))}."
 
 
-def _has_option(command: click.Command, name: str) -> bool:
-    return any(name in parameter.opts for parameter in command.params)
+def _has_option(command: click.Command, option_name: str) -> bool:
+    return any(option_name in parameter.opts for parameter in command.params)
 
 
-def _paths(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def _command_paths(group: click.Group, *group_path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield each command of a group, and of its groups, with the names that lead to it."""
-    for name, command in group.commands.items():
-        yield (*path, name), command
+    for command_name, command in group.commands.items():
+        yield (*group_path, command_name), command
         if isinstance(command, click.Group):
-            yield from _paths(command, *path, name)
+            yield from _command_paths(command, *group_path, command_name)
 
 
 class CommandGroup(click.Group):
@@ -145,7 +161,7 @@ class CommandGroup(click.Group):
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]] | None = None, **kwargs: Any) -> None:
         """`sections`: names of commands by the heading under which the help lists them. The others come first."""
         super().__init__(*args, **kwargs)
-        self._sections = sections or {}
+        self._help_sections = sections or {}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -155,39 +171,63 @@ class CommandGroup(click.Group):
         The error for an unknown command suggests the command that was meant.
         """
         try:
-            name, command, rest = super().resolve_command(ctx, args)
+            command_name, command, other_words = super().resolve_command(ctx, args)
         except click.UsageError as error:
-            here = self.suggested(ctx, args[0])
-            if here is None:
+            replacement = self.suggested(ctx, args[0])
+            if replacement is None:
                 raise UnknownCommandError(error.message, error.ctx) from None
-            raise UnknownCommandError(f"No such command {args[0]!r}. {_advice(here)}", error.ctx) from None
-        if command is not None and any(word in ctx.help_option_names for word in rest) and not ctx.resilient_parsing:
+            raise UnknownCommandError(
+                f"No such command {args[0]!r}. {_advice_sentence(replacement)}", error.ctx
+            ) from None
+        if (
+            command is not None
+            and any(typed_word in ctx.help_option_names for typed_word in other_words)
+            and not ctx.resilient_parsing
+        ):
             # The words may be another option's value, or a program's own: then this does nothing, and the command runs.
-            context = command.make_context(name, list(rest), parent=ctx)
-            if isinstance(command, click.Group) and not rest[0].startswith("-"):
-                command.resolve_command(context, list(rest))
-        return name, command, rest
+            command_context = command.make_context(command_name, list(other_words), parent=ctx)
+            if isinstance(command, click.Group) and not other_words[0].startswith("-"):
+                command.resolve_command(command_context, list(other_words))
+        return command_name, command, other_words
 
     def suggested(self, ctx: click.Context, word: str) -> str | None:
         """Return the command, here or in another group, that has this name or a similar one, or another system's."""
-        program = ctx.find_root()
-        known: dict[str, str] = {}
-        for (*groups, name), _ in _paths(program.command) if isinstance(program.command, click.Group) else ():
-            command = " ".join((program.command_path, *groups, name))
-            known[name] = f"{known[name]}{EITHER}{command}" if groups and name in known else command
-        known |= {name: here for name, here in foreign_words(ctx).items() if not name.startswith("-")}
-        known |= {name: f"{ctx.command_path} {name}" for name in self.commands}
-        return known.get(word) or known.get(suggestion(word, known) or "")
+        program_context = ctx.find_root()
+        program = program_context.command
+        commands_by_name: dict[str, str] = {}
+        for (*group_names, command_name), _ in _command_paths(program) if isinstance(program, click.Group) else ():
+            command_path = " ".join((program_context.command_path, *group_names, command_name))
+            # A command outside the groups is the short form of theirs, so it replaces them.
+            if group_names and command_name in commands_by_name:
+                command_path = f"{commands_by_name[command_name]}{EITHER}{command_path}"
+            commands_by_name[command_name] = command_path
+        # A mistyped command never means an option.
+        commands_by_name |= {
+            foreign_word: replacement
+            for foreign_word, replacement in foreign_words(ctx).items()
+            if not foreign_word.startswith("-")
+        }
+        commands_by_name |= {command_name: f"{ctx.command_path} {command_name}" for command_name in self.commands}
+        return commands_by_name.get(word) or commands_by_name.get(suggestion(word, commands_by_name) or "")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections of the help."""
-        apart = {name for names in self._sections.values() for name in names}
-        first = [name for name in self.list_commands(ctx) if name not in apart]
-        width = formatter.width - 6 - max(map(len, self.commands), default=0)
-        for heading, names in {"Commands": first, **self._sections}.items():
-            if names:
+        sectioned_names = {
+            command_name for command_names in self._help_sections.values() for command_name in command_names
+        }
+        unsectioned_names = [
+            command_name for command_name in self.list_commands(ctx) if command_name not in sectioned_names
+        ]
+        text_width = formatter.width - 6 - max(map(len, self.commands), default=0)
+        for heading, command_names in {"Commands": unsectioned_names, **self._help_sections}.items():
+            if command_names:
                 with formatter.section(heading):
-                    formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
+                    formatter.write_dl(
+                        [
+                            (command_name, self.commands[command_name].get_short_help_str(text_width))
+                            for command_name in command_names
+                        ]
+                    )
 
 
 class ProgramGroup(CommandGroup):
@@ -219,55 +259,62 @@ class ProgramGroup(CommandGroup):
         super().__init__(*args, **kwargs)
         self.foreign_words = {**KEY_WORDS, **(foreign_words or {})}
         self._program_commands = program_commands
-        self._explained: tuple[type[Exception], ...] = (CodedError, *explained)
+        self._explained_errors: tuple[type[Exception], ...] = (CodedError, *explained)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words, with `--json` moved to the front, where the program's own options stand."""
-        options, rest = _split(args, self._own_words(args))
-        if JSON_WORD in options:
+        own_words, other_words = _split_words(args, self._own_words(args))
+        if JSON_WORD in own_words:
             ctx.meta[JSON_MARK] = True
-            args = [JSON_WORD, *(word for word in options if word != JSON_WORD), *rest]
+            args = [JSON_WORD, *(typed_word for typed_word in own_words if typed_word != JSON_WORD), *other_words]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            name = error.option_name
-            owner = next((path for path, command in _paths(self) if _has_option(command, name)), None)
-            if owner is None:
+            option_name = error.option_name
+            owner_path = next(
+                (command_path for command_path, command in _command_paths(self) if _has_option(command, option_name)),
+                None,
+            )
+            if owner_path is None:
                 raise
-            behind = f"{ctx.command_path} {' '.join(owner)} … {name}"
-            raise OptionPlaceError(f"{name} stands behind the command, as in: {behind}", error.ctx) from None
+            right_order = f"{ctx.command_path} {' '.join(owner_path)} … {option_name}"
+            raise OptionPlaceError(
+                f"{option_name} stands behind the command, as in: {right_order}", error.ctx
+            ) from None
 
-    def _own_words(self, words: Sequence[str]) -> int:
+    def _own_words(self, typed_words: Sequence[str]) -> int:
         """Return the number of words before a lone `--`, or before a command that passes words on."""
-        end = words.index(END_WORD) if END_WORD in words else len(words)
+        end_position = typed_words.index(END_WORD) if END_WORD in typed_words else len(typed_words)
         group: click.Group = self
-        place = 0
-        while place < end:
-            word = words[place]
-            if word.startswith("-"):
-                place += 2 if _takes_value(group, word) else 1
+        position = 0
+        while position < end_position:
+            typed_word = typed_words[position]
+            # The value of an option may be the name of a command.
+            if typed_word.startswith("-"):
+                position += 2 if _takes_value(group, typed_word) else 1
                 continue
-            command = group.commands.get(word)
+            command = group.commands.get(typed_word)
             if not isinstance(command, click.Group):
-                return place if word in self._program_commands else end
-            group, place = command, place + 1
-        return end
+                return position if typed_word in self._program_commands else end_position
+            group, position = command, position + 1
+        return end_position
 
-    def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more_arguments: Any, **named_arguments: Any) -> Any:
         """Run the program; an error becomes a message and an exit code."""
-        run: Callable[..., Any] = super().main
-        if not named.pop("standalone_mode", True):
-            return run(args, *given, standalone_mode=False, **named)
-        words = list(sys.argv[1:] if args is None else args)
-        is_json = JSON_WORD in words[: self._own_words(words)]
+        # click's own mode would end the program before an error becomes JSON.
+        run_program: Callable[..., Any] = super().main
+        if not named_arguments.pop("standalone_mode", True):
+            return run_program(args, *more_arguments, standalone_mode=False, **named_arguments)
+        typed_words = list(sys.argv[1:] if args is None else args)
+        is_json = JSON_WORD in typed_words[: self._own_words(typed_words)]
 
-        def report(text: str, exit_code: int, code: str) -> int:
-            write("error", text, is_json=is_json, code=code, exit_code=exit_code)
+        def report(message_text: str, exit_code: int, error_code: str) -> int:
+            write("error", message_text, is_json=is_json, code=error_code, exit_code=exit_code)
             return exit_code
 
         with _file_errors(report):
             try:
-                exit_code = run(args, *given, standalone_mode=False, **named)
+                exit_code = run_program(args, *more_arguments, standalone_mode=False, **named_arguments)
             except click.ClickException as error:
                 exit_code = error.exit_code
                 clearer = error.message.replace("a valid integer range", "a whole number")
@@ -278,7 +325,7 @@ class ProgramGroup(CommandGroup):
                     error.show()
             except click.Abort:
                 exit_code = report("aborted: not confirmed, or interrupted", EXIT_ABORTED, "aborted")
-            except self._explained as error:
+            except self._explained_errors as error:
                 exit_code = report(str(error), getattr(error, "exit_code", EXIT_UNUSABLE), code_of(error))
         sys.exit(exit_code or 0)
 
@@ -299,8 +346,8 @@ def _file_errors(report: ReportEnd) -> Iterator[None]:
         text = "this user has no home folder. Give the full path of the program's files"
         sys.exit(report(text, EXIT_UNUSABLE, "no_home_folder"))
     except (OSError, BaseExceptionGroup) as error:
-        cause = _file_error(error)
-        exit_code = None if cause is None else _exit_code_of(cause, report)
+        file_error = _file_error(error)
+        exit_code = None if file_error is None else _exit_code_of(file_error, report)
         if exit_code is None:
             raise
         _discard_output()
@@ -310,10 +357,10 @@ def _file_errors(report: ReportEnd) -> Iterator[None]:
 def _file_error(error: BaseException) -> OSError | None:
     """Return the OSError, also from a group with nothing else."""
     while isinstance(error, BaseExceptionGroup):
-        matched, rest = error.split(OSError)
-        if matched is None or rest is not None:
+        file_errors, other_errors = error.split(OSError)
+        if file_errors is None or other_errors is not None:
             return None
-        error = matched.exceptions[0]
+        error = file_errors.exceptions[0]
     return error if isinstance(error, OSError) else None
 
 
@@ -323,7 +370,7 @@ def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
     with suppress(OSError):  # standard error may be as full
         if error.filename is not None:
             exit_code = EXIT_UNUSABLE
-            report(f"{_named(error.filename)} cannot be used: {error.strerror}", exit_code, "file_unusable")
+            report(f"{_file_name_text(error.filename)} cannot be used: {error.strerror}", exit_code, "file_unusable")
         elif error.errno == errno.EPIPE:
             exit_code = EXIT_PIPE_CLOSED
         elif error.errno in OUTPUT_LOST:
@@ -332,23 +379,23 @@ def _exit_code_of(error: OSError, report: ReportEnd) -> int | None:
     return exit_code
 
 
-def _named(filename: object) -> str:
+def _file_name_text(filename: object) -> str:
     return os.fsdecode(filename) if isinstance(filename, str | bytes) else str(filename)
 
 
 def _discard_output() -> None:
     """Drop the unwritten output, at which Python would fail again on exit."""
     with suppress(OSError, ValueError):
-        lost = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(lost, sys.stdout.fileno())
-        os.close(lost)
+        null_descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_descriptor, sys.stdout.fileno())
+        os.close(null_descriptor)
 
 
-def _split(words: Sequence[str], place: int) -> tuple[list[str], list[str]]:
-    return list(words[:place]), list(words[place:])
+def _split_words(typed_words: Sequence[str], position: int) -> tuple[list[str], list[str]]:
+    return list(typed_words[:position]), list(typed_words[position:])
 
 
-def _takes_value(command: click.Command, word: str) -> bool:
+def _takes_value(command: click.Command, option_word: str) -> bool:
     """Return True if the word is an option whose value is the next word."""
-    options = [option for option in command.params if isinstance(option, click.Option) and word in option.opts]
+    options = [option for option in command.params if isinstance(option, click.Option) and option_word in option.opts]
     return any(not option.is_flag and not option.count for option in options)

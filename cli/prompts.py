@@ -25,26 +25,26 @@ def has_terminal() -> bool:
     return True
 
 
-def typed_secret(prompt: str, instead: str, *, confirm: bool = False, is_last: bool = False) -> str:
+def typed_secret(prompt: str, alternative: str, *, confirm: bool = False, is_last: bool = False) -> str:
     """Return a text that is typed without echo; without a terminal, the next line of standard input.
 
     `is_last`: the secret is all the rest of standard input. Raise WalletError if there is no line.
     """
     if has_terminal():
-        secret: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
-        return secret
-    line = sys.stdin.readline(SECRET_CHARACTERS_MAX + 1)
-    if len(line) > SECRET_CHARACTERS_MAX:
+        typed_text: str = click.prompt(prompt, hide_input=True, confirmation_prompt=confirm, err=True)
+        return typed_text
+    first_line = sys.stdin.readline(SECRET_CHARACTERS_MAX + 1)
+    if len(first_line) > SECRET_CHARACTERS_MAX:
         raise WalletError(f"a secret has at most {SECRET_CHARACTERS_MAX:,} characters", code="secret_too_long")
-    if not line:
+    if not first_line:
         raise WalletError(
-            f"there is no terminal to ask for: {prompt}. To run without one, {instead}", code="no_terminal"
+            f"there is no terminal to ask for: {prompt}. To run without one, {alternative}", code="no_terminal"
         )
-    rest = sys.stdin.read(SECRET_CHARACTERS_MAX) if is_last else ""
-    return (line + rest).rstrip("\n")
+    other_lines = sys.stdin.read(SECRET_CHARACTERS_MAX) if is_last else ""
+    return (first_line + other_lines).rstrip("\n")
 
 
-def require_agreement(question: str, instead: str, error: type[CodedError] = WalletError) -> None:
+def require_agreement(question: str, alternative: str, error_class: type[CodedError] = WalletError) -> None:
     """Ask a question. Raise click.Abort unless the answer is yes, and `error` if there is no terminal."""
     try:
         is_agreed = click.confirm(question, err=True)
@@ -52,6 +52,6 @@ def require_agreement(question: str, instead: str, error: type[CodedError] = Wal
         if has_terminal():
             raise
         click.echo(err=True)  # ends the line of the question
-        raise error(f"there is no terminal to ask for confirmation: {instead}", code="no_terminal") from None
+        raise error_class(f"there is no terminal to ask for confirmation: {alternative}", code="no_terminal") from None
     if not is_agreed:
         raise click.Abort

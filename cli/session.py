@@ -52,30 +52,32 @@ class NodeRefusedError(WalletError):
     exit_code = EXIT_FAILED
 
 
-def account_named(keyring: Keyring, text: str) -> bytes:
+def account_named(keyring: Keyring, account_text: str) -> bytes:
     """Return the account of an address, a 0x key, a stored name, or a development key such as `//Alice`.
 
     Raise WalletError if the text is none of these.
     """
-    if text.startswith("//"):
-        return keypair_from_suri(text).account
-    if text in keyring.names():
-        return keyring.get(text).account
+    if account_text.startswith("//"):
+        return keypair_from_suri(account_text).account
+    if account_text in keyring.names():
+        return keyring.get(account_text).account
     try:
-        return ss58.account_from_text(text)
+        return ss58.account_from_text(account_text)
     except ValueError as error:
-        hint = _meant_account(keyring.names(), text)
-        raise WalletError(f"{text!r} is not an account: {error}. {hint}", code="unknown_account") from None
+        advice_text = _meant_account(keyring.names(), account_text)
+        raise WalletError(
+            f"{account_text!r} is not an account: {error}. {advice_text}", code="unknown_account"
+        ) from None
 
 
-def _meant_account(names: list[str], text: str) -> str:
+def _meant_account(stored_names: list[str], account_text: str) -> str:
     """Return what to type instead of a text that is no account."""
-    if text in (*DEV_NAMES, *CUSTOMER_NAMES):
-        return f"On a development chain, write //{text}"
-    similar = suggestion(text.lower(), names)
-    if similar is not None:
-        return f"Did you mean {similar}?"
-    return f"Give an address, 0x and 64 hex digits, or a stored key ({', '.join(names) or 'there are none'})"
+    if account_text in (*DEV_NAMES, *CUSTOMER_NAMES):
+        return f"On a development chain, write //{account_text}"
+    similar_name = suggestion(account_text, stored_names)
+    if similar_name is not None:
+        return f"Did you mean {similar_name}?"
+    return f"Give an address, 0x and 64 hex digits, or a stored key ({', '.join(stored_names) or 'there are none'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +90,25 @@ class WalletSession:
     password_file: Path | None
     trust: Trust | None = None
     """The proofs that a node must give; None: none."""
-    _typos: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    _doings: list[Doing] = field(default_factory=list, init=False, repr=False, compare=False)
+    _noted_paths: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _activities: list[Doing] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @contextmanager
-    def doing(self, what: Doing) -> Iterator[None]:
+    def doing(self, activity: Doing) -> Iterator[None]:
         """Name the activity in notes about a long wait, which otherwise blame a slow node.
 
         None: there are no notes, because the command shows its progress.
         """
-        self._doings.append(what)
+        self._activities.append(activity)
         try:
             yield
         finally:
-            self._doings.remove(what)
+            self._activities.remove(activity)
 
-    def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]], *, tells: bool = False) -> None:
+    def run(self, body: Callable[[ChainClient], Coroutine[Any, Any, None]], *, reports_progress: bool = False) -> None:
         """Connect to the node, verify its proofs, and run `body`. Errors end the program with a message.
 
-        `tells`: the body reports its own progress.
+        `reports_progress`: the body reports its own progress.
         """
 
         async def main() -> None:
@@ -114,32 +116,32 @@ class WalletSession:
                 await body(client)
 
         with refusals_explained():
-            asyncio.run(main() if tells else self._telling_of_waits(main()))
+            asyncio.run(main() if reports_progress else self._telling_of_waits(main()))
 
     def run_connecting(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a body that calls `connect` itself. Errors end the program with a message."""
         with refusals_explained():
             asyncio.run(self._telling_of_waits(body()))
 
-    async def _telling_of_waits(self, doing: Coroutine[Any, Any, None]) -> None:
+    async def _telling_of_waits(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine, and print a note about the wait now and then."""
 
         async def tell() -> None:
-            awaited = (
+            default_activity = (
                 f"{self.url} is slow, or no block has become final. You can stop without loss: a sent call stays sent"
             )
-            for turn in count(1):
+            for wait_count in count(1):
                 await asyncio.sleep(WAIT_SECONDS)
-                doing_now = self._doings[-1] if self._doings else awaited
-                what = doing_now() if callable(doing_now) else doing_now
-                if what is not None:
-                    note(f"not done after {turn * WAIT_SECONDS:.0f} s: {what}")
+                present_activity = self._activities[-1] if self._activities else default_activity
+                activity = present_activity() if callable(present_activity) else present_activity
+                if activity is not None:
+                    note(f"not done after {wait_count * WAIT_SECONDS:.0f} s: {activity}")
 
-        telling = asyncio.create_task(tell())
+        reporter = asyncio.create_task(tell())
         try:
-            await doing
+            await coroutine
         finally:
-            telling.cancel()
+            reporter.cancel()
 
     async def connect(self) -> ChainClient:
         """Connect to the node, and verify its proofs. The caller closes the client."""
@@ -173,23 +175,24 @@ class WalletSession:
         self._require_name(text)
         return self.keyring.get(text)
 
-    def _require_name(self, text: str) -> None:
+    def _require_name(self, key_text: str) -> None:
         """Raise WalletError for an address, which cannot sign."""
-        if is_address(text):
+        if is_address(key_text):
             raise WalletError(
-                f"{text} is an address, and only a key signs. Give the key's name from `ogpu-wallet list`, or a "
+                f"{key_text} is an address, and only a key signs. Give the key's name from `ogpu-wallet list`, or a "
                 "development key like //Alice",
                 code="address_cannot_sign",
             )
 
-    def _note_typo(self, path: str) -> None:
+    def _note_typo(self, key_path: str) -> None:
         """Print one note if a development path resembles a known account and is another."""
-        name = path.removeprefix("//").partition("/")[0]
-        known = (*DEV_NAMES, *CUSTOMER_NAMES)
-        similar = None if name in known else suggestion(name, known)
-        if similar is not None and path not in self._typos:
-            self._typos.add(path)
-            note(f"//{name} is not //{similar}, to which development chains give money")
+        path_name = key_path.removeprefix("//").partition("/")[0]
+        # Every path is a valid key, so a typo would silently be an account without money.
+        known_names = (*DEV_NAMES, *CUSTOMER_NAMES)
+        similar_name = None if path_name in known_names else suggestion(path_name, known_names)
+        if similar_name is not None and key_path not in self._noted_paths:
+            self._noted_paths.add(key_path)
+            note(f"//{path_name} is not //{similar_name}, to which development chains give money")
 
     def new_password(self) -> str:
         """Return the password for a new key. Print a warning if it is empty."""
@@ -220,15 +223,17 @@ class WalletSession:
         from wallet.sent_notes import SentNotes  # noqa: PLC0415
         from wallet.submission import inner_failure, send_once  # noqa: PLC0415  # as above
 
-        notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
+        sent_notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):
-            outcome = await send_once(client, call, key, notes, note, tip=tip)
-        why = outcome.error or inner_failure(client.runtime, outcome.events)
-        more = {"why": why} if why else result(outcome)
-        self.output.facts({**_outcome_facts(call, outcome), "success": why is None, **more})
-        if why is not None:
-            code = "inner_call_failed" if outcome.error is None else outcome.error_code
-            raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}", code=code)
+            outcome = await send_once(client, call, key, sent_notes, note, tip=tip)
+        failure_text = outcome.error or inner_failure(client.runtime, outcome.events)
+        more_facts = {"why": failure_text} if failure_text else result(outcome)
+        self.output.facts({**_outcome_facts(call, outcome), "success": failure_text is None, **more_facts})
+        if failure_text is not None:
+            error_code = "inner_call_failed" if outcome.error is None else outcome.error_code
+            raise CallFailedError(
+                f"{call.name} failed in block {outcome.block_number}: {failure_text}", code=error_code
+            )
 
 
 def reads(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -241,10 +246,10 @@ def reads(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., No
     return connected
 
 
-def is_address(text: str) -> bool:
+def is_address(account_text: str) -> bool:
     """Return True if a text is the address of an account."""
     try:
-        ss58.account_from_text(text)
+        ss58.account_from_text(account_text)
     except ValueError:
         return False
     return True

@@ -36,81 +36,89 @@ class FittedTable:
     def __init__(
         self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], at_right: Collection[int] = ()
     ) -> None:
-        self._title = title
-        self._columns = columns
-        self._rows = [list(map(_trimmed, row)) for row in rows]
+        self._title_text = title
+        self._column_names = columns
+        self._rows_of_texts = [list(map(_trimmed_lines, row_texts)) for row_texts in rows]
         self._at_right = at_right
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        widths = self._widths(options.max_width)
-        if widths is not None:
-            yield self._side_by_side(widths)
+        column_widths = self._column_widths(options.max_width)
+        if column_widths is not None:
+            yield self._side_by_side(column_widths)
             return
-        yield Text(self._title, style="italic")
-        for row in self._rows:
+        yield Text(self._title_text, style="italic")
+        for row_texts in self._rows_of_texts:
             yield Text("")
-            yield Record(self._columns, row)
+            yield Record(self._column_names, row_texts)
 
-    def _side_by_side(self, widths: Sequence[int]) -> Table:
-        table = Table(title=Text(self._title), title_justify="left")
-        for place, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
-            justify: Literal["left", "right"] = "right" if place in self._at_right else "left"
-            table.add_column(Text(name), justify=justify, width=width, overflow="fold")
-        for row in self._rows:
-            table.add_row(*map(Text, row))
+    def _side_by_side(self, column_widths: Sequence[int]) -> Table:
+        table = Table(title=Text(self._title_text), title_justify="left")
+        for column_index, (column_name, column_width) in enumerate(zip(self._column_names, column_widths, strict=True)):
+            justify: Literal["left", "right"] = "right" if column_index in self._at_right else "left"
+            table.add_column(Text(column_name), justify=justify, width=column_width, overflow="fold")
+        for row_texts in self._rows_of_texts:
+            # `Text` reads no markup: anyone can put a name on the chain.
+            table.add_row(*map(Text, row_texts))
         return table
 
-    def _widths(self, line: int) -> list[int] | None:
+    def _column_widths(self, line_width: int) -> list[int] | None:
         """Return a width for each column, at least that of its longest word; None if a line has no room for those."""
-        columns = list(zip_longest(*self._rows, fillvalue="")) or [()] * len(self._columns)
-        cells = [(name, *column) for name, column in zip(self._columns, columns, strict=True)]
-        widths = [max(map(_word_width, column)) for column in cells]
-        left = line - BORDER * len(cells) - 1 - sum(widths)
-        if left < 0:
+        column_texts = list(zip_longest(*self._rows_of_texts, fillvalue="")) or [()] * len(self._column_names)
+        texts_by_column = [
+            (column_name, *cell_texts) for column_name, cell_texts in zip(self._column_names, column_texts, strict=True)
+        ]
+        column_widths = [max(map(_word_width, cell_texts)) for cell_texts in texts_by_column]
+        width_left = line_width - BORDER * len(texts_by_column) - 1 - sum(column_widths)
+        if width_left < 0:
             return None
-        for place in sorted(range(len(cells)), key=lambda place: max(map(_line_width, cells[place]))):
-            more = min(left, max(map(_line_width, cells[place])) - widths[place])
-            widths[place] += more
-            left -= more
-        return widths
+        # Narrow columns get all that they need first, and wide ones share the rest.
+        for column_index in sorted(
+            range(len(texts_by_column)), key=lambda column_index: max(map(_line_width, texts_by_column[column_index]))
+        ):
+            more_width = min(
+                width_left, max(map(_line_width, texts_by_column[column_index])) - column_widths[column_index]
+            )
+            column_widths[column_index] += more_width
+            width_left -= more_width
+        return column_widths
 
 
 class Record:
     """Names and values of one record, a pair on each line; a value that needs the whole line stands below its name."""
 
-    def __init__(self, names: Sequence[str], values: Sequence[str]) -> None:
-        self._names = names
-        self._values = list(map(_trimmed, values))
+    def __init__(self, field_names: Sequence[str], field_values: Sequence[str]) -> None:
+        self._field_names = field_names
+        self._field_values = list(map(_trimmed_lines, field_values))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        indent = max(map(cell_len, self._names), default=0) + NAME_GAP
-        if indent + max(map(_word_width, self._values), default=0) <= options.max_width:
-            yield self._beside(options.max_width - indent)
+        indent = max(map(cell_len, self._field_names), default=0) + NAME_GAP
+        if indent + max(map(_word_width, self._field_values), default=0) <= options.max_width:
+            yield self._values_beside(options.max_width - indent)
         else:
-            yield from self._below()
+            yield from self._values_below()
 
-    def _beside(self, width: int) -> Table:
+    def _values_beside(self, value_width: int) -> Table:
         table = Table(show_header=False, box=None, padding=(0, NAME_GAP, 0, 0), pad_edge=False)
         table.add_column(style="bold", no_wrap=True)
-        table.add_column(max_width=width, overflow="fold")
-        for name, value in zip(self._names, self._values, strict=True):
-            table.add_row(Text(name), Text(value))
+        table.add_column(max_width=value_width, overflow="fold")
+        for field_name, value_text in zip(self._field_names, self._field_values, strict=True):
+            table.add_row(Text(field_name), Text(value_text))
         return table
 
-    def _below(self) -> Iterator[Text | Padding]:
-        for name, value in zip(self._names, self._values, strict=True):
-            yield Text(name, style="bold")
-            yield Padding(Text(value), (0, 0, 0, NAME_GAP))
+    def _values_below(self) -> Iterator[Text | Padding]:
+        for field_name, value_text in zip(self._field_names, self._field_values, strict=True):
+            yield Text(field_name, style="bold")
+            yield Padding(Text(value_text), (0, 0, 0, NAME_GAP))
 
 
-def _trimmed(text: str) -> str:
+def _trimmed_lines(text: str) -> str:
     """Strip the blanks at the ends of a text's lines."""
     return "\n".join(line.strip() for line in text.splitlines())
 
 
-def _word_width(text: str) -> int:
-    return max(map(cell_len, text.split()), default=0)
+def _word_width(cell_text: str) -> int:
+    return max(map(cell_len, cell_text.split()), default=0)
 
 
-def _line_width(text: str) -> int:
-    return max(map(cell_len, text.splitlines()), default=0)
+def _line_width(cell_text: str) -> int:
+    return max(map(cell_len, cell_text.splitlines()), default=0)

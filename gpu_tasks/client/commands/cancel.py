@@ -209,7 +209,7 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
         click.confirm(f"Cancel {facts['run']}?", abort=True, err=True)
     # Reconnect: while a person answers, the node would close the first connection as dead.
     with told_when_interrupted(lambda: f"{STOPPED}. Go on with the same command: `{this_command()}`"):
-        session.run(send, tells=True)
+        session.run(send, reports_progress=True)
 
 
 def _require_cancellable(run: _Run, account: bytes) -> None:

@@ -483,7 +483,7 @@ def answer_file(
     if not manner.dry_run:
         # Reconnect: while a person answers, the node would close the first connection as dead.
         with told_when_interrupted(lambda: _so_far(plan.file, wanted, key_text)):
-            session.run(send, tells=True)
+            session.run(send, reports_progress=True)
 
 
 async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
