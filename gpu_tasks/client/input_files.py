@@ -19,9 +19,9 @@ def read_input(path: Path, bytes_max: int, what: str = "") -> bytes:
     Raise InputFileError for a missing file, and for a folder, a device or a pipe, whose end may never come.
     """
     try:
-        with open(path, "rb", opener=_without_waiting) as opened:  # `Path.open` takes no opener
-            is_plain = stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
-            content = opened.read(bytes_max + 1) if is_plain else b""
+        with open(path, "rb", opener=_without_waiting) as input_file:  # `Path.open` takes no opener
+            is_plain = stat.S_ISREG(os.fstat(input_file.fileno()).st_mode)
+            content = input_file.read(bytes_max + 1) if is_plain else b""
     except IsADirectoryError:
         is_plain, content = False, b""
     except OSError as error:

@@ -33,49 +33,50 @@ class OutputFile:
     is_forced: bool = False
     """True if an existing file may be overwritten."""
 
-    def place(self, name: str) -> Path:
+    def place(self, file_name: str) -> Path:
         """Return the path, and refuse an unusable one before anything is fetched. Raise OutputFileError.
 
-        `name` is the plain file name in a named folder.
+        `file_name` is the plain file name in a named folder.
         """
-        if name in {"", ".", ".."} or "/" in name or "\0" in name:
-            raise OutputFileError(f"{name!r} is not a plain file name", code="invalid_file_name")
-        path = self.named / name if self.named.is_dir() else self.named
-        if not path.parent.is_dir():
+        if file_name in {"", ".", ".."} or "/" in file_name or "\0" in file_name:
+            raise OutputFileError(f"{file_name!r} is not a plain file name", code="invalid_file_name")
+        output_path = self.named / file_name if self.named.is_dir() else self.named
+        if not output_path.parent.is_dir():
             raise OutputFileError(
-                f"{path} cannot be written: there is no folder {path.parent}. Name another file", code="folder_missing"
+                f"{output_path} cannot be written: there is no folder {output_path.parent}. Name another file",
+                code="folder_missing",
             )
-        self._check(path)
-        return path
+        self._require_writable(output_path)
+        return output_path
 
-    def write(self, name: str, data: bytes) -> Path:
-        """Write all of `data`, or nothing, and return the path. Raise OutputFileError."""
-        path = self.place(name)
+    def write(self, file_name: str, content: bytes) -> Path:
+        """Write all of `content`, or nothing, and return the path. Raise OutputFileError."""
+        output_path = self.place(file_name)
         try:
-            _write(path, data, is_forced=self.is_forced)
+            _write(output_path, content, is_forced=self.is_forced)
         except FileExistsError:
-            raise _is_there(path) from None
+            raise _file_exists_error(output_path) from None
         except OSError as error:
             raise OutputFileError(
-                f"{path} cannot be written: {error.strerror or error}. Name another file", code="file_unwritable"
+                f"{output_path} cannot be written: {error.strerror or error}. Name another file", code="file_unwritable"
             ) from None
-        return path
+        return output_path
 
-    def _check(self, path: Path) -> None:
+    def _require_writable(self, output_path: Path) -> None:
         """Raise OutputFileError for an existing file that must stay."""
         try:
-            found = path.lstat()
+            file_status = output_path.lstat()
         except FileNotFoundError:
             return
         except OSError as error:
             raise OutputFileError(
-                f"{path} cannot be written: {error.strerror or error}. Name another file", code="file_unwritable"
+                f"{output_path} cannot be written: {error.strerror or error}. Name another file", code="file_unwritable"
             ) from None
         if not self.is_forced:
-            raise _is_there(path)
-        if not stat.S_ISREG(found.st_mode):
+            raise _file_exists_error(output_path)
+        if not stat.S_ISREG(file_status.st_mode):
             raise OutputFileError(
-                f"{path} is not a regular file, and is not overwritten. Name another file", code="not_a_file"
+                f"{output_path} is not a regular file, and is not overwritten. Name another file", code="not_a_file"
             )
 
 
@@ -86,39 +87,39 @@ def output_file(path: Path | None, *, is_forced: bool) -> OutputFile | None:
     return None if path is None else OutputFile(path, is_forced)
 
 
-def _is_there(path: Path) -> OutputFileError:
-    return OutputFileError(f"{path} exists. Name a new file, or overwrite it with --force", code="file_exists")
+def _file_exists_error(output_path: Path) -> OutputFileError:
+    return OutputFileError(f"{output_path} exists. Name a new file, or overwrite it with --force", code="file_exists")
 
 
-def _write(path: Path, data: bytes, *, is_forced: bool) -> None:
+def _write(output_path: Path, content: bytes, *, is_forced: bool) -> None:
     """Write a draft and give it its name, so that a killed program leaves no part of a result under the name."""
-    draft = path.with_name(f".{secrets.token_hex(8)}.draft")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
+    draft_path = output_path.with_name(f".{secrets.token_hex(8)}.draft")
+    descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, RESULT_MODE)
     try:
-        _fill(descriptor, data)
+        _write_to_disk(descriptor, content)
         if is_forced:
-            draft.replace(path)
+            draft_path.replace(output_path)
         else:
-            _give_new_name(draft, path)
+            _give_new_name(draft_path, output_path)
     finally:
         with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+            draft_path.unlink(missing_ok=True)
 
 
-def _give_new_name(draft: Path, path: Path) -> None:
+def _give_new_name(draft_path: Path, output_path: Path) -> None:
     """Name a file that must not replace another. Raise FileExistsError if the name is taken."""
     try:
-        path.hardlink_to(draft)  # unlike a rename, this refuses to replace
+        output_path.hardlink_to(draft_path)  # unlike a rename, this refuses to replace
     except FileExistsError:
         raise
     except OSError:  # exFAT and some network file systems have no hard links
-        if os.path.lexists(path):
-            raise FileExistsError(path) from None
-        draft.rename(path)
+        if os.path.lexists(output_path):
+            raise FileExistsError(output_path) from None
+        draft_path.rename(output_path)
 
 
-def _fill(descriptor: int, data: bytes) -> None:
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
+def _write_to_disk(descriptor: int, content: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as output_stream:
+        output_stream.write(content)
+        output_stream.flush()
         os.fsync(descriptor)

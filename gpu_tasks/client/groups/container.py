@@ -33,29 +33,30 @@ class ProgramCommand(ExplainingCommand):
     def __init__(self, *args: Any, before: int = 0, **kwargs: Any) -> None:
         """`before`: the number of ogpu's own words that precede the program's."""
         super().__init__(*args, **kwargs)
-        self._before = before
+        self._own_word_count = before
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before the program's first word."""
-        return super().parse_args(ctx, self._parted(ctx, args))
+        return super().parse_args(ctx, self._with_program_mark(ctx, args))
 
-    def _parted(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def _with_program_mark(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert a `--` before the program's first word."""
-        takes = {
-            name: option.nargs
+        value_counts = {
+            option_name: option.nargs
             for option in self.get_params(ctx)
             if isinstance(option, click.Option) and not option.is_flag and not option.count
-            for name in option.opts
+            for option_name in option.opts
         }
-        place, words = 0, 0
-        while place < len(args) and (word := args[place]) != "--":
-            if word.startswith("-") and len(word) > 1:
-                place += 1 + takes.get(word, 0)
+        position, word_count = 0, 0
+        while position < len(args) and (typed_word := args[position]) != "--":
+            # A lone dash is a word: it names standard input.
+            if typed_word.startswith("-") and len(typed_word) > 1:
+                position += 1 + value_counts.get(typed_word, 0)
                 continue
-            words += 1
-            if words > self._before:
-                return [*args[:place], "--", *args[place:]]
-            place += 1
+            word_count += 1
+            if word_count > self._own_word_count:
+                return [*args[:position], "--", *args[position:]]
+            position += 1
         return args
 
 

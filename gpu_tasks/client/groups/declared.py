@@ -63,20 +63,21 @@ class DurationRange(click.ParamType[float]):
 
     name = "TIME"
 
-    def __init__(self, least: float, most: float) -> None:
-        """`least` and `most` in seconds."""
-        self._least, self._most = least, most
+    def __init__(self, seconds_min: float, seconds_max: float) -> None:
+        """The bounds of the time."""
+        self._seconds_min, self._seconds_max = seconds_min, seconds_max
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds."""
         if not isinstance(value, str):
             return value
         try:
+            # `float` would also take 1e3, inf and nan.
             seconds = float(value) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else span(value).milliseconds / 1_000
         except QuantityError:
             self.fail(f"{value!r} is not a time such as 12s or 2m", param, ctx)
-        if not self._least <= seconds <= self._most:
-            self.fail(f"{value!r} is not between {self._least:g}s and {self._most:g}s", param, ctx)
+        if not self._seconds_min <= seconds <= self._seconds_max:
+            self.fail(f"{value!r} is not between {self._seconds_min:g}s and {self._seconds_max:g}s", param, ctx)
         return seconds
 
 
@@ -93,9 +94,9 @@ class OneOf(click.Choice[str]):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            similar = suggestion(str(value), self.choices)
-            more = f"Did you mean {similar!r}?" if similar else self._advice
-            raise click.BadParameter(f"{error.message} {more}".rstrip(), ctx, param) from None
+            similar_choice = suggestion(str(value), self.choices)
+            advice_text = f"Did you mean {similar_choice!r}?" if similar_choice else self._advice
+            raise click.BadParameter(f"{error.message} {advice_text}".rstrip(), ctx, param) from None
 
 
 TASK_PRICE = TaskPrice()

@@ -23,10 +23,14 @@ def offer() -> None:
     """Services, providers and prices."""
 
 
-def _complete_condition(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def _complete_condition(_context: click.Context, _parameter: click.Parameter, typed_begin: str) -> list[CompletionItem]:
     """Return the fields that a condition may begin with."""
     fields = import_module("gpu_tasks.tasks.offer_query").FIELDS
-    return [CompletionItem(name, help=field.doc) for name, field in fields.items() if name.startswith(begun)]
+    return [
+        CompletionItem(field_name, help=field.doc)
+        for field_name, field in fields.items()
+        if field_name.startswith(typed_begin)
+    ]
 
 
 @offer.command()

@@ -37,8 +37,10 @@ class PromptFile(click.File):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            how = "FILE holds a prompt a line. For a single prompt use standard input: `echo … | ogpu unit post -`"
-            raise click.BadParameter(f"{error.message}. {how}", ctx, param) from None
+            advice_text = (
+                "FILE holds a prompt a line. For a single prompt use standard input: `echo … | ogpu unit post -`"
+            )
+            raise click.BadParameter(f"{error.message}. {advice_text}", ctx, param) from None
 
 
 class Setting(click.ParamType[tuple[str, str]]):
@@ -52,10 +54,10 @@ class Setting(click.ParamType[tuple[str, str]]):
         """Return name and value."""
         if isinstance(value, tuple):
             return value
-        name, equals, text = value.partition("=")
-        if not equals or not name:
+        setting_name, equals_sign, setting_value = value.partition("=")
+        if not equals_sign or not setting_name:
             self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name, text
+        return setting_name, setting_value
 
 
 class PictureSize(click.ParamType[tuple[int, int]]):
@@ -69,10 +71,14 @@ class PictureSize(click.ParamType[tuple[int, int]]):
         """Return width and height."""
         if isinstance(value, tuple):
             return value
-        width, cross, height = value.partition("x")
-        if not cross or not all(part.isascii() and part.isdigit() and len(part) <= 5 for part in (width, height)):
+        width_text, cross_sign, height_text = value.partition("x")
+        # `isdigit` is true of ², which `int` refuses.
+        if not cross_sign or not all(
+            side_text.isascii() and side_text.isdigit() and len(side_text) <= 5
+            for side_text in (width_text, height_text)
+        ):
             self.fail(f"{value!r} is not WxH, such as 320x200", param, ctx)
-        return int(width), int(height)
+        return int(width_text), int(height_text)
 
 
 @unit.command()
