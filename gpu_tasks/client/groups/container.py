@@ -69,6 +69,7 @@ class ProgramCommand(ExplainingCommand):
 @click.option("--archive", type=FILE_PATH, help="`docker save` archive of the image; --image is its id.")
 @max_price_option
 @click.option("--gpu", type=OneOf(limits.GPU_CHOICES, GPU_ADVICE), help="Class of the GPU.  [default: no GPU]")
+# Empty: the default of task files holds.
 @click.option("--cpu", default="", help="Cores.  [default: 1]")
 @click.option("--memory", default="", help="Memory, such as 2Gi.  [default: 512Mi]")
 @click.option("--disk", default="", help="Size of /workspace.  [default: 64Mi]")

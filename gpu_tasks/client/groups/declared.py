@@ -124,6 +124,7 @@ checkpoints_option = click.option(
 )
 again_option = click.option("--again", is_flag=True, help="Buy again, even after the same command bought it.")
 accept_option = click.option("--accept", "accepts", is_flag=True, help="Fetch, check and accept the result.")
+# Never the value itself: other users of the machine see a program's arguments.
 secret_option = click.option(
     "--secret",
     "secret_words",

@@ -1,5 +1,6 @@
 """The bounds and choices that options show. A test compares them with the market's own."""
 
+# Numbers, because an import of the market takes the chain's rules along.
 REQUESTS_MAX = 4096
 """The most requests in a unit."""
 RACERS_MAX = 8

@@ -25,6 +25,7 @@ def offer() -> None:
 
 def _complete_condition(_context: click.Context, _parameter: click.Parameter, typed_begin: str) -> list[CompletionItem]:
     """Return the fields that a condition may begin with."""
+    # Completion alone needs them, and every help would import them too.
     fields = import_module("gpu_tasks.tasks.offer_query").FIELDS
     return [
         CompletionItem(field_name, help=field.doc)

@@ -368,6 +368,7 @@ conversion_options = add_options(
         metavar="NAME[=VALUE]",
         help="Variable, public to bidders; repeatable.",
     ),
+    # Empty: the file's own value holds, or else the task's default.
     click.option("--time", default="", help="Time to buy, such as 2h.  [default: the file's, or 1h]"),
     click.option("--cpu", default="", help="Cores.  [default: the file's, or 1]"),
     click.option("--memory", default="", help="Memory, such as 2Gi.  [default: the file's, or 512Mi]"),

@@ -106,6 +106,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
 @click.option(
     "--price",
     type=AMOUNT,
+    # The help states it, because click would show grains.
     default=limits.UNIT_PRICE,
     help="Most you pay per thousand output tokens.  [default: 0.05]",
 )
