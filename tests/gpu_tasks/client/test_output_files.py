@@ -50,7 +50,7 @@ def test_what_is_there_stays_unless_it_is_forced(tmp_path: Path) -> None:
 def test_a_file_that_comes_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "tile"
     out.write_bytes(b"mine")
-    monkeypatch.setattr(OutputFile, "_check", lambda *_: None)  # it was not there when it was looked for
+    monkeypatch.setattr(OutputFile, "_require_writable", lambda *_: None)  # it was not there when it was looked for
     with raises_code(OutputFileError, "file_exists"):
         OutputFile(out).write("x", b"bytes")
     assert out.read_bytes() == b"mine"
@@ -103,7 +103,7 @@ def test_without_hard_links_a_new_file_is_written_and_an_old_one_stays(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "hardlink_to", refused)
-    monkeypatch.setattr(OutputFile, "_check", lambda *_: None)
+    monkeypatch.setattr(OutputFile, "_require_writable", lambda *_: None)
     out = tmp_path / "tile"
     OutputFile(out).write("x", b"bytes")
     with raises_code(OutputFileError, "file_exists"):
