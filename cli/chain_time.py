@@ -6,6 +6,7 @@ final blocks, and dates are UTC.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -22,6 +23,8 @@ PACE_BLOCKS = 48
 YEAR_MS = 31_557_600_000
 """365.25 days."""
 DATE_FORMAT = "%Y-%m-%d %H:%M UTC"
+_NAMED_BLOCK = re.compile(r"\bblock ([0-9]{1,10})\b")
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,6 +81,21 @@ class ChainTime:
         """Return an era in words, with its first epoch."""
         return f"era {era_number} ({self.epoch_text(era_number * self.era_epochs)})"
 
+    def seconds_to(self, block: int) -> int:
+        """Return the estimated seconds between this block and another one, before or after it."""
+        return abs(block - self.height) * self.passed_ms // (1_000 * self.passed_blocks)
+
+    def distance_text(self, block: int) -> str:
+        """`in about 2 min`, `about 2 min ago`, or `now`."""
+        if block == self.height:
+            return "now"
+        about = f"about {duration_text(self.seconds_to(block))}"
+        return f"in {about}" if block > self.height else f"{about} ago"
+
+    def timed(self, text: str) -> str:
+        """Return a text with a time behind each block that it names: `block 1474 (in about 2 min)`."""
+        return _NAMED_BLOCK.sub(lambda found: f"{found[0]} ({self.distance_text(int(found[1]))})", text)
+
     @property
     def present_text(self) -> str:
         """The chain's present epoch, era and time, in words."""
@@ -96,6 +114,14 @@ def moment(time_ms: int) -> datetime | None:
         return _EPOCH + timedelta(milliseconds=time_ms)
     except OverflowError:
         return None
+
+
+def duration_text(seconds: int) -> str:
+    """Return a time in its largest unit with two or more: `90 s`, `2 min`."""
+    for name, length in _UNITS:
+        if seconds >= 2 * length:
+            return f"{seconds // length} {name}"
+    return f"{seconds} s"
 
 
 def date_text(time_ms: int) -> str:

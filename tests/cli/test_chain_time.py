@@ -59,6 +59,21 @@ def test_words() -> None:
     assert time.pace_text == "1.5 s a block, as the last 48 took"
 
 
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [(100, "now"), (101, "in about 2 s"), (160, "in about 2 min"), (40, "about 2 min ago"), (100_000, "in about 2 d")],
+)
+def test_how_far_a_block_is(block: int, text: str) -> None:
+    time = at(100, passed_ms=96_000)
+    assert time.distance_text(block) == text
+    assert time.timed(f"due by block {block}.") == f"due by block {block} ({text})."
+
+
+@pytest.mark.parametrize("text", ["", "the block", "20 blocks", "blocks 7 to 8", f"block {10**11}", "block 0x12"])
+def test_a_text_that_names_no_block_stays(text: str) -> None:
+    assert at(100).timed(text) == text
+
+
 def test_a_year_has_whole_eras_at_this_pace() -> None:
     assert at(100).eras_of_a_year == YEAR_MS // 60_000
     assert at(100, passed_ms=96_000, era_epochs=24).eras_of_a_year == YEAR_MS // (2_000 * 60 * 24)

@@ -121,7 +121,11 @@ async def list_tasks(session: WalletSession, client: ChainClient, key_text: str,
     found = await training_reads.tasks_of(client, session.account(key_text), final)
     shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
     seen = [task_view(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
-    session.output.rows("Tasks", TASK_COLUMNS, [fields_of(each) for each in seen])
+    rows = [fields_of(each) for each in seen]
+    if rows and not session.output.as_json:
+        now = await read_time(client, final)
+        rows = [row | {"why": now.timed(row["why"])} for row in rows]
+    session.output.rows("Tasks", TASK_COLUMNS, rows)
     if not found:
         note(f"{key_text} has no task on the chain. The chain forgets old tasks")
     if len(shown) < len(found):
@@ -170,7 +174,8 @@ async def show_task(
     final = await client.finalized()
     found = await known_task(client, task_id, final)
     lacking = await unproven(client, devices_of_task(found), final)
-    facts = task_facts(task_id, found, await open_case(client, task_id, found, final), lacking)
+    now = await read_time(client, final)
+    facts = task_facts(task_id, found, now, await open_case(client, task_id, found, final), lacking)
     slots, story = slot_rows(found, lacking), await story_of(client, task_id, found, final)
     shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
     payments = [] if story is None else payment_rows(story.account)
@@ -184,6 +189,7 @@ async def show_task(
         more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
         output.facts(facts | more | {"telemetry": live})
         return
+    facts["why"] = now.timed(facts["why"])
     output.facts({name: value for name, value in facts.items() if value is not None})
     if slots:
         output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
@@ -216,7 +222,7 @@ async def bids(session: WalletSession, client: ChainClient, task: str, explain: 
     if explain and rows and not as_json:  # Beside twelve columns a sentence would break after each word.
         session.output.rows("Reasons for each bid", WHY_COLUMNS, rows)
     if not rows and not as_json:
-        note(f"there are no bids: {why(found)}")
+        note(f"there are no bids: {(await read_time(client, final)).timed(why(found))}")
     if number == found.auction and found.state is TaskState.AWARDING:
         note("nothing is decided yet: the beacon that breaks ties is not final")
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall
-from cli.chain_time import ChainTime
+from cli.chain_time import ChainTime, duration_text
 from cli.messages import report_error
 from cli.output import Output, counted
 from cli.program import EXIT_ABORTED
@@ -34,12 +34,8 @@ def planned(
 
 def time_left(now: ChainTime, block: int) -> str:
     """Return the blocks until a block, and about the time: `20 blocks, about 40 s`."""
-    blocks = max(0, block - now.height)
-    seconds = blocks * now.passed_ms // (1_000 * now.passed_blocks)
-    for name, length in (("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{counted(blocks, 'block')}, about {seconds // length} {name}"
-    return f"{counted(blocks, 'block')}, about {seconds} s"
+    last = max(block, now.height)
+    return f"{counted(last - now.height, 'block')}, about {duration_text(now.seconds_to(last))}"
 
 
 @contextmanager

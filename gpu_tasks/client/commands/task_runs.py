@@ -157,7 +157,7 @@ async def _note_changes(follower: TaskFollower, word: str) -> Task | None:
     last: Task | None = None
     async for height, task, row in follower.changes():
         last = task
-        note(f"{word}block {height}: {row['state']}" + (f"; {row['why']}" if row["why"] else ""))
+        note(f"{word}block {height}: {'; '.join(await follower.said(height, row))}")
     return last
 
 

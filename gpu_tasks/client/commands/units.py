@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall, Planning, sends
-from cli.chain_time import date_text, read_time
+from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Account, Output, counted, fields_of
 from cli.session import CallFailedError, WalletSession, note, reads
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
@@ -201,7 +201,8 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
     final = await client.finalized()
     found = await known_unit(client, unit_id, final)
     leaves, end = await _leaves(client, unit_id, found, final)
-    facts = await _facts(client, unit_id, found, final, leaves)
+    now = await read_time(client, final)
+    facts = await _facts(client, unit_id, found, final, now, leaves)
     racers = [_racer_row(found, racer) for racer in found.racers]
     moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
     paid: list[UnitPayment] = []
@@ -214,7 +215,8 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
         check = None if end is None else end.facts() | {"payments": moved}
         output.facts(facts | {"race": racers, "payments": rows, "check": check})
         return
-    output.facts({name: value for name, value in facts.items() if value is not None})
+    timed = {name: now.timed(facts[name]) for name in ("why", "dispute", "leaves") if facts[name] is not None}
+    output.facts({name: value for name, value in (facts | timed).items() if value is not None})
     if racers:
         output.rows("Racers", RACERS, racers)
     if rows:
@@ -223,8 +225,9 @@ async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
         output.rows("Payments at the end of its check", PAYMENTS, moved)
 
 
-async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, leaves: str | None) -> dict[str, Any]:
-    now = await read_time(client, final)
+async def _facts(
+    client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, now: ChainTime, leaves: str | None
+) -> dict[str, Any]:
     return {
         "unit": unit_id,
         "state": progress(unit),

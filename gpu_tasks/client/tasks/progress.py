@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
 
+from cli.chain_time import ChainTime, read_time
 from cli.output import Output, fields_of, plain
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.records import task_view
@@ -59,6 +60,8 @@ class TaskFollower:
     """The auction and providers that have received the secrets."""
     _said: str | None = None
     """The last announced step."""
+    _pace: ChainTime | None = None
+    """The time at an earlier block."""
 
     async def changes(self) -> AsyncIterator[tuple[int, Task | None, dict[str, Any]]]:
         """Yield the height, the task and its row at each change in the final chain, until the task has ended."""
@@ -85,6 +88,14 @@ class TaskFollower:
                 if self.keeper is not None:
                     self.keeper.forget(self.task_id)
                 return
+
+    async def said(self, height: int, row: dict[str, Any]) -> list[str]:
+        """Return the state of a row, and the reason with the times of its blocks, if there is one."""
+        if row["why"] is None:
+            return [row["state"]]
+        if self._pace is None:
+            self._pace = await read_time(self.client, await self.client.finalized())
+        return [row["state"], replace(self._pace, height=height).timed(row["why"])]
 
     def _next_step(self, task: Task, height: int) -> str | None:
         """Return the next step of the customer's key in words. Fetching, storing and a final block take some time."""
@@ -180,7 +191,7 @@ async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
         if output.as_json:
             click.echo(json.dumps({"height": height, **plain(row)}))
         else:
-            click.echo(harmless(f"block {height}  {row['state']}{'' if row['why'] is None else '  ' + row['why']}"))
+            click.echo(harmless(f"block {height}  {'  '.join(await follower.said(height, row))}"))
     return last
 
 

@@ -2,7 +2,7 @@
 
 Invariants:
 
-* Texts name blocks, not remaining times, so that they change only with the facts.
+* Texts name blocks, not remaining times, so that they change only with the facts. A command adds the times.
 * Every state of a task has a sentence. The sentence of an ended task tells how it ended.
 * Data that others wrote on the chain appears as numbers, hashes and accounts, never as their text.
 * A bid of an undecided auction has no place and no fate.
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from cli.chain_time import ChainTime, date_text, duration_text
 from cli.output import Account, counted
 from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.units.wait_reasons import what_judges_do
@@ -410,10 +411,15 @@ def devices_of_task(task: Task) -> list[bytes]:
 
 
 def task_facts(
-    task_id: bytes, task: Task, case: CaseStatus | None = None, unproven: Mapping[bytes, str] | None = None
+    task_id: bytes,
+    task: Task,
+    now: ChainTime,
+    case: CaseStatus | None = None,
+    unproven: Mapping[bytes, str] | None = None,
 ) -> dict[str, Any]:
-    """Return all facts about a task without its slots."""
+    """Return all facts about a task without its slots. `now` gives the times of its blocks."""
     order, terms, held = task.order, task.terms, task.checkpoint
+    deadline = task.deadline or None if is_open(task) else None
     classes = [kind.name.lower() for kind in DeviceClass if order.classes >> kind & 1]
     return {
         "task": task_id,
@@ -429,7 +435,9 @@ def task_facts(
         "loss_on_failure": Grains(terms.loss),
         "collateral_of_a_bid": Grains(terms.collateral_min),
         "blocks_max": terms.blocks_max,
+        "time_max": f"about {duration_text(now.seconds_to(now.height + terms.blocks_max))}",
         "submitted_in_block": task.submitted_at,
+        "submitted_about": date_text(now.block_ms(task.submitted_at)),
         "auction": f"{task.auction} of {order.auctions}",
         "bids": task.bids,
         "bids_opened": task.revealed,
@@ -444,8 +452,10 @@ def task_facts(
         "standby_is_bound": None if task.standby is None else task.standby.is_bound,
         "close_offered_pay": None if task.close is None else Grains(task.close.pay),
         "close_offered_back": None if task.close is None else Grains(task.close.back),
-        "deadline_of_this_state": task.deadline or None if is_open(task) else None,
+        "deadline_of_this_state": deadline,
+        "time_to_the_deadline": None if deadline is None else now.distance_text(deadline),
         "record_kept_up_to_block": None if is_open(task) else task.deadline,
+        "record_kept_until_about": None if is_open(task) else date_text(now.block_ms(task.deadline)),
         "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
         "disputed_segment": task.named,
         "outcome": None if task.outcome is None else task.outcome.name.lower(),

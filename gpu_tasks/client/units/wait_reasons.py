@@ -4,7 +4,7 @@ Invariants:
 
 * All reads are of the final chain. They pass the tests of the chain's draw (`gpu_tasks/market/draws.py`).
 * The order puts first the failed test that a customer can act on.
-* Texts name blocks, not remaining times, so that they change only with the facts.
+* Texts name blocks, not remaining times, so that they change only with the facts. A command adds the times.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Any
 import click
 from rich.live import Live
 
-from cli.chain_time import date_text
+from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Output, fields_of, plain
 from cli.session import note
 from cli.tables import FittedTable
@@ -101,8 +101,9 @@ async def follow(
                     click.echo(json.dumps({"height": height, **fields_of(row)}))
         else:
             with Live(_table(rows, None), console=output.console, refresh_per_second=4) as live:
+                now = await read_time(client, await client.finalized())
                 async for height, _ in changes:
-                    live.update(_table(rows, height))
+                    live.update(_table(rows, replace(now, height=height)))
             if not output.console.is_terminal:
                 output.console.line()  # `Live` ends its line on terminals only
             output.facts(sum(ended.values(), NOTHING).facts())
@@ -234,9 +235,9 @@ def whole_ids(rows: Sequence[FollowedUnit]) -> str:
     )
 
 
-def _table(rows: dict[bytes, FollowedUnit], height: int | None) -> FittedTable:
+def _table(rows: dict[bytes, FollowedUnit], now: ChainTime | None) -> FittedTable:
     units = "1 unit" if len(rows) == 1 else f"{len(rows)} units"
-    title = units if height is None else f"{units} at block {height}"
+    title = units if now is None else f"{units} at block {now.height}"
     columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none")
     texts = []
     for row in rows.values():
@@ -244,7 +245,10 @@ def _table(rows: dict[bytes, FollowedUnit], height: int | None) -> FittedTable:
         cells += [row.payee[:8] if row.payee else None, row.cost_ogpu, _shortened(row.prompt, PROMPT_SHOWN)]
         # a reason is read to its end, a completion by `ogpu unit result`
         has_reason = row.completion is None and row.why
-        cells.append(harmless(row.why or "") if has_reason else _shortened(row.completion, TEXT_SHOWN))
+        why = row.why or ""
+        cells.append(
+            harmless(why if now is None else now.timed(why)) if has_reason else _shortened(row.completion, TEXT_SHOWN)
+        )
         texts.append(["" if cell is None else str(cell) for cell in cells])
     return FittedTable(title, columns, texts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,10 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
             "0/10",
         )
         assert row["why"].startswith("at auction: sealed bids are accepted until block ")
+        for words in (["ps", *OF_BOB], ["task", "show", task]):
+            assert re.search(
+                r"until\s+block\s+\d+\s+\(in\s+about\s+\d+", ogpu(tmp_path, url, *words, as_json=False).stdout
+            )
         shown = answer(ogpu(tmp_path, url, "task", "show", task))
         assert (shown["customer"], shown["workload"], shown["slots"]) == (ss58.encode(BOB), "train-int8", [])
         assert shown["price_max"]["ogpu"] == "2.5"

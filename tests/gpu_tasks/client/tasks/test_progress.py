@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from cli.chain_time import ChainTime
 from cli.output import Output
 from gpu_tasks.client.tasks import progress
 from gpu_tasks.client.tasks.progress import Hand, TaskFollower, show_changes
@@ -385,6 +387,8 @@ def test_changes_are_lines(
 
     monkeypatch.setattr(progress, "moments", film.moments)
     monkeypatch.setattr(training_reads, "task", frame)
+    pace = ChainTime(height=1, now_ms=0, passed_ms=2_000, passed_blocks=1, epoch_blocks=60, era_epochs=1)
+    monkeypatch.setattr(progress, "read_time", AsyncMock(return_value=pace))
     client: Any = film
     last = asyncio.run(show_changes(TaskFollower(client, NAME, None, film.send), Output(as_json=as_json)))
     assert last == ended(task)
@@ -392,7 +396,10 @@ def test_changes_are_lines(
     if as_json:
         row = json.loads(first)
         assert (row["height"], row["task"], row["price_max"]["ogpu"]) == (100, "0x" + NAME.hex(), "10")
+        assert "block" in row["why"]
+        assert "about" not in row["why"], "a program computes times itself"
     else:
+        assert f"block {task.deadline} ({replace(pace, height=100).distance_text(task.deadline)})" in first
         assert first.startswith("block 100  running, milestone 0 of 4  at work: milestone 1 is due by block ")
         assert second.startswith("block 101  ended, ")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cli.chain_time import ChainTime, date_text, duration_text
 from cli.output import Account, Output
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.records import (
@@ -43,6 +44,8 @@ from runtime.cryptography import ss58
 from simulation.chains.market_chain import OGPU
 from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_accept, hold, time_order, with_offers, work
 from wallet.amounts import Grains
+
+NOW = ChainTime(height=100, now_ms=0, passed_ms=2_000, passed_blocks=1, epoch_blocks=60, era_epochs=1)
 
 # Bids as rows: what is said of one whose auction was not decided is true of it now.
 
@@ -102,7 +105,7 @@ def test_of_time_that_has_ended_the_intervals_that_were_paid_are_still_told() ->
     work(chain, chain.alice, milestones=2, counted=2)
     slot = replace(chain.now().slots[0], outcome=TaskOutcome.TIME_OVER)
     ended = replace(chain.now(), slots=(slot,), state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
-    assert task_facts(chain.task, ended)["milestones"] == "2/4"
+    assert task_facts(chain.task, ended, NOW)["milestones"] == "2/4"
 
 
 def test_a_line_of_the_history_has_room_for_its_id() -> None:
@@ -124,8 +127,22 @@ def test_what_counts_is_counted_over_all_legs() -> None:
     chain, _ = awarded()
     work(chain, chain.alice, milestones=2, counted=1)
     rest = replace(chain.now(), behind=1, milestones=3)
-    facts = task_facts(chain.task, rest, None)
+    facts = task_facts(chain.task, rest, NOW)
     assert (facts["milestones"], facts["milestones_that_count"]) == ("3/4", 2)
+
+
+def test_a_time_stands_beside_each_block_of_a_task() -> None:
+    chain, _ = awarded()
+    task = chain.now()
+    minute = replace(NOW, height=task.deadline - 60)
+    facts = task_facts(chain.task, task, minute)
+    assert (facts["deadline_of_this_state"], facts["time_to_the_deadline"]) == (task.deadline, "in about 2 min")
+    assert facts["record_kept_until_about"] is facts["record_kept_up_to_block"] is None
+    assert facts["time_max"] == f"about {duration_text(task.terms.blocks_max * 2)}"
+    assert facts["submitted_about"] == date_text((task.submitted_at - minute.height) * 2_000)
+    ended = task_facts(chain.task, replace(task, state=TaskState.ENDED, outcome=TaskOutcome.LATE), minute)
+    assert ended["deadline_of_this_state"] is ended["time_to_the_deadline"] is None
+    assert ended["record_kept_until_about"] == date_text(120_000)
 
 
 # How far a task is, and why it waits: a sentence for every state, which names who, what and until which block.
