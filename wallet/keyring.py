@@ -16,6 +16,7 @@ from wallet.suggestions import suggestion
 MAX_ACCOUNTS = 10_000
 NAMES_SHOWN = 10
 
+ADDRESS_LETTERS_MIN = 40
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ENTROPY_BYTES = 56
 
@@ -115,6 +116,8 @@ class Keyring:
     def _path(self, name: str) -> Path:
         if _NAME.fullmatch(name) is None:
             suggestion = f". Did you mean {name.lower()}?" if name.lower() in self.names() else ""
+            if len(name) > ADDRESS_LETTERS_MIN:
+                suggestion = ". An address does not sign. Give the name of its key"
             raise KeyringError(
                 f"{name!r} is not a key name. Use 1 to 32 of a-z, 0-9, _ and -{suggestion}", code="invalid_name"
             )

@@ -33,6 +33,7 @@ LISTED_FIRST = 100
 ACCOUNT_BYTES = 32
 MONEY_ERRORS = (FundsUnavailable, Frozen, NotExpendable)
 """Errors that more or free money would correct: only with these the refusal names the available amount."""
+FEE_UNAFFORDABLE = "fee_unaffordable"
 
 
 FEE_UNAFFORDABLE = "fee_unaffordable"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file
 from gpu_tasks.client.units.lines import FileForm
 from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, check_terms, cost_of, parts_of
 from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress
-from gpu_tasks.client.units.result_lines import LineWriter, ResultFiles
+from gpu_tasks.client.units.result_lines import LineWriter, ResultFiles, require_files
 from gpu_tasks.client.units.run_record import BatchRecord, counts_of, journal_of, run_id, state_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -120,7 +120,7 @@ def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: M
     `estimate` has the cost with more facts.
     """
     cost, available = units.cost, units.available
-    amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+    amounts = cost.facts(is_for_programs=output.as_json)
     facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
     if manner.dry_run:
         output.facts({**facts, "sent": False})
@@ -489,6 +489,7 @@ def answer_file(
 async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
     sold, price_max = partial(_sold, client, wish), partial(usual_price, client, wish.service, payer.account)
     file = await plan_file(client.genesis_hash, payer.account, wish, wanted, sold, price_max)
+    _require_files(file, wanted)
     known, unsold = _known(file, wanted), None
     missing = [unit for place, unit in enumerate(file.units()) if place not in known]
     if missing:
@@ -509,6 +510,13 @@ async def _sold(client: ChainClient, wish: Wish) -> Sold:
     form = form_of(wish.service, service)
     check_terms(service, form, wish)
     return form, service.terms
+
+
+def _require_files(file: FilePlan, wanted: FileWish) -> None:
+    """Refuse unusable files of results before anybody is asked. Raise ResultFilesError."""
+    path = journal_of(wanted.records, *file.record_of)
+    record = BatchRecord.look(path) if path.exists() else None
+    require_files(wanted.output, wanted.errors, None if record is None or record.plan is None else record.ends)
 
 
 def _known(file: FilePlan, wanted: FileWish) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +122,10 @@ class TaskSubmission:
         self.available = available = await spendable(client, payer.account)
         if not (is_dry or is_begun):
             self.require_funds()
-        self.facts = {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, self.cost, available)}
-        self.facts |= says.facts() if self.session.output.as_json else {"could_bid": says.sentence}
+        as_json = self.session.output.as_json
+        costs = _facts(seen, self.cost, available, is_for_programs=as_json)
+        self.facts = {**facts_of(seen.asked, seen.slot_ms), **costs}
+        self.facts |= says.facts() if as_json else {"could_bid": says.sentence}
         if self.times > 1:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
 
@@ -227,15 +229,14 @@ class TaskSubmission:
 
 async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:
     fees = await client.fee(TASK_POSTING.call([draft.order()]), payer, tip) + tip
-    return PostingCost(1, plan.locked, plan.prepaid, fees, plan.most + fees)
+    return PostingCost(1, plan.locked, plan.prepaid, fees, plan.most + fees, plan.locks)
 
 
-def _facts(seen: TaskOutlook, cost: PostingCost, available: int) -> dict[str, Any]:
-    amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+def _facts(seen: TaskOutlook, cost: PostingCost, available: int, *, is_for_programs: bool) -> dict[str, Any]:
     return {
         "could_bid": seen.plan.able,
         **seen.market_facts(),
-        **amounts,
+        **cost.facts(is_for_programs=is_for_programs),
         **seen.estimate.facts(cost.fees),
         "spendable": Grains(available),
     }

@@ -176,7 +176,8 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         seen = await outlook_of(client, loaded, account, await client.finalized())
         answer, says = seen.plan, seen.says
         funds = None if account is None else await spendable(client, account)
-        _show(session, {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, funds)}, answer, says)
+        facts = _facts(seen, funds, is_for_programs=session.output.as_json)
+        _show(session, {**facts_of(seen.asked, seen.slot_ms), **facts}, answer, says)
         if not outlook.sells_tasks(client):
             note("this chain sells no tasks yet. Cost and start assume the auction's initial parameters")
         elif answer.is_served:
@@ -208,7 +209,7 @@ def _show(session: WalletSession, facts: dict[str, Any], answer: TaskPlan, says:
     session.output.rows("Devices", DEVICE_COLUMNS, rows)
 
 
-def _facts(seen: TaskOutlook, funds: int | None) -> dict[str, Any]:
+def _facts(seen: TaskOutlook, funds: int | None, *, is_for_programs: bool) -> dict[str, Any]:
     answer = seen.plan
     return {
         "served": answer.is_served,
@@ -216,6 +217,7 @@ def _facts(seen: TaskOutlook, funds: int | None) -> dict[str, Any]:
         **seen.market_facts(),
         "collateral_of_a_bid": Grains(answer.terms.collateral_min),
         "locked": Grains(answer.locked),
+        **outlook.lock_facts(answer.locks, is_for_programs=is_for_programs),
         "prepaid": Grains(answer.prepaid),
         "most": Grains(answer.most),
         **seen.estimate.facts(),

@@ -6,6 +6,9 @@ refusal before it sends a call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from cli.session import CallFailedError
 from gpu_tasks.client.offers.listing import own_accounts
 from gpu_tasks.data import market_reads
@@ -23,7 +26,7 @@ from runtime.pallets.staking.stakers import may_be_elected
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import AccountInfo, System
 from runtime.pallets.timestamp import Timestamp
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import SYMBOL, Grains, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 
@@ -47,12 +50,20 @@ def grains_of(amount: int | None) -> Grains | None:
     return None if amount is None else Grains(amount)
 
 
+def lock_facts(locks: Sequence[tuple[str, int]], *, is_for_programs: bool) -> dict[str, Any]:
+    """Return the parts of locked money: amounts by name, or a line for people."""
+    if is_for_programs:
+        return {"locked_for": {name: Grains(part) for name, part in locks}}
+    parts = [f"{name.replace('_', ' ')} {format_amount(part)}" for name, part in locks if part]
+    return {"locked_for": f"{', '.join(parts)} {SYMBOL}"} if parts else {}
+
+
 def require(available: int, needed: int, what: str) -> None:
     """Raise FundsError, with the available and the needed amount, if the account cannot pay for `what`."""
     if available < needed:
         raise FundsError(
-            f"the account can spend {format_amount(available)} oGPU, and {what} takes {format_amount(needed)}: "
-            "send it more with `ogpu-wallet send`, or ask for less"
+            f"the account can spend {format_amount(available)} oGPU, and {what} takes {format_amount(needed)} oGPU. "
+            "Send it more with `ogpu-wallet send`, or ask for less"
         )
 
 

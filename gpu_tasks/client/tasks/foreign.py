@@ -25,7 +25,7 @@ from wallet.errors import WalletError
 SAID_MAX = 100
 """The most listed omissions of each kind. A file may have thousands."""
 DIGEST_HELP = (
-    "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
+    "Name it with --image NAME@sha256:…. "
     "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` shows its digest"
 )
 HANDED_OVER = (

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.offers.listing import asks_of, drawable
-from gpu_tasks.client.offers.outlook import grains_of, slot_ms
+from gpu_tasks.client.offers.outlook import grains_of, lock_facts, slot_ms
 from gpu_tasks.client.units.lines import LineError
 from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Wish
 from gpu_tasks.client.units.results import cost_of
@@ -221,6 +221,7 @@ class Estimate:
             "tokens_in": self.tokens_in,
             "tokens_out_at_most": self.tokens_out,
             "locked": Grains(cost.locked),
+            **lock_facts(cost.locks, is_for_programs=is_for_programs),
             "prepaid": Grains(cost.prepaid),
             "fees": Grains(cost.fees),
             "expected": grains_of(self.expected),

@@ -21,6 +21,7 @@ from typing import Any, Protocol, Self
 
 from gpu_tasks.batches.requests import encode_requests, price_of, work_of
 from gpu_tasks.client.offers.listing import NO_CLASS, USUAL, ClassWish, classes_for
+from gpu_tasks.client.offers.outlook import lock_facts
 from gpu_tasks.client.units.line_reader import BatchReader, LineTerms
 from gpu_tasks.client.units.lines import LIST_BYTES, BatchFileError, FileForm, LineError
 from gpu_tasks.data import market_reads
@@ -41,7 +42,7 @@ from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
 from runtime.frame.call import Call
 from runtime.frame.runtime import Runtime, constant_value
 from runtime.frame.storage import StorageItem
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
@@ -211,6 +212,18 @@ class PostingCost:
     """Transaction fees and tips."""
     most: int
     """The greatest possible cost."""
+    locks: tuple[tuple[str, int], ...] = ()
+    """The parts of `locked` by name."""
+
+    def facts(self, *, is_for_programs: bool) -> dict[str, Any]:
+        """Return all amounts."""
+        return {
+            "locked": Grains(self.locked),
+            **lock_facts(self.locks, is_for_programs=is_for_programs),
+            "prepaid": Grains(self.prepaid),
+            "fees": Grains(self.fees),
+            "most": Grains(self.most),
+        }
 
     @property
     def needed(self) -> int:
@@ -317,12 +330,30 @@ async def cost_of(
     calls = {size: unit_posting(service).call([dummy] * size) for size in sorted(set(sizes))}
     fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
     fees = sum(fee_of[size] + tip for size in sizes)
+    locked, prepaid, most = (
+        sum(count * getattr(quote, name) for count, quote in quotes) for name in ("locked", "prepaid", "cost_max")
+    )
     return PostingCost(
         units=len(units),
-        locked=sum(count * quote.locked for count, quote in quotes),
-        prepaid=sum(count * quote.prepaid for count, quote in quotes),
+        locked=locked,
+        prepaid=prepaid,
         fees=fees,
-        most=sum(count * quote.cost_max for count, quote in quotes) + fees,
+        most=most + fees,
+        locks=await _locks(client, units, locked, most - prepaid),
+    )
+
+
+async def _locks(
+    client: ChainClient, units: Sequence[AskedUnit], locked: int, escrow: int
+) -> tuple[tuple[str, int], ...]:
+    """Return the parts of the money that units lock. `escrow` pays racers, judges and audits."""
+    price = sum(unit.price_max for unit in units)
+    deposit = len(units) * await client.read(InferenceMarket.unit_deposit.item)
+    return (
+        ("price", price),
+        ("checks", escrow - price),
+        ("bond", locked - escrow - deposit),
+        ("deposit", deposit),
     )
 
 

@@ -254,7 +254,7 @@ def _open(path: Path, end: int | None) -> int:
     try:
         descriptor = os.open(path, flags, OWNER_ONLY)
     except OSError as error:
-        raise ResultFilesError(f"{path} cannot be written: {error.strerror}; name another file") from None
+        raise _unwritable(path, error) from None
     try:
         _prepare(descriptor, path, end)
         sync_folder(path.parent)
@@ -262,21 +262,48 @@ def _open(path: Path, end: int | None) -> int:
         os.close(descriptor)
         if isinstance(error, ResultFilesError):
             raise
-        raise ResultFilesError(f"{path} cannot be written: {error.strerror}; name another file") from None
+        raise _unwritable(path, error) from None
     return descriptor
 
 
-def _prepare(descriptor: int, path: Path, end: int | None) -> None:
-    found = os.fstat(descriptor)
+def require_files(output: Path, errors: Path, ends: FileEnds | None) -> None:
+    """Raise ResultFilesError for files that `ResultFiles` would refuse. Nothing is created."""
+    sizes = (None, None) if ends is None else (ends.output, ends.errors)
+    for path, end in zip((output, errors), sizes, strict=True):
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                raise ResultFilesError(
+                    f"{path} cannot be written: there is no folder {path.parent}. Name another file",
+                    code="folder_missing",
+                ) from None
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        else:
+            _require_own(found, path, end)
+
+
+def _require_own(found: os.stat_result, path: Path, end: int | None) -> None:
+    """Raise ResultFilesError unless a file is empty, or has all that the run wrote."""
     if not stat.S_ISREG(found.st_mode):
-        raise ResultFilesError(f"{path} is no plain file: name another file")
+        raise ResultFilesError(f"{path} is not a plain file. Name another file", code="not_a_file")
     if end is None and found.st_size:
-        raise ResultFilesError(f"{path} is there already, and is no file of this run: name a new file")
+        raise ResultFilesError(f"{path} exists, and this run did not write it. Name a new file", code="file_exists")
     if end is not None and found.st_size < end:
         raise ResultFilesError(
-            f"{path} has {found.st_size:,} bytes where this run wrote {end:,}: put it back, or fetch what the units "
-            "gave with `ogpu unit result`"
+            f"{path} has {found.st_size:,} bytes, and this run wrote {end:,}. Put the file back, or fetch the answers "
+            "with `ogpu unit result`",
+            code="file_shorter",
         )
+
+
+def _unwritable(path: Path, error: OSError) -> ResultFilesError:
+    return ResultFilesError(f"{path} cannot be written: {error.strerror}. Name another file", code="file_unwritable")
+
+
+def _prepare(descriptor: int, path: Path, end: int | None) -> None:
+    _require_own(os.fstat(descriptor), path, end)
     os.ftruncate(descriptor, end or 0)
     os.fsync(descriptor)
 
@@ -290,5 +317,5 @@ def _add(descriptor: int, path: Path, lines: Sequence[bytes]) -> int:
         return os.lseek(descriptor, 0, os.SEEK_END)
     except OSError as error:
         raise ResultFilesError(
-            f"{path} cannot be written ({error.strerror}): make room, then run the same command again"
+            f"{path} cannot be written: {error.strerror}. Make room, and repeat the same command", code="disk_full"
         ) from None

@@ -75,6 +75,18 @@ def test_a_failure_without_a_pallet_is_explained_too(tmp_path: Path) -> None:
         assert ended_code(result) == "Token.FundsUnavailable"
 
 
+def test_only_a_call_that_can_succeed_is_offered_to_be_sent_anyway(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        for words, code, is_offered in (
+            (["send", "//Alice", "2000000", "--key", "//Bob"], "FundsUnavailable", False),
+            (["send", "//Alice", "1", "--key", "//Nobody"], "fee_unaffordable", False),
+            (["withdraw", "--key", "//Bob"], "TrustStake.NothingToWithdraw", True),
+        ):
+            result = wallet(tmp_path, url, *words, "--yes")
+            assert ended_code(result) == code
+            assert ("--anyway" in result.stderr) == is_offered, words
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -76,6 +76,14 @@ def test_of_copies_one_place_is_sold_and_the_others_are_drawn_among_owners() -> 
     assert found.starts_from == 2 * (NUMBERS.commit + BEACON_DELAY) + NUMBERS.reveal + NUMBERS.start
 
 
+def test_what_is_locked_has_names() -> None:
+    plan = planned(replace(TASK, slots=2), *(device(number) for number in range(3)))
+    locks = dict(plan.locks)
+    assert sum(locks.values()) == plan.locked
+    assert (locks["price"], locks["deposit"]) == (2 * TASK.price_max, NUMBERS.deposit)
+    assert plan.most == plan.locked - locks["bond"] - locks["deposit"] + plan.prepaid
+
+
 def test_an_owner_counts_for_as_many_devices_as_it_can_cover() -> None:
     devices = [device(number, owner=1, spendable=250) for number in range(3)]
     busy = device(9, owner=1, spendable=250, is_busy=True)

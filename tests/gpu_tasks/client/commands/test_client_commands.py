@@ -104,6 +104,10 @@ def test_a_dry_run_shows_need_and_balance_and_sends_nothing(ogpu: Ogpu, prompts:
     cost = as_json(ogpu("--json", "unit", "post", prompts, "--key", "//Bob", "--racers", "8", "--anyway", "--dry-run"))
     assert (cost["units"], cost["sent"]) == (2, False)
     assert float(cost["spendable"]["ogpu"]) > float(cost["locked"]["ogpu"]) > 0
+    parts = {name: int(part["grains"]) for name, part in cost["locked_for"].items()}
+    assert sum(parts.values()) == int(cost["locked"]["grains"])
+    assert parts["deposit"] == 2 * GRAINS_PER_OGPU // 10
+    assert 0 < parts["bond"] < parts["price"] < parts["checks"], "two judges, who have more where eight race"
     assert (cost["requests"], cost["tokens_in"], cost["tokens_out_at_most"]) == (2, 17, 128)
     assert (cost["price_at_draw"], cost["expected"], cost["devices"]) == (None, None, 0), "no 8 owners offer it"
     one = as_json(ogpu("--json", "unit", "post", prompts, "--key", "//Bob", "--racers", "1", "--dry-run"))

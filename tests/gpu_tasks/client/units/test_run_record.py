@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.client.units import run_record as record_file
 from gpu_tasks.client.units.posting_once import RecordError
-from gpu_tasks.client.units.result_lines import ResultFiles, ResultFilesError
+from gpu_tasks.client.units.result_lines import ResultFiles, ResultFilesError, require_files
 from gpu_tasks.client.units.run_record import (
     INPUT,
     WINDOW,
@@ -291,20 +292,24 @@ def test_killed_at_every_step_nothing_is_lost_or_twice(tmp_path: Path) -> None:
 def test_files_of_others_are_not_written_to(tmp_path: Path) -> None:
     output, errors = tmp_path / "out", tmp_path / "err"
     output.write_text("mine")
-    with pytest.raises(ResultFilesError, match="is there already"):
-        ResultFiles.create(output, errors)
-    assert output.read_text() == "mine"
-    with pytest.raises(ResultFilesError, match="is there already"):
-        ResultFiles.create(errors, output)
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ResultFilesError, match="name another file"):
-        ResultFiles.create(tmp_path / "link", errors)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ResultFilesError, match="no plain file"):
-        ResultFiles.create(tmp_path / "pipe", errors)
-    with pytest.raises(ResultFilesError, match="name another file"):
-        ResultFiles.create(tmp_path / "no" / "folder", errors)
+    for path, beforehand, when_opened in (
+        (output, "file_exists", "file_exists"),
+        (tmp_path / "link", "not_a_file", "file_unwritable"),
+        (tmp_path / "pipe", "not_a_file", "not_a_file"),
+        (tmp_path / "no" / "folder", "folder_missing", "file_unwritable"),
+        (output / "below", "file_unwritable", "file_unwritable"),
+    ):
+        for pair in ((path, errors), (errors, path)):
+            with raises_code(ResultFilesError, beforehand):
+                require_files(*pair, None)
+            with raises_code(ResultFilesError, when_opened):
+                ResultFiles.create(*pair)
+    assert output.read_text() == "mine"
     assert not (tmp_path / "elsewhere").exists()
+    require_files(tmp_path / "new", errors, None)
+    assert not (tmp_path / "new").exists(), "nothing is created beforehand"
 
 
 def test_what_the_record_does_not_know_is_cut_off_and_what_is_gone_is_said(tmp_path: Path) -> None:
@@ -316,8 +321,9 @@ def test_what_the_record_does_not_know_is_cut_off_and_what_is_gone_is_said(tmp_p
         assert files.add([b"c\n"], []) == FileEnds(6, 2)
     assert output.read_bytes() == b"a\nb\nc\n"
     assert output.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ResultFilesError, match="6 bytes where this run wrote 7"):
-        ResultFiles.take_up(output, errors, FileEnds(7, 2))
+    for refused in (require_files, ResultFiles.take_up):
+        with raises_code(ResultFilesError, "file_shorter"):
+            refused(output, errors, FileEnds(7, 2))
     assert output.read_bytes() == b"a\nb\nc\n"
 
 
