@@ -6,13 +6,13 @@ with them, the error lists these ids.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
 import click
 
+from cli.ids import first_digits, only_match
 from cli.session import WalletSession
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from gpu_tasks.client.groups.task import task as task_group
@@ -33,8 +33,6 @@ LAST = "last"
 DIGITS_LEAST = 4
 NUMBERS_LOOKED_AT = 16_384
 """The newest units, and the newest tasks, of an account that are searched. Their ids follow from their numbers."""
-MATCHES_SHOWN = 8
-_BEGINNING = re.compile(rf"0x([0-9a-fA-F]{{{DIGITS_LEAST},64}})(?:…|\.\.\.?)?")
 
 
 class TaskError(WalletError):
@@ -93,30 +91,25 @@ async def named_id(
 
     First digits are looked up among the units and tasks of the key, of the keys in this machine's keyring and, on a
     development chain, of the known accounts. `last` is the newest of the key, or of all these accounts without a key.
-    Raise TaskError for no match or several.
+    Raise TaskError for no match, and AmbiguousIdError for several.
     """
     whole = hash_typed(text)
     if whole is not None:
         return whole
     if text == LAST:
         return await _newest_id(client, [session.account(key_text)] if key_text else _accounts(session, client), kinds)
-    what, typed = " or ".join(kind.value for kind in kinds), _BEGINNING.fullmatch(text)
-    if typed is None:
+    what, digits = " or ".join(kind.value for kind in kinds), _typed_digits(text)
+    if digits is None:
         raise TaskError(
             f"{text!r} is not the id of a {what}. Type 0x and at least {DIGITS_LEAST} hexadecimal digits, or {LAST!r}. "
             f"{_lists(kinds)} shows ids",
             code="invalid_id",
         )
     at = await client.finalized()
-    accounts, digits = _accounts(session, client, key_text), typed[1].lower()
+    accounts = _accounts(session, client, key_text)
     found = [each for kind in kinds for each in await _beginning_so(client, kind, accounts, digits, at)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        shown = ", ".join(f"0x{each.hex()}" for each in found[:MATCHES_SHOWN])
-        raise TaskError(
-            f"{text!r} is the beginning of {len(found)} ids: {shown}. Type more digits", code="id_ambiguous"
-        )
+    if (match := only_match(text, digits, found)) is not None:
+        return match
     others = [] if len(kinds) > 1 else await _beginning_so(client, kinds[0].other, accounts, digits, at)
     if len(others) == 1:
         raise wrong_kind(others[0], kinds[0].other)
@@ -134,7 +127,12 @@ def _lists(kinds: Sequence[NamedKind]) -> str:
 
 def is_id(text: str) -> bool:
     """Tell whether a text names a unit or a task, rather than a file or a run."""
-    return text == LAST or hash_typed(text) is not None or _BEGINNING.fullmatch(text) is not None
+    return text == LAST or hash_typed(text) is not None or _typed_digits(text) is not None
+
+
+def _typed_digits(text: str) -> str | None:
+    """Return the first digits of an id. The 0x tells an id from the name of a file or a run."""
+    return first_digits(text, DIGITS_LEAST) if text.startswith("0x") else None
 
 
 async def _newest_id(client: ChainClient, accounts: Sequence[bytes], kinds: Sequence[NamedKind]) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cli.ids import first_digits, only_match
 from cli.options import keyring_folder
 from cli.output import Output
 from cli.session import WalletSession, refusals_explained
@@ -50,15 +51,12 @@ async def own_devices(client: ChainClient, key: Keypair) -> list[DeviceStatus]:
 
 
 def device_named(text: str, own: Sequence[DeviceStatus]) -> DeviceStatus:
-    """Return the device whose id begins with `text`. Raise ProviderError if none, or several, do."""
-    digits = text.lower().removeprefix("0x")
-    # `ogpu offer providers` and logs print identifiers shortened: a beginning that only one device has is enough.
-    found = [status for status in own if digits and status.id.hex().startswith(digits)]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join("0x" + status.id.hex() for status in (found or own)) or "none"
-    if found:
-        raise ProviderError(f"several of your devices begin with {text!r}: {listed}", code="several_devices")
+    """Return the device whose id begins with `text`. Raise WalletError if none, or several, do."""
+    by_id, digits = {status.id: status for status in own}, first_digits(text, 1)
+    match = None if digits is None else only_match(text, digits, by_id)
+    if match is not None:
+        return by_id[match]
+    listed = ", ".join(f"0x{device.hex()}" for device in by_id) or "none"
     raise ProviderError(f"{text!r} is not one of your devices. They are: {listed}", code="unknown_device")
 
 

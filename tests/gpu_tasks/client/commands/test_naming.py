@@ -62,7 +62,7 @@ def test_what_is_no_beginning_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_beginning_of_several_takes_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with chain(tmp_path) as url:
         units, task = bought(tmp_path, url)
-        monkeypatch.setattr(id_prefixes, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
+        monkeypatch.setattr(id_prefixes, "DIGITS_LEAST", 0)
         assert set(re.findall("0x[0-9a-f]{64}", refusal(ogpu(tmp_path, url, "unit", "show", "0x")))) == set(units)
         several = refusal(ogpu(tmp_path, url, "unit", "cancel", "0x", *OF_BOB, "--yes"))
         assert set(re.findall("0x[0-9a-f]{64}", several)) == set(units)
@@ -141,7 +141,7 @@ def test_what_the_chain_has_forgotten_is_no_match(tmp_path: Path, monkeypatch: p
             return [None if "0x" + each.hex() == first else unit for each, unit in zip(ids, found, strict=True)]
 
         monkeypatch.setattr(market_reads, "units", forgotten)
-        monkeypatch.setattr(id_prefixes, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
+        monkeypatch.setattr(id_prefixes, "DIGITS_LEAST", 0)
         assert answer(ogpu(tmp_path, url, "unit", "show", "0x"))["unit"] == second
 
 
