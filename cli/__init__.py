@@ -9,6 +9,7 @@ In reading order:
 * `tables`, `output`: tables that fit where they are shown, or JSON
 * `session`: the options before a command, and how a call is sent once
 * `options`: options and parameter types
+* `ids`: ids by their first digits
 * `calls`: a call is shown, agreed to and sent
 * `chain_time`: when an epoch will begin, about
 * `wallet`: the commands of `ogpu-wallet`
