@@ -27,7 +27,7 @@ from consensus.polling import sampling
 from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
 from consensus.signstate import SignState
-from consensus.validators import Epoch, Epochs, SessionOf, ValidatorSet
+from consensus.validators import Epoch, Epochs, SessionOf, Validator, ValidatorSet
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from runtime.blocks.votes import NO_BLOCK, Ballot, Proposal, VerifyEd25519
 
@@ -250,6 +250,10 @@ class Machine:
     def gadget_round(self) -> tuple[int, int]:
         """(epoch, round) of the finality gadget, for metrics."""
         return self._gadget.members.epoch, self._gadget.rounds.current
+
+    def unheard(self) -> tuple[Validator, ...]:
+        """Return the validators without a vote in the gadget's round, for the log."""
+        return self._gadget.unheard()
 
     def restore(self, recovery: Recovery, now_ms: int) -> list[Effect]:
         """Start with the shell's saved data. Raise ValueError if the epoch after the final block is unknown."""

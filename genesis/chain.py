@@ -27,6 +27,7 @@ from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputesApi
 from gpu_tasks.market.training.training_api import TrainingApi
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.blocks.block import Header, genesis_header
+from runtime.cryptography import ss58
 from runtime.encoding.scale import DecodeError
 from runtime.encoding.types import CAP_GRAINS, RuntimeVersion
 from runtime.execution.supply import SupplyBroken, recount
@@ -43,6 +44,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.chain_parameters import ChainParameters
 from runtime.pallets.im_online import ImOnline
+from runtime.pallets.pots import RESERVE
 from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
@@ -178,7 +180,11 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
         raise SpecError(f"genesis: damaged state: {error}") from error
     # Nothing issues grains later, so all of them must exist in block 0.
     if held_grains != CAP_GRAINS:
-        raise SpecError(f"genesis: the balances add up to {held_grains:,} grains, not to the cap of {CAP_GRAINS:,}")
+        difference = f"{abs(CAP_GRAINS - held_grains):,} {'less' if held_grains < CAP_GRAINS else 'more'}"
+        raise SpecError(
+            f"genesis: the balances add up to {held_grains:,} grains, {difference} than the cap of {CAP_GRAINS:,}. "
+            f"Change the balance of the reserve, {ss58.encode(RESERVE)}, by the difference"
+        )
     is_development = Sudo in runtime.pallets
     if (state.get(GENESIS_KEYS[1]) is not None) != is_development:
         raise SpecError("genesis: a development chain needs a sudo key, and a live chain must not have one")
@@ -205,6 +211,8 @@ def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, SpecJson]]) -> dict[
     """Return the configuration with the SDK's keys (`trustStake`) replaced by names of pallets (`TrustStake`)."""
     pallets = [pallet.__name__ for pallet in runtime.pallets]
     pallet_names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
+    if "sudo" in patch and "sudo" not in pallet_names:
+        raise SpecError("patch.sudo: a live chain has no Sudo, because it has no Root. Remove patch.sudo")
     unknown_names = [name for name in patch if name not in pallet_names]
     if unknown_names:
         raise SpecError(f"patch.{unknown_names[0]}: no such pallet. Pallets: {', '.join(pallet_names)}")

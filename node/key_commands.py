@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from cli.messages import note
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import PRESETS
 from genesis.spec import ChainSpec
@@ -129,6 +130,8 @@ def _paths(base_path: Path | None, chain: str | None) -> tuple[Paths, ChainSpec]
                 f"{base} holds the chain {found[0]}. Give its specification file with --chain", code="chain_needed"
             )
     spec = chosen_spec(name, dev=False)
+    if name is None:
+        note(f"{base} holds no chain: the keys are for {spec.id}. Choose another chain with --chain")
     return Paths(base, spec.id), spec
 
 

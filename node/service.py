@@ -109,7 +109,7 @@ class Node:
         )
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
         metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)
-        self.monitoring = make_monitoring(view, metrics, self.clock)
+        self.monitoring = make_monitoring(view, metrics, self.clock, keys.sessions if keys is not None else ())
         self.duty = self._make_duty(keys) if keys is not None else None
         description = NodeDescription(
             spec=spec, name=config.name, version=process.VERSION, is_validator=config.is_validator
@@ -192,6 +192,7 @@ class Node:
             self.pools.evidence,
             self.monitoring.figures,
             self.monitoring.checks,
+            self.monitoring.imports,
             *(() if self.duty is None else self.duty.listeners),
         )
         return Loop(

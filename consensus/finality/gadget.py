@@ -19,7 +19,7 @@ from consensus.finality.relay import BallotRelay
 from consensus.finality.rounds import Rounds
 from consensus.parameters import Parameters
 from consensus.polling.topological import Topological
-from consensus.validators import Epoch, SessionOf
+from consensus.validators import Epoch, SessionOf, Validator
 from consensus.wire import CERTIFICATES_PER_MESSAGE_MAX, NeedCerts, Propose, Vote
 from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, SignedProposal, VerifyEd25519, skip_ballot
 
@@ -315,6 +315,11 @@ class Gadget:
         if proposal is not None:
             missing_blocks.append(proposal.proposal.block)
         return tuple(block_id for block_id in missing_blocks if block_id not in self._chain.tree)
+
+    def unheard(self) -> tuple[Validator, ...]:
+        """Return the members without a vote in the present round. While finality stands, they are the reason."""
+        voters = {signed_ballot.voter for signed_ballot in self._heard.box.votes(self.rounds.current)}
+        return tuple(member for member in self.members.members if member.session not in voters)
 
     # --- certificates
 

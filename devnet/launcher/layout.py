@@ -244,16 +244,7 @@ def create(
             code="sample_out_of_bounds",
         )
     names = validator_names(validators, apart)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DevnetError(
-            f"{folder} cannot be the devnet's folder: {error.strerror}. Name another one with --folder",
-            code="folder_unusable",
-        ) from error
-    # `down --purge` removes the whole folder, so it must hold nothing but the devnet.
-    if any(folder.iterdir()):
-        raise DevnetError(f"{folder} holds other files. Name an empty folder with --folder", code="folder_not_empty")
+    _make_folder(folder)
     broker_port = one_free_port() if providers and broker_program() is not None else None
     net = Devnet(folder.resolve(), (), providers, broker_port=broker_port, sample=sample)
     # The description comes first and the chain spec last: `up` notices an interrupted start, and `down --purge` works.
@@ -269,6 +260,21 @@ def create(
         write_policies([net.home(member) / "provider" for member in net.members])
     net.chain_spec.write_text(to_json(spec), encoding="utf-8")
     return net
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the devnet's folder. Raise DevnetError if that fails, or if it holds other files."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # `down --purge` removes the whole folder, so it must hold nothing but the devnet.
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        raise DevnetError(
+            f"{folder} cannot be the devnet's folder: {error.strerror}. Name another one with --folder",
+            code="folder_unusable",
+        ) from error
+    if not is_empty:
+        raise DevnetError(f"{folder} holds other files. Name an empty folder with --folder", code="folder_not_empty")
 
 
 def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast: bool) -> ChainSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 
 from consensus.machine import Machine
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -11,8 +12,11 @@ from node.clock import Clock
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.monitoring.metrics import Metrics
+from runtime.cryptography import ss58
 from runtime.frame.storage import StorageValue
 
+IMPORTS_MIN = 3
+"""The fewest blocks that show a delay: one or two come late by chance."""
 _LOG = logging.getLogger("node")
 
 
@@ -65,16 +69,48 @@ class Figures(Listener):
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         """A validator sealed two blocks for one slot."""
         del first, second
-        _LOG.warning("validator 0x%s sealed two blocks in slot %d", author.hex(), slot)
+        _LOG.warning("validator %s sealed two blocks in slot %d", self._named(author), slot)
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
         """A validator voted or proposed twice in one round."""
         del evidence
-        _LOG.warning("validator 0x%s voted twice in one round", accused.hex())
+        _LOG.warning("validator %s voted twice in one round", self._named(accused))
+
+    def _named(self, session: bytes) -> str:
+        """Return the address of the stash with a session key, as wallets show it; the key of an earlier epoch's set."""
+        epoch = self._chain.epochs(self._machine.gadget_round[0])
+        place = None if epoch is None else epoch.validators.index.get(session)
+        if epoch is None or place is None:
+            return f"with the session key 0x{session.hex()}"
+        return ss58.encode(epoch.validators.members[place].stash)
 
     def _seconds_since(self, block: ExecutedBlock) -> float:
         # A block may come from a slot slightly ahead of this clock.
         return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
+
+
+class ImportWatch(Listener):
+    """The imported blocks of other nodes since the last status line: the highest, and how late they came."""
+
+    def __init__(self, chain: Chain, clock: Clock, own_sessions: Container[bytes]) -> None:
+        """`own_sessions`: session keys of this node, whose blocks never come late."""
+        self._slot_ms = chain.parameters.slot_ms
+        self._clock = clock
+        self._own_sessions = own_sessions
+        self._late_ms: list[int] = []
+        self.height = chain.final.facts.height
+
+    def on_imported(self, block: ExecutedBlock) -> None:
+        """Note a block."""
+        self.height = max(self.height, block.facts.height)
+        if block.facts.author not in self._own_sessions:
+            self._late_ms.append(self._clock.now_ms() - block.facts.slot * self._slot_ms)
+
+    def take_late_ms(self) -> int:
+        """Return the least delay of a block after the start of its slot, and begin anew; 0 for too few blocks."""
+        least = min(self._late_ms) if len(self._late_ms) >= IMPORTS_MIN else 0
+        self._late_ms.clear()
+        return least
 
 
 def _number(block: ExecutedBlock, item: StorageValue[int]) -> int:

@@ -3,44 +3,54 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from node.clock import Clock
 from node.config import Config
 from node.feed.view import NodeView, final_age_ms
 from node.monitoring.check_figures import CheckFigures
-from node.monitoring.figures import Figures
+from node.monitoring.figures import Figures, ImportWatch
 from node.monitoring.metrics import Metrics
 from node.monitoring.metrics_server import MetricsServer
 from node.monitoring.poll_log import PollLog
+from runtime.cryptography import ss58
 
 # One line in the log every few seconds: the figures that an operator needs first, and warnings.
-# Invariant: a warning comes with every line while its cause lasts: no peers, no new final block, a clock behind the
-# final block.
+# Invariant: a warning comes with every line while its cause lasts: no peers, no new final block, a clock that is off.
 INTERVAL_MS = 10_000
 LAG_SLOTS_MAX = 10
 """The most slots without a final block, beyond those that may stay empty, before a warning."""
-CATCHING_UP = "catching up: handoffs prove that #%d is final"
+LATE_SLOTS = range(2, 60)
+"""Delays of all blocks that point to this machine's clock. Older blocks belong to a node that catches up."""
+NAMED_MAX = 5
+"""The most validators that a warning names."""
+CATCHING_UP = "catching up: #%d of #%d, which is proven final%s"
+BLOCKS_LATE = (
+    "blocks arrive %s after their slots began or later. This machine's clock is ahead, or the node is too slow for the "
+    "chain. Synchronise the clock by NTP"
+)
 _LOG = logging.getLogger("node")
 
 
 class StatusLine:
     """The writer of the status line."""
 
-    def __init__(self, view: NodeView, clock: Clock) -> None:
+    def __init__(self, view: NodeView, clock: Clock, imports: ImportWatch) -> None:
         self._view = view
         self._clock = clock
+        self._imports = imports
         self._begun_ms = self._written_ms = clock.now_ms()
+        self._shown_height = imports.height
 
     def write_if_due(self) -> None:
         """Write the line if the last one is old enough."""
         now_ms = self._clock.now_ms()
         if now_ms - self._written_ms >= INTERVAL_MS:
-            self._written_ms = now_ms
-            self._write(now_ms)
+            passed_ms, self._written_ms = now_ms - self._written_ms, now_ms
+            self._write(now_ms, passed_ms)
 
-    def _write(self, now_ms: int) -> None:
+    def _write(self, now_ms: int, passed_ms: int) -> None:
         view = self._view
         peers, queue = len(view.network.transport.peers()), view.pools.transactions.queue
         lag, parameters = self._lag_slots(now_ms), view.chain.parameters
@@ -56,23 +66,54 @@ class StatusLine:
                 "none. Set the clock, and synchronise it by NTP. If the clock is right, wait",
                 _seconds(behind_ms),
             )
-        proven = view.sync.sets_ahead.proven_height
-        if proven > view.machine.final.height:
-            _LOG.info(CATCHING_UP, proven)
+        late_ms = self._imports.take_late_ms()
+        if late_ms // parameters.slot_ms in LATE_SLOTS:
+            _LOG.warning(BLOCKS_LATE, _seconds(late_ms))
+        is_progressing = self._write_progress(passed_ms)
         if not peers and not self._is_alone():
             _LOG.warning("no peers: this node receives no blocks. Check --bootnodes, the port and the firewall")
         # An idle chain makes a block only every `heartbeat_slots` slots.
-        if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:
+        if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots and not is_progressing:
             _LOG.warning("nothing became final for %d slots: %s", lag, self._why_not_final())
+
+    def _write_progress(self, passed_ms: int) -> bool:
+        """Write how far a node is that catches up. Return True if it imported blocks on the way."""
+        # Both are proven. A peer's claim of a height would hide the warning about finality.
+        checkpoint = self._view.chain.rules.checkpoint
+        target = max(self._view.sync.sets_ahead.proven_height, 0 if checkpoint is None else checkpoint.height)
+        height, blocks = self._imports.height, self._imports.height - self._shown_height
+        self._shown_height = height
+        if target <= max(height, self._view.machine.final.height):
+            return False
+        pace = ""
+        if blocks:
+            rest_seconds = (target - height) * passed_ms // (blocks * 1_000)
+            pace = f", {blocks * 1_000 / passed_ms:.1f} blocks/s, about {_duration(rest_seconds)} left"
+        _LOG.info(CATCHING_UP, height, target, pace)
+        return blocks > 0
 
     def _why_not_final(self) -> str:
         checkpoint = self._view.chain.rules.checkpoint
         if checkpoint is None or self._view.machine.final.height >= checkpoint.height:
-            return "too few votes arrive, or this node lags"
+            return self._who_is_silent()
         named = f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()}"
         return (
             f"{named} is not reached. If this log names peers with another block at that height, ask a second "
             "source for the hash. If the hash is right, those peers follow another history: give other --bootnodes"
+        )
+
+    def _who_is_silent(self) -> str:
+        """Return the validators of the present round whose votes do not arrive, with their stake."""
+        machine = self._view.machine
+        epoch, silent = self._view.chain.epochs(machine.gadget_round[0]), machine.unheard()
+        if epoch is None or not silent:
+            return "votes of all validators arrive, so this node lags. Wait, or check its CPU and disk"
+        validators, weight = epoch.validators, sum(member.weight for member in silent)
+        heaviest = sorted(silent, key=lambda member: -member.weight)[:NAMED_MAX]
+        names = [ss58.encode(member.stash) for member in heaviest] + ["…"] * (len(silent) > NAMED_MAX)
+        return (
+            f"no votes arrive of {len(silent)} of {len(validators.members)} validators, with "
+            f"{100 * weight / validators.total:.1f} % of the stake: {', '.join(names)}"
         )
 
     def _lag_slots(self, now_ms: int) -> int:
@@ -88,6 +129,14 @@ class StatusLine:
 
 def _seconds(milliseconds: int) -> str:
     return f"{-(-milliseconds // 1_000):,} s"
+
+
+def _duration(seconds: int) -> str:
+    """Return a time in the largest unit of which it has two or more."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
 
 
 # Figures with a value at every moment: peers, waiting extrinsics, refusals.
@@ -114,6 +163,7 @@ class Monitoring:
     clock: Clock
     figures: Figures
     checks: CheckFigures
+    imports: ImportWatch
     status_line: StatusLine
     polls: PollLog
 
@@ -129,15 +179,16 @@ class Monitoring:
         return MetricsServer(self.metrics.registry, config.prometheus_port, external=config.prometheus_external).close
 
 
-def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitoring:
+def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock, own_sessions: Container[bytes]) -> Monitoring:
     """Return the monitoring of the node; `metrics` are the figures that it fills."""
-    figures = Figures(view.chain, view.machine, metrics, clock)
+    imports = ImportWatch(view.chain, clock, own_sessions)
     return Monitoring(
         view=view,
         metrics=metrics,
         clock=clock,
-        figures=figures,
+        figures=Figures(view.chain, view.machine, metrics, clock),
         checks=CheckFigures(view.chain, metrics),
-        status_line=StatusLine(view, clock),
+        imports=imports,
+        status_line=StatusLine(view, clock, imports),
         polls=PollLog(view.network.proofs.stashes),
     )

@@ -21,6 +21,7 @@ from node.pool.judged_state import JudgedState
 from node.pool.manners import Blame
 from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, ForgedError, PoolRefusalError
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, DoubleProposal
+from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
@@ -105,7 +106,8 @@ class EvidencePool(Listener):
                 ALREADY_KNOWN, "Evidence is already known", "the pool has a proof against this offender"
             )
         self._kept[proof.offender] = evidence
-        _LOG.warning("validator %s offended: %s in epoch %d", proof.offender.hex(), proof.kind.name, proof.epoch)
+        offender = ss58.encode(proof.offender)
+        _LOG.warning("validator %s offended: %s in epoch %d", offender, proof.kind.name, proof.epoch)
 
     def _proven(self, evidence: Proof) -> ProvenOffence:
         try:

@@ -15,6 +15,8 @@ from genesis import patch_form
 from genesis.chain import genesis_state
 from genesis.presets import load_spec, raw_spec
 from genesis.spec import SpecError, from_json, to_json
+from runtime.cryptography import ss58
+from runtime.pallets.pots import RESERVE
 
 LOCAL: dict[str, Any] = json.loads(to_json(load_spec("local")))
 RAW: dict[str, Any] = json.loads(to_json(raw_spec(load_spec("local"))))
@@ -53,7 +55,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "too large": (lambda p: p["balances"]["balances"][0].__setitem__(1, 2**128), r"balances\[0\]\[1\] must be"),
     "three of two": (lambda p: p["balances"]["balances"][0].append(1), r"balances\[0\] must be"),
     "account twice": (lambda p: p["balances"]["balances"].append(p["balances"]["balances"][0]), "named twice"),
-    "money missing": (lambda p: p["balances"]["balances"].pop(5), "inconsistent|cap"),
+    "money missing": (lambda p: p["balances"]["balances"].pop(5), f"inconsistent|{ss58.encode(RESERVE)}"),
+    "too much money": (
+        lambda p: p["balances"]["balances"].append([ss58.encode(b"n" * 32), 10**9]),
+        f"1,000,000,000 more than the cap.*{ss58.encode(RESERVE)}",
+    ),
     "bond of the poor": (lambda p: validator(p).update(bond=10**16), "validator 5\\w*: FundsUnavailable"),
     "device of the poor": (lambda p: p["devices"]["devices"][0].update(bond=10**16), "of 5\\w*: FundsUnavailable"),
     "short hash": (lambda p: p["beacon"].update(seed="0x00"), "beacon.seed"),
@@ -78,6 +84,12 @@ def test_what_is_wrong_is_named(name: str) -> None:
     change, message = CHANGES[name]
     with pytest.raises(SpecError, match=message):
         genesis_state(from_json(patched(change)))
+
+
+def test_a_live_chain_says_why_it_has_no_sudo() -> None:
+    spec = copy.deepcopy(LOCAL) | {"chainType": "Live"}
+    with pytest.raises(SpecError, match=r"patch\.sudo: .* no Root"):
+        genesis_state(from_json(json.dumps(spec).encode()))
 
 
 @pytest.mark.parametrize("entries", [patch_form.LIST_LENGTH_MAX + 1, 10 * patch_form.LIST_LENGTH_MAX])

@@ -50,3 +50,9 @@ def test_keys_are_made_for_nobody_else(tmp_path: Path, owner: str) -> None:
     assert (answer.exit_code, ended_code(answer)) == (2, "unknown_account")
     assert repr(owner) in answer.stderr
     assert not list(tmp_path.glob("node/**/keystore/*"))
+
+
+def test_a_base_path_without_a_chain_is_a_note(tmp_path: Path) -> None:
+    words = ["key", "rotate", "--base-path", str(tmp_path / "node"), "--owner", "//Alice"]
+    made = [CliRunner().invoke(ogpu_node, words) for _ in range(2)]
+    assert [(result.exit_code, "local_testnet" in result.stderr) for result in made] == [(0, True), (0, False)]

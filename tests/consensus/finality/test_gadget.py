@@ -52,6 +52,18 @@ def test_rounds_that_are_too_far_ahead_are_not_listened_to() -> None:
         assert gadget.receive_vote(vote(2, skip_ballot(0, round_)).vote, b"\2") == is_heard
 
 
+def test_members_without_a_vote_in_the_round_are_unheard() -> None:
+    shell = Shell(me=1).start()
+    sessions = [member.session for member in shell.machine.unheard()]
+    assert len(sessions) == 4
+    shell.say(2, vote(2, skip_ballot(0, 1)))
+    assert [member.session for member in shell.machine.unheard()] == [
+        each for each in sessions if each != KEYS[2].public
+    ]
+    shell.say(3, Certified((skipped(1),)))
+    assert len(shell.machine.unheard()) == 4, "nobody has voted in round 2 yet"
+
+
 def test_nothing_above_the_epochs_end_is_voted_for_or_certified() -> None:
     shell = Shell(me=1).start()
     end = DEVNET.boundary(0)

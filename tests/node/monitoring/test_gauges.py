@@ -38,6 +38,7 @@ def test_each_gauge_has_its_own_value() -> None:
         clock=SetClock(),
         figures=cast("Any", None),
         checks=cast("Any", None),
+        imports=cast("Any", None),
         status_line=cast("Any", SimpleNamespace(write_if_due=lambda: written.append(True))),
         polls=cast("Any", None),
     )

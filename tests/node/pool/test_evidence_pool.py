@@ -17,6 +17,7 @@ from played_transport import PlayedTransport
 from runtime.blocks.block import HEADER_BYTES_MAX
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader
 from runtime.blocks.votes import Ballot, BallotKind
+from runtime.cryptography import ss58
 from runtime.encoding.types import Unsigned
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import offences
@@ -79,10 +80,15 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(monkeypatch)
 
 
-def test_what_this_node_saw_is_told_to_all_and_attached_and_forgotten(stage: Stage) -> None:
+def test_what_this_node_saw_is_told_to_all_and_attached_and_forgotten(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     evidence = proof_of(ALICE)
     stage.pool.on_offence(ALICE.stash, 9, evidence.first, evidence.second)
     stage.pool.on_evidence(BOB.public("session"), EVIDENCE.encode(proof_of(BOB)))
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [
+        ss58.encode(who.stash) for who in (ALICE, BOB)
+    ]
     raws = [EVIDENCE.encode(proof_of(who)) for who in (ALICE, BOB)]
     assert stage.transport.sent == [(peer, FrameKind.EVIDENCE, raw) for raw in raws for peer in ("a", "b")]
     assert sorted(stage.make_block()) == sorted([ALICE.stash, BOB.stash])
