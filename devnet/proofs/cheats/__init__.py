@@ -3,7 +3,8 @@
 In reading order:
 
 * `units`: cheats about units, one mode after the other; findings
-* `batch_judgement`: lies about batches, their traces in final blocks, and the required outcomes
+* `batch_scenes`: lies about batches, and their traces in final blocks
+* `batch_judgement`: the required outcomes of their checks
 * `batches`: all these lies on one devnet
 * `differing`: batches with two different answers
 * `task_strangers`: cheats about tasks by transactions alone

@@ -10,29 +10,35 @@ from collections.abc import Mapping
 from functools import partial
 
 from devnet.proofs.cheats import batches, differing, tasks
-from devnet.proofs.cheats.units import CheatFindings, Finding, cheated
+from devnet.proofs.cheats.units import CheatFinding, CheatFindings, run_cheat
 from devnet.stage.cheating.__main__ import CHEATS
 from devnet.stage.network import VALIDATORS, FreshDevnet
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 
-UNITS, TASKS = 120, 5
+UNIT_COUNT, TASK_COUNT = 120, 5
 UNITS_NETWORK = FreshDevnet(name="units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(CHEATS))))
 
 
-def figures(facts_by_scenario: Mapping[str, Finding | CheatFindings]) -> str:
+def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> str:
     """Return the line of figures."""
-    found = [
-        each
-        for several in facts_by_scenario.values()
-        for each in (several.found if isinstance(several, CheatFindings) else [several])
+    cheat_findings = [
+        one_finding
+        for findings_or_one in facts_by_scenario.values()
+        for one_finding in (
+            findings_or_one.findings if isinstance(findings_or_one, CheatFindings) else [findings_or_one]
+        )
     ]
-    checks = [check for finding in found for check in finding.checks]
-    right = sum(check.taken == check.expected for check in checks)
+    amount_checks = [amount_check for cheat_finding in cheat_findings for amount_check in cheat_finding.checks]
+    right_amounts = sum(amount_check.taken == amount_check.expected for amount_check in amount_checks)
     return (
-        f"{sum(finding.mode != tasks.HONEST for finding in found)} cheats, {sum(each.units for each in found)} units, "
-        f"{sum(each.tasks for each in found)} tasks, {sum(each.refused for each in found)} of "
-        f"{sum(each.tried for each in found)} attempts refused, {sum(each.slashed for each in found)} slashes, "
-        f"{sum(each.fined for each in found)} fines, {right} of {len(checks)} amounts as the table says"
+        f"{sum(cheat_finding.mode != tasks.HONEST_TASKS for cheat_finding in cheat_findings)} cheats, "
+        f"{sum(one_finding.units for one_finding in cheat_findings)} units, "
+        f"{sum(one_finding.tasks for one_finding in cheat_findings)} tasks, "
+        f"{sum(one_finding.refused for one_finding in cheat_findings)} of "
+        f"{sum(one_finding.tried for one_finding in cheat_findings)} attempts refused, "
+        f"{sum(one_finding.slashed for one_finding in cheat_findings)} slashes, "
+        f"{sum(one_finding.fined for one_finding in cheat_findings)} fines, {right_amounts} of {len(amount_checks)} "
+        "amounts as the table says"
     )
 
 
@@ -41,7 +47,7 @@ PROOF = LiveProof(
     "Cheat the market in every known way.",
     (
         *(
-            Scenario(mode, f"Mode {mode}: a share of {{units}} units", UNITS_NETWORK.open, partial(cheated, mode))
+            Scenario(mode, f"Mode {mode}: a share of {{units}} units", UNITS_NETWORK.open, partial(run_cheat, mode))
             for mode in CHEATS
         ),
         batches.SCENARIO,
@@ -50,8 +56,8 @@ PROOF = LiveProof(
     ),
     figures,
     (
-        ProofOption("--units", UNITS, "units posted in all modes together"),
-        ProofOption("--tasks", TASKS, "tasks about which nobody cheats"),
+        ProofOption("--units", UNIT_COUNT, "units posted in all modes together"),
+        ProofOption("--tasks", TASK_COUNT, "tasks about which nobody cheats"),
         ProofOption("--validators", VALIDATORS, "of the units' network, each a provider"),
     ),
 )

@@ -18,16 +18,9 @@ from itertools import groupby, islice
 
 from devnet.launcher import processes
 from devnet.launcher.folder import DevnetError
-from devnet.proofs.cheats.batch_judgement import (
-    SCENES,
-    BatchCustomer,
-    BatchFacts,
-    BatchScene,
-    CheckTrace,
-    failures_of,
-    figures_of,
-)
-from devnet.proofs.cheats.units import CheatFindings, Check, Finding
+from devnet.proofs.cheats.batch_judgement import failures_of, figures_of
+from devnet.proofs.cheats.batch_scenes import BATCH_SCENES, BatchCustomer, BatchFacts, BatchScene, CheckTrace
+from devnet.proofs.cheats.units import AmountCheck, CheatFinding, CheatFindings
 from devnet.stage.actors.purchase import DEFAULT_PROMPTS, SERVICE_NUMBER, read_prompts
 from devnet.stage.cheating.__main__ import LAZY
 from devnet.stage.cheating.daemons import most_of
@@ -59,22 +52,22 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
-VALIDATORS = 6
-NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 40}
+VALIDATOR_COUNT = 6
+CHAIN_NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 40}
 """Two of three proofs are inspected. Long windows give the customer time even on a busy machine."""
-AT_ONCE = 5
+CONCURRENT_SCENES = 5
 """Concurrent scenes: each needs a daemon, and one more daemon only judges."""
-TRIES = 5
+TRIES_MAX = 5
 """The tries of a scene whose cheat is not found."""
 BLOCKS_MAX = 400
 """The most blocks from the post to the end of a check."""
 RESUME_SECONDS = 90.0
 WORKLOAD = "textgen-int8"
-REQUESTS, TOKENS = 96, 6
+REQUEST_COUNT, TOKENS_PER_REQUEST = 96, 6
 """Three leaves of each batch are drawn."""
-ALLOWED = 4 * TOKENS
+ALLOWED_TOKENS = 4 * TOKENS_PER_REQUEST
 """The tokens of each request that the unit allows."""
-RATE = GRAINS_PER_OGPU // 20
+RATE_GRAINS = GRAINS_PER_OGPU // 20
 """The price of a thousand tokens, in grains."""
 
 
@@ -86,52 +79,61 @@ class AskedBatch:
     outcomes: tuple[BatchOutcome, ...]
 
 
-def asked() -> AskedBatch:
+def asked_batch_of_all() -> AskedBatch:
     """Return the requests with the outcomes, computed locally on the CPU."""
-    form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
-    lines = enumerate(read_prompts(DEFAULT_PROMPTS, REQUESTS))
-    requests = tuple(form.encode(line, TOKENS, {}, number.to_bytes(32, "little")) for number, line in lines)
+    workload_form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
+    numbered_prompts = enumerate(read_prompts(DEFAULT_PROMPTS, REQUEST_COUNT))
+    requests = tuple(
+        workload_form.encode(prompt_text, TOKENS_PER_REQUEST, {}, prompt_number.to_bytes(32, "little"))
+        for prompt_number, prompt_text in numbered_prompts
+    )
     outputs: list[bytes | None] = [None] * len(requests)
-    for place, output in workload.run_many(requests):
-        outputs[place] = output
-    return AskedBatch(requests, outcomes_of(form, requests, outputs))
+    for request_index, output in workload.run_many(requests):
+        outputs[request_index] = output
+    return AskedBatch(requests, outcomes_of(workload_form, requests, outputs))
 
 
-async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -> list[RightAnswers]:
+async def post_units(
+    chain_client: ChainClient, asked_batch: AskedBatch, unit_count: int, racers: int
+) -> list[RightAnswers]:
     """Post `count` identical units in one transaction. Return the right answers of each."""
-    service = await market_reads.service(chain, SERVICE_NUMBER)
+    service = await market_reads.service(chain_client, SERVICE_NUMBER)
     if service is None:
         raise DevnetError(f"there is no service {SERVICE_NUMBER}")
-    form, key = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
-    tokens_in, tokens_max = sum(map(form.cost_in, batch.requests)), REQUESTS * ALLOWED
-    price = price_of(RATE, work_of(service.terms.input_share, tokens_in, tokens_max))
-    wish = AskedUnit.of(encode_requests(batch.requests), REQUESTS, tokens_in, tokens_max, price)
-    async with BlobClient(private=True) as blobs:
-        terms = await Sealer(chain, blobs, key, SERVICE_NUMBER, racers).terms([wish] * count, lambda: None)
-        salts = [await _salt(chain, blobs, each) for each in terms]
-    outcome = await chain.submit(unit_posting(SERVICE_NUMBER).call(terms), key)
-    units = [event.unit for event in outcome.events if isinstance(event, UnitPosted)]
-    if len(units) != count:
-        raise DevnetError(f"{len(units)} of {count} units were posted: {outcome.error}")
+    workload_form, customer_keypair = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
+    tokens_in, tokens_max = sum(map(workload_form.cost_in, asked_batch.requests)), REQUEST_COUNT * ALLOWED_TOKENS
+    price_grains = price_of(RATE_GRAINS, work_of(service.terms.input_share, tokens_in, tokens_max))
+    asked_unit = AskedUnit.of(encode_requests(asked_batch.requests), REQUEST_COUNT, tokens_in, tokens_max, price_grains)
+    async with BlobClient(private=True) as blob_client:
+        units_terms = await Sealer(chain_client, blob_client, customer_keypair, SERVICE_NUMBER, racers).terms(
+            [asked_unit] * unit_count, lambda: None
+        )
+        leaf_salts = [await _salt_of_unit(chain_client, blob_client, terms_of_unit) for terms_of_unit in units_terms]
+    posting_outcome = await chain_client.submit(unit_posting(SERVICE_NUMBER).call(units_terms), customer_keypair)
+    unit_ids = [chain_event.unit for chain_event in posting_outcome.events if isinstance(chain_event, UnitPosted)]
+    if len(unit_ids) != unit_count:
+        raise DevnetError(f"{len(unit_ids)} of {unit_count} units were posted: {posting_outcome.error}")
     return [
-        RightAnswers(chain.genesis_hash, unit, salt, batch.outcomes, most_of(each))
-        for unit, salt, each in zip(units, salts, terms, strict=True)
+        RightAnswers(chain_client.genesis_hash, unit_id, leaf_salt, asked_batch.outcomes, most_of(terms_of_unit))
+        for unit_id, leaf_salt, terms_of_unit in zip(unit_ids, leaf_salts, units_terms, strict=True)
     ]
 
 
-async def _salt(chain: ChainClient, blobs: BlobClient, terms: UnitTerms) -> bytes:
+async def _salt_of_unit(chain_client: ChainClient, blob_client: BlobClient, unit_terms: UnitTerms) -> bytes:
     """Return the salt of the unit's leaves, from its sealed input."""
-    endpoints = endpoints_of(await market_reads.providers(chain))
-    sealed = await blobs.get(terms.input_root, stores_for(terms.input_root, endpoints))
-    return decode_input(SealKey.of(keypair_from_suri(CUSTOMER_KEY)).open(sealed)).salt
+    endpoints = endpoints_of(await market_reads.providers(chain_client))
+    sealed_input = await blob_client.get(unit_terms.input_root, stores_for(unit_terms.input_root, endpoints))
+    return decode_input(SealKey.of(keypair_from_suri(CUSTOMER_KEY)).open(sealed_input)).salt
 
 
-async def dispute_falsely(chain: ChainClient, right: RightAnswers, leaf: int) -> str | None:
+async def dispute_falsely(chain_client: ChainClient, right_answers: RightAnswers, leaf_index: int) -> str | None:
     """Dispute a right leaf with an invented claim. Return the chain's reason if it refuses."""
-    leaves: Sequence[Leaf] = right.leaves
-    true = leaves[leaf]
-    call = WrongLeaf(leaf, tuple(leaves), Leaf(true.tokens_in, true.tokens_out, bytes(32))).dispute(right.unit)
-    return (await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))).error
+    right_leaves: Sequence[Leaf] = right_answers.leaves
+    right_leaf = right_leaves[leaf_index]
+    dispute_call = WrongLeaf(
+        leaf_index, tuple(right_leaves), Leaf(right_leaf.tokens_in, right_leaf.tokens_out, bytes(32))
+    ).dispute(right_answers.unit)
+    return (await chain_client.submit(dispute_call, keypair_from_suri(CUSTOMER_KEY))).error
 
 
 @dataclass(slots=True)
@@ -140,7 +142,7 @@ class CheckedBatch:
 
     right: RightAnswers
     trace: CheckTrace
-    is_asked: bool = False
+    has_customer_acted: bool = False
     """True if its customer has acted."""
 
 
@@ -152,161 +154,202 @@ class SceneRound:
     scenes: list[BatchScene]
     batch: AskedBatch
     batches: list[CheckedBatch] = field(default_factory=list)
-    scene_of: dict[bytes, BatchScene] = field(default_factory=dict)
+    scenes_by_stash: dict[bytes, BatchScene] = field(default_factory=dict)
     """The scene of each answering stash."""
 
-    def play(self) -> list[BatchFacts]:
+    def play_round(self) -> list[BatchFacts]:
         """Assign the daemons, post, and follow all batches to the ends of their checks. Return the facts of each."""
-        modes: dict[str, str | None] = {}
-        names = iter(member.name for member in self.stage.devnet.members)
-        for scene in self.scenes:
-            for name in islice(names, scene.racers):
-                modes[name] = scene.mode
-                self.scene_of[dev_accounts.stash(name)] = scene
-        others = self.scenes[0].others
-        cast(self.stage, modes, others)
-        blocks = BlockFollower(self.stage, self._take, self.stage.next_height())
-        self.stage.ask(self._post)
-        blocks.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_all_ask)
-        modes |= {member.name: others for member in self.stage.devnet.members if member.name not in modes}
-        lazy = frozenset(dev_accounts.stash(name) for name, mode in modes.items() if mode == LAZY)
-        return [BatchFacts(self._scene(each), each.right, each.trace, lazy) for each in self.batches]
+        modes_by_provider: dict[str, str | None] = {}
+        member_names = iter(member.name for member in self.stage.devnet.members)
+        for batch_scene in self.scenes:
+            for provider_name in islice(member_names, batch_scene.racers):
+                modes_by_provider[provider_name] = batch_scene.mode
+                self.scenes_by_stash[dev_accounts.stash(provider_name)] = batch_scene
+        others_mode = self.scenes[0].others
+        assign_daemons(self.stage, modes_by_provider, others_mode)
+        block_follower = BlockFollower(self.stage, self._take_event, self.stage.next_height())
+        self.stage.ask(self._post_units)
+        block_follower.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_customers_act)
+        modes_by_provider |= {
+            member.name: others_mode for member in self.stage.devnet.members if member.name not in modes_by_provider
+        }
+        lazy_stashes = frozenset(
+            dev_accounts.stash(provider_name)
+            for provider_name, cheat_mode in modes_by_provider.items()
+            if cheat_mode == LAZY
+        )
+        return [
+            BatchFacts(self._scene_of_batch(checked_batch), checked_batch.right, checked_batch.trace, lazy_stashes)
+            for checked_batch in self.batches
+        ]
 
     def _have_ended(self) -> bool:
-        return all(each.trace.ended is not None for each in self.batches)
+        return all(checked_batch.trace.ended is not None for checked_batch in self.batches)
 
-    def _scene(self, batch: CheckedBatch) -> BatchScene:
+    def _scene_of_batch(self, checked_batch: CheckedBatch) -> BatchScene:
         """Return the batch's scene. Racers are drawn, so only they identify it."""
-        return self.scene_of[batch.trace.racers[0]]
+        return self.scenes_by_stash[checked_batch.trace.racers[0]]
 
-    async def _post(self, chain: ChainClient) -> None:
-        asked = await post(chain, self.batch, len(self.scenes), self.scenes[0].racers)
-        self.batches = [CheckedBatch(right, CheckTrace(unit=right.unit)) for right in asked]
+    async def _post_units(self, chain_client: ChainClient) -> None:
+        right_answers_of_all = await post_units(chain_client, self.batch, len(self.scenes), self.scenes[0].racers)
+        self.batches = [
+            CheckedBatch(right_answers, CheckTrace(unit=right_answers.unit)) for right_answers in right_answers_of_all
+        ]
 
-    async def _take(self, chain: ChainClient, height: int, block: bytes, event: object) -> None:
-        for each in self.batches:
-            each.trace.take(height, event)
-            await _look(chain, block, each.trace, event)
+    async def _take_event(
+        self, chain_client: ChainClient, event_height: int, block_hash: bytes, chain_event: object
+    ) -> None:
+        for checked_batch in self.batches:
+            checked_batch.trace.take(event_height, chain_event)
+            await _record_check(chain_client, block_hash, checked_batch.trace, chain_event)
 
-    def _let_all_ask(self) -> None:
-        for each in self.batches:
-            self.stage.ask(partial(self._let_ask, batch=each))
+    def _let_customers_act(self) -> None:
+        for checked_batch in self.batches:
+            self.stage.ask(partial(self._let_customer_act, checked_batch=checked_batch))
 
-    async def _let_ask(self, chain: ChainClient, batch: CheckedBatch) -> None:
+    async def _let_customer_act(self, chain_client: ChainClient, checked_batch: CheckedBatch) -> None:
         """Let the customer act once, as its scene says, when only it may still doubt."""
-        if batch.is_asked or batch.trace.drawn is None or batch.trace.ended is not None:
+        if (
+            checked_batch.has_customer_acted
+            or checked_batch.trace.drawn is None
+            or checked_batch.trace.ended is not None
+        ):
             return
-        check = await market_reads.check(chain, batch.right.unit, await chain.finalized())
-        if check is None or check.stage is not LeafStage.OPEN:
+        leaf_check = await market_reads.check(chain_client, checked_batch.right.unit, await chain_client.finalized())
+        if leaf_check is None or leaf_check.stage is not LeafStage.OPEN:
             return
-        batch.is_asked, scene = True, self._scene(batch)
-        if scene.customer is BatchCustomer.LOOKS:
-            wrong = BatchFacts(scene, batch.right, batch.trace).wrong_outputs()
-            drawn = [leaf.index for leaf in batch.trace.shown if leaf.index in wrong]
+        checked_batch.has_customer_acted, batch_scene = True, self._scene_of_batch(checked_batch)
+        if batch_scene.customer is BatchCustomer.LOOKS:
+            wrong_leaves = BatchFacts(batch_scene, checked_batch.right, checked_batch.trace).wrong_outputs()
+            drawn_wrong_leaves = [
+                shown_leaf.index for shown_leaf in checked_batch.trace.shown if shown_leaf.index in wrong_leaves
+            ]
             arguments = (
-                "0x" + batch.right.unit.hex(),
+                "0x" + checked_batch.right.unit.hex(),
                 "--leaf",
-                str([*drawn, *wrong][0]),
+                str([*drawn_wrong_leaves, *wrong_leaves][0]),
                 "--key",
                 CUSTOMER_KEY,
                 "--yes",
             )
             await asyncio.to_thread(self.stage.ogpu, "unit dispute", *arguments, is_shown=False)
-        elif scene.customer is BatchCustomer.LIES:
-            refused = await dispute_falsely(chain, batch.right, 0)
-            batch.trace.refused += [] if refused is None else [f"the chain refused the dispute: {refused}"]
+        elif batch_scene.customer is BatchCustomer.LIES:
+            refusal = await dispute_falsely(chain_client, checked_batch.right, 0)
+            checked_batch.trace.refused += [] if refusal is None else [f"the chain refused the dispute: {refusal}"]
 
 
-async def _look(chain: ChainClient, block: bytes, trace: CheckTrace, event: object) -> None:
+async def _record_check(
+    chain_client: ChainClient, block_hash: bytes, check_trace: CheckTrace, chain_event: object
+) -> None:
     """Record the terms of the check and the shown leaves, which no event contains."""
-    if isinstance(event, LeavesDrawn | LeavesShown) and event.unit == trace.unit:
-        check = await market_reads.check(chain, trace.unit, block)
-        assert check is not None, "it goes on"
-        trace.terms, trace.shown = check.terms, check.shown
+    if isinstance(chain_event, LeavesDrawn | LeavesShown) and chain_event.unit == check_trace.unit:
+        leaf_check = await market_reads.check(chain_client, check_trace.unit, block_hash)
+        assert leaf_check is not None, "it goes on"
+        check_trace.terms, check_trace.shown = leaf_check.terms, leaf_check.shown
 
 
-def lied_about(stage: Stage) -> CheatFindings:
+def play_scenes(stage: Stage) -> CheatFindings:
     """Play all scenes."""
-    findings = {scene.name: Finding(f"batches: {scene.name}", 0) for scene in SCENES}
-    batch = asked()
-    for _, group in groupby(SCENES, key=lambda scene: (scene.others, scene.racers)):
-        scenes = list(group)
-        stage.narrator.line(f"Batches: {'; '.join(scene.title for scene in scenes)}")
-        _play(stage, scenes, batch, findings)
-    next(iter(findings.values())).failures += stage.ask(_wrong_issuance)
-    return CheatFindings(list(findings.values()))
+    findings_by_scene = {
+        batch_scene.name: CheatFinding(f"batches: {batch_scene.name}", 0) for batch_scene in BATCH_SCENES
+    }
+    asked_batch = asked_batch_of_all()
+    for _, scenes_of_group in groupby(BATCH_SCENES, key=lambda batch_scene: (batch_scene.others, batch_scene.racers)):
+        batch_scenes = list(scenes_of_group)
+        stage.narrator.line(f"Batches: {'; '.join(batch_scene.title for batch_scene in batch_scenes)}")
+        _play_until_found(stage, batch_scenes, asked_batch, findings_by_scene)
+    next(iter(findings_by_scene.values())).failures += stage.ask(_wrong_issuance)
+    return CheatFindings(list(findings_by_scene.values()))
 
 
-def _play(stage: Stage, scenes: list[BatchScene], batch: AskedBatch, findings: dict[str, Finding]) -> None:
+def _play_until_found(
+    stage: Stage, batch_scenes: list[BatchScene], asked_batch: AskedBatch, findings_by_scene: dict[str, CheatFinding]
+) -> None:
     """Play each scene until its cheat is found once, at most TRIES times."""
-    tried = dict.fromkeys(scenes, 0)
-    while pending := [scene for scene in scenes if tried[scene] < TRIES and not findings[scene.name].slashed]:
-        now = pending[:AT_ONCE]
-        for scene in now:
-            tried[scene] += 1
-        for facts in SceneRound(stage, now, batch).play():
-            _note(findings[facts.scene.name], facts, stage.narrator)
-    for scene in scenes:
-        if not findings[scene.name].slashed:
-            findings[scene.name].failures.append(f"nobody found the cheat in {TRIES} batches")
+    tries_by_scene = dict.fromkeys(batch_scenes, 0)
+    while pending_scenes := [
+        batch_scene
+        for batch_scene in batch_scenes
+        if tries_by_scene[batch_scene] < TRIES_MAX and not findings_by_scene[batch_scene.name].slashed
+    ]:
+        concurrent_scenes = pending_scenes[:CONCURRENT_SCENES]
+        for batch_scene in concurrent_scenes:
+            tries_by_scene[batch_scene] += 1
+        for batch_facts in SceneRound(stage, concurrent_scenes, asked_batch).play_round():
+            _record_batch(findings_by_scene[batch_facts.scene.name], batch_facts, stage.narrator)
+    for batch_scene in batch_scenes:
+        if not findings_by_scene[batch_scene.name].slashed:
+            findings_by_scene[batch_scene.name].failures.append(f"nobody found the cheat in {TRIES_MAX} batches")
 
 
-def _note(finding: Finding, facts: BatchFacts, narrator: Narrator) -> None:
+def _record_batch(cheat_finding: CheatFinding, batch_facts: BatchFacts, narrator: Narrator) -> None:
     """Record one batch in its finding."""
-    failures, trace = failures_of(facts), facts.trace
-    finding.units += 1
-    finding.drawn += 1
-    finding.failures += failures
-    if trace.terms is not None and trace.ended is not None:
-        figures = figures_of(facts)
-        finding.slashed += bool(figures.held)
-        finding.figures = {name: value for name, value in asdict(figures).items() if name != "found_by"}
-        found_by = f"found by {figures.found_by or 'nobody'}"
-        finding.answers[found_by] = finding.answers.get(found_by, 0) + 1
-        if figures.held:
-            what, unit = "collateral lost for the cheat", "0x" + trace.unit.hex()
-            finding.checks.append(Check(what, unit, trace.ended_at, figures.lost, figures.due))
-        chance = f"the draw finds it with {figures.chance_ppm / 10_000:.0f} %"
-        money = f"lost {format_amount(figures.lost)} of {format_amount(figures.held)} oGPU for what was paid"
-        narrator.line(f"{facts.scene.name}: {found_by}, {money} {format_amount(figures.price)}; {chance}")
-    for failure in failures:
-        narrator.line(f"FAILED: {facts.scene.name}: {failure}")
+    batch_failures, check_trace = failures_of(batch_facts), batch_facts.trace
+    cheat_finding.units += 1
+    cheat_finding.drawn += 1
+    cheat_finding.failures += batch_failures
+    if check_trace.terms is not None and check_trace.ended is not None:
+        leaf_figures = figures_of(batch_facts)
+        cheat_finding.slashed += bool(leaf_figures.held)
+        cheat_finding.figures = {
+            figure_name: figure for figure_name, figure in asdict(leaf_figures).items() if figure_name != "found_by"
+        }
+        found_by = f"found by {leaf_figures.found_by or 'nobody'}"
+        cheat_finding.answers[found_by] = cheat_finding.answers.get(found_by, 0) + 1
+        if leaf_figures.held:
+            check_name, unit_text = "collateral lost for the cheat", "0x" + check_trace.unit.hex()
+            cheat_finding.checks.append(
+                AmountCheck(check_name, unit_text, check_trace.ended_at, leaf_figures.lost, leaf_figures.due)
+            )
+        chance_text = f"the draw finds it with {leaf_figures.chance_ppm / 10_000:.0f} %"
+        money_text = (
+            f"lost {format_amount(leaf_figures.lost)} of {format_amount(leaf_figures.held)} oGPU for what was paid"
+        )
+        narrator.line(
+            f"{batch_facts.scene.name}: {found_by}, {money_text} {format_amount(leaf_figures.price)}; {chance_text}"
+        )
+    for failure_text in batch_failures:
+        narrator.line(f"FAILED: {batch_facts.scene.name}: {failure_text}")
 
 
-async def _wrong_issuance(chain: ChainClient) -> list[str]:
+async def _wrong_issuance(chain_client: ChainClient) -> list[str]:
     """Return a failure unless all accounts together hold the issuance."""
-    final = await chain.finalized()
-    accounts = await chain.entries(System.account, at=final)
-    owned = sum(info.data.free + info.data.reserved for info in accounts.values())
-    issued = await ledger.issuance(chain, final)
-    return [] if owned == issued else [f"all accounts have {owned} grains, and {issued} were issued"]
+    final_block = await chain_client.finalized()
+    accounts_by_key = await chain_client.entries(System.account, at=final_block)
+    owned_grains = sum(account_info.data.free + account_info.data.reserved for account_info in accounts_by_key.values())
+    issued_grains = await ledger.issuance(chain_client, final_block)
+    return (
+        []
+        if owned_grains == issued_grains
+        else [f"all accounts have {owned_grains} grains, and {issued_grains} were issued"]
+    )
 
 
-def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> None:
+def assign_daemons(stage: Stage, modes_of_racers: Mapping[str, str | None], others_mode: str | None) -> None:
     """Let exactly these daemons race, in their modes. The others audit and judge in theirs."""
-    apart = [member.name for member in stage.devnet.members if member.name not in racers]
-    modes = {**racers, **({} if others is None else dict.fromkeys(apart, others))}
-    stage.restart(modes)
-    stage.resume(*modes)
-    processes.until(lambda: _offered(stage) >= set(modes), RESUME_SECONDS, POLL_SECONDS)
-    offered = _offered(stage)
-    if missing := set(modes) - offered:
-        raise DevnetError(f"the devices of {', '.join(sorted(missing))} are still paused")
-    for name in apart:
-        if name in offered:
-            stage.pause(name)
+    other_names = [member.name for member in stage.devnet.members if member.name not in modes_of_racers]
+    modes_by_provider = {**modes_of_racers, **({} if others_mode is None else dict.fromkeys(other_names, others_mode))}
+    stage.restart(modes_by_provider)
+    stage.resume(*modes_by_provider)
+    processes.until(lambda: _names_with_offers(stage) >= set(modes_by_provider), RESUME_SECONDS, POLL_SECONDS)
+    offered_names = _names_with_offers(stage)
+    if missing_names := set(modes_by_provider) - offered_names:
+        raise DevnetError(f"the devices of {', '.join(sorted(missing_names))} are still paused")
+    for provider_name in other_names:
+        if provider_name in offered_names:
+            stage.pause(provider_name)
 
 
-def _offered(stage: Stage) -> set[str]:
+def _names_with_offers(stage: Stage) -> set[str]:
     """Return the names with devices that accept work, in the newest final block."""
 
-    async def found(chain: ChainClient) -> set[bytes]:
-        devices = await market_reads.devices(chain, await chain.finalized())
-        return {each.device.owner for each in devices if not each.device.is_paused}
+    async def found(chain_client: ChainClient) -> set[bytes]:
+        device_statuses = await market_reads.devices(chain_client, await chain_client.finalized())
+        return {device_status.device.owner for device_status in device_statuses if not device_status.device.is_paused}
 
-    owners = stage.ask(found)
-    return {member.name for member in stage.devnet.members if dev_accounts.stash(member.name) in owners}
+    unpaused_owner_stashes = stage.ask(found)
+    return {member.name for member in stage.devnet.members if dev_accounts.stash(member.name) in unpaused_owner_stashes}
 
 
-NETWORK = FreshDevnet(VALIDATORS, "batches", numbers=NUMBERS)
-SCENARIO = Scenario("batches", "Lies about batches that are checked by their leaves", NETWORK.open, lied_about)
+BATCHES_NETWORK = FreshDevnet(VALIDATOR_COUNT, "batches", numbers=CHAIN_NUMBERS)
+SCENARIO = Scenario("batches", "Lies about batches that are checked by their leaves", BATCHES_NETWORK.open, play_scenes)

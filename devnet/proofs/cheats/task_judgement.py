@@ -17,7 +17,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from devnet.proofs.cheats.task_strangers import PROVER, Attempt
-from devnet.proofs.cheats.units import Check, Finding
+from devnet.proofs.cheats.units import AmountCheck, CheatFinding
 from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import EXAMPLES, People
 from devnet.stage.cheating.races import ACCEPTED
@@ -32,8 +32,8 @@ from gpu_tasks.market.training.showing import refuted
 from gpu_tasks.market.training.tasks import JudgedFor
 from runtime.cryptography.hashing import blake2_256
 
-TEXT = "verses.txt"
-FILE = """\
+INPUT_NAME = "verses.txt"
+FILE_TEMPLATE = """\
 apiVersion: ogpu/v1
 kind: TrainingTask
 metadata: {{name: {name}}}
@@ -60,13 +60,15 @@ class TaskSize:
     """The deadline in blocks. It also bounds the judges' wait for states."""
 
 
-def write(folder: Path, name: str, size: TaskSize) -> Path:
+def write_task_file(orders_folder: Path, task_name: str, task_size: TaskSize) -> Path:
     """Write a task file with its input beside it, and return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / TEXT).write_bytes((EXAMPLES / TEXT).read_bytes())
-    path, seed = folder / f"{name}.yaml", blake2_256(name.encode()).hex()
-    path.write_text(FILE.format(name=name, text=TEXT, seed=seed, **asdict(size)), encoding="utf-8")
-    return path
+    orders_folder.mkdir(parents=True, exist_ok=True)
+    (orders_folder / INPUT_NAME).write_bytes((EXAMPLES / INPUT_NAME).read_bytes())
+    task_file, seed_hex = orders_folder / f"{task_name}.yaml", blake2_256(task_name.encode()).hex()
+    task_file.write_text(
+        FILE_TEMPLATE.format(name=task_name, text=INPUT_NAME, seed=seed_hex, **asdict(task_size)), encoding="utf-8"
+    )
+    return task_file
 
 
 class TaskCustomer(Enum):
@@ -125,7 +127,7 @@ class CheatScene:
         return self.mode != "honest"
 
 
-SCENES = (
+CHEAT_SCENES = (
     CheatScene(
         "bit-in-one-weight",
         "One bit in one weight of one training step; the customer computes the run, and disputes that segment",
@@ -222,132 +224,164 @@ SCENES = (
 )
 
 
-JUDGES = "its judges"
+JUDGES_REASON = "its judges"
 """The ledger's reason for the payment of a judge that computed."""
-LIED = ("LIED", "a fraud proof")
-NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
+LIE_REASONS = ("LIED", "a fraud proof")
+PARTY_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
 
 
-def judge(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People, attempts: list[Attempt]) -> Finding:
+def judge_scene(
+    cheat_scene: CheatScene, task_id: bytes, task_ledger: TaskLedger, people: People, attempts: list[Attempt]
+) -> CheatFinding:
     """Judge one scene after its task has ended."""
-    trace, sums = ledger.tasks.get(task_id, EventTrace()), ledger.sums.get(task_id, TaskSums())
-    unit = "0x" + task_id.hex()
-    finding = Finding(scene.name, units=0, tasks=1)
-    finding.checks = [Check(loss.what, unit, loss.height, loss.taken, loss.expected) for loss in sums.losses]
-    finding.drawn = sum(event.provider == dev_accounts.stash(CHEAT) for _, event in trace.all(SlotSettled))
-    finding.slashed = sum(loss.what == "LIED" for loss in sums.losses)
-    finding.fined = sum(loss.what not in LIED for loss in sums.losses)
-    finding.grains = people.gains
-    finding.gained = sum(finding.grains[name] for name in scene.cheats)
-    _count_attempts(finding, attempts, trace)
-    finding.failures = [
-        *_of_course(scene, trace, sums),
-        *of_the_honest(scene, task_id, ledger, people),
-        *_of_attempts(scene, finding, trace),
-        *_of_the_lazy(scene, ledger, task_id),
-        *_of_the_cheat(scene, sums),
+    event_trace, task_sums = task_ledger.tasks.get(task_id, EventTrace()), task_ledger.sums.get(task_id, TaskSums())
+    task_text = "0x" + task_id.hex()
+    cheat_finding = CheatFinding(cheat_scene.name, units=0, tasks=1)
+    cheat_finding.checks = [
+        AmountCheck(money_loss.what, task_text, money_loss.height, money_loss.taken, money_loss.expected)
+        for money_loss in task_sums.losses
     ]
-    return finding
+    cheat_finding.drawn = sum(
+        task_event.provider == dev_accounts.stash(CHEAT) for _, task_event in event_trace.all(SlotSettled)
+    )
+    cheat_finding.slashed = sum(money_loss.what == "LIED" for money_loss in task_sums.losses)
+    cheat_finding.fined = sum(money_loss.what not in LIE_REASONS for money_loss in task_sums.losses)
+    cheat_finding.grains = people.gains
+    cheat_finding.gained = sum(cheat_finding.grains[cheat_name] for cheat_name in cheat_scene.cheats)
+    _count_attempts(cheat_finding, attempts, event_trace)
+    cheat_finding.failures = [
+        *_course_failures(cheat_scene, event_trace, task_sums),
+        *honest_failures(cheat_scene, task_id, task_ledger, people),
+        *_attempt_failures(cheat_scene, cheat_finding, event_trace),
+        *_lazy_failures(cheat_scene, task_ledger, task_id),
+        *_gain_failures(cheat_scene, task_sums),
+    ]
+    return cheat_finding
 
 
-def of_the_honest(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People) -> list[str]:
+def honest_failures(cheat_scene: CheatScene, task_id: bytes, task_ledger: TaskLedger, people: People) -> list[str]:
     """Return failures of the requirements on honest parties, which hold for every course of a scene."""
-    sums = ledger.sums.get(task_id, TaskSums())
-    return [*_of_losses(scene, sums), *people.wrong(ledger), *_of_judges(scene, ledger, task_id)]
+    task_sums = task_ledger.sums.get(task_id, TaskSums())
+    return [
+        *_loss_failures(cheat_scene, task_sums),
+        *people.wrong(task_ledger),
+        *_judge_failures(cheat_scene, task_ledger, task_id),
+    ]
 
 
-def is_forestalled(trace: EventTrace) -> bool:
+def is_forestalled(event_trace: EventTrace) -> bool:
     """Return whether the beacon itself ordered an audit, which prevents the scene's attack."""
-    return any(event.why is JudgedFor.AUDIT for _, event in trace.all(TaskJudged))
+    return any(task_event.why is JudgedFor.AUDIT for _, task_event in event_trace.all(TaskJudged))
 
 
-def _count_attempts(finding: Finding, attempts: list[Attempt], trace: EventTrace) -> None:
+def _count_attempts(cheat_finding: CheatFinding, attempts: list[Attempt], event_trace: EventTrace) -> None:
     """Count the attempts. An attestation in the pool is refused if no author could include it in a block."""
-    stated = [event.milestone for _, event in trace.all(MilestoneReported)]
-    twice = len(stated) - len(set(stated))
+    stated_milestones = [task_event.milestone for _, task_event in event_trace.all(MilestoneReported)]
+    repeated_count = len(stated_milestones) - len(set(stated_milestones))
     for attempt in attempts:
-        answer = f"{attempt['what']}: {attempt['answer']}"
-        finding.answers[answer] = finding.answers.get(answer, 0) + 1
-    calls = [attempt for attempt in attempts if attempt["what"] not in ("attestation", "blob")]
-    stating = sum(attempt["what"] == "attestation" for attempt in attempts)
-    finding.tried = len(calls) + stating
-    finding.refused = sum(attempt["answer"] != ACCEPTED for attempt in calls) + stating - min(stating, twice)
+        answer_text = f"{attempt['what']}: {attempt['answer']}"
+        cheat_finding.answers[answer_text] = cheat_finding.answers.get(answer_text, 0) + 1
+    call_attempts = [attempt for attempt in attempts if attempt["what"] not in ("attestation", "blob")]
+    attestation_count = sum(attempt["what"] == "attestation" for attempt in attempts)
+    cheat_finding.tried = len(call_attempts) + attestation_count
+    cheat_finding.refused = (
+        sum(attempt["answer"] != ACCEPTED for attempt in call_attempts)
+        + attestation_count
+        - min(attestation_count, repeated_count)
+    )
 
 
-def _of_course(scene: CheatScene, trace: EventTrace, sums: TaskSums) -> Iterator[str]:
-    found = [(name_of_account(event.provider), event.outcome) for _, event in trace.all(SlotSettled)]
-    if found != list(scene.slots):
-        said = [f"{name} {outcome.name}" for name, outcome in found]
-        yield (
-            f"its slots ended as {said}, and {[f'{name} {deadline.name}' for name, deadline in scene.slots]} was "
-            "to come"
-        )
-    taken = tuple(loss.what for loss in sums.losses if loss.taken)
-    if taken != scene.taken:
-        yield f"what was taken is {taken}, and {scene.taken} was to be"
+def _course_failures(cheat_scene: CheatScene, event_trace: EventTrace, task_sums: TaskSums) -> Iterator[str]:
+    ended_slots = [
+        (name_of_account(task_event.provider), task_event.outcome) for _, task_event in event_trace.all(SlotSettled)
+    ]
+    if ended_slots != list(cheat_scene.slots):
+        ended_texts = [f"{provider_name} {slot_outcome.name}" for provider_name, slot_outcome in ended_slots]
+        required_texts = [
+            f"{provider_name} {required_outcome.name}" for provider_name, required_outcome in cheat_scene.slots
+        ]
+        yield (f"its slots ended as {ended_texts}, and {required_texts} was to come")
+    taken_reasons = tuple(money_loss.what for money_loss in task_sums.losses if money_loss.taken)
+    if taken_reasons != cheat_scene.taken:
+        yield f"what was taken is {taken_reasons}, and {cheat_scene.taken} was to be"
 
 
-def _of_losses(scene: CheatScene, sums: TaskSums) -> Iterator[str]:
-    yield from sums.wrong
-    for loss in sums.losses:
-        name = name_of_account(loss.account)
-        if name not in scene.cheats:
-            yield f"block {loss.height}: {name} is honest and lost {loss.taken} grains: {loss.what}"
-        if loss.taken != loss.expected:
-            yield f"{loss.what}: {loss.taken} taken, {loss.expected} expected"
+def _loss_failures(cheat_scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
+    yield from task_sums.wrong
+    for money_loss in task_sums.losses:
+        account_name = name_of_account(money_loss.account)
+        if account_name not in cheat_scene.cheats:
+            yield (
+                f"block {money_loss.height}: {account_name} is honest and lost {money_loss.taken} grains: "
+                f"{money_loss.what}"
+            )
+        if money_loss.taken != money_loss.expected:
+            yield f"{money_loss.what}: {money_loss.taken} taken, {money_loss.expected} expected"
 
 
-def _of_attempts(scene: CheatScene, finding: Finding, trace: EventTrace) -> Iterator[str]:
-    if finding.refused != finding.tried - _harmless(finding):
-        yield f"{finding.refused} of {finding.tried} attempts were refused: {finding.answers}"
-    if not finding.tried and scene.is_refused:
+def _attempt_failures(cheat_scene: CheatScene, cheat_finding: CheatFinding, event_trace: EventTrace) -> Iterator[str]:
+    if cheat_finding.refused != cheat_finding.tried - _accepted_claims(cheat_finding):
+        yield f"{cheat_finding.refused} of {cheat_finding.tried} attempts were refused: {cheat_finding.answers}"
+    if not cheat_finding.tried and cheat_scene.is_refused:
         yield "nothing was tried: nothing was tested"
-    if scene.stranger in (Stranger.PROVES, Stranger.STEALS_PROOF):
-        proven = [name_of_account(event.challenger) for _, event in trace.all(FraudProven)]
-        if proven != [PROVER]:
-            yield f"{proven} were paid for the fraud proof of {PROVER}"
+    if cheat_scene.stranger in (Stranger.PROVES, Stranger.STEALS_PROOF):
+        proof_earners = [name_of_account(task_event.challenger) for _, task_event in event_trace.all(FraudProven)]
+        if proof_earners != [PROVER]:
+            yield f"{proof_earners} were paid for the fraud proof of {PROVER}"
 
 
-def _harmless(finding: Finding) -> int:
+def _accepted_claims(cheat_finding: CheatFinding) -> int:
     """Return the accepted claims.
 
     The chain accepts a bonded claim of any account: it proves nothing, and the bond returns.
     """
     return sum(
-        count for answer, count in finding.answers.items() if answer == f"TrainingMarket.claim_fraud: {ACCEPTED}"
+        answer_count
+        for answer_text, answer_count in cheat_finding.answers.items()
+        if answer_text == f"TrainingMarket.claim_fraud: {ACCEPTED}"
     )
 
 
-def _of_judges(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
+def _judge_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
     """Yield failures of judges: honest ones must answer and agree, and a lazy one must be outvoted."""
-    cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
-    for case in cases:
-        silent = {name_of_account(judge) for judge in case.judges if judge not in case.said} - set(scene.cheats)
-        if silent:
-            yield f"the judges {sorted(silent)} said nothing"
-        wrong = Answered(case.root if case.lost else refuted(case.root))
-        what = "a lie right" if case.lost else "a right result wrong"
-        erring = {name_of_account(judge) for judge, said in case.said.items() if said == wrong} - {scene.lazy_judge}
-        if erring:
-            yield f"the judges {sorted(erring)} found {what}"
+    task_cases = [case_slot for case_slot in task_ledger.audits.slots.values() if case_slot.task == task_id]
+    for task_case in task_cases:
+        silent_judges = {
+            name_of_account(case_judge) for case_judge in task_case.judges if case_judge not in task_case.said
+        } - set(cheat_scene.cheats)
+        if silent_judges:
+            yield f"the judges {sorted(silent_judges)} said nothing"
+        wrong_answer = Answered(task_case.root if task_case.lost else refuted(task_case.root))
+        wrong_finding = "a lie right" if task_case.lost else "a right result wrong"
+        erring_judges = {
+            name_of_account(case_judge)
+            for case_judge, judge_answer in task_case.said.items()
+            if judge_answer == wrong_answer
+        } - {cheat_scene.lazy_judge}
+        if erring_judges:
+            yield f"the judges {sorted(erring_judges)} found {wrong_finding}"
 
 
-def _of_the_lazy(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
-    cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
-    if scene.lazy_judge and dev_accounts.stash(scene.lazy_judge) not in {name for case in cases for name in case.said}:
-        yield f"{scene.lazy_judge} sat in no case: nothing was tested"
+def _lazy_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
+    task_cases = [case_slot for case_slot in task_ledger.audits.slots.values() if case_slot.task == task_id]
+    if cheat_scene.lazy_judge and dev_accounts.stash(cheat_scene.lazy_judge) not in {
+        judge_account for task_case in task_cases for judge_account in task_case.said
+    }:
+        yield f"{cheat_scene.lazy_judge} sat in no case: nothing was tested"
 
 
-def _of_the_cheat(scene: CheatScene, sums: TaskSums) -> Iterator[str]:
+def _gain_failures(cheat_scene: CheatScene, task_sums: TaskSums) -> Iterator[str]:
     """Yield a failure for each cheat that gained by the task. A cheat's pay as a judge counts only for the lazy judge.
 
     A provider that died keeps the pay for milestones that the customer has signed, because it computed them.
     """
-    ends: Mapping[str, TaskOutcome] = dict(scene.slots)
-    for name in scene.cheats:
-        stash, judged = dev_accounts.stash(name), name != scene.lazy_judge
-        gained = sum(
-            move.grains for move in sums.moves if move.account == stash and not (judged and move.why == JUDGES)
+    outcomes_by_name: Mapping[str, TaskOutcome] = dict(cheat_scene.slots)
+    for cheat_name in cheat_scene.cheats:
+        cheat_stash, counts_no_judging = dev_accounts.stash(cheat_name), cheat_name != cheat_scene.lazy_judge
+        gained_grains = sum(
+            money_move.grains
+            for money_move in task_sums.moves
+            if money_move.account == cheat_stash and not (counts_no_judging and money_move.why == JUDGES_REASON)
         )
-        if gained > 0 and ends.get(name) is not TaskOutcome.DIED:
-            yield f"{name} gained {gained} grains of the task"
+        if gained_grains > 0 and outcomes_by_name.get(cheat_name) is not TaskOutcome.DIED:
+            yield f"{cheat_name} gained {gained_grains} grains of the task"

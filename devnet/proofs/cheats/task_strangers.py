@@ -38,157 +38,191 @@ from wallet.suri import keypair_from_suri
 PROVER, COPIER, RACER = "Bob", "Charlie", "Dave"
 """The account that shows the proof, one that copies its commitment, and one that claims the proof from the pool."""
 PATIENCE_SECONDS = 120.0
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 POOL_SECONDS = 0.05
 """Seconds between looks at the pool, which the next block empties."""
-TRIES = 3
-TIP = 100_000_000
+TRIES_MAX = 3
+TIP_GRAINS = 100_000_000
 """A stolen transaction must be the first of its block."""
 
 Attempt = dict[str, Any]
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
-class Tries:
+class AttackTries:
     """One task, one node, and the attempts."""
 
     chain: ChainClient
     task: bytes
     file: Path
-    made: list[Attempt] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
 
-    async def send(self, name: str, call: Call, *, tip: int = 0) -> None:
+    async def try_call(self, provider_name: str, call: Call, *, tip_grains: int = 0) -> None:
         """Make an attempt: sign with a stash, send, wait for the block, and record the chain's answer."""
-        answer = await self._answer(name, call, "inBlock", tip)
-        self.made.append({"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": name})
+        chain_answer = await self._submit_call(provider_name, call, "inBlock", tip_grains)
+        self.attempts.append(
+            {"unit": "0x" + self.task.hex(), "what": call.name, "answer": chain_answer, "who": provider_name}
+        )
 
-    async def have(self, name: str, call: Call) -> None:
+    async def ensure_call(self, provider_name: str, chain_call: Call) -> None:
         """Send a call that must reach the final chain, and repeat it, because a block may be reverted."""
-        answers = []
-        for _ in range(TRIES):
-            answers.append(await self._answer(name, call, "finalized", 0))
-            if answers[-1] == ACCEPTED:
+        chain_answers = []
+        for _ in range(TRIES_MAX):
+            chain_answers.append(await self._submit_call(provider_name, chain_call, "finalized", 0))
+            if chain_answers[-1] == ACCEPTED:
                 return
-        raise DevnetError(f"{call.name} of {name}: {'; '.join(answers)}")
+        raise DevnetError(f"{chain_call.name} of {provider_name}: {'; '.join(chain_answers)}")
 
-    async def _answer(self, name: str, call: Call, until: str, tip: int) -> str:
+    async def _submit_call(self, provider_name: str, chain_call: Call, inclusion: str, tip_grains: int) -> str:
         try:
-            outcome = await self.chain.submit(call, keypair_from_suri(f"//{name}"), until=until, tip=tip)
+            call_outcome = await self.chain.submit(
+                chain_call, keypair_from_suri(f"//{provider_name}"), until=inclusion, tip=tip_grains
+            )
         except (NotIncludedError, RpcError) as error:
             return str(error)
-        return outcome.error or ACCEPTED
+        return call_outcome.error or ACCEPTED
 
-    async def now(self) -> Task:
+    async def newest_task(self) -> Task:
         """Return the task in the newest block."""
-        found = await training_reads.task(self.chain, self.task, await self.chain.block_id())
-        assert found is not None, "it was submitted"
-        return found
+        task_record = await training_reads.task(self.chain, self.task, await self.chain.block_id())
+        assert task_record is not None, "it was submitted"
+        return task_record
 
-    async def until(self, *states: TaskState) -> Task:
+    async def wait_until(self, *states: TaskState) -> Task:
         """Return the task once it is in one of these states."""
-        return await awaited(lambda: self._in(states))
+        return await wait_for(lambda: self._task_in(states))
 
-    async def _in(self, states: tuple[TaskState, ...]) -> Task | None:
-        task = await self.now()
-        return task if task.state in states else None
+    async def _task_in(self, wanted_states: tuple[TaskState, ...]) -> Task | None:
+        task_record = await self.newest_task()
+        return task_record if task_record.state in wanted_states else None
 
-    async def seen(self, name: str) -> dict[str, Any]:
+    async def wait_for_call(self, call_name: str) -> dict[str, Any]:
         """Return the arguments of the first call of this name about the task, from the pool or the newest block."""
-        return await awaited(lambda: self._seen(name), POOL_SECONDS)
+        return await wait_for(lambda: self._seen_call(call_name), POOL_SECONDS)
 
-    async def _seen(self, name: str) -> dict[str, Any] | None:
-        pending = await self.chain.rpc.call("author_pendingExtrinsics")
-        raw = [bytes.fromhex(text[2:]) for text in pending]
-        raw += (await self.chain.block(await self.chain.block_id())).extrinsics
-        for call in (decode_extrinsic(self.chain.runtime, each).call for each in raw):
-            if call.name == name and call.named_arguments["task"] == self.task:
-                return call.named_arguments
+    async def _seen_call(self, call_name: str) -> dict[str, Any] | None:
+        pending_texts = await self.chain.rpc.call("author_pendingExtrinsics")
+        encoded_extrinsics = [bytes.fromhex(extrinsic_text[2:]) for extrinsic_text in pending_texts]
+        encoded_extrinsics += (await self.chain.block(await self.chain.block_id())).extrinsics
+        for chain_call in (
+            decode_extrinsic(self.chain.runtime, encoded_extrinsic).call for encoded_extrinsic in encoded_extrinsics
+        ):
+            if chain_call.name == call_name and chain_call.named_arguments["task"] == self.task:
+                return chain_call.named_arguments
         return None
 
 
-async def awaited(look: Callable[[], Awaitable[T | None]], seconds: float = LOOK_SECONDS) -> T:
+async def wait_for(look_up: Callable[[], Awaitable[ResultT | None]], pause_seconds: float = POLL_SECONDS) -> ResultT:
     """Return the first result of `look` that is not None. Raise TimeoutError after PATIENCE_SECONDS."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        found = await look()
-        if found is not None:
-            return found
-        await asyncio.sleep(seconds)
-    raise TimeoutError(f"nothing came of {look} in {PATIENCE_SECONDS:.0f} s")
+        result = await look_up()
+        if result is not None:
+            return result
+        await asyncio.sleep(pause_seconds)
+    raise TimeoutError(f"nothing came of {look_up} in {PATIENCE_SECONDS:.0f} s")
 
 
-async def copy_bid(tries: Tries) -> None:
+async def copy_rival_bid(attack_tries: AttackTries) -> None:
     """Commit to a rival's commitment, and reveal it with the rival's revealed values."""
-    device = await own_device(tries.chain, CHEAT)
-    rival = await tries.seen("TrainingMarket.commit_bid")
-    copied = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=rival["commitment"])
-    await tries.have(CHEAT, copied)  # a copied commitment is opaque, so the chain accepts it
-    opened = await tries.seen("TrainingMarket.reveal_bid")
-    offer, salt = opened["offer"], opened["salt"]
-    await tries.send(CHEAT, TrainingMarket.reveal_bid(task=tries.task, device=device, offer=offer, salt=salt))
+    device_id = await own_device(attack_tries.chain, CHEAT)
+    rival_arguments = await attack_tries.wait_for_call("TrainingMarket.commit_bid")
+    copied_commit = TrainingMarket.commit_bid(
+        task=attack_tries.task, device=device_id, commitment=rival_arguments["commitment"]
+    )
+    await attack_tries.ensure_call(CHEAT, copied_commit)  # a copied commitment is opaque, so the chain accepts it
+    revealed_arguments = await attack_tries.wait_for_call("TrainingMarket.reveal_bid")
+    rival_offer, rival_salt = revealed_arguments["offer"], revealed_arguments["salt"]
+    await attack_tries.try_call(
+        CHEAT, TrainingMarket.reveal_bid(task=attack_tries.task, device=device_id, offer=rival_offer, salt=rival_salt)
+    )
 
 
-async def never_open(tries: Tries) -> None:
+async def never_reveal_bid(attack_tries: AttackTries) -> None:
     """Commit to a bid, and never reveal it."""
-    device = await own_device(tries.chain, CHEAT)
-    call = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=os.urandom(32))
-    await tries.have(CHEAT, call)
+    device_id = await own_device(attack_tries.chain, CHEAT)
+    chain_call = TrainingMarket.commit_bid(task=attack_tries.task, device=device_id, commitment=os.urandom(32))
+    await attack_tries.ensure_call(CHEAT, chain_call)
 
 
-async def steal_proof(tries: Tries) -> None:
+async def steal_fraud_proof(attack_tries: AttackTries) -> None:
     """Let an honest observer prove a lie, one thief copy its commitment, and another copy the shown proof."""
-    proof, salt, sealed = await _sealed_proof(tries)
-    claim = TrainingMarket.claim_fraud(task=tries.task, commitment=sealed)
-    await asyncio.gather(tries.have(PROVER, claim), tries.have(COPIER, claim))
-    stealing = [asyncio.create_task(_open_copied(tries)), asyncio.create_task(_claim_seen(tries))]
-    shown = TrainingMarket.show_fraud(task=tries.task, place=0, proof=proof, salt=salt)
-    await tries.have(PROVER, shown)
-    await asyncio.gather(*stealing)
+    fraud_proof, claim_salt, commitment = await _sealed_proof(attack_tries)
+    claim_call = TrainingMarket.claim_fraud(task=attack_tries.task, commitment=commitment)
+    await asyncio.gather(attack_tries.ensure_call(PROVER, claim_call), attack_tries.ensure_call(COPIER, claim_call))
+    theft_tasks = [asyncio.create_task(_open_copied(attack_tries)), asyncio.create_task(_claim_seen(attack_tries))]
+    show_call = TrainingMarket.show_fraud(task=attack_tries.task, place=0, proof=fraud_proof, salt=claim_salt)
+    await attack_tries.ensure_call(PROVER, show_call)
+    await asyncio.gather(*theft_tasks)
 
 
-async def _sealed_proof(tries: Tries) -> tuple[TraceFraudProof, bytes, bytes]:
+async def _sealed_proof(attack_tries: AttackTries) -> tuple[TraceFraudProof, bytes, bytes]:
     """Return the proof, its salt, and its commitment."""
-    proof, salt = await proof_of(tries), os.urandom(32)
-    sealed = claim_commitment(tries.chain.genesis_hash, tries.task, dev_accounts.stash(PROVER), 0, proof, salt)
-    return proof, salt, sealed
+    fraud_proof, claim_salt = await proof_of_first_lie(attack_tries), os.urandom(32)
+    commitment = claim_commitment(
+        attack_tries.chain.genesis_hash, attack_tries.task, dev_accounts.stash(PROVER), 0, fraud_proof, claim_salt
+    )
+    return fraud_proof, claim_salt, commitment
 
 
-async def _open_copied(tries: Tries) -> None:
+async def _open_copied(attack_tries: AttackTries) -> None:
     """Open a copied commitment with a copied proof."""
-    seen = await tries.seen("TrainingMarket.show_fraud")
-    await tries.send(COPIER, TrainingMarket.show_fraud(**seen), tip=TIP)
+    seen_arguments = await attack_tries.wait_for_call("TrainingMarket.show_fraud")
+    await attack_tries.try_call(COPIER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
 
 
-async def _claim_seen(tries: Tries) -> None:
+async def _claim_seen(attack_tries: AttackTries) -> None:
     """Commit to a proof that was seen in the pool, and open it in the next block."""
-    seen = await tries.seen("TrainingMarket.show_fraud")
-    salt, stash = os.urandom(32), dev_accounts.stash(RACER)
-    sealed = claim_commitment(tries.chain.genesis_hash, tries.task, stash, seen["place"], seen["proof"], salt)
-    await tries.send(RACER, TrainingMarket.show_fraud(**seen), tip=TIP)
-    await tries.send(RACER, TrainingMarket.claim_fraud(task=tries.task, commitment=sealed), tip=TIP)
-    await tries.send(RACER, TrainingMarket.show_fraud(**{**seen, "salt": salt}), tip=TIP)
+    seen_arguments = await attack_tries.wait_for_call("TrainingMarket.show_fraud")
+    claim_salt, stash_account = os.urandom(32), dev_accounts.stash(RACER)
+    commitment = claim_commitment(
+        attack_tries.chain.genesis_hash,
+        attack_tries.task,
+        stash_account,
+        seen_arguments["place"],
+        seen_arguments["proof"],
+        claim_salt,
+    )
+    await attack_tries.try_call(RACER, TrainingMarket.show_fraud(**seen_arguments), tip_grains=TIP_GRAINS)
+    await attack_tries.try_call(
+        RACER, TrainingMarket.claim_fraud(task=attack_tries.task, commitment=commitment), tip_grains=TIP_GRAINS
+    )
+    await attack_tries.try_call(
+        RACER, TrainingMarket.show_fraud(**{**seen_arguments, "salt": claim_salt}), tip_grains=TIP_GRAINS
+    )
 
 
-async def proof_of(tries: Tries) -> TraceFraudProof:
+async def proof_of_first_lie(attack_tries: AttackTries) -> TraceFraudProof:
     """Return a proof of the first wrong step of the stated trace, by computing the run meanwhile."""
-    computing = asyncio.create_task(asyncio.to_thread(_right_digests, tries.file))
-    task, chain = await tries.until(TaskState.SUBMITTED), tries.chain
-    key = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed(PROVER, dev_accounts.PROVIDER))
-    async with BlobClient(private=True) as blobs:
-        found = await fetch_result(blobs, key, task, await market_reads.providers(chain, await chain.finalized()))
-    right, stated = await computing, found.run.digests
-    index = next(place for place in range(len(right) - 1) if stated[place + 1] != right[place + 1])
-    return proof_of_fraud(stated, index, right[index + 1])
+    computation = asyncio.create_task(asyncio.to_thread(_right_digests, attack_tries.file))
+    task_record, chain_client = await attack_tries.wait_until(TaskState.SUBMITTED), attack_tries.chain
+    provider_keypair = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed(PROVER, dev_accounts.PROVIDER))
+    async with BlobClient(private=True) as blob_client:
+        fetched_result = await fetch_result(
+            blob_client,
+            provider_keypair,
+            task_record,
+            await market_reads.providers(chain_client, await chain_client.finalized()),
+        )
+    right_digests, stated_digests = await computation, fetched_result.run.digests
+    last_right_index = next(
+        digest_index
+        for digest_index in range(len(right_digests) - 1)
+        if stated_digests[digest_index + 1] != right_digests[digest_index + 1]
+    )
+    return proof_of_fraud(stated_digests, last_right_index, right_digests[last_right_index + 1])
 
 
-def _right_digests(path: Path) -> list[bytes]:
-    return [state_hash(state) for state in right_states(path, "numpy")]
+def _right_digests(task_file: Path) -> list[bytes]:
+    return [state_hash(run_state) for run_state in right_states(task_file, "numpy")]
 
 
-async def own_device(chain: ChainClient, name: str) -> bytes:
+async def own_device(chain_client: ChainClient, provider_name: str) -> bytes:
     """Return the first device of a provider."""
-    stash, final = dev_accounts.stash(name), await chain.finalized()
-    found = await market_reads.entries(chain, Devices.devices, at=final)
-    devices: list[bytes] = [device_id for (device_id,), device in found if device.owner == stash]
-    return devices[0]
+    stash_account, final_block = dev_accounts.stash(provider_name), await chain_client.finalized()
+    device_entries = await market_reads.entries(chain_client, Devices.devices, at=final_block)
+    own_devices: list[bytes] = [
+        device_id for (device_id,), device_record in device_entries if device_record.owner == stash_account
+    ]
+    return own_devices[0]

@@ -35,15 +35,15 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from runtime.pallets.staking.slashing import part
 
-COMMIT = "InferenceMarket.commit_result"
+COMMIT_CALL = "InferenceMarket.commit_result"
 WRONG_WORK = ("flip-bit", "swapped-model")  # a committee finds it
 NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss, or slashed if another racer was right
-LATE = "late-reveal"  # while a case is open the chain accepts it, without pay
+LATE_REVEAL = "late-reveal"  # while a case is open the chain accepts it, without pay
 MAY_EARN = ("replayed-attestation", "not-assigned")  # modes that run their own races honestly
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class AmountCheck:
     """One amount: the chain's and the table's."""
 
     what: str
@@ -54,7 +54,7 @@ class Check:
 
 
 @dataclass(slots=True)
-class Finding:
+class CheatFinding:
     """The findings of one mode."""
 
     mode: str
@@ -64,7 +64,7 @@ class Finding:
     refused: int = 0
     slashed: int = 0
     fined: int = 0
-    checks: list[Check] = field(default_factory=list)
+    checks: list[AmountCheck] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)  # the chain's answers to the attempts, counted
     figures: dict[str, int] = field(default_factory=dict)  # of a batch: blocks, judges, tokens
     failures: list[str] = field(default_factory=list)
@@ -77,131 +77,187 @@ class Finding:
 class CheatFindings:
     """The findings of several modes, judged together."""
 
-    found: list[Finding]
+    findings: list[CheatFinding]
 
     @property
     def failures(self) -> list[str]:
         """The failures of all modes."""
-        return [f"{each.mode}: {failure}" for each in self.found for failure in each.failures]
+        return [
+            f"{cheat_finding.mode}: {failure_text}"
+            for cheat_finding in self.findings
+            for failure_text in cheat_finding.failures
+        ]
 
 
-def cheated(mode: str, stage: Stage) -> Finding:
+def run_cheat(cheat_mode: str, stage: Stage) -> CheatFinding:
     """Let the cheat run in one mode while a customer buys the mode's share of the units. Then judge the chain."""
-    modes = sum(scenario.name in CHEATS for scenario in stage.options.only)
-    stage.cheat_in(mode)
-    first, before = stage.next_height(), len(stage.telemetry(CHEAT))
-    prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // modes))
-    rows = purchase.buy_units(stage, prompts).units
-    attempts = [line for line in stage.telemetry(CHEAT)[before:] if line["event"] == "cheat"]
-    book = stage.ask(lambda chain: ledger.read(chain, first))
-    return judge(mode, [row["unit"] for row in rows], book, len(stage.devnet.members), attempts)
+    mode_count = sum(scenario.name in CHEATS for scenario in stage.options.only)
+    stage.cheat_in(cheat_mode)
+    first_height, rows_before = stage.next_height(), len(stage.telemetry(CHEAT))
+    prompt_texts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // mode_count))
+    unit_rows = purchase.buy_units(stage, prompt_texts).units
+    attempts = [
+        telemetry_row for telemetry_row in stage.telemetry(CHEAT)[rows_before:] if telemetry_row["event"] == "cheat"
+    ]
+    unit_ledger = stage.ask(lambda chain: ledger.read(chain, first_height))
+    return judge_cheat(
+        cheat_mode, [unit_row["unit"] for unit_row in unit_rows], unit_ledger, len(stage.devnet.members), attempts
+    )
 
 
-def judge(mode: str, units: list[str], book: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]) -> Finding:
+def judge_cheat(
+    cheat_mode: str, unit_texts: list[str], unit_ledger: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]
+) -> CheatFinding:
     """Judge every requirement of this mode for these units. `in_office` is the number of validators."""
-    records = {unit: book.unit(bytes.fromhex(unit[2:])) for unit in units}
-    cheat = dev_accounts.stash(CHEAT)
-    finding = Finding(mode, len(units))
-    finding.drawn = sum(cheat in record.racers for record in records.values())
-    _count_attempts(finding, attempts, records)
-    finding.checks = _amounts(book, in_office)
-    finding.slashed = sum(event.provider == cheat for _, event in book.all(ProviderSlashed))
-    finding.fined = sum(event.provider == cheat for _, event in book.all(RaceMissed))
-    finding.failures = [*_of_everybody(records, book, cheat), *_of_the_cheat(finding, records, cheat)]
-    return finding
+    records_by_unit = {unit_text: unit_ledger.unit(bytes.fromhex(unit_text[2:])) for unit_text in unit_texts}
+    cheat_stash = dev_accounts.stash(CHEAT)
+    cheat_finding = CheatFinding(cheat_mode, len(unit_texts))
+    cheat_finding.drawn = sum(cheat_stash in unit_record.racers for unit_record in records_by_unit.values())
+    _count_attempts(cheat_finding, attempts, records_by_unit)
+    cheat_finding.checks = _amount_checks(unit_ledger, in_office)
+    cheat_finding.slashed = sum(penalty.provider == cheat_stash for _, penalty in unit_ledger.all(ProviderSlashed))
+    cheat_finding.fined = sum(penalty.provider == cheat_stash for _, penalty in unit_ledger.all(RaceMissed))
+    cheat_finding.failures = [
+        *_common_failures(records_by_unit, unit_ledger, cheat_stash),
+        *_mode_failures(cheat_finding, records_by_unit, cheat_stash),
+    ]
+    return cheat_finding
 
 
-def _count_attempts(finding: Finding, attempts: list[dict[str, Any]], records: dict[str, UnitRecord]) -> None:
+def _count_attempts(
+    cheat_finding: CheatFinding, attempts: list[dict[str, Any]], records_by_unit: dict[str, UnitRecord]
+) -> None:
     """Count attempts and refusals.
 
     The pool or a block refuses a call. The node or every author refuses an attestation. The chain accepts a copied
     commitment, because it is opaque, so only its reveal must fail.
     """
     for attempt in attempts:
-        answer = f"{attempt['what']}: {attempt['answer']}"
-        finding.answers[answer] = finding.answers.get(answer, 0) + 1
-    tries = [attempt for attempt in attempts if attempt["what"] != COMMIT or not _is_copy(finding)]
-    attestations = [attempt for attempt in tries if attempt["what"] == "attestation"]
-    refused_calls = sum(attempt["answer"] != ACCEPTED for attempt in tries if attempt["what"] != "attestation")
-    finding.tried = len(tries)
-    finding.refused = refused_calls + len(attestations) - sum(_undue(finding, record) for record in records.values())
+        answer_text = f"{attempt['what']}: {attempt['answer']}"
+        cheat_finding.answers[answer_text] = cheat_finding.answers.get(answer_text, 0) + 1
+    counted_attempts = [
+        attempt for attempt in attempts if attempt["what"] != COMMIT_CALL or not _is_copy(cheat_finding)
+    ]
+    attestations = [attempt for attempt in counted_attempts if attempt["what"] == "attestation"]
+    refused_calls = sum(
+        attempt["answer"] != ACCEPTED for attempt in counted_attempts if attempt["what"] != "attestation"
+    )
+    cheat_finding.tried = len(counted_attempts)
+    cheat_finding.refused = (
+        refused_calls
+        + len(attestations)
+        - sum(_undue_attestations(cheat_finding, unit_record) for unit_record in records_by_unit.values())
+    )
 
 
-def _is_copy(finding: Finding) -> bool:
-    return finding.mode == "copied-result"
+def _is_copy(cheat_finding: CheatFinding) -> bool:
+    return cheat_finding.mode == "copied-result"
 
 
-def _undue(finding: Finding, record: UnitRecord) -> int:
+def _undue_attestations(cheat_finding: CheatFinding, unit_record: UnitRecord) -> int:
     """Return the cheat's attestations in the chain beyond the one that an honest racer attaches."""
-    cheat = dev_accounts.stash(CHEAT)
-    attached = record.attesters().count(cheat)
-    return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
+    cheat_stash = dev_accounts.stash(CHEAT)
+    attached_count = unit_record.attesters().count(cheat_stash)
+    return max(0, attached_count - (0 if cheat_finding.mode in NO_REVEAL else unit_record.racers.count(cheat_stash)))
 
 
-def _amounts(book: DevnetLedger, in_office: int) -> list[Check]:
+def _amount_checks(unit_ledger: DevnetLedger, in_office: int) -> list[AmountCheck]:
     """Return a check of every slash and every fine. All validators have the same stake."""
     return [
-        _check(event, height, book.unit(event.unit), in_office)
-        for height, event in sorted(book.penalties(), key=itemgetter(0))
+        _amount_check(penalty, penalty_height, unit_ledger.unit(penalty.unit), in_office)
+        for penalty_height, penalty in sorted(unit_ledger.penalties(), key=itemgetter(0))
     ]
 
 
-def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord, in_office: int) -> Check:
+def _amount_check(
+    penalty: ProviderSlashed | RaceMissed, penalty_height: int, unit_record: UnitRecord, in_office: int
+) -> AmountCheck:
     """Return a check of one amount, by the formulas of the money tables."""
-    unit, price, rules = "0x" + event.unit.hex(), record.price, DEFAULT_RULES
-    collateral = money.collateral(rules, price)
-    if isinstance(event, RaceMissed):
+    unit_text, price_grains, money_rules = "0x" + penalty.unit.hex(), unit_record.price, DEFAULT_RULES
+    collateral = money.collateral(money_rules, price_grains)
+    if isinstance(penalty, RaceMissed):
         # without a case, a missing reveal costs a part of the price, a missing commit a part of the collateral
-        idle = part(collateral, rules.idle_penalty)
-        expected = idle if event.amount == idle else part(price, rules.withheld_penalty)
-        return Check("a miss", unit, height, event.amount, expected)
-    fee, paid = judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min), _judges_paid(record)
-    share = -(-price * MISS_PRICE_PERCENT // 100)
-    if event.fault is not PartyFault.LIED:
-        return Check("a miss that a case found", unit, height, event.amount, share + min(paid, FIRST_JUDGES) * fee)
-    has_court = any(decided.appealable_until for decided in record.events(CaseDecided))
-    takes_whole = has_court or 3 * paid > in_office  # the judges had more than a third of the stake
-    expected = collateral if takes_whole else min(collateral, price + paid * fee + share)
-    return Check("the unit's collateral", unit, height, event.amount, expected)
+        idle_penalty = part(collateral, money_rules.idle_penalty)
+        expected = idle_penalty if penalty.amount == idle_penalty else part(price_grains, money_rules.withheld_penalty)
+        return AmountCheck("a miss", unit_text, penalty_height, penalty.amount, expected)
+    judge_fee_grains, paid_judges = (
+        judge_fee(price_grains, money_rules.judge_fee_ppm, money_rules.judge_fee_min),
+        _paid_judge_count(unit_record),
+    )
+    price_share = -(-price_grains * MISS_PRICE_PERCENT // 100)
+    if penalty.fault is not PartyFault.LIED:
+        return AmountCheck(
+            "a miss that a case found",
+            unit_text,
+            penalty_height,
+            penalty.amount,
+            price_share + min(paid_judges, FIRST_JUDGES) * judge_fee_grains,
+        )
+    has_court = any(verdict_event.appealable_until for verdict_event in unit_record.events(CaseDecided))
+    takes_whole = has_court or 3 * paid_judges > in_office  # the judges had more than a third of the stake
+    expected = (
+        collateral if takes_whole else min(collateral, price_grains + paid_judges * judge_fee_grains + price_share)
+    )
+    return AmountCheck("the unit's collateral", unit_text, penalty_height, penalty.amount, expected)
 
 
-def _judges_paid(record: UnitRecord) -> int:
+def _paid_judge_count(unit_record: UnitRecord) -> int:
     """Return the number of judges with the opinion of the verdict."""
-    decided = [decided.verdict for decided in record.events(CaseDecided)]
-    return sum(opened.statement.opinion in decided for opened in record.events(OpinionOpened))
+    verdicts = [verdicts.verdict for verdicts in unit_record.events(CaseDecided)]
+    return sum(opened_opinion.statement.opinion in verdicts for opened_opinion in unit_record.events(OpinionOpened))
 
 
-def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: bytes) -> Iterator[str]:
+def _common_failures(
+    records_by_unit: dict[str, UnitRecord], unit_ledger: DevnetLedger, cheat_stash: bytes
+) -> Iterator[str]:
     """Yield failures of the requirements of every mode."""
-    for unit, record in records.items():
-        if len(record.settled) != 1 or record.refunded:
-            yield f"unit {unit} was settled {len(record.settled)} times and refunded {len(record.refunded)} times"
-        attested = record.attesters()
-        if len(attested) > len(record.racers) or any(provider not in record.racers for provider in attested):
-            yield f"unit {unit} has an attestation of somebody who was not drawn, or one too many"
-    for height, event in book.penalties():
-        if event.provider != cheat:
-            yield f"block {height}: {name_of_account(event.provider)} is honest and lost {event}"
+    for unit_text, unit_record in records_by_unit.items():
+        if len(unit_record.settled) != 1 or unit_record.refunded:
+            yield (
+                f"unit {unit_text} was settled {len(unit_record.settled)} times and refunded "
+                f"{len(unit_record.refunded)} times"
+            )
+        attesters = unit_record.attesters()
+        if len(attesters) > len(unit_record.racers) or any(
+            provider not in unit_record.racers for provider in attesters
+        ):
+            yield f"unit {unit_text} has an attestation of somebody who was not drawn, or one too many"
+    for penalty_height, penalty in unit_ledger.penalties():
+        if penalty.provider != cheat_stash:
+            yield f"block {penalty_height}: {name_of_account(penalty.provider)} is honest and lost {penalty}"
 
 
-def _of_the_cheat(finding: Finding, records: dict[str, UnitRecord], cheat: bytes) -> Iterator[str]:
+def _mode_failures(
+    cheat_finding: CheatFinding, records_by_unit: dict[str, UnitRecord], cheat_stash: bytes
+) -> Iterator[str]:
     """Yield failures of the mode's requirements."""
-    wrong = [check for check in finding.checks if check.taken != check.expected]
-    yield from (f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong)
-    if not finding.drawn and finding.mode != "not-assigned":
+    wrong_checks = [
+        amount_check for amount_check in cheat_finding.checks if amount_check.taken != amount_check.expected
+    ]
+    yield from (
+        f"{amount_check.what} of {amount_check.unit}: {amount_check.taken} taken, {amount_check.expected} expected"
+        for amount_check in wrong_checks
+    )
+    if not cheat_finding.drawn and cheat_finding.mode != "not-assigned":
         yield "the cheat was never drawn: nothing was tested"
-    paid = [unit for unit, record in records.items() if cheat in record.winners()]
-    opened = [unit for unit, record in records.items() if cheat in record.attesters()]
-    if finding.mode in WRONG_WORK:
-        if finding.slashed != len(opened) or not opened:
-            yield f"{len(opened)} wrong results were revealed, {finding.slashed} were slashed"
-    elif not finding.tried or (finding.refused != finding.tried and finding.mode != LATE):
-        yield f"{finding.refused} of {finding.tried} attempts were refused"
-    if finding.mode in NO_REVEAL and not finding.fined + finding.slashed:
+    paid_units = [
+        unit_text for unit_text, unit_record in records_by_unit.items() if cheat_stash in unit_record.winners()
+    ]
+    revealed_units = [
+        unit_text for unit_text, unit_record in records_by_unit.items() if cheat_stash in unit_record.attesters()
+    ]
+    if cheat_finding.mode in WRONG_WORK:
+        if cheat_finding.slashed != len(revealed_units) or not revealed_units:
+            yield f"{len(revealed_units)} wrong results were revealed, {cheat_finding.slashed} were slashed"
+    elif not cheat_finding.tried or (
+        cheat_finding.refused != cheat_finding.tried and cheat_finding.mode != LATE_REVEAL
+    ):
+        yield f"{cheat_finding.refused} of {cheat_finding.tried} attempts were refused"
+    if cheat_finding.mode in NO_REVEAL and not cheat_finding.fined + cheat_finding.slashed:
         yield "neither fined nor slashed"
-    if finding.mode in NO_REVEAL and finding.mode != LATE and opened:
-        yield f"{len(opened)} attestations got into the chain"
-    if finding.mode not in MAY_EARN and paid:
-        yield f"the cheat was paid for {paid}"
-    if finding.mode not in (*WRONG_WORK, *NO_REVEAL) and finding.slashed:
+    if cheat_finding.mode in NO_REVEAL and cheat_finding.mode != LATE_REVEAL and revealed_units:
+        yield f"{len(revealed_units)} attestations got into the chain"
+    if cheat_finding.mode not in MAY_EARN and paid_units:
+        yield f"the cheat was paid for {paid_units}"
+    if cheat_finding.mode not in (*WRONG_WORK, *NO_REVEAL) and cheat_finding.slashed:
         yield "slashed, though no wrong result was revealed"

@@ -26,18 +26,18 @@ from devnet.proofs.escape.scene import (
     EscapeAttempt,
     EscapeChecks,
     EscapeScene,
-    pid_of,
+    first_pid_of,
     process_count,
     resident_bytes,
     scene_at,
-    used_disk,
+    used_disk_bytes,
 )
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from gpu_tasks.provider.execution.containers.programs import run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import MIB
 
-WELL_SECONDS = 10.0
+ECHO_SECONDS_MAX = 10.0
 PROCESSES_SLACK = 8
 MEMORY_SLACK_BYTES = 200 * MIB
 DISK_SLACK_BYTES = 64 * MIB
@@ -62,12 +62,12 @@ class AttemptFinding:
 class EscapeStage:
     """The scene of a run, and its event loop."""
 
-    scene: EscapeScene
-    loop: asyncio.Runner
+    escape_scene: EscapeScene
+    async_runner: asyncio.Runner
 
-    def tried(self, attempt: EscapeAttempt) -> AttemptFinding:
+    def try_attempt(self, attempt: EscapeAttempt) -> AttemptFinding:
         """Make an attempt."""
-        return self.loop.run(_tried(self.scene, attempt))
+        return self.async_runner.run(_try_attempt(self.escape_scene, attempt))
 
 
 @contextlib.contextmanager
@@ -77,76 +77,88 @@ def with_engine(proof_run: ProofRun) -> Iterator[EscapeStage]:
     shutil.rmtree(proof_run.folder, ignore_errors=True)
     proof_run.folder.mkdir(parents=True)
     with (
-        ground.laid_out(),
-        own_engine(proof_run.folder / "engine", has_network=True) as address,
-        asyncio.Runner() as loop,
+        ground.namespaces_laid_out(),
+        own_engine(proof_run.folder / "engine", has_network=True) as engine_address,
+        asyncio.Runner() as async_runner,
     ):
-        exits = contextlib.AsyncExitStack()
+        exit_stack = contextlib.AsyncExitStack()
         try:
-            scene = loop.run(exits.enter_async_context(scene_at(address, proof_run.folder)))
-            loop.run(_harm(scene, _state(scene)))  # an engine's first container is slower than others
-            yield EscapeStage(scene, loop)
+            escape_scene = async_runner.run(exit_stack.enter_async_context(scene_at(engine_address, proof_run.folder)))
+            async_runner.run(
+                _harm_since(escape_scene, _host_state(escape_scene))
+            )  # an engine's first container is slower than others
+            yield EscapeStage(escape_scene, async_runner)
         finally:
-            loop.run(exits.aclose())
+            async_runner.run(exit_stack.aclose())
 
 
-async def _tried(scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
-    checks, before, start_time = EscapeChecks(), _state(scene), time.monotonic()
+async def _try_attempt(escape_scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
+    escape_checks, state_before, start_time = EscapeChecks(), _host_state(escape_scene), time.monotonic()
     try:
-        await attempt.act(scene, checks)
-    except (ContainerError, OSError, ValueError) as error:
-        checks.misses.append(f"it could not be tried: {error}")
+        await attempt.act(escape_scene, escape_checks)
+    except (ContainerError, OSError, ValueError) as attempt_error:
+        escape_checks.misses.append(f"it could not be tried: {attempt_error}")
     seconds = round(time.monotonic() - start_time, 1)
-    return AttemptFinding(seconds, checks.held, checks.misses, await _harm(scene, before))
+    return AttemptFinding(
+        seconds, escape_checks.held, escape_checks.misses, await _harm_since(escape_scene, state_before)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _HostState:
     engine_pid: int | None
     processes: int
     memory: int
     disk: int
 
 
-def _state(scene: EscapeScene) -> _State:
-    return _State(pid_of("dockerd"), process_count(), resident_bytes(), used_disk(scene.folder))
+def _host_state(escape_scene: EscapeScene) -> _HostState:
+    return _HostState(first_pid_of("dockerd"), process_count(), resident_bytes(), used_disk_bytes(escape_scene.folder))
 
 
-async def _harm(scene: EscapeScene, before: _State) -> list[str]:
+async def _harm_since(escape_scene: EscapeScene, state_before: _HostState) -> list[str]:
     """Return a sentence for each degradation since `before`."""
-    found, start_time = [], time.monotonic()
+    harm_found, start_time = [], time.monotonic()
     try:
-        ran = await scene.run("echo", "well")
-    except ContainerError as error:
-        return [f"harm: no container runs any more: {error}"]
+        program_run = await escape_scene.run("echo", "well")
+    except ContainerError as attempt_error:
+        return [f"harm: no container runs any more: {attempt_error}"]
     seconds = time.monotonic() - start_time
-    if ran.text != "well" or seconds > WELL_SECONDS:
-        found.append(f"harm: a good container says {ran.text!r} after {seconds:.1f} s")
-    after = _state(scene)
-    if after.engine_pid != before.engine_pid:
-        found.append("harm: the engine is another process")
-    if after.processes > before.processes + PROCESSES_SLACK:
-        found.append(f"harm: {after.processes} processes, {before.processes} before")
-    if after.memory > before.memory + MEMORY_SLACK_BYTES:
-        found.append(f"harm: {after.memory // MIB} MiB of memory, {before.memory // MIB} before")
-    if after.disk > before.disk + DISK_SLACK_BYTES:
-        found.append(f"harm: {(after.disk - before.disk) // MIB} MiB of disk are taken")
-    left = await scene.ask_engine(lambda client: [*client.containers(all=True), *(client.volumes()["Volumes"] or [])])
-    loops = [line for line in (await run_program("losetup", "--all")).splitlines() if str(scene.folder) in line]
-    if left or loops or scene.engine.containers:
-        found.append(f"harm: left behind: {[*left, *loops]!r:.300}")
-    if scene.key_file.read_text() != scene.secret:
-        found.append("harm: the provider's key file is another")
-    return found
+    if program_run.text != "well" or seconds > ECHO_SECONDS_MAX:
+        harm_found.append(f"harm: a good container says {program_run.text!r} after {seconds:.1f} s")
+    state_after = _host_state(escape_scene)
+    if state_after.engine_pid != state_before.engine_pid:
+        harm_found.append("harm: the engine is another process")
+    if state_after.processes > state_before.processes + PROCESSES_SLACK:
+        harm_found.append(f"harm: {state_after.processes} processes, {state_before.processes} before")
+    if state_after.memory > state_before.memory + MEMORY_SLACK_BYTES:
+        harm_found.append(f"harm: {state_after.memory // MIB} MiB of memory, {state_before.memory // MIB} before")
+    if state_after.disk > state_before.disk + DISK_SLACK_BYTES:
+        harm_found.append(f"harm: {(state_after.disk - state_before.disk) // MIB} MiB of disk are taken")
+    left_behind = await escape_scene.ask_engine(
+        lambda engine_client: [*engine_client.containers(all=True), *(engine_client.volumes()["Volumes"] or [])]
+    )
+    loop_devices = [
+        losetup_line
+        for losetup_line in (await run_program("losetup", "--all")).splitlines()
+        if str(escape_scene.folder) in losetup_line
+    ]
+    if left_behind or loop_devices or escape_scene.engine.containers:
+        harm_found.append(f"harm: left behind: {[*left_behind, *loop_devices]!r:.300}")
+    if escape_scene.key_file.read_text() != escape_scene.secret:
+        harm_found.append("harm: the provider's key file is another")
+    return harm_found
 
 
 def figures(facts_by_scenario: Mapping[str, AttemptFinding]) -> str:
     """Return the line of figures."""
-    found = facts_by_scenario.values()
+    attempt_findings = facts_by_scenario.values()
     return (
-        f"{len(found)} ways tried, {sum(not each.failures() for each in found)} stopped; "
-        f"{sum(len(each.held) + len(each.misses) for each in found)} bars, the provider unharmed after "
-        f"{sum(not each.harm for each in found)}; kernel {os.uname().release}"
+        f"{len(attempt_findings)} ways tried, "
+        f"{sum(not attempt_finding.failures() for attempt_finding in attempt_findings)} stopped; "
+        f"{sum(len(attempt_finding.held) + len(attempt_finding.misses) for attempt_finding in attempt_findings)} "
+        "bars, the provider unharmed after "
+        f"{sum(not attempt_finding.harm for attempt_finding in attempt_findings)}; kernel {os.uname().release}"
     )
 
 
@@ -156,7 +168,7 @@ PROOF = LiveProof(
     [
         Scenario(
             name, f"{name}: {attempt.tries}", with_engine,
-            partial(lambda attempt, stage: stage.tried(attempt), attempt), AttemptFinding.failures,
+            partial(lambda attempt, stage: stage.try_attempt(attempt), attempt), AttemptFinding.failures,
         )
         for name, attempt in ATTEMPTS.items()
     ],
@@ -168,7 +180,7 @@ if __name__ == "__main__":
     if not ground.is_inside():
         PROOF.parse()
         try:
-            sys.exit(ground.enter(sys.argv[1:]))
+            sys.exit(ground.enter_namespaces(sys.argv[1:]))
         except DevnetError as failure:
             sys.exit(f"escape: {failure}")
     run(PROOF)

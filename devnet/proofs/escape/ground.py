@@ -20,112 +20,127 @@ from devnet.launcher import processes
 from devnet.launcher.dockerd import why_no_engine
 from devnet.launcher.folder import DevnetError
 
-INSIDE = "OGPU_ESCAPE_GROUND"
+INSIDE_VARIABLE = "OGPU_ESCAPE_GROUND"
 MACHINE_PUBLIC, WORLD_PUBLIC = "198.51.100.1", "198.51.100.2"
-METADATA, PRIVATE = "169.254.169.254", "10.99.0.2"
+METADATA_ADDRESS, PRIVATE_ADDRESS = "169.254.169.254", "10.99.0.2"
 WORLD_PORT, MACHINE_PORT, LOOPBACK_PORT = 80, 8099, 8098
-_WORLD = "world"
+_WORLD_NAMESPACE = "world"
 _PACKAGES = "docker.io iptables busybox-static docker-registry e2fsprogs iproute2 util-linux gcc libc6-dev"
 _PROGRAMS = "dockerd docker-init iptables busybox docker-registry mkfs.ext4 ip unshare gcc"
 
 
-def install() -> None:
+def install_programs() -> None:
     """Install the missing programs. Raise DevnetError without root or apt."""
-    missing = missing_programs()
-    if not missing:
+    missing_names = missing_programs()
+    if not missing_names:
         return
-    if os.geteuid() != 0 or not _is_there("apt-get"):
-        raise DevnetError(f"missing: {', '.join(missing)}; as root: apt-get install {_PACKAGES}")
-    settings = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_PACKAGES.split()]):
-        _call(["apt-get", *arguments], settings)
-    still = [name for name in missing if not _is_there(name)]
-    if still:
-        raise DevnetError(f"still missing after apt-get: {', '.join(still)}")
+    if os.geteuid() != 0 or not _is_installed("apt-get"):
+        raise DevnetError(f"missing: {', '.join(missing_names)}; as root: apt-get install {_PACKAGES}")
+    apt_environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for apt_arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_PACKAGES.split()]):
+        _run_command(["apt-get", *apt_arguments], apt_environment)
+    still_missing = [program_name for program_name in missing_names if not _is_installed(program_name)]
+    if still_missing:
+        raise DevnetError(f"still missing after apt-get: {', '.join(still_missing)}")
 
 
 def missing_programs() -> list[str]:
     """Return the missing programs."""
-    return [name for name in _PROGRAMS.split() if not _is_there(name)]
+    return [program_name for program_name in _PROGRAMS.split() if not _is_installed(program_name)]
 
 
 def is_inside() -> bool:
     """Return whether this process runs inside the namespaces."""
-    return INSIDE in os.environ
+    return INSIDE_VARIABLE in os.environ
 
 
-def enter(arguments: Sequence[str]) -> int:
+def enter_namespaces(proof_arguments: Sequence[str]) -> int:
     """Run the proof inside the namespaces, and return its exit status. Raise DevnetError if a program is missing."""
-    install()
-    if why := why_no_engine():
-        raise DevnetError(why)
-    command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
+    install_programs()
+    if missing_reason := why_no_engine():
+        raise DevnetError(missing_reason)
+    unshare_command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     # A separate init process: it reaps orphans, which would otherwise remain as zombies.
-    program = ["docker-init", "--", sys.executable, "-m", "devnet.proofs.escape", *arguments]
-    environment = {**processes.source_path(), INSIDE: "1"}
-    return subprocess.run([*command, "--mount-proc", *program], env=environment, check=False).returncode
+    init_command = ["docker-init", "--", sys.executable, "-m", "devnet.proofs.escape", *proof_arguments]
+    environment = {**processes.source_path(), INSIDE_VARIABLE: "1"}
+    return subprocess.run([*unshare_command, "--mount-proc", *init_command], env=environment, check=False).returncode
 
 
 @contextmanager
-def laid_out() -> Iterator[None]:
+def namespaces_laid_out() -> Iterator[None]:
     """Set up the world, and servers there and on this machine."""
-    _call(["mount", "-t", "tmpfs", "run", "/run"])  # names of network namespaces are files there
-    for line in (
+    _run_command(["mount", "-t", "tmpfs", "run", "/run"])  # names of network namespaces are files there
+    for ip_arguments in (
         "link set lo up",
-        f"netns add {_WORLD}",
-        f"link add here type veth peer name there netns {_WORLD}",
+        f"netns add {_WORLD_NAMESPACE}",
+        f"link add here type veth peer name there netns {_WORLD_NAMESPACE}",
         f"addr add {MACHINE_PUBLIC}/24 dev here",
         "link set here up",
-        f"-n {_WORLD} link set lo up",
-        f"-n {_WORLD} addr add {WORLD_PUBLIC}/24 dev there",
-        f"-n {_WORLD} addr add {METADATA}/32 dev there",
-        f"-n {_WORLD} addr add {PRIVATE}/32 dev there",
-        f"-n {_WORLD} link set there up",
-        f"route add {METADATA}/32 via {WORLD_PUBLIC}",
-        f"route add {PRIVATE}/32 via {WORLD_PUBLIC}",
+        f"-n {_WORLD_NAMESPACE} link set lo up",
+        f"-n {_WORLD_NAMESPACE} addr add {WORLD_PUBLIC}/24 dev there",
+        f"-n {_WORLD_NAMESPACE} addr add {METADATA_ADDRESS}/32 dev there",
+        f"-n {_WORLD_NAMESPACE} addr add {PRIVATE_ADDRESS}/32 dev there",
+        f"-n {_WORLD_NAMESPACE} link set there up",
+        f"route add {METADATA_ADDRESS}/32 via {WORLD_PUBLIC}",
+        f"route add {PRIVATE_ADDRESS}/32 via {WORLD_PUBLIC}",
         f"route add default via {WORLD_PUBLIC}",
     ):
-        _call(["ip", *line.split()])
-    listener = [sys.executable, "-m", "devnet.proofs.escape.ground"]
-    commands = (
-        ["ip", "netns", "exec", _WORLD, *listener, str(WORLD_PORT), WORLD_PUBLIC, METADATA, PRIVATE],
-        [*listener, str(MACHINE_PORT), "0.0.0.0"],  # noqa: S104  # all addresses of a private namespace
-        [*listener, str(LOOPBACK_PORT), "127.0.0.1"],
+        _run_command(["ip", *ip_arguments.split()])
+    listener_command = [sys.executable, "-m", "devnet.proofs.escape.ground"]
+    listener_commands = (
+        [
+            "ip",
+            "netns",
+            "exec",
+            _WORLD_NAMESPACE,
+            *listener_command,
+            str(WORLD_PORT),
+            WORLD_PUBLIC,
+            METADATA_ADDRESS,
+            PRIVATE_ADDRESS,
+        ],
+        [*listener_command, str(MACHINE_PORT), "0.0.0.0"],  # noqa: S104  # all addresses of a private namespace
+        [*listener_command, str(LOOPBACK_PORT), "127.0.0.1"],
     )
-    answering = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
+    listener_processes = [
+        subprocess.Popen(unshare_command, stdout=subprocess.PIPE) for unshare_command in listener_commands
+    ]
     try:
-        for listening in answering:
-            assert listening.stdout is not None
-            if listening.stdout.readline() != b"listening\n":
+        for listener_process in listener_processes:
+            assert listener_process.stdout is not None
+            if listener_process.stdout.readline() != b"listening\n":
                 raise DevnetError("nobody answers on the private network of the run")
         yield
     finally:
-        for listening in answering:
-            listening.kill()
-            listening.wait()
+        for listener_process in listener_processes:
+            listener_process.kill()
+            listener_process.wait()
 
 
-def _is_there(name: str) -> bool:
-    return any(os.access(f"{folder}/{name}", os.X_OK) for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"))
+def _is_installed(program_name: str) -> bool:
+    return any(
+        os.access(f"{program_folder}/{program_name}", os.X_OK)
+        for program_folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+    )
 
 
-def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> None:
-    done = subprocess.run(list(command), capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        raise DevnetError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
+def _run_command(called_command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    completed = subprocess.run(list(called_command), capture_output=True, text=True, check=False, env=environment)
+    if completed.returncode:
+        raise DevnetError(f"{' '.join(called_command)}: {(completed.stderr or completed.stdout).strip()[-300:]}")
 
 
-async def listen(port: int, addresses: Sequence[str]) -> None:
+async def answer_clients(listen_port: int, addresses: Sequence[str]) -> None:
     """Send a line to every client, and disconnect."""
 
-    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"reached\n")
-        writer.close()
+    async def answer(_: asyncio.StreamReader, stream_writer: asyncio.StreamWriter) -> None:
+        stream_writer.write(b"reached\n")
+        stream_writer.close()
 
-    server = await asyncio.start_server(answer, list(addresses), port)
+    loopback_server = await asyncio.start_server(answer, list(addresses), listen_port)
     print("listening", flush=True)
-    await server.serve_forever()
+    await loopback_server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(listen(int(sys.argv[1]), sys.argv[2:]))
+    asyncio.run(answer_clients(int(sys.argv[1]), sys.argv[2:]))

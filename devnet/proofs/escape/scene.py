@@ -10,7 +10,7 @@ import secrets
 import shutil
 import subprocess
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,28 +34,31 @@ from gpu_tasks.provider.execution.containers.spec import (
 PROBE_SOURCE = Path(__file__).with_name("probe.c")
 
 
-def probe_files(folder: Path) -> tuple[ImageFile, ...]:
+def probe_files(provider_folder: Path) -> tuple[ImageFile, ...]:
     """Return the program that attacks the kernel, compiled locally. Raise DevnetError without a C compiler."""
-    compiler = shutil.which("gcc")
-    if compiler is None:
+    compiler_path = shutil.which("gcc")
+    if compiler_path is None:
         raise DevnetError("there is no gcc: apt-get install gcc libc6-dev")
-    target = folder / "probe"
-    done = subprocess.run(
-        [compiler, "-static", "-O1", "-o", str(target), str(PROBE_SOURCE)], capture_output=True, text=True, check=False
+    probe_path = provider_folder / "probe"
+    compile_result = subprocess.run(
+        [compiler_path, "-static", "-O1", "-o", str(probe_path), str(PROBE_SOURCE)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    if done.returncode:
-        raise DevnetError(f"the probe does not compile: {done.stderr[-500:]}")
-    content = target.read_bytes()
+    if compile_result.returncode:
+        raise DevnetError(f"the probe does not compile: {compile_result.stderr[-500:]}")
+    probe_bytes = probe_path.read_bytes()
     return (
-        ImageFile("bin/probe", content),
+        ImageFile("bin/probe", probe_bytes),
         # Owned by root with setuid and setgid, which the container must ignore.
-        ImageFile("bin/probe-as-root", content, 0o6755),
+        ImageFile("bin/probe-as-root", probe_bytes, 0o6755),
         ImageFile("image-disk", mode=0o666, device=(tarfile.BLKTYPE, 254, 0)),
         ImageFile("image-memory", mode=0o666, device=(tarfile.CHRTYPE, 1, 1)),
     )
 
 
-LIMITS = ContainerLimits(
+CONTAINER_LIMITS = ContainerLimits(
     cpu_thousandths=500,
     memory_bytes=64 * MIB,
     processes=32,
@@ -71,11 +74,11 @@ LIMITS = ContainerLimits(
 REGISTRY_PORT = 5000
 T = TypeVar("T")
 REPOSITORY, OTHER_REPOSITORY = (f"localhost:{REGISTRY_PORT}/{name}" for name in ("stranger", "other"))
-POLICY = ContainerPolicy(images=(REPOSITORY,), any_archive=True, outbound=True)
+CONTAINER_POLICY = ContainerPolicy(images=(REPOSITORY,), any_archive=True, outbound=True)
 
 
 @dataclass(frozen=True, slots=True)
-class RanProgram:
+class ProgramRun:
     """The end of a program, and its output."""
 
     end: ContainerEnd
@@ -83,16 +86,22 @@ class RanProgram:
 
     def done(self) -> list[str]:
         """Return the actions that succeeded in the probe."""
-        return [line.removesuffix(": DONE") for line in self.text.splitlines() if line.endswith(": DONE")]
+        return [
+            output_line.removesuffix(": DONE")
+            for output_line in self.text.splitlines()
+            if output_line.endswith(": DONE")
+        ]
 
     def refused(self) -> int:
         """Return the number of actions that were refused in the probe."""
-        return sum(": refused " in line for line in self.text.splitlines())
+        return sum(": refused " in output_line for output_line in self.text.splitlines())
 
-    def number(self, word: str) -> int:
+    def number(self, number_word: str) -> int:
         """Return the last number after a word, or -1 if the word is absent."""
-        found = [line.split()[1] for line in self.text.splitlines() if line.split()[:1] == [word]]
-        return int(found[-1]) if found else -1
+        found_numbers = [
+            output_line.split()[1] for output_line in self.text.splitlines() if output_line.split()[:1] == [number_word]
+        ]
+        return int(found_numbers[-1]) if found_numbers else -1
 
 
 @dataclass(slots=True)
@@ -107,76 +116,82 @@ class EscapeScene:
     """The digest of the same image in the local registry."""
     secret: str = field(default_factory=lambda: secrets.token_hex(16))
     """The content of the provider's key file, which no stranger may read."""
-    count: int = 0
+    container_count: int = 0
 
     @property
     def key_file(self) -> Path:
         """The provider's key file."""
         return self.folder / "provider.key"
 
-    def spec(self, *command: str, **options: Any) -> ContainerSpec:
+    def spec(self, *du_command: str, **options: Any) -> ContainerSpec:
         """Return the specification of a program. `limits` overrides some of the scene's."""
-        self.count += 1
-        limits = replace(LIMITS, **options.pop("limits", {}))
+        self.container_count += 1
+        container_limits = replace(CONTAINER_LIMITS, **options.pop("limits", {}))
         return ContainerSpec(
-            f"escape-{self.count}", options.pop("image", self.image), command, limits=limits, **options
+            f"escape-{self.container_count}",
+            options.pop("image", self.image),
+            du_command,
+            limits=container_limits,
+            **options,
         )
 
     @contextlib.asynccontextmanager
-    async def container(self, *command: str, **options: Any) -> AsyncIterator[RunningContainer]:
+    async def container(self, *du_command: str, **options: Any) -> AsyncIterator[RunningContainer]:
         """Run a program during the block."""
-        container = await self.engine.start(self.spec(*command, **options))
+        container = await self.engine.start(self.spec(*du_command, **options))
         try:
             yield container
         finally:
             await self.engine.remove(container)
 
-    async def run(self, *command: str, **options: Any) -> RanProgram:
+    async def run(self, *command: str, **options: Any) -> ProgramRun:
         """Run a program to its end."""
         async with self.container(*command, **options) as container:
             return await self.ended(container)
 
-    async def ended(self, container: RunningContainer) -> RanProgram:
+    async def ended(self, container: RunningContainer) -> ProgramRun:
         """Wait for a program's end, and return it with its output."""
-        deadline = await self.engine.wait(container)
-        return RanProgram(deadline, "\n".join(line.text for line in container.log.lines))
+        container_end = await self.engine.wait(container)
+        return ProgramRun(container_end, "\n".join(output_line.text for output_line in container.log.lines))
 
-    async def ask_engine(self, work: Callable[[docker.APIClient], T]) -> T:
+    async def ask_engine(self, engine_query: Callable[[docker.APIClient], T]) -> T:
         """Return the engine's answer, queried without the provider."""
-        return await asyncio.to_thread(lambda: work(client_of(self.address)))
+        return await asyncio.to_thread(lambda: engine_query(client_of(self.address)))
 
-    async def shell(self, script: str, **options: Any) -> RanProgram:
+    async def shell(self, script: str, **options: Any) -> ProgramRun:
         """Run a shell script to its end."""
         return await self.run("sh", "-c", script, **options)
 
 
 @contextlib.asynccontextmanager
-async def scene_at(address: str, folder: Path) -> AsyncIterator[EscapeScene]:
+async def scene_at(engine_address: str, provider_folder: Path) -> AsyncIterator[EscapeScene]:
     """Open an engine with a provider's folder, and a registry beside it."""
-    image = MadeImage((*busybox_files(), *probe_files(folder))).archive()
-    with running_registry(folder, REGISTRY_PORT):
-        digest = await asyncio.to_thread(push_image, address, image, REPOSITORY, OTHER_REPOSITORY)
-        async with _provider(address, folder, image, digest) as scene:
-            yield scene
+    probe_image = MadeImage((*busybox_files(), *probe_files(provider_folder))).archive()
+    with running_registry(provider_folder, REGISTRY_PORT):
+        image_digest = await asyncio.to_thread(push_image, engine_address, probe_image, REPOSITORY, OTHER_REPOSITORY)
+        async with _provider(engine_address, provider_folder, probe_image, image_digest) as escape_scene:
+            yield escape_scene
 
 
 @contextlib.asynccontextmanager
-async def _provider(address: str, folder: Path, image: ImageArchive, digest: str) -> AsyncIterator[EscapeScene]:
-    engine = await open_engine(folder / "provider", POLICY, address)
+async def _provider(
+    engine_address: str, provider_folder: Path, probe_image: ImageArchive, image_digest: str
+) -> AsyncIterator[EscapeScene]:
+    container_engine = await open_engine(provider_folder / "provider", CONTAINER_POLICY, engine_address)
     try:
-        scene = EscapeScene(engine, address, folder, image, digest)
-        scene.key_file.write_text(scene.secret)
-        scene.key_file.chmod(0o600)
-        yield scene
+        escape_scene = EscapeScene(container_engine, engine_address, provider_folder, probe_image, image_digest)
+        escape_scene.key_file.write_text(escape_scene.secret)
+        escape_scene.key_file.chmod(0o600)
+        yield escape_scene
     finally:
-        await engine.close()
+        await container_engine.close()
 
 
-def used_disk(folder: Path) -> int:
+def used_disk_bytes(provider_folder: Path) -> int:
     """Return the bytes below a folder, without its mounts. Other programs of the machine may write meanwhile."""
-    command = ["du", "-skx", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(done.stdout.split()[0]) * 1_024
+    du_command = ["du", "-skx", str(provider_folder)]
+    du_result = subprocess.run(du_command, capture_output=True, text=True, check=False)
+    return int(du_result.stdout.split()[0]) * 1_024
 
 
 def process_count() -> int:
@@ -187,18 +202,18 @@ def process_count() -> int:
 def resident_bytes(process_id: int | None = None) -> int:
     """Return the memory of a process, by default this one, or 0 if it has ended."""
     with contextlib.suppress(OSError):
-        pages = int(Path(f"/proc/{process_id or 'self'}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        page_count = int(Path(f"/proc/{process_id or 'self'}/statm").read_text().split()[1])
+        return page_count * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def cpu_seconds(process_id: int | None = None) -> float:
     """Return user and system time of a process, by default this one, or 0 if it has ended."""
-    fields = stat_fields(process_id or os.getpid())
-    return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    stat_values = stat_fields(process_id or os.getpid())
+    return 0.0 if stat_values is None else (int(stat_values[11]) + int(stat_values[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def pid_of(program: str) -> int | None:
+def first_pid_of(program: str) -> int | None:
     """Return the first process with that name, or None."""
     for process_id, _ in every_process():
         with contextlib.suppress(OSError):
@@ -214,9 +229,11 @@ class EscapeChecks:
     held: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
 
-    def that(self, holds: object, what: str, seen: object = "") -> None:
+    def that(self, is_held: object, check_name: str, observation: object = "") -> None:
         """Record a check. `seen` describes the observation."""
-        (self.held if holds else self.misses).append(f"{what}: {str(seen)[:300]}" if str(seen) else what)
+        (self.held if is_held else self.misses).append(
+            f"{check_name}: {str(observation)[:300]}" if str(observation) else check_name
+        )
 
 
 TryEscape = Callable[[EscapeScene, EscapeChecks], Awaitable[None]]
@@ -231,6 +248,17 @@ class EscapeAttempt:
     act: TryEscape
 
 
-def attempt(act: TryEscape) -> EscapeAttempt:
+def escape_attempt(try_escape: TryEscape) -> EscapeAttempt:
     """Return an attempt with the coroutine function's name, and its docstring as description."""
-    return EscapeAttempt(getattr(act, "__name__", ""), " ".join((inspect.getdoc(act) or "").split()), act)
+    return EscapeAttempt(
+        getattr(try_escape, "__name__", ""), " ".join((inspect.getdoc(try_escape) or "").split()), try_escape
+    )
+
+
+def attempts_in(module_names: Mapping[str, object]) -> dict[str, EscapeAttempt]:
+    """Return the attempts among a module's names, in the order of their definitions."""
+    return {
+        module_value.name: module_value
+        for module_value in list(module_names.values())
+        if isinstance(module_value, EscapeAttempt)
+    }

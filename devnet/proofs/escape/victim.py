@@ -7,29 +7,29 @@ import sys
 from pathlib import Path
 
 from devnet.launcher.made_images import MadeImage, busybox_files
-from devnet.proofs.escape.scene import LIMITS, POLICY
+from devnet.proofs.escape.scene import CONTAINER_LIMITS, CONTAINER_POLICY
 from gpu_tasks.provider.execution.containers.engine import open_engine
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, NetworkAccess
 
 
-async def stand(address: str, folder: Path) -> None:
+async def run_victim(engine_address: str, provider_folder: Path) -> None:
     """Start the containers, report it, and wait."""
-    engine = await open_engine(folder, POLICY, address)
-    image = MadeImage(busybox_files()).archive()
-    for number, network in enumerate(NetworkAccess):
-        spec = ContainerSpec(
-            f"victim-{number}",
-            image,
+    container_engine = await open_engine(provider_folder, CONTAINER_POLICY, engine_address)
+    busybox_image = MadeImage(busybox_files()).archive()
+    for container_number, network_access in enumerate(NetworkAccess):
+        container_spec = ContainerSpec(
+            f"victim-{container_number}",
+            busybox_image,
             ("sleep", "1000"),
             secrets={"key": b"x" * 32},
             inputs={"data": b"y" * 1_000},
-            network=network,
-            limits=LIMITS,
+            network=network_access,
+            limits=CONTAINER_LIMITS,
         )
-        await engine.start(spec)
+        await container_engine.start(container_spec)
     print("standing", flush=True)
     await asyncio.sleep(600)
 
 
 if __name__ == "__main__":
-    asyncio.run(stand(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(run_victim(sys.argv[1], Path(sys.argv[2])))

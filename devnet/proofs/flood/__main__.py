@@ -24,7 +24,7 @@ from devnet.proofs.flood.course import Course
 from devnet.proofs.flood.judging import BarResult
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 
-LOOK_SECONDS = 1.0
+READY_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,67 +32,74 @@ class FloodStage:
     """A course that runs in a thread of its own, which starts the processes that attacks need."""
 
     course: Course
-    going: Future[None]
-    token: trio.lowlevel.TrioToken
+    course_run: Future[None]
+    trio_token: trio.lowlevel.TrioToken
 
     def try_out(self, attack: Attack) -> BarResult:
         """Run an attack, and judge it. Raise the course's exception if the course has ended."""
         try:
-            return trio.from_thread.run(self.course.judged, attack, trio_token=self.token)
+            return trio.from_thread.run(self.course.judged, attack, trio_token=self.trio_token)
         except trio.RunFinishedError:
-            self.going.result()
+            self.course_run.result()
             raise
 
 
 @contextmanager
 def watched_nodes(proof_run: ProofRun) -> Iterator[FloodStage]:
     """Run a fresh devnet. Measure it in a quiet stretch and from then on."""
-    proof_run.narrator.step(f"Network: {network.VALIDATORS} validators, and a quiet stretch")
-    devnet = network.fresh(proof_run.folder)
+    proof_run.narrator.step(f"Network: {network.VALIDATOR_COUNT} validators, and a quiet stretch")
+    devnet = network.lay_out(proof_run.folder)
     try:
-        network.start(devnet)
+        network.start_nodes(devnet)
         course = Course(devnet, proof_run.options.seconds, proof_run.narrator, proof_run.options.hog)
-        ready = queue.Queue[trio.lowlevel.TrioToken]()
-        with ThreadPoolExecutor(1) as thread:
-            going = thread.submit(trio.run, course.live, ready.put)
-            token = _ready(ready, going)
+        token_queue = queue.Queue[trio.lowlevel.TrioToken]()
+        with ThreadPoolExecutor(1) as course_thread:
+            course_run = course_thread.submit(trio.run, course.live, token_queue.put)
+            trio_token = _token_when_ready(token_queue, course_run)
             try:
-                yield FloodStage(course, going, token)
+                yield FloodStage(course, course_run, trio_token)
             finally:
-                if not going.done():
-                    trio.from_thread.run_sync(course.scope.cancel, trio_token=token)
-                going.result()
+                if not course_run.done():
+                    trio.from_thread.run_sync(course.cancel_scope.cancel, trio_token=trio_token)
+                course_run.result()
     finally:
         processes.stop(*lifecycle.all_processes(devnet))
 
 
-def _ready(ready: queue.Queue[trio.lowlevel.TrioToken], going: Future[None]) -> trio.lowlevel.TrioToken:
+def _token_when_ready(
+    token_queue: queue.Queue[trio.lowlevel.TrioToken], course_run: Future[None]
+) -> trio.lowlevel.TrioToken:
     """Wait for the end of the quiet stretch. Raise the course's exception if the course has ended."""
-    while not going.done():
+    while not course_run.done():
         try:
-            return ready.get(timeout=LOOK_SECONDS)
+            return token_queue.get(timeout=READY_POLL_SECONDS)
         except queue.Empty:
             continue
-    going.result()
+    course_run.result()
     raise AssertionError("a course goes on until it is cancelled")
 
 
 def figures(facts_by_scenario: Mapping[str, BarResult]) -> str:
     """Return the line of figures."""
-    found = list(facts_by_scenario.values())
-    intervals, rpc = (
-        [each.p99_ms or 0 for each in seen]
-        for seen in ([each.intervals for each in found], [each.doors["rpc"] for each in found])
+    bar_results = list(facts_by_scenario.values())
+    intervals, rpc_latencies = (
+        [bar_result.p99_ms or 0 for bar_result in figures_by_attack]
+        for figures_by_attack in (
+            [bar_result.intervals for bar_result in bar_results],
+            [bar_result.doors["rpc"] for bar_result in bar_results],
+        )
     )
-    breakers = [each for each in found if each.rule]
-    again = [each.attack for each in found if each.earlier_misses]
-    missed = [each.attack for each in found if each.misses]
+    rule_breakers = [bar_result for bar_result in bar_results if bar_result.rule]
+    repeated_attacks = [bar_result.attack for bar_result in bar_results if bar_result.earlier_misses]
+    missed_attacks = [bar_result.attack for bar_result in bar_results if bar_result.misses]
     return (
-        f"{len(found)} attacks, {len(found) - len(missed)} hold; worst interval p99 {max(intervals, default=0)} ms, "
-        f"worst honest RPC p99 {max(rpc, default=0)} ms, {sum(each.last_cut is not None for each in breakers)} of "
-        f"{len(breakers)} rule breakers cut off"
-        + (f"; tried again, as the disk had stood still: {', '.join(again)}" if again else "")
-        + (f"; missed: {', '.join(missed)}" if missed else "")
+        f"{len(bar_results)} attacks, {len(bar_results) - len(missed_attacks)} hold; worst interval p99 "
+        f"{max(intervals, default=0)} ms, "
+        f"worst honest RPC p99 {max(rpc_latencies, default=0)} ms, "
+        f"{sum(bar_result.last_cut is not None for bar_result in rule_breakers)} of "
+        f"{len(rule_breakers)} rule breakers cut off"
+        + (f"; tried again, as the disk had stood still: {', '.join(repeated_attacks)}" if repeated_attacks else "")
+        + (f"; missed: {', '.join(missed_attacks)}" if missed_attacks else "")
     )
 
 

@@ -25,12 +25,12 @@ from devnet.proofs.flood.clients import LOOPBACK, WebSocket, WebSocketError, ope
 SOURCE_ADDRESS = "127.0.0.66"
 """The attackers' source address. Honest clients use 127.0.0.1, so limits by address do not affect them."""
 PACE_SECONDS = 0.01
-YOUNG_SECONDS = 5.0
+CUT_SECONDS_MAX = 5.0
 """The time that a node may take to end a connection that broke a rule."""
 READY = "ready"
 
 
-class Cut(Protocol):
+class HostileConnection(Protocol):
     """A connection that a node may end."""
 
     @property
@@ -55,23 +55,23 @@ class AttackAccount:
 
     def to_json(self) -> str:
         """Return the account as one line of JSON."""
-        return json.dumps({part.name: getattr(self, part.name) for part in fields(self)})
+        return json.dumps({account_field.name: getattr(self, account_field.name) for account_field in fields(self)})
 
     @staticmethod
-    def from_json(line: str) -> AttackAccount:
+    def from_json(account_line: str) -> AttackAccount:
         """Return the account from a line of `to_json`."""
-        content: dict[str, Any] = json.loads(line)
-        return AttackAccount(**{**content, "outcomes": Counter(content["outcomes"])})
+        account_json: dict[str, Any] = json.loads(account_line)
+        return AttackAccount(**{**account_json, "outcomes": Counter(account_json["outcomes"])})
 
 
-class Scene:
+class AttackScene:
     """One attack in progress."""
 
     def __init__(self, devnet: Devnet, seconds: float, messages_max: int, random_source: random.Random) -> None:
         """Begin without any message sent."""
-        self.devnet, self.seconds, self.rng = devnet, seconds, random_source
+        self.devnet, self.seconds, self.random_source = devnet, seconds, random_source
         self.account = AttackAccount()
-        self.connections: list[Cut] = []
+        self.connections: list[HostileConnection] = []
         self.time = trio.CancelScope()
         self._allowance = messages_max
         self.genesis = genesis_hash(devnet)
@@ -97,23 +97,23 @@ class Scene:
 
         A backlog above `at_once` is dropped.
         """
-        start_time, given = trio.current_time(), 0
+        start_time, sent_count = trio.current_time(), 0
         while self._allowance > 0:
-            wanted = int((trio.current_time() - start_time) * per_second) + 1 - given
-            due = min(wanted, at_once, self._allowance)
-            if due > 0:
-                given += wanted
-                self._allowance -= due
-                yield due
+            backlog = int((trio.current_time() - start_time) * per_second) + 1 - sent_count
+            due_count = min(backlog, at_once, self._allowance)
+            if due_count > 0:
+                sent_count += backlog
+                self._allowance -= due_count
+                yield due_count
             else:
                 await trio.sleep(PACE_SECONDS)
 
-    def sent(self, messages: int, size: int) -> None:
+    def sent(self, messages: int, size_bytes: int) -> None:
         """Count sent messages and bytes."""
         self.account.messages += messages
-        self.account.sent_bytes += size
+        self.account.sent_bytes += size_bytes
 
-    def note(self, outcome: str) -> None:
+    def count_outcome(self, outcome: str) -> None:
         """Count an answer or another outcome."""
         self.account.outcomes[outcome] += 1
 
@@ -125,7 +125,7 @@ class Scene:
         self.account.cut_seconds = [
             connection.cut_seconds
             for connection in self.connections
-            if connection.cut_seconds is not None or (connection.open_seconds or 0.0) >= YOUNG_SECONDS
+            if connection.cut_seconds is not None or (connection.open_seconds or 0.0) >= CUT_SECONDS_MAX
         ]
         return self.account
 
@@ -135,7 +135,7 @@ def victim_of(devnet: Devnet) -> NodeLayout:
     return devnet.members[1]
 
 
-Act = Callable[[Scene], Awaitable[None]]
+AttackAction = Callable[[AttackScene], Awaitable[None]]
 Aftermath = Callable[[Devnet], Awaitable[list[str]]]
 """A check after the attack. It returns the problems, one sentence each."""
 
@@ -152,7 +152,7 @@ class Door(StrEnum):
     SLOTS = "slots"  # the handshake of a validator of this epoch, while strangers compete for its slot
 
 
-class Needs(StrEnum):
+class ExtraProcess(StrEnum):
     """The processes that an attack needs beside the four validators."""
 
     NOTHING = "nothing"
@@ -167,13 +167,13 @@ class Attack:
     name: str
     finding: str
     tries: str
-    act: Act
+    act: AttackAction
     messages_max: int
     rule: str = ""
     """The rule that it breaks. Empty if the attack is legal and may only slow the network down."""
     beside: tuple[Door, ...] = ()
     """The interfaces that are judged beside JSON-RPC, which always is."""
-    needs: Needs = Needs.NOTHING
+    needs: ExtraProcess = ExtraProcess.NOTHING
     aftermath: Aftermath | None = None
     hogged: bool = False
     """True if it runs beside busy processors, and is compared with a quiet stretch beside them."""
@@ -189,82 +189,87 @@ OPENED_PER_SECOND = 2.0
 OPENING_AT_ONCE = 64
 """A listener with a short backlog drops simultaneous connections, which then wait seconds for a retry."""
 DRIP_SECONDS = 1.0
-BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, WebSocketError)
+CONNECTION_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, WebSocketError)
 
 
 async def each_socket(
-    scene: Scene,
+    attack_scene: AttackScene,
     clients: int,
-    serve: Callable[[Scene, WebSocket], Awaitable[None]],
+    serve_connection: Callable[[AttackScene, WebSocket], Awaitable[None]],
     sources: Sequence[str] = (SOURCE_ADDRESS,),
 ) -> None:
     """Keep `clients` WebSockets to JSON-RPC open from each address."""
 
-    async def connect(source: str) -> WebSocket:
-        return await open_socket(scene.victim.ports.rpc, source)
+    async def connect(source_address: str) -> WebSocket:
+        return await open_socket(attack_scene.victim.ports.rpc, source_address)
 
-    await _each(scene, clients, connect, serve, sources)
+    await _keep_connected(attack_scene, clients, connect, serve_connection, sources)
 
 
 async def each_stream(
-    scene: Scene, port: int, clients: int, serve: Callable[[Scene, trio.SocketStream], Awaitable[None]]
+    attack_scene: AttackScene,
+    port: int,
+    clients: int,
+    serve_connection: Callable[[AttackScene, trio.SocketStream], Awaitable[None]],
 ) -> None:
     """Keep `clients` connections of one address to a port."""
-    turn = trio.Semaphore(OPENING_AT_ONCE)
+    opening_slots = trio.Semaphore(OPENING_AT_ONCE)
 
-    async def connect(source: str) -> trio.SocketStream:
-        async with turn:
-            return await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
+    async def connect(source_address: str) -> trio.SocketStream:
+        async with opening_slots:
+            return await trio.open_tcp_stream(LOOPBACK, port, local_address=source_address)
 
-    await _each(scene, clients, connect, serve, (SOURCE_ADDRESS,))
+    await _keep_connected(attack_scene, clients, connect, serve_connection, (SOURCE_ADDRESS,))
 
 
-async def each_dripping(scene: Scene, port: int, clients: int, opening: bytes) -> None:
+async def each_dripping(attack_scene: AttackScene, port: int, clients: int, opening: bytes) -> None:
     """Keep `clients` incomplete requests to a port, each continued by a byte a second."""
 
-    async def serve(scene: Scene, stream: trio.SocketStream) -> None:
+    async def serve(attack_scene: AttackScene, stream: trio.SocketStream) -> None:
         await stream.send_all(opening)
-        scene.sent(1, len(opening))
+        attack_scene.sent(1, len(opening))
         while True:
             with trio.move_on_after(DRIP_SECONDS):
                 if not await stream.receive_some():
                     return
             await stream.send_all(b"x")
 
-    await each_stream(scene, port, clients, serve)
+    await each_stream(attack_scene, port, clients, serve)
 
 
-async def _each(
-    scene: Scene,
+async def _keep_connected(
+    attack_scene: AttackScene,
     clients: int,
     connect: Callable[[str], Awaitable[HeldOpen]],
-    serve: Callable[[Scene, HeldOpen], Awaitable[None]],
+    serve_connection: Callable[[AttackScene, HeldOpen], Awaitable[None]],
     sources: Sequence[str],
 ) -> None:
-    await scene.begin()
+    await attack_scene.begin()
     async with trio.open_nursery() as nursery:
-        for source in sources:
+        for source_address in sources:
             for _ in range(clients):
-                nursery.start_soon(_client, scene, connect, serve, source)
+                nursery.start_soon(_reconnect, attack_scene, connect, serve_connection, source_address)
 
 
-async def _client(
-    scene: Scene,
+async def _reconnect(
+    attack_scene: AttackScene,
     connect: Callable[[str], Awaitable[HeldOpen]],
-    serve: Callable[[Scene, HeldOpen], Awaitable[None]],
-    source: str,
+    serve_connection: Callable[[AttackScene, HeldOpen], Awaitable[None]],
+    source_address: str,
 ) -> None:
-    async with aclosing(scene.paced(OPENED_PER_SECOND, at_once=1)) as turns:
-        async for _ in turns:
+    async with aclosing(attack_scene.paced(OPENED_PER_SECOND, at_once=1)) as connection_turns:
+        async for _ in connection_turns:
             try:
-                connection = await connect(source)
-            except BROKEN as error:
-                scene.note(f"refused: {error if isinstance(error, WebSocketError) else type(error).__name__}")
+                connection = await connect(source_address)
+            except CONNECTION_ERRORS as error:
+                attack_scene.count_outcome(
+                    f"refused: {error if isinstance(error, WebSocketError) else type(error).__name__}"
+                )
                 continue
             try:
-                await serve(scene, connection)
-            except BROKEN:
+                await serve_connection(attack_scene, connection)
+            except CONNECTION_ERRORS:
                 pass
             finally:
                 await trio.aclose_forcefully(connection)
-            scene.note("closed by the node")
+            attack_scene.count_outcome("closed by the node")

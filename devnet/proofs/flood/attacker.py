@@ -20,7 +20,7 @@ import trio
 
 from devnet.launcher import layout
 from devnet.proofs.flood import peer_blocks, peer_messages, rpc_attacks
-from devnet.proofs.flood.attack import Attack, Scene
+from devnet.proofs.flood.attack import Attack, AttackScene
 
 ATTACKS: Final = {
     attack.name: attack
@@ -32,24 +32,24 @@ ATTACKS: Final = {
 """All attacks in order. Those that may kill a node, or cost it its peers, come last."""
 
 
-def main(folder: Path, name: str, seconds: float, nice: int) -> None:
+def main(folder: Path, attack_name: str, seconds: float, priority: int) -> None:
     """Prepare, attack, and print the account."""
-    os.nice(nice)
+    os.nice(priority)
     # The largest crowd has 1,200 connections, more than the usual soft limit of 1,024 files.
-    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    print(trio.run(_attack, folder, ATTACKS[name], seconds), flush=True)
+    _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+    print(trio.run(_attack, folder, ATTACKS[attack_name], seconds), flush=True)
 
 
 async def _attack(folder: Path, attack: Attack, seconds: float) -> str:
     devnet = layout.load(folder)
-    scene = Scene(devnet, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
-    before = time.process_time()
-    with scene.time:
-        await attack.act(scene)
-    account = scene.close()
-    account.cpu_seconds = time.process_time() - before
-    return account.to_json()
+    attack_scene = AttackScene(devnet, seconds, attack.messages_max, random.Random(secrets.randbits(64)))
+    cpu_before = time.process_time()
+    with attack_scene.time:
+        await attack.act(attack_scene)
+    attack_account = attack_scene.close()
+    attack_account.cpu_seconds = time.process_time() - cpu_before
+    return attack_account.to_json()
 
 
 if __name__ == "__main__":

@@ -38,66 +38,69 @@ class HttpAnswer:
 
 def request_head(method: str, path: str, port: int, length: int, headers: Mapping[str, str]) -> bytes:
     """Return the head of an HTTP request."""
-    fixed = {"Host": f"{LOOPBACK}:{port}", "Connection": "close", "Content-Length": str(length)}
-    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in {**fixed, **headers}.items())]
-    return "\r\n".join([*lines, "", ""]).encode()
+    fixed_headers = {"Host": f"{LOOPBACK}:{port}", "Connection": "close", "Content-Length": str(length)}
+    header_lines = [
+        f"{method} {path} HTTP/1.1",
+        *(f"{header_name}: {header_value}" for header_name, header_value in {**fixed_headers, **headers}.items()),
+    ]
+    return "\r\n".join([*header_lines, "", ""]).encode()
 
 
-async def ask(
+async def http_request(
     port: int, method: str, path: str, body: bytes, source: str, headers: Mapping[str, str] | None = None
 ) -> HttpAnswer:
     """Send one request and return its answer.
 
     Raise OSError, BadAnswerError, or trio's errors of broken streams.
     """
-    stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
+    tcp_stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
     try:
-        await stream.send_all(request_head(method, path, port, len(body), headers or {}) + body)
-        return parse(await read_all(stream))
+        await tcp_stream.send_all(request_head(method, path, port, len(body), headers or {}) + body)
+        return parse_answer(await read_all(tcp_stream))
     finally:
-        await trio.aclose_forcefully(stream)
+        await trio.aclose_forcefully(tcp_stream)
 
 
-async def read_all(stream: trio.SocketStream) -> bytes:
+async def read_all(tcp_stream: trio.SocketStream) -> bytes:
     """Return the received bytes, up to the other end's close."""
     received = bytearray()
-    while len(received) < ANSWER_BYTES_MAX and (data := await stream.receive_some(READ_BYTES)):
-        received += data
+    while len(received) < ANSWER_BYTES_MAX and (received_part := await tcp_stream.receive_some(READ_BYTES)):
+        received += received_part
     return bytes(received)
 
 
-def parse(received: bytes) -> HttpAnswer:
+def parse_answer(received: bytes) -> HttpAnswer:
     """Return the status and the body, chunked or not. Raise BadAnswerError if the bytes are no answer."""
-    head, mark, body = received.partition(b"\r\n\r\n")
-    arguments = head.split(b" ", 2)
-    if not mark or len(arguments) < 2 or not arguments[1].isdigit():
+    answer_head, blank_line, body = received.partition(b"\r\n\r\n")
+    status_words = answer_head.split(b" ", 2)
+    if not blank_line or len(status_words) < 2 or not status_words[1].isdigit():
         raise BadAnswerError("the connection ended without an answer")
-    if b"transfer-encoding: chunked" in head.lower():
+    if b"transfer-encoding: chunked" in answer_head.lower():
         body = _unchunked(body)
-    return HttpAnswer(int(arguments[1]), body)
+    return HttpAnswer(int(status_words[1]), body)
 
 
 def _unchunked(body: bytes) -> bytes:
-    parts = bytearray()
+    body_bytes = bytearray()
     while body:
-        size, _, body = body.partition(b"\r\n")
-        length = int(size, 16)
-        parts += body[:length]
+        size_line, _, body = body.partition(b"\r\n")
+        length = int(size_line, 16)
+        body_bytes += body[:length]
         body = body[length + 2 :]
-    return bytes(parts)
+    return bytes(body_bytes)
 
 
-def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
+def rpc_call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
     """Return a JSON-RPC request as a value."""
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
 
 
-def call_body(method: str, *params: Any) -> bytes:
+def rpc_body(method: str, *params: Any) -> bytes:
     """Return a JSON-RPC request as bytes."""
-    return json.dumps(call(method, *params)).encode()
+    return json.dumps(rpc_call(method, *params)).encode()
 
 
-def batch_body(calls: list[dict[str, Any]]) -> bytes:
+def rpc_batch(calls: list[dict[str, Any]]) -> bytes:
     """Return a batch of JSON-RPC requests as bytes."""
     return json.dumps(calls, separators=(",", ":")).encode()
 
@@ -112,11 +115,11 @@ class WebSocketError(Exception):
 class WebSocket(trio.abc.AsyncResource):
     """One connection. It reads data, pings included, only during `receive`."""
 
-    def __init__(self, stream: trio.SocketStream, protocol: ClientProtocol) -> None:
+    def __init__(self, tcp_stream: trio.SocketStream, protocol: ClientProtocol) -> None:
         """Wrap a stream. Callers use `open_socket` instead."""
-        self.stream = stream
+        self.stream = tcp_stream
         self._protocol = protocol
-        self._texts: list[bytes] = []
+        self._received_texts: list[bytes] = []
 
     async def send(self, text: bytes) -> None:
         """Send one message."""
@@ -125,13 +128,13 @@ class WebSocket(trio.abc.AsyncResource):
 
     async def receive(self) -> Any:
         """Return the next message, as a value. Raise WebSocketError after the end of the connection."""
-        while not self._texts:
-            await self._pump()
-        return json.loads(self._texts.pop(0))
+        while not self._received_texts:
+            await self._read_frames()
+        return json.loads(self._received_texts.pop(0))
 
     async def call(self, method: str, *params: Any) -> Any:
         """Return the answer to one call. Notifications in between are dropped."""
-        await self.send(json.dumps(call(method, *params)).encode())
+        await self.send(json.dumps(rpc_call(method, *params)).encode())
         while True:
             message = await self.receive()
             if "id" in message:
@@ -146,46 +149,48 @@ class WebSocket(trio.abc.AsyncResource):
         """Close the connection without a closing handshake."""
         await trio.aclose_forcefully(self.stream)
 
-    async def _pump(self) -> None:
-        data = await self.stream.receive_some(READ_BYTES)
-        if not data:
+    async def _read_frames(self) -> None:
+        received_part = await self.stream.receive_some(READ_BYTES)
+        if not received_part:
             raise WebSocketError("the node ended the connection")
-        self._protocol.receive_data(data)
-        for event in self._protocol.events_received():
-            self._take(event)
+        self._protocol.receive_data(received_part)
+        for protocol_event in self._protocol.events_received():
+            self._take_event(protocol_event)
         await self._flush()
 
-    def _take(self, event: object) -> None:
-        if isinstance(event, Response):
+    def _take_event(self, protocol_event: object) -> None:
+        if isinstance(protocol_event, Response):
             if self._protocol.handshake_exc is not None:
-                raise WebSocketError(f"refused with status {event.status_code}")
-        elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
-            self._texts.append(bytes(event.data))
-        elif isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
+                raise WebSocketError(f"refused with status {protocol_event.status_code}")
+        elif isinstance(protocol_event, Frame) and protocol_event.opcode is Opcode.TEXT:
+            self._received_texts.append(bytes(protocol_event.data))
+        elif isinstance(protocol_event, Frame) and protocol_event.opcode is Opcode.CLOSE:
             raise WebSocketError("the node closed the connection")
 
     async def _flush(self) -> None:
-        for data in self._protocol.data_to_send():
-            if data:
-                await self.stream.send_all(data)
+        for outgoing in self._protocol.data_to_send():
+            if outgoing:
+                await self.stream.send_all(outgoing)
 
-    async def _open(self) -> None:
+    async def _shake_hands(self) -> None:
         self._protocol.send_request(self._protocol.connect())
         await self._flush()
         while self._protocol.state is State.CONNECTING:
-            await self._pump()
+            await self._read_frames()
 
 
 async def open_socket(port: int, source: str) -> WebSocket:
     """Return an open connection. Raise WebSocketError, OSError, or trio's errors of broken streams."""
-    stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
-    opened = WebSocket(stream, ClientProtocol(parse_uri(f"ws://{LOOPBACK}:{port}"), max_size=MESSAGE_BYTES_MAX))
+    tcp_stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
+    opened_socket = WebSocket(
+        tcp_stream, ClientProtocol(parse_uri(f"ws://{LOOPBACK}:{port}"), max_size=MESSAGE_BYTES_MAX)
+    )
     try:
-        await opened._open()  # noqa: SLF001  # the class and its only factory
+        await opened_socket._shake_hands()  # noqa: SLF001  # the class and its only factory
     except InvalidHandshake as error:
-        await trio.aclose_forcefully(stream)
+        await trio.aclose_forcefully(tcp_stream)
         raise WebSocketError(str(error)) from error
     except BaseException:
-        await trio.aclose_forcefully(stream)
+        await trio.aclose_forcefully(tcp_stream)
         raise
-    return opened
+    return opened_socket

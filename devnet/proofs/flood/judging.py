@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from devnet.proofs.flood.attack import YOUNG_SECONDS, AttackAccount
+from devnet.proofs.flood.attack import CUT_SECONDS_MAX, AttackAccount
 from devnet.stage.measuring.latency import percentile
 
 FAILED_MS = 10_000
@@ -99,73 +99,88 @@ class Records:
         With `is_whole`, return only intervals inside the stretch, else every interval that touches it, at its length so
         far.
         """
-        found = []
-        for times in self.finals.values():
-            gaps = list(pairwise(times))
-            if times and times[-1] < stretch.end and not is_whole:
-                gaps.append((times[-1], now))
-            for first, second in gaps:
-                is_inside = stretch.start <= first and second <= stretch.end
-                touches = first < stretch.end and second > stretch.start
-                if is_inside if is_whole else touches:
-                    found.append(round((second - first) * 1000))
-        return found
+        lengths_ms = []
+        for final_times in self.finals.values():
+            gaps = list(pairwise(final_times))
+            if final_times and final_times[-1] < stretch.end and not is_whole:
+                gaps.append((final_times[-1], now))
+            for gap_start, gap_end in gaps:
+                is_inside = stretch.start <= gap_start and gap_end <= stretch.end
+                is_touching = gap_start < stretch.end and gap_end > stretch.start
+                if is_inside if is_whole else is_touching:
+                    lengths_ms.append(round((gap_end - gap_start) * 1000))
+        return lengths_ms
 
     def interval_figures(self, stretches: Sequence[Stretch], now: float, *, is_whole: bool) -> AttackFigures:
         """Return the percentiles of these intervals over some stretches."""
-        found = [value for stretch in stretches for value in self.intervals(stretch, now, is_whole=is_whole)]
-        return AttackFigures(len(found), percentile(found, 50), percentile(found, 99), p95_ms=percentile(found, 95))
-
-    def door_figures(self, door: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
-        """Return the latency figures of an interface, for the honest calls that began in those stretches."""
-        calls = [
-            call
-            for call in self.calls
-            for stretch in stretches
-            if call.door == door and stretch.start <= call.began < stretch.end
+        lengths_ms = [
+            interval_ms for stretch in stretches for interval_ms in self.intervals(stretch, now, is_whole=is_whole)
         ]
-        latencies = [call.latency_ms(now) for call in calls]
-        failed = sum(call.ended is not None and not call.is_answered for call in calls)
         return AttackFigures(
-            len(calls), percentile(latencies, 50), percentile(latencies, 99), failed, percentile(latencies, 95)
+            len(lengths_ms), percentile(lengths_ms, 50), percentile(lengths_ms, 99), p95_ms=percentile(lengths_ms, 95)
+        )
+
+    def door_figures(self, door_name: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
+        """Return the latency figures of an interface, for the honest calls that began in those stretches."""
+        matching_calls = [
+            honest_call
+            for honest_call in self.calls
+            for stretch in stretches
+            if honest_call.door == door_name and stretch.start <= honest_call.began < stretch.end
+        ]
+        latencies = [honest_call.latency_ms(now) for honest_call in matching_calls]
+        failed = sum(honest_call.ended is not None and not honest_call.is_answered for honest_call in matching_calls)
+        return AttackFigures(
+            len(matching_calls), percentile(latencies, 50), percentile(latencies, 99), failed, percentile(latencies, 95)
         )
 
     def cpu_seconds(self, stretch: Stretch) -> dict[str, float]:
         """Return the CPU seconds of each role in a stretch. A new process counts from its start."""
-        used: dict[str, float] = {}
-        inside = [sample for sample in self.samples if stretch.start <= sample.at <= stretch.end]
-        for before, after in pairwise(inside):
-            for role, usage in after.usages.items():
-                earlier = before.usages[role].cpu_seconds if role in before.usages else {}
-                spent = sum(seconds - earlier.get(process_id, 0.0) for process_id, seconds in usage.cpu_seconds.items())
-                used[role] = used.get(role, 0.0) + spent
-        return used
+        used_seconds: dict[str, float] = {}
+        samples_inside = [sample for sample in self.samples if stretch.start <= sample.at <= stretch.end]
+        for sample_before, sample_after in pairwise(samples_inside):
+            for role, role_usage in sample_after.usages.items():
+                earlier_seconds = sample_before.usages[role].cpu_seconds if role in sample_before.usages else {}
+                spent_seconds = sum(
+                    seconds - earlier_seconds.get(process_id, 0.0)
+                    for process_id, seconds in role_usage.cpu_seconds.items()
+                )
+                used_seconds[role] = used_seconds.get(role, 0.0) + spent_seconds
+        return used_seconds
 
     def others_seconds(self, stretch: Stretch) -> float:
         """Return the CPU seconds in a stretch of programs outside the network and this program."""
-        inside = [sample.machine_seconds for sample in self.samples if stretch.start <= sample.at <= stretch.end]
-        whole = inside[-1] - inside[0] if inside else 0.0
-        return max(0.0, whole - sum(self.cpu_seconds(stretch).values()))
+        machine_samples = [
+            sample.machine_seconds for sample in self.samples if stretch.start <= sample.at <= stretch.end
+        ]
+        machine_total = machine_samples[-1] - machine_samples[0] if machine_samples else 0.0
+        return max(0.0, machine_total - sum(self.cpu_seconds(stretch).values()))
 
     def slowest_write_ms(self, stretch: Stretch) -> int:
         """Return the longest small write to disk that overlaps a stretch, in milliseconds."""
-        writes = (write for write in self.writes if write.began < stretch.end)
-        touching = (write.seconds for write in writes if write.began + write.seconds > stretch.start)
-        return round(1000 * max(touching, default=0.0))
+        earlier_writes = (disk_write for disk_write in self.writes if disk_write.began < stretch.end)
+        write_seconds = (
+            disk_write.seconds for disk_write in earlier_writes if disk_write.began + disk_write.seconds > stretch.start
+        )
+        return round(1000 * max(write_seconds, default=0.0))
 
-    def resident_at(self, at: float) -> dict[str, int]:
+    def resident_at(self, sample_time: float) -> dict[str, int]:
         """Return the resident bytes of each role in the last sample at or before a time."""
-        earlier = [sample for sample in self.samples if sample.at <= at]
-        return {role: usage.resident_bytes for role, usage in earlier[-1].usages.items()} if earlier else {}
+        earlier_samples = [sample for sample in self.samples if sample.at <= sample_time]
+        return (
+            {role: role_usage.resident_bytes for role, role_usage in earlier_samples[-1].usages.items()}
+            if earlier_samples
+            else {}
+        )
 
     def resident_peak(self, stretch: Stretch) -> dict[str, int]:
         """Return the largest resident bytes of each role in a stretch."""
-        peak: dict[str, int] = {}
+        peak_by_role: dict[str, int] = {}
         for sample in self.samples:
             if stretch.start <= sample.at <= stretch.end:
-                for role, usage in sample.usages.items():
-                    peak[role] = max(peak.get(role, 0), usage.resident_bytes)
-        return peak
+                for role, role_usage in sample.usages.items():
+                    peak_by_role[role] = max(peak_by_role.get(role, 0), role_usage.resident_bytes)
+        return peak_by_role
 
 
 INTERVAL_RATIO = 1.2
@@ -174,7 +189,7 @@ HOGGED_INTERVAL_RATIO = 2.0
 DOOR_RATIO = 5.0
 DOOR_FLOOR_MS = 100
 MEMORY_RATIO, MEMORY_FLOOR_BYTES = 1.2, 30_000_000
-CUT_SECONDS = YOUNG_SECONDS
+CUT_SECONDS = CUT_SECONDS_MAX
 LOG_BYTES_PER_SECOND = 20_000
 OTHERS_TOLD = 0.1
 """CPU seconds per second of other programs above which a failure in time mentions them."""
@@ -228,100 +243,118 @@ class BarResult:
     @property
     def last_cut(self) -> float | None:
         """The time of the last disconnection. None if a connection stayed open, or if there was none."""
-        cuts = [cut for cut in self.account.cut_seconds if cut is not None]
-        return max(cuts) if cuts and len(cuts) == len(self.account.cut_seconds) else None
+        cut_times = [cut_seconds for cut_seconds in self.account.cut_seconds if cut_seconds is not None]
+        return max(cut_times) if cut_times and len(cut_times) == len(self.account.cut_seconds) else None
 
 
-def misses(finding: BarResult) -> list[str]:
+def missed_requirements(bar_result: BarResult) -> list[str]:
     """Return a line with figures for each failed requirement."""
     return [
-        *_finality(finding),
-        *_doors(finding),
-        *_memory(finding),
-        *_cut(finding),
-        *_logs(finding),
-        *finding.violations,
+        *_finality_failures(bar_result),
+        *_door_failures(bar_result),
+        *_memory_failures(bar_result),
+        *_cut_failures(bar_result),
+        *_log_failures(bar_result),
+        *bar_result.violations,
     ]
 
 
-def is_to_be_tried_again(finding: BarResult) -> bool:
+def is_to_be_tried_again(bar_result: BarResult) -> bool:
     """Return whether only times were missed, the disk stalled, and tries are left."""
-    late = [*_finality(finding), *_doors(finding)]
-    is_of_the_disk = finding.misses == late and finding.slowest_write_ms >= DISK_STILL_MS
-    return bool(finding.misses) and is_of_the_disk and len(finding.earlier_misses) + 1 < TRIES_MAX
+    late_failures = [*_finality_failures(bar_result), *_door_failures(bar_result)]
+    is_of_the_disk = bar_result.misses == late_failures and bar_result.slowest_write_ms >= DISK_STILL_MS
+    return bool(bar_result.misses) and is_of_the_disk and len(bar_result.earlier_misses) + 1 < TRIES_MAX
 
 
-def _finality(finding: BarResult) -> list[str]:
-    quiet, seen = finding.quiet_intervals.p99_ms, finding.intervals.p99_ms
-    if quiet is None or seen is None:
+def _finality_failures(bar_result: BarResult) -> list[str]:
+    quiet_p99_ms, attack_p99_ms = bar_result.quiet_intervals.p99_ms, bar_result.intervals.p99_ms
+    if quiet_p99_ms is None or attack_p99_ms is None:
         return ["finality: no interval between final blocks was seen"]
-    bar = round(quiet * (HOGGED_INTERVAL_RATIO if finding.hogged else INTERVAL_RATIO))
-    text = f"finality: interval p99 {seen} ms, quiet {quiet} ms, bar {bar} ms{_busy(finding)}"
-    return [text] if seen > bar else []
+    limit_ms = round(quiet_p99_ms * (HOGGED_INTERVAL_RATIO if bar_result.hogged else INTERVAL_RATIO))
+    failure_text = (
+        f"finality: interval p99 {attack_p99_ms} ms, quiet {quiet_p99_ms} ms, bar {limit_ms} ms{_load_text(bar_result)}"
+    )
+    return [failure_text] if attack_p99_ms > limit_ms else []
 
 
-def _doors(finding: BarResult) -> list[str]:
-    found = []
-    for door, seen in finding.doors.items():
-        name, quiet = _judged(finding, finding.quiet_doors[door])
-        _, late = _judged(finding, seen)
-        if late is None or quiet is None:
-            found.append(f"{door}: no honest client could try")
+def _door_failures(bar_result: BarResult) -> list[str]:
+    failures = []
+    for door_name, attack_latency in bar_result.doors.items():
+        percentile_name, quiet_ms = _judged_percentile(bar_result, bar_result.quiet_doors[door_name])
+        _, late_ms = _judged_percentile(bar_result, attack_latency)
+        if late_ms is None or quiet_ms is None:
+            failures.append(f"{door_name}: no honest client could try")
             continue
-        bar = max(round(quiet * DOOR_RATIO), DOOR_FLOOR_MS)
-        if late > bar:
-            refused = f", {seen.failed} of {seen.count} refused" if seen.failed else ""
-            found.append(f"{door}: honest {name} {late} ms{refused}, quiet {quiet} ms, bar {bar} ms{_busy(finding)}")
-    return found
+        limit_ms = max(round(quiet_ms * DOOR_RATIO), DOOR_FLOOR_MS)
+        if late_ms > limit_ms:
+            refused_text = (
+                f", {attack_latency.failed} of {attack_latency.count} refused" if attack_latency.failed else ""
+            )
+            failures.append(
+                f"{door_name}: honest {percentile_name} {late_ms} ms{refused_text}, quiet {quiet_ms} ms, bar "
+                f"{limit_ms} ms{_load_text(bar_result)}"
+            )
+    return failures
 
 
-def _judged(finding: BarResult, figures: AttackFigures) -> tuple[str, int | None]:
+def _judged_percentile(bar_result: BarResult, door_latency: AttackFigures) -> tuple[str, int | None]:
     """Return the judged percentile. Beside busy processors the slowest percent measures the system's scheduler."""
-    return ("p95", figures.p95_ms) if finding.hogged else ("p99", figures.p99_ms)
+    return ("p95", door_latency.p95_ms) if bar_result.hogged else ("p99", door_latency.p99_ms)
 
 
-def _busy(finding: BarResult) -> str:
+def _load_text(bar_result: BarResult) -> str:
     """Return the machine's other load during the attack, which may explain a late answer."""
-    told = []
-    if finding.others_cpu_per_second >= OTHERS_TOLD:
-        told.append(f"other programs used {finding.others_cpu_per_second:.1f} processors")
-    if finding.slowest_write_ms >= DISK_STILL_MS:
-        told.append(f"the disk stood still for {finding.slowest_write_ms} ms")
-    return f" ({', '.join(told)})" if told else ""
+    load_texts = []
+    if bar_result.others_cpu_per_second >= OTHERS_TOLD:
+        load_texts.append(f"other programs used {bar_result.others_cpu_per_second:.1f} processors")
+    if bar_result.slowest_write_ms >= DISK_STILL_MS:
+        load_texts.append(f"the disk stood still for {bar_result.slowest_write_ms} ms")
+    return f" ({', '.join(load_texts)})" if load_texts else ""
 
 
-def _memory(finding: BarResult) -> list[str]:
+def _memory_failures(bar_result: BarResult) -> list[str]:
     return [
-        f"memory: {role} had {_megabytes(memory.before)} MB before, {_megabytes(memory.peak)} at most, "
-        f"{_megabytes(memory.after)} after, bar {_megabytes(memory.limit)}"
-        for role, memory in finding.memory.items()
-        if memory.after > memory.limit
+        f"memory: {role} had {_whole_megabytes(memory_use.before)} MB before, {_whole_megabytes(memory_use.peak)} "
+        "at most, "
+        f"{_whole_megabytes(memory_use.after)} after, bar {_whole_megabytes(memory_use.limit)}"
+        for role, memory_use in bar_result.memory.items()
+        if memory_use.after > memory_use.limit
     ]
 
 
-def _cut(finding: BarResult) -> list[str]:
+def _cut_failures(bar_result: BarResult) -> list[str]:
     """Return a failure unless every node disconnected a rule breaker in time."""
-    if not finding.rule:
+    if not bar_result.rule:
         return []
-    late = [cut for cut in finding.account.cut_seconds if cut is None or cut > CUT_SECONDS]
-    if not late:
+    late_cuts = [
+        cut_seconds
+        for cut_seconds in bar_result.account.cut_seconds
+        if cut_seconds is None or cut_seconds > CUT_SECONDS
+    ]
+    if not late_cuts:
         return []
-    stayed = sum(cut is None for cut in late)
-    text = f"{stayed} of {len(finding.account.cut_seconds)} connections were never ended" if stayed else ""
-    slow = max((cut for cut in late if cut is not None), default=None)
-    text = ", ".join(filter(None, (text, f"the slowest end took {slow:.1f} s" if slow is not None else "")))
-    return [f"attacker: {text}, bar {CUT_SECONDS:.0f} s ({finding.rule})"]
+    open_count = sum(cut_seconds is None for cut_seconds in late_cuts)
+    failure_text = (
+        f"{open_count} of {len(bar_result.account.cut_seconds)} connections were never ended" if open_count else ""
+    )
+    slowest_seconds = max((cut_seconds for cut_seconds in late_cuts if cut_seconds is not None), default=None)
+    failure_text = ", ".join(
+        filter(
+            None, (failure_text, f"the slowest end took {slowest_seconds:.1f} s" if slowest_seconds is not None else "")
+        )
+    )
+    return [f"attacker: {failure_text}, bar {CUT_SECONDS:.0f} s ({bar_result.rule})"]
 
 
-def _logs(finding: BarResult) -> list[str]:
-    found = []
-    if finding.log_bytes_per_second > LOG_BYTES_PER_SECOND:
-        rate, bar = finding.log_bytes_per_second / 1000, LOG_BYTES_PER_SECOND / 1000
-        found.append(f"log: {rate:.0f} kB a second, bar {bar:.0f}")
-    if finding.tracebacks:
-        found.append(f"log: {finding.tracebacks} stack traces")
-    return found
+def _log_failures(bar_result: BarResult) -> list[str]:
+    failures = []
+    if bar_result.log_bytes_per_second > LOG_BYTES_PER_SECOND:
+        log_rate, rate_limit = bar_result.log_bytes_per_second / 1000, LOG_BYTES_PER_SECOND / 1000
+        failures.append(f"log: {log_rate:.0f} kB a second, bar {rate_limit:.0f}")
+    if bar_result.tracebacks:
+        failures.append(f"log: {bar_result.tracebacks} stack traces")
+    return failures
 
 
-def _megabytes(size: int) -> int:
-    return round(size / 1e6)
+def _whole_megabytes(size_bytes: int) -> int:
+    return round(size_bytes / 1e6)

@@ -22,24 +22,24 @@ from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 
-VALIDATORS = 4
+VALIDATOR_COUNT = 4
 FILES_OF_A_NODE = 1024
-BUSY = "while True: pass"
+BUSY_LOOP = "while True: pass"
 STRICT_NAME = "Strict"
 STRICT_MODULE = "devnet.proofs.flood.strict_node"
 
 
-def fresh(folder: Path) -> Devnet:
+def lay_out(folder: Path) -> Devnet:
     """Lay out four validators in an emptied folder. Start nothing."""
     shutil.rmtree(folder, ignore_errors=True)
-    return layout.create(folder, VALIDATORS, any_ports=True)
+    return layout.create(folder, VALIDATOR_COUNT, any_ports=True)
 
 
-def start(devnet: Devnet) -> None:
+def start_nodes(devnet: Devnet) -> None:
     """Start all nodes, and wait until blocks are final."""
     # The nodes inherit this limit.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES_OF_A_NODE, hard), hard))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES_OF_A_NODE, hard_limit), hard_limit))
     for member in devnet.members:
         processes.start(node_of(devnet, member))
     asyncio.run(lifecycle.ready(devnet))
@@ -47,12 +47,12 @@ def start(devnet: Devnet) -> None:
 
 def node_of(devnet: Devnet, member: NodeLayout) -> Process:
     """Return a member's node, with the first member as its only bootnode."""
-    process = lifecycle.node_process(devnet, member)
-    arguments = list(process.arguments)
+    node_process = lifecycle.node_process(devnet, member)
+    arguments = list(node_process.arguments)
     while arguments.count("--bootnodes") > (member != devnet.members[0]):
-        place = len(arguments) - 1 - arguments[::-1].index("--bootnodes")
-        del arguments[place : place + 2]
-    return replace(process, arguments=tuple(arguments))
+        option_index = len(arguments) - 1 - arguments[::-1].index("--bootnodes")
+        del arguments[option_index : option_index + 2]
+    return replace(node_process, arguments=tuple(arguments))
 
 
 def with_strict_node(devnet: Devnet) -> tuple[Devnet, NodeLayout, Process]:
@@ -64,20 +64,20 @@ def with_strict_node(devnet: Devnet) -> tuple[Devnet, NodeLayout, Process]:
 @contextmanager
 def beside_hogs() -> Iterator[int]:
     """Keep every processor busy. Yield the number of processors."""
-    count = len(os.sched_getaffinity(0))
-    hogs: list[subprocess.Popen[bytes]] = []
+    processor_count = len(os.sched_getaffinity(0))
+    hog_processes: list[subprocess.Popen[bytes]] = []
     try:
-        for _ in range(count):
-            hogs.append(  # noqa: PERF401  # a comprehension would lose the started ones if a later start failed
+        for _ in range(processor_count):
+            hog_processes.append(  # noqa: PERF401  # a comprehension would lose the started ones if a later start failed
                 subprocess.Popen(
-                    [sys.executable, "-S", "-c", BUSY],
+                    [sys.executable, "-S", "-c", BUSY_LOOP],
                     stdin=subprocess.DEVNULL,
                     preexec_fn=processes.dying_with(os.getpid()),  # noqa: PLW1509  # no thread exists yet
                 )
             )
-        yield count
+        yield processor_count
     finally:
-        for hog in hogs:
-            hog.kill()
-        for hog in hogs:
-            hog.wait()
+        for hog_process in hog_processes:
+            hog_process.kill()
+        for hog_process in hog_processes:
+            hog_process.wait()

@@ -12,8 +12,14 @@ from typing import TypeVar
 import trio
 
 from devnet.launcher.layout import Devnet
-from devnet.proofs.flood.attack import Attack, Scene, victim_of
-from devnet.proofs.flood.intruder import FloodMessage, HostilePeer, Make, assail, prepared_floods
+from devnet.proofs.flood.attack import Attack, AttackScene, victim_of
+from devnet.proofs.flood.intruder import (
+    FloodMessage,
+    HostilePeer,
+    MakeMessage,
+    connect_and_attack,
+    prepared_flood_action,
+)
 from genesis import dev_accounts
 from genesis.chain import runtime_for
 from genesis.parameters import CONSENSUS
@@ -37,66 +43,68 @@ from wallet.keypair import Keypair
 from wallet.rpc import RpcError
 from wallet.suri import keypair_from_suri
 
-TINY, TINY_COUNT = b"\x04\x00", EXTRINSICS_PER_BLOCK_MAX
+TINY_EXTRINSIC, TINY_COUNT = b"\x04\x00", EXTRINSICS_PER_BLOCK_MAX
 UNKNOWN_PARENT_RULE = "blocks with unknown parents that nobody ever has"
 
 
-def header(parent: bytes, number: int, root: bytes, author: str) -> Header:
+def header_naming(parent: bytes, number: int, body_root: bytes, author: str) -> Header:
     """Return a header of the current slot that names `author`, with a random seal."""
-    slot = time.time_ns() // 1_000_000 // CONSENSUS["devnet"].slot_ms
+    current_slot = time.time_ns() // 1_000_000 // CONSENSUS["devnet"].slot_ms
     vrf_output, vrf_proof = os.urandom(32), os.urandom(80)
-    items = (
+    digest_items = (
         author_item(dev_accounts.stash(author)),
-        pre_digest_item(PreDigest(slot, 0, vrf_output, vrf_proof)),
+        pre_digest_item(PreDigest(current_slot, 0, vrf_output, vrf_proof)),
         seal_item(os.urandom(64)),
     )
-    return Header(parent, number, os.urandom(32), root, items)
+    return Header(parent, number, os.urandom(32), body_root, digest_items)
 
 
 def tiny_body() -> tuple[bytes, bytes]:
     """Return the encoded body with the largest number of the smallest extrinsics, and its root."""
-    extrinsics = (TINY,) * TINY_COUNT
-    root = extrinsics_root(extrinsics)
-    some_header = header(bytes(32), 1, root, "Alice")
-    block = BLOCK.encode(Block(some_header, extrinsics))
-    return block[len(HEADER.encode(some_header)) :], root
+    extrinsics = (TINY_EXTRINSIC,) * TINY_COUNT
+    body_root = extrinsics_root(extrinsics)
+    some_header = header_naming(bytes(32), 1, body_root, "Alice")
+    encoded_block = BLOCK.encode(Block(some_header, extrinsics))
+    return encoded_block[len(HEADER.encode(some_header)) :], body_root
 
 
-def _tiny_extrinsics(_: Scene) -> Make:
-    body, root = tiny_body()
+def _tiny_extrinsics(_: AttackScene) -> MakeMessage:
+    body, body_root = tiny_body()
 
     def make(intruder: HostilePeer, _: int) -> FloodMessage:
-        height = intruder.standing.tip_height if intruder.standing else 1
-        return FrameKind.BLOCK, HEADER.encode(header(os.urandom(32), height + 2, root, "Alice")) + body
+        tip_height = intruder.peer_status.tip_height if intruder.peer_status else 1
+        return FrameKind.BLOCK, HEADER.encode(header_naming(os.urandom(32), tip_height + 2, body_root, "Alice")) + body
 
     return make
 
 
-def _unsealed_blocks(scene: Scene) -> Make:
-    (body, root), names = tiny_body(), [member.name for member in scene.validators]
+def _unsealed_blocks(attack_scene: AttackScene) -> MakeMessage:
+    (body, body_root), author_names = tiny_body(), [member.name for member in attack_scene.validators]
 
-    def make(intruder: HostilePeer, number: int) -> FloodMessage:
-        standing = intruder.standing
-        parent, height = (standing.tip, standing.tip_height) if standing else (os.urandom(32), 0)
-        return FrameKind.BLOCK, HEADER.encode(header(parent, height + 1, root, names[number % len(names)])) + body
+    def make(intruder: HostilePeer, message_number: int) -> FloodMessage:
+        status = intruder.peer_status
+        parent_hash, tip_height = (status.tip, status.tip_height) if status else (os.urandom(32), 0)
+        return FrameKind.BLOCK, HEADER.encode(
+            header_naming(parent_hash, tip_height + 1, body_root, author_names[message_number % len(author_names)])
+        ) + body
 
     return make
 
 
-def _small_orphans(_: Scene) -> Make:
+def _small_orphans(_: AttackScene) -> MakeMessage:
     # A header begins with the parent's hash, so another 32 bytes give another orphan without encoding it.
-    template = BLOCK.encode(Block(header(bytes(32), 10**6, extrinsics_root(()), "Alice"), ()))[32:]
+    template = BLOCK.encode(Block(header_naming(bytes(32), 10**6, extrinsics_root(()), "Alice"), ()))[32:]
     return lambda *_: (FrameKind.BLOCK, os.urandom(32) + template)
 
 
-def _unasked_blocks(_: Scene) -> Make:
-    payload = BLOCKS.encode((os.urandom(64_000),))
-    return lambda *_: (FrameKind.BLOCKS, payload)
+def _unasked_blocks(_: AttackScene) -> MakeMessage:
+    signed_payload = BLOCKS.encode((os.urandom(64_000),))
+    return lambda *_: (FrameKind.BLOCKS, signed_payload)
 
 
-BATCHES, REMARKS_PER_BATCH = 1_000, 19
+BATCH_COUNT, REMARKS_PER_BATCH = 1_000, 19
 REMARK_BYTES = 59_000
-MARK = b"\xa5" * 64
+SIGNATURE_MARK = b"\xa5" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,61 +115,67 @@ class FloodSigner:
     runtime: Runtime
 
     @staticmethod
-    def of(scene: Scene) -> FloodSigner:
+    def of(attack_scene: AttackScene) -> FloodSigner:
         """Return a signer for the chain of this scene."""
-        return FloodSigner(scene.genesis, runtime_for("devnet", is_development=True))
+        return FloodSigner(attack_scene.genesis, runtime_for("devnet", is_development=True))
 
     def signed(
-        self, call: Call, key: Keypair, nonce: int, tip: int = 0, era: Era = IMMORTAL, birth: bytes = b""
+        self, call: Call, signing_key: Keypair, nonce: int, tip: int = 0, era: Era = IMMORTAL, birth: bytes = b""
     ) -> bytes:
         """Return a signed extrinsic.
 
         `birth` is the hash of the block that `era` begins with, genesis for the immortal.
         """
-        extra = Extra(era, nonce, tip)
+        extra_fields = Extra(era, nonce, tip)
         version = self.runtime.version
-        additional = Additional(version.spec_version, version.transaction_version, self.genesis, birth or self.genesis)
-        payload = signing_payload(payload_head(self.runtime, call, extra), additional)
-        signature = MultiSignature(key.scheme, key.sign(payload))
-        return encode_signed(self.runtime, call, extra, key.account, signature)
+        additional_fields = Additional(
+            version.spec_version, version.transaction_version, self.genesis, birth or self.genesis
+        )
+        signed_payload = signing_payload(payload_head(self.runtime, call, extra_fields), additional_fields)
+        signature = MultiSignature(signing_key.scheme, signing_key.sign(signed_payload))
+        return encode_signed(self.runtime, call, extra_fields, signing_key.account, signature)
 
-    def unsigned(self, call: Call, account: bytes) -> bytes:
+    def unsigned(self, chain_call: Call, account: bytes) -> bytes:
         """Return a signed extrinsic with `MARK` as its signature."""
-        return encode_signed(self.runtime, call, Extra(), account, MultiSignature(Scheme.SR25519, MARK))
+        return encode_signed(self.runtime, chain_call, Extra(), account, MultiSignature(Scheme.SR25519, SIGNATURE_MARK))
 
 
-def _remark_batches(scene: Scene) -> Make:
-    inner = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
-    raw = FloodSigner.of(scene).unsigned(Utility.batch(calls=(inner,) * BATCHES), dev_accounts.stash("Alice"))
-    head, _, tail = raw.partition(MARK)
-    return lambda *_: (FrameKind.TX, head + os.urandom(64) + tail)
+def _remark_batches(attack_scene: AttackScene) -> MakeMessage:
+    inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
+    encoded_extrinsic = FloodSigner.of(attack_scene).unsigned(
+        Utility.batch(calls=(inner_batch,) * BATCH_COUNT), dev_accounts.stash("Alice")
+    )
+    bytes_before, _, bytes_after = encoded_extrinsic.partition(SIGNATURE_MARK)
+    return lambda *_: (FrameKind.TX, bytes_before + os.urandom(64) + bytes_after)
 
 
-def _refused_extrinsics(scene: Scene) -> Make:
-    signer, key = FloodSigner.of(scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
-    return lambda _, number: (
-        FrameKind.TX, signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), key, number)
+def _refused_extrinsics(attack_scene: AttackScene) -> MakeMessage:
+    flood_signer, signing_key = FloodSigner.of(attack_scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
+    return lambda _, message_number: (
+        FrameKind.TX, flood_signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), signing_key, message_number)
     )  # fmt: skip
 
 
-REPLACER, PAYER, HONEST = "//Ferdie", "//Eve", "//Dave"
-GAPS, FIRST_TIP = 60, 1_000
-HOARDERS, FUTURES_EACH = 32, 64
+REPLACER_SURI, PAYER_SURI, HONEST_SURI = "//Ferdie", "//Eve", "//Dave"
+GAP_COUNT, FIRST_TIP = 60, 1_000
+HOARDER_COUNT, FUTURES_EACH = 32, 64
 FUTURE_BLOCKS = 64
 HONEST_TIP = 10**8
-T = TypeVar("T")
+AnswerT = TypeVar("AnswerT")
 
 
-def _replacements(scene: Scene) -> Make:
-    signer, key = FloodSigner.of(scene), keypair_from_suri(REPLACER)
-    nonce = asyncio.run(_asked(scene.devnet, lambda client: client.nonce(key.account)))
+def _replacements(attack_scene: AttackScene) -> MakeMessage:
+    flood_signer, signing_key = FloodSigner.of(attack_scene), keypair_from_suri(REPLACER_SURI)
+    next_nonce = asyncio.run(
+        _ask_victim(attack_scene.devnet, lambda chain_client: chain_client.nonce(signing_key.account))
+    )
 
-    def make(_: HostilePeer, number: int) -> FloodMessage:
-        step, gap = divmod(number, GAPS)
-        tip = int(FIRST_TIP * 1.3**step) + step
-        call = System.remark(remark=os.urandom(REMARK_BYTES))
+    def make(_: HostilePeer, message_number: int) -> FloodMessage:
+        replacement_step, gap_index = divmod(message_number, GAP_COUNT)
+        tip_grains = int(FIRST_TIP * 1.3**replacement_step) + replacement_step
+        chain_call = System.remark(remark=os.urandom(REMARK_BYTES))
         # One nonce stays unused, so none of these extrinsics is ever due.
-        return FrameKind.TX, signer.signed(call, key, nonce + 2 + gap, tip)
+        return FrameKind.TX, flood_signer.signed(chain_call, signing_key, next_nonce + 2 + gap_index, tip_grains)
 
     return make
 
@@ -171,84 +185,98 @@ async def _honest_one_early(devnet: Devnet) -> list[str]:
     return await with_client(devnet, _try_early)
 
 
-async def _try_early(client: ChainClient) -> list[str]:
-    key = keypair_from_suri(HONEST)
-    nonce = await client.nonce(key.account)
-    call = System.remark(remark=b"honest")
+async def _try_early(chain_client: ChainClient) -> list[str]:
+    signing_key = keypair_from_suri(HONEST_SURI)
+    next_nonce = await chain_client.nonce(signing_key.account)
+    chain_call = System.remark(remark=b"honest")
     try:
-        early = await client.sign(call, key, nonce=nonce + 1, tip=HONEST_TIP)
-        await client.rpc.call("author_submitExtrinsic", "0x" + early.hex())
-    except RpcError as error:
-        return [f"an honest extrinsic one nonce early was refused: {error}"]
-    due = await client.sign(call, key, nonce=nonce)
-    await client.send(due, until="inBlock")
+        early_extrinsic = await chain_client.sign(chain_call, signing_key, nonce=next_nonce + 1, tip=HONEST_TIP)
+        await chain_client.rpc.call("author_submitExtrinsic", "0x" + early_extrinsic.hex())
+    except RpcError as refusal:
+        return [f"an honest extrinsic one nonce early was refused: {refusal}"]
+    due_extrinsic = await chain_client.sign(chain_call, signing_key, nonce=next_nonce)
+    await chain_client.send(due_extrinsic, until="inBlock")
     return []
 
 
-async def _fill_with_futures(scene: Scene) -> None:
-    keys = [Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % number)) for number in range(HOARDERS)]
-    height, birth = await with_client(scene.devnet, lambda client: _endow(client, keys))
-    signer, era = FloodSigner.of(scene), mortal(FUTURE_BLOCKS, height)
-    call = System.remark(remark=b"hoarded")
-    raws = [
-        signer.signed(call, key, nonce, era=era, birth=birth) for nonce in range(1, 1 + FUTURES_EACH) for key in keys
+async def _fill_with_futures(attack_scene: AttackScene) -> None:
+    hoarder_keys = [
+        Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % message_number))
+        for message_number in range(HOARDER_COUNT)
+    ]
+    tip_height, birth_hash = await with_client(
+        attack_scene.devnet, lambda chain_client: _endow_hoarders(chain_client, hoarder_keys)
+    )
+    flood_signer, validity_era = FloodSigner.of(attack_scene), mortal(FUTURE_BLOCKS, tip_height)
+    chain_call = System.remark(remark=b"hoarded")
+    encoded_extrinsics = [
+        flood_signer.signed(chain_call, signing_key, next_nonce, era=validity_era, birth=birth_hash)
+        for next_nonce in range(1, 1 + FUTURES_EACH)
+        for signing_key in hoarder_keys
     ]
 
     async def serve(intruder: HostilePeer) -> None:
-        async for due in scene.paced(1_000, at_once=100):
-            start = len(raws) - due
-            await intruder.send((FrameKind.TX, raw) for raw in raws[max(0, start) :])
-            del raws[max(0, start) :]
-            if not raws:
+        async for due_extrinsic in attack_scene.paced(1_000, at_once=100):
+            unsent_count = len(encoded_extrinsics) - due_extrinsic
+            await intruder.send(
+                (FrameKind.TX, encoded_extrinsic) for encoded_extrinsic in encoded_extrinsics[max(0, unsent_count) :]
+            )
+            del encoded_extrinsics[max(0, unsent_count) :]
+            if not encoded_extrinsics:
                 return
 
-    await assail(scene, [scene.victim], serve)
+    await connect_and_attack(attack_scene, [attack_scene.victim], serve)
 
 
-async def _endow(client: ChainClient, keys: list[Keypair]) -> tuple[int, bytes]:
+async def _endow_hoarders(chain_client: ChainClient, hoarder_keys: list[Keypair]) -> tuple[int, bytes]:
     """Give each key one oGPU. Return the height and hash of a final block."""
-    transfers = tuple(Balances.transfer_keep_alive(dest=key.account, value=GRAINS_PER_OGPU) for key in keys)
-    await client.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER))
-    final = await client.finalized()
-    return await client.height(final), final
+    transfers = tuple(
+        Balances.transfer_keep_alive(dest=signing_key.account, value=GRAINS_PER_OGPU) for signing_key in hoarder_keys
+    )
+    await chain_client.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER_SURI))
+    final_block = await chain_client.finalized()
+    return await chain_client.height(final_block), final_block
 
 
-async def with_client(devnet: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
+async def with_client(devnet: Devnet, ask_chain: Callable[[ChainClient], Awaitable[AnswerT]]) -> AnswerT:
     """Query the victim's node as a wallet does, which uses asyncio."""
-    return await trio.to_thread.run_sync(lambda: asyncio.run(_asked(devnet, ask)))
+    return await trio.to_thread.run_sync(lambda: asyncio.run(_ask_victim(devnet, ask_chain)))
 
 
-async def _asked(devnet: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
-    async with await ChainClient.connect(victim_of(devnet).rpc_url) as client:
-        return await ask(client)
+async def _ask_victim(devnet: Devnet, ask_chain: Callable[[ChainClient], Awaitable[AnswerT]]) -> AnswerT:
+    async with await ChainClient.connect(victim_of(devnet).rpc_url) as chain_client:
+        return await ask_chain(chain_client)
 
 
 BLOCK_FLOODS = (
     Attack("small_orphans", "M6", "Empty blocks with unknown parents, 15,000 a second to each validator: they share "
-           "one queue with honest blocks.", prepared_floods(15_000, _small_orphans), 2_000_000, UNKNOWN_PARENT_RULE),
+           "one queue with honest blocks.", prepared_flood_action(15_000, _small_orphans), 2_000_000,
+           UNKNOWN_PARENT_RULE),
     Attack("tiny_extrinsics", "C1", "Blocks of as many of the smallest extrinsics as may be and an unknown parent, "
            "four a second to each validator. To decode one of 50,000 and to build its trie took a quarter of a second "
-           "before the header was looked at.", prepared_floods(4, _tiny_extrinsics, at_once=4), 2_000,
+           "before the header was looked at.", prepared_flood_action(4, _tiny_extrinsics, at_once=4), 2_000,
            UNKNOWN_PARENT_RULE),
     Attack("unsealed_blocks", "C1", "The same bodies on the tip that everybody knows, in the slot of now, each "
            "validator in turn named as author. The seal is random: a node that checks the header first is spared the "
-           "body.", prepared_floods(4, _unsealed_blocks, at_once=4), 2_000, "blocks that their author did not seal"),
+           "body.", prepared_flood_action(4, _unsealed_blocks, at_once=4), 2_000,
+           "blocks that their author did not seal"),
     Attack("unasked_blocks", "own", "Answers of 64 kB to requests for blocks that nobody made, 200 a second to each "
-           "validator.", prepared_floods(200, _unasked_blocks, at_once=16), 50_000, "answers that were not asked for"),
+           "validator.", prepared_flood_action(200, _unasked_blocks, at_once=16), 50_000,
+           "answers that were not asked for"),
 )  # fmt: skip
 TRANSACTION_FLOODS = (
     Attack("remark_batches", "C2", "Extrinsics of 60 kB, a thousand batches of 19 remarks under a rich account's name, "
            "each with a random signature. To decode one took 26 ms of the loop, and 256 were decoded in one turn; 40 a "
-           "second to each validator.", prepared_floods(40, _remark_batches, at_once=20), 10_000,
+           "second to each validator.", prepared_flood_action(40, _remark_batches, at_once=20), 10_000,
            "transactions of which none is valid"),
     Attack("refused_extrinsics", "N2", "Extrinsics of 60 kB with good signatures of an account that has nothing, 100 a "
            "second to each validator. Each is refused; the memory of the refusal was not given back. It breaks no "
            "rule: a node that is behind refuses good ones for the same reason, so it listens less to their bringers, "
-           "and bans nobody.", prepared_floods(100, _refused_extrinsics, at_once=16), 12_000),
+           "and bans nobody.", prepared_flood_action(100, _refused_extrinsics, at_once=16), 12_000),
     Attack("replacements", "N5", "Extrinsics of 59 kB behind a gap of nonces, each replaced again and again by one "
            "with a little more tip. The tip is never paid, and the first node passed each of them on to all others; "
            "100 a second to one node.",
-           prepared_floods(100, _replacements, at_once=16, members_of=lambda scene: [scene.victim]), 3_000),
+           prepared_flood_action(100, _replacements, at_once=16, members_of=lambda scene: [scene.victim]), 3_000),
     Attack("futures", "N6", "32 accounts with 64 extrinsics each, the first nonce never sent: all places of waiting "
            "extrinsics, for no fee. They are mortal here, so that the attacks after this one find an empty pool.",
            _fill_with_futures, 4_000, aftermath=_honest_one_early),

@@ -15,11 +15,11 @@ import trio
 from devnet.launcher.layout import Devnet
 from devnet.proofs.flood.attack import (
     SOURCE_ADDRESS,
-    Act,
     Attack,
+    AttackAction,
+    AttackScene,
     Door,
-    Needs,
-    Scene,
+    ExtraProcess,
     each_dripping,
     each_socket,
     each_stream,
@@ -31,15 +31,15 @@ from devnet.proofs.flood.clients import (
     BadAnswerError,
     WebSocket,
     WebSocketError,
-    ask,
-    batch_body,
-    call,
-    call_body,
+    http_request,
     open_socket,
     request_head,
+    rpc_batch,
+    rpc_body,
+    rpc_call,
 )
-from devnet.proofs.flood.intruder import cycled
-from devnet.proofs.flood.peer_blocks import BATCHES, MARK, REMARKS_PER_BATCH, FloodSigner, with_client
+from devnet.proofs.flood.intruder import cycle_through
+from devnet.proofs.flood.peer_blocks import BATCH_COUNT, REMARKS_PER_BATCH, SIGNATURE_MARK, FloodSigner, with_client
 from genesis import dev_accounts
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from node.rpc.jsonrpc import MAX_BATCH, MAX_DEPTH, MAX_REQUEST_MEBIBYTES, RequestLimits
@@ -52,12 +52,12 @@ from runtime.state.trie_node import MAX_KEY_BYTES
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
-JSON = {"Content-Type": "application/json"}
+JSON_HEADERS = {"Content-Type": "application/json"}
 # A browser sends text/plain to a foreign origin without a preflight request (Fetch standard, CORS-safelisted).
 FROM_A_PAGE = {"Content-Type": "text/plain", "Origin": "https://page.example"}
-USER = "//Charlie"
+USER_SURI = "//Charlie"
 AGAIN_SECONDS = 0.05
-MANY = 1_200
+CLIENT_CROWD = 1_200
 """More than the 1,024 files that a process may usually open."""
 PROVING_CLIENTS, CRUMBLING_CLIENTS = 300, 20
 SUBSCRIBERS_OF_ADDRESS = 25
@@ -68,384 +68,461 @@ WEBSOCKETS = 150
 SLOW_UPLOADS = 48
 """More than the 32 requests that the store serves at once."""
 UPLOADERS = 8
-HOST = b"Host: 127.0.0.1\r\n"
-HALF_HEAD = b"GET / HTTP/1.1\r\n" + HOST + b"X-Slow: "
-HALF_METRICS = b"GET /metrics HTTP/1.1\r\n" + HOST + b"X-Slow: "
+HOST_LINE = b"Host: 127.0.0.1\r\n"
+HALF_HEAD = b"GET / HTTP/1.1\r\n" + HOST_LINE + b"X-Slow: "
+HALF_METRICS = b"GET /metrics HTTP/1.1\r\n" + HOST_LINE + b"X-Slow: "
 HALF_NEGOTIATION = b"\x13/multistream/1.0.0"
-JSON_HEAD = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
+JSON_HEAD = b"POST / HTTP/1.1\r\n" + HOST_LINE + b"Content-Type: application/json\r\n"
 HALF_POST = JSON_HEAD + b"Content-Length: 100000\r\n\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
-CRUMBS = b"1\r\na\r\n" * 10_000
-HEIGHTS, CALLS = 1_000, 100
+TINY_CHUNKS = b"1\r\na\r\n" * 10_000
+HEIGHTS, CALL_COUNT = 1_000, 100
 BACK_MOST = 256
 """The most blocks back for which the RPC process keeps states."""
-SUBMIT, HEADS = "author_submitExtrinsic", "chain_subscribeNewHeads"
+SUBMIT_METHOD, SUBSCRIBE_HEADS = "author_submitExtrinsic", "chain_subscribeNewHeads"
 FORGED, FORGED_CLIENTS = 4, 4
 LONG_FUTURES, FUTURES_AT_ONCE = 400, 3
 LONG_REMARK_BYTES = 60_000  # of each of two in an extrinsic
 WATCHING_CLIENTS, WATCHED_SETS = 25, 20
-PROOFS = 20
+PROOF_COUNT = 20
 CLIENTS, SUBSCRIPTIONS, PER_BATCH = 40, 1_024, 128
 SLOW_CLIENTS, REQUESTS_EACH = 60, 40
 ABORTING_CLIENTS, PER_SECOND = 10, 5
 ANSWERS, FIRST_BYTES = 20, 1_000
 MAX_REQUEST_BYTES = MAX_REQUEST_MEBIBYTES * 1024 * 1024
-QUOTES = b'"' + b'\\"' * (MAX_REQUEST_BYTES // 2 - 1)
+ESCAPED_QUOTES = b'"' + b'\\"' * (MAX_REQUEST_BYTES // 2 - 1)
 UNANSWERED = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError, WebSocketError)
 
 PostBodies = Callable[[int], bytes]
 """A function from a request's number to its body."""
-Prepare = Callable[[Scene], Awaitable[PostBodies]]
+Prepare = Callable[[AttackScene], Awaitable[PostBodies]]
 
 
 # --- clients that post, drip, crumble, and use WebSockets
 
 
-def posts(*bodies: bytes, clients: int = 1) -> Act:
+def post_action(*request_bodies: bytes, client_count: int = 1) -> AttackAction:
     """Return an act: `clients` clients post these bodies in turn, each after its last answer."""
 
-    async def prepare(_: Scene) -> PostBodies:
-        return cycled(bodies)
+    async def prepare(_: AttackScene) -> PostBodies:
+        return cycle_through(request_bodies)
 
-    return prepared_posts(prepare, clients)
+    return prepared_post_action(prepare, client_count)
 
 
-def prepared_posts(prepare: Prepare, clients: int = 1, headers: Mapping[str, str] = JSON) -> Act:
+def prepared_post_action(
+    prepare: Prepare, client_count: int = 1, headers: Mapping[str, str] = JSON_HEADERS
+) -> AttackAction:
     """Return an act as `posts` does, for bodies with a preparation."""
 
-    async def act(scene: Scene) -> None:
-        body = await prepare(scene)
-        await scene.begin()
+    async def act(attack_scene: AttackScene) -> None:
+        request_body = await prepare(attack_scene)
+        await attack_scene.begin()
         async with trio.open_nursery() as nursery:
-            for client in range(clients):
-                nursery.start_soon(_post, scene, body, client, headers)
+            for client_number in range(client_count):
+                nursery.start_soon(_post_repeatedly, attack_scene, request_body, client_number, headers)
 
     return act
 
 
-async def _post(scene: Scene, body: PostBodies, number: int, headers: Mapping[str, str]) -> None:
-    async for _ in scene.paced(1 / AGAIN_SECONDS, at_once=1):
-        await _answered(scene, scene.victim.ports.rpc, "POST", "/", body(number), headers)
-        number += 1
+async def _post_repeatedly(
+    attack_scene: AttackScene, request_body: PostBodies, request_number: int, headers: Mapping[str, str]
+) -> None:
+    async for _ in attack_scene.paced(1 / AGAIN_SECONDS, at_once=1):
+        await _answered(attack_scene, attack_scene.victim.ports.rpc, "POST", "/", request_body(request_number), headers)
+        request_number += 1
 
 
 async def _answered(
-    scene: Scene, port: int, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
+    attack_scene: AttackScene,
+    port_number: int,
+    method: str,
+    url_path: str,
+    request_body: bytes,
+    headers: Mapping[str, str] | None = None,
 ) -> None:
     """Send a request, and count its outcome."""
-    scene.sent(1, len(body))
+    attack_scene.sent(1, len(request_body))
     try:
-        answer = await ask(port, method, path, body, SOURCE_ADDRESS, headers)
-        scene.note(f"status {answer.status}")
-    except UNANSWERED as error:
-        scene.note(f"no answer: {type(error).__name__}")
+        answer = await http_request(port_number, method, url_path, request_body, SOURCE_ADDRESS, headers)
+        attack_scene.count_outcome(f"status {answer.status}")
+    except UNANSWERED as connection_error:
+        attack_scene.count_outcome(f"no answer: {type(connection_error).__name__}")
 
 
-def drips(port: str, clients: int, opening: bytes) -> Act:
+def drip_action(port_name: str, client_count: int, opening: bytes) -> AttackAction:
     """Return an act: incomplete requests to one of the victim's ports, each continued by a byte a second."""
-    return lambda scene: each_dripping(scene, getattr(scene.victim.ports, port), clients, opening)
+    return lambda attack_scene: each_dripping(
+        attack_scene, getattr(attack_scene.victim.ports, port_name), client_count, opening
+    )
 
 
-def crumbles(port: str, head: bytes) -> Act:
+def crumb_action(port_name: str, request_head_bytes: bytes) -> AttackAction:
     """Return an act: bodies in chunks of one byte to one of the victim's ports."""
 
-    async def serve(scene: Scene, stream: trio.SocketStream) -> None:
-        await stream.send_all(head)
+    async def serve(attack_scene: AttackScene, tcp_stream: trio.SocketStream) -> None:
+        await tcp_stream.send_all(request_head_bytes)
         while True:
-            await stream.send_all(CRUMBS)
-            scene.sent(1, len(CRUMBS))
+            await tcp_stream.send_all(TINY_CHUNKS)
+            attack_scene.sent(1, len(TINY_CHUNKS))
 
-    return lambda scene: each_stream(scene, getattr(scene.victim.ports, port), CRUMBLING_CLIENTS, serve)
+    return lambda attack_scene: each_stream(
+        attack_scene, getattr(attack_scene.victim.ports, port_name), CRUMBLING_CLIENTS, serve
+    )
 
 
-def talks(clients: int, *bodies: bytes, reads: bool = True, sources: Sequence[str] = (SOURCE_ADDRESS,)) -> Act:
+def talk_action(
+    client_count: int,
+    *request_bodies: bytes,
+    does_read: bool = True,
+    source_addresses: Sequence[str] = (SOURCE_ADDRESS,),
+) -> AttackAction:
     """Return an act: `clients` WebSockets from each address send these bodies, and read all answers or none."""
 
-    async def serve(scene: Scene, socket: WebSocket) -> None:
-        for body in bodies:
-            await socket.send(body)
-            scene.sent(1, len(body))
-        while reads:
-            message = await socket.receive()
-            scene.note("refused" if "error" in message else "answered")
+    async def serve(attack_scene: AttackScene, web_socket: WebSocket) -> None:
+        for request_body in request_bodies:
+            await web_socket.send(request_body)
+            attack_scene.sent(1, len(request_body))
+        while does_read:
+            answer_message = await web_socket.receive()
+            attack_scene.count_outcome("refused" if "error" in answer_message else "answered")
         await trio.sleep_forever()
 
-    return lambda scene: each_socket(scene, clients, serve, sources)
+    return lambda attack_scene: each_socket(attack_scene, client_count, serve, source_addresses)
 
 
-def batch(method: str, count: int, *params: Any) -> bytes:
+def batch_of_calls(method: str, call_count: int, *params: Any) -> bytes:
     """Return a batch of `count` equal calls."""
-    return batch_body([call(method, *params, number=number) for number in range(count)])
+    return rpc_batch([rpc_call(method, *params, number=request_number) for request_number in range(call_count)])
 
 
-async def _prove_again(scene: Scene) -> None:
-    body = call_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
-    request = JSON_HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
-    await each_stream(scene, scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request))
+async def _prove_again(attack_scene: AttackScene) -> None:
+    request_body = rpc_body("state_getReadProof", ["0x" + os.urandom(32).hex() for _ in range(KEYS_AT_ONCE)])
+    request = JSON_HEAD + f"Content-Length: {len(request_body)}\r\n\r\n".encode() + request_body
+    await each_stream(
+        attack_scene, attack_scene.victim.ports.rpc, PROVING_CLIENTS, partial(_ask_again, request=request)
+    )
 
 
-async def _ask_again(scene: Scene, stream: trio.SocketStream, request: bytes) -> None:
+async def _ask_again(attack_scene: AttackScene, tcp_stream: trio.SocketStream, request: bytes) -> None:
     while True:
-        await stream.send_all(request)
-        scene.sent(1, len(request))
+        await tcp_stream.send_all(request)
+        attack_scene.sent(1, len(request))
         received = b""
         while not _is_whole(received):
-            data = await stream.receive_some(READ_BYTES)
-            if not data:
+            received_part = await tcp_stream.receive_some(READ_BYTES)
+            if not received_part:
                 return
-            received += data
-        scene.note("refused" if b'"error"' in received else "answered")
+            received += received_part
+        attack_scene.count_outcome("refused" if b'"error"' in received else "answered")
 
 
 def _is_whole(answer: bytes) -> bool:
-    head, mark, body = answer.lower().partition(b"\r\n\r\n")
-    length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
-    return bool(mark) and len(body) >= int(length or b"0")
+    answer_head, blank_line, answer_body = answer.lower().partition(b"\r\n\r\n")
+    content_length = answer_head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+    return bool(blank_line) and len(answer_body) >= int(content_length or b"0")
 
 
 async def _was_submitted(devnet: Devnet) -> list[str]:
     """Return a problem if the node executed the call with a foreign origin: its signer's nonce then moved."""
-    body = call_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER).account))
-    answer = await ask(victim_of(devnet).ports.rpc, "POST", "/", body, SOURCE_ADDRESS, JSON)
-    moved = json.loads(answer.body)["result"]
-    return [f"a call with a foreign origin was executed: {moved} extrinsics of {USER} were taken"] if moved else []
+    request_body = rpc_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER_SURI).account))
+    answer = await http_request(victim_of(devnet).ports.rpc, "POST", "/", request_body, SOURCE_ADDRESS, JSON_HEADERS)
+    nonce_moved = json.loads(answer.body)["result"]
+    return (
+        [f"a call with a foreign origin was executed: {nonce_moved} extrinsics of {USER_SURI} were taken"]
+        if nonce_moved
+        else []
+    )
 
 
-async def _from_a_page(scene: Scene) -> PostBodies:
-    async def submission(client: ChainClient) -> bytes:
-        extrinsic = await client.sign(System.remark(remark=b"from a page"), keypair_from_suri(USER))
-        return call_body(SUBMIT, "0x" + extrinsic.hex())
+async def _from_a_page(attack_scene: AttackScene) -> PostBodies:
+    async def submission(client_number: ChainClient) -> bytes:
+        extrinsic = await client_number.sign(System.remark(remark=b"from a page"), keypair_from_suri(USER_SURI))
+        return rpc_body(SUBMIT_METHOD, "0x" + extrinsic.hex())
 
-    return cycled([await with_client(scene.devnet, submission), *[batch("state_getMetadata", 100)] * 3])
+    return cycle_through(
+        [await with_client(attack_scene.devnet, submission), *[batch_of_calls("state_getMetadata", 100)] * 3]
+    )
 
 
-async def result_of(scene: Scene, method: str, *params: Any) -> Any:
+async def result_of(attack_scene: AttackScene, method: str, *params: Any) -> Any:
     """Return the result of one call, or None if it was refused."""
-    answer = await ask(scene.victim.ports.rpc, "POST", "/", call_body(method, *params), SOURCE_ADDRESS, JSON)
+    answer = await http_request(
+        attack_scene.victim.ports.rpc, "POST", "/", rpc_body(method, *params), SOURCE_ADDRESS, JSON_HEADERS
+    )
     return json.loads(answer.body).get("result")
 
 
-async def _final_height(scene: Scene) -> int:
-    header = await result_of(scene, "chain_getHeader", await result_of(scene, "chain_getFinalizedHead"))
+async def _final_height(attack_scene: AttackScene) -> int:
+    header = await result_of(attack_scene, "chain_getHeader", await result_of(attack_scene, "chain_getFinalizedHead"))
     return int(header["number"], 16)
 
 
-async def _of_heights(scene: Scene) -> PostBodies:
-    final = await _final_height(scene)
-    return cycled([batch("chain_getBlockHash", CALLS, [max(0, final - back) for back in range(HEIGHTS)])])
+async def _height_queries(attack_scene: AttackScene) -> PostBodies:
+    final_height = await _final_height(attack_scene)
+    return cycle_through(
+        [
+            batch_of_calls(
+                "chain_getBlockHash", CALL_COUNT, [max(0, final_height - blocks_back) for blocks_back in range(HEIGHTS)]
+            )
+        ]
+    )
 
 
-async def _of_keys(scene: Scene) -> PostBodies:
-    final, block, back = await _final_height(scene), None, BACK_MOST
+async def _key_queries(attack_scene: AttackScene) -> PostBodies:
+    final_height, oldest_block, blocks_back = await _final_height(attack_scene), None, BACK_MOST
     # The node keeps states for a limited number of blocks, so the oldest available one is searched.
-    while back and block is None:
-        back = back * 7 // 8
-        candidate = await result_of(scene, "chain_getBlockHash", max(0, final - back))
-        block = candidate if await result_of(scene, "state_getKeysPaged", "0x", 1, None, candidate) else None
-    scene.note(f"{back} blocks back")
-    return cycled([batch("state_getKeysPaged", MAX_BATCH, "0x", 1_000, None, block)])
+    while blocks_back and oldest_block is None:
+        blocks_back = blocks_back * 7 // 8
+        candidate = await result_of(attack_scene, "chain_getBlockHash", max(0, final_height - blocks_back))
+        oldest_block = (
+            candidate if await result_of(attack_scene, "state_getKeysPaged", "0x", 1, None, candidate) else None
+        )
+    attack_scene.count_outcome(f"{blocks_back} blocks back")
+    return cycle_through([batch_of_calls("state_getKeysPaged", MAX_BATCH, "0x", 1_000, None, oldest_block)])
 
 
-async def _of_proofs(scene: Scene) -> PostBodies:
-    keys = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
-    body = batch("state_getReadProof", PROOFS, keys)
-    is_too_long = len(body) > RequestLimits().request_bytes  # the node would refuse it unread
-    return cycled([batch("state_getReadProof", PROOFS // 4, keys) if is_too_long else body])
+async def _proof_queries(attack_scene: AttackScene) -> PostBodies:
+    storage_keys = await result_of(attack_scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
+    request_body = batch_of_calls("state_getReadProof", PROOF_COUNT, storage_keys)
+    is_too_long = len(request_body) > RequestLimits().request_bytes  # the node would refuse it unread
+    return cycle_through(
+        [batch_of_calls("state_getReadProof", PROOF_COUNT // 4, storage_keys) if is_too_long else request_body]
+    )
 
 
-def nested_batch(scene: Scene) -> bytes:
+def nested_batch(attack_scene: AttackScene) -> bytes:
     """Return an extrinsic of the longest signed length, a thousand batches, with `MARK` as its signature."""
-    inner = Utility.batch(calls=(System.remark(remark=b""),) * (2 * REMARKS_PER_BATCH))
-    raw = FloodSigner.of(scene).unsigned(Utility.batch(calls=(inner,) * BATCHES), dev_accounts.stash("Alice"))
-    assert len(raw) <= SIGNED_LENGTH_MAX_BYTES
-    return raw
+    inner_batch = Utility.batch(calls=(System.remark(remark=b""),) * (2 * REMARKS_PER_BATCH))
+    encoded_extrinsic = FloodSigner.of(attack_scene).unsigned(
+        Utility.batch(calls=(inner_batch,) * BATCH_COUNT), dev_accounts.stash("Alice")
+    )
+    assert len(encoded_extrinsic) <= SIGNED_LENGTH_MAX_BYTES
+    return encoded_extrinsic
 
 
-def forged(raw_of: Callable[[Scene], bytes], count: int) -> Prepare:
+def forged_submissions(raw_of: Callable[[AttackScene], bytes], call_count: int) -> Prepare:
     """Prepare batches of `count` submissions of an extrinsic, each with another random signature."""
 
-    async def prepare(scene: Scene) -> PostBodies:
-        head, _, tail = raw_of(scene).partition(MARK)
+    async def prepare(attack_scene: AttackScene) -> PostBodies:
+        bytes_before, _, bytes_after = raw_of(attack_scene).partition(SIGNATURE_MARK)
 
         def body(_: int) -> bytes:
-            raws = ["0x" + (head + os.urandom(len(MARK)) + tail).hex() for _ in range(count)]
-            return batch_body([call(SUBMIT, raw, number=number) for number, raw in enumerate(raws)])
+            encoded_extrinsics = [
+                "0x" + (bytes_before + os.urandom(len(SIGNATURE_MARK)) + bytes_after).hex() for _ in range(call_count)
+            ]
+            return rpc_batch(
+                [
+                    rpc_call(SUBMIT_METHOD, encoded_extrinsic, number=request_number)
+                    for request_number, encoded_extrinsic in enumerate(encoded_extrinsics)
+                ]
+            )
 
         return body
 
     return prepare
 
 
-def _short_remark(scene: Scene) -> bytes:
-    return FloodSigner.of(scene).unsigned(System.remark(remark=b""), dev_accounts.stash("Alice"))
+def _short_remark(attack_scene: AttackScene) -> bytes:
+    return FloodSigner.of(attack_scene).unsigned(System.remark(remark=b""), dev_accounts.stash("Alice"))
 
 
-async def _futures(scene: Scene) -> PostBodies:
-    signer, key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
-    nonce = await with_client(scene.devnet, lambda client: client.nonce(key.account))
-    long = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
-    raws = ["0x" + signer.signed(long, key, nonce + 2 + ahead).hex() for ahead in range(LONG_FUTURES)]
-    starts = range(0, LONG_FUTURES, FUTURES_AT_ONCE)
-    groups = [list(enumerate(raws[start : start + FUTURES_AT_ONCE])) for start in starts]
-    return cycled([batch_body([call(SUBMIT, raw, number=number) for number, raw in group]) for group in groups])
+async def _future_submissions(attack_scene: AttackScene) -> PostBodies:
+    flood_signer, signing_key = FloodSigner.of(attack_scene), keypair_from_suri("//Ferdie")
+    next_nonce = await with_client(attack_scene.devnet, lambda client_number: client_number.nonce(signing_key.account))
+    long_call = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
+    encoded_extrinsics = [
+        "0x" + flood_signer.signed(long_call, signing_key, next_nonce + 2 + nonces_ahead).hex()
+        for nonces_ahead in range(LONG_FUTURES)
+    ]
+    group_starts = range(0, LONG_FUTURES, FUTURES_AT_ONCE)
+    submission_groups = [
+        list(enumerate(encoded_extrinsics[group_start : group_start + FUTURES_AT_ONCE])) for group_start in group_starts
+    ]
+    return cycle_through(
+        [
+            rpc_batch(
+                [
+                    rpc_call(SUBMIT_METHOD, encoded_extrinsic, number=request_number)
+                    for request_number, encoded_extrinsic in submission_group
+                ]
+            )
+            for submission_group in submission_groups
+        ]
+    )
 
 
-async def _nested_fee(scene: Scene) -> PostBodies:
-    return cycled([call_body("payment_queryInfo", "0x" + nested_batch(scene).hex())])
+async def _nested_fee(attack_scene: AttackScene) -> PostBodies:
+    return cycle_through([rpc_body("payment_queryInfo", "0x" + nested_batch(attack_scene).hex())])
 
 
-async def _watch_keys(scene: Scene) -> None:
-    longest = [b"\xff" * (MAX_KEY_BYTES - 4) + number.to_bytes(4, "big") for number in range(MAX_KEYS_PER_QUERY)]
-    there = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
-    bodies = [call_body("state_subscribeStorage", ["0x" + key.hex() for key in longest])] * WATCHED_SETS
-    await talks(WATCHING_CLIENTS, *bodies, call_body("state_subscribeStorage", there))(scene)
+async def _watch_keys(attack_scene: AttackScene) -> None:
+    longest_keys = [
+        b"\xff" * (MAX_KEY_BYTES - 4) + request_number.to_bytes(4, "big")
+        for request_number in range(MAX_KEYS_PER_QUERY)
+    ]
+    existing_keys = await result_of(attack_scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
+    request_bodies = [
+        rpc_body("state_subscribeStorage", ["0x" + longest_key.hex() for longest_key in longest_keys])
+    ] * WATCHED_SETS
+    await talk_action(WATCHING_CLIENTS, *request_bodies, rpc_body("state_subscribeStorage", existing_keys))(
+        attack_scene
+    )
 
 
 SUBSCRIBING = [
-    batch_body([call(HEADS, number=start + offset) for offset in range(PER_BATCH)])
+    rpc_batch([rpc_call(SUBSCRIBE_HEADS, number=start + offset) for offset in range(PER_BATCH)])
     for start in range(0, SUBSCRIPTIONS, PER_BATCH)
 ]
 
 
-async def _abort(scene: Scene) -> None:
-    await scene.begin()
+async def _abort_connections(attack_scene: AttackScene) -> None:
+    await attack_scene.begin()
     async with trio.open_nursery() as nursery:
-        for client in range(ABORTING_CLIENTS):
-            nursery.start_soon(_abort_again_and_again, scene, client % 2 == 0)
+        for client_number in range(ABORTING_CLIENTS):
+            nursery.start_soon(_abort_again_and_again, attack_scene, client_number % 2 == 0)
 
 
-async def _abort_again_and_again(scene: Scene, by_post: bool) -> None:
-    body = batch("state_getMetadata", ANSWERS)
-    async for _ in scene.paced(PER_SECOND, at_once=1):
+async def _abort_again_and_again(attack_scene: AttackScene, by_post: bool) -> None:
+    request_body = batch_of_calls("state_getMetadata", ANSWERS)
+    async for _ in attack_scene.paced(PER_SECOND, at_once=1):
         try:
-            stream = await (_posted if by_post else _sent)(scene.victim.ports.rpc, body)
-            scene.sent(1, len(body))
-            await stream.receive_some(FIRST_BYTES)
+            tcp_stream = await (_send_by_post if by_post else _send_by_socket)(
+                attack_scene.victim.ports.rpc, request_body
+            )
+            attack_scene.sent(1, len(request_body))
+            await tcp_stream.receive_some(FIRST_BYTES)
             # A reset instead of a close makes the other end's writes fail.
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            await trio.aclose_forcefully(stream)
-        except UNANSWERED as error:
-            scene.note(f"refused: {error}")
+            tcp_stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await trio.aclose_forcefully(tcp_stream)
+        except UNANSWERED as connection_error:
+            attack_scene.count_outcome(f"refused: {connection_error}")
 
 
-async def _posted(port: int, body: bytes) -> trio.SocketStream:
-    stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=SOURCE_ADDRESS)
-    await stream.send_all(request_head("POST", "/", port, len(body), JSON) + body)
-    return stream
+async def _send_by_post(port_number: int, request_body: bytes) -> trio.SocketStream:
+    tcp_stream = await trio.open_tcp_stream(LOOPBACK, port_number, local_address=SOURCE_ADDRESS)
+    await tcp_stream.send_all(request_head("POST", "/", port_number, len(request_body), JSON_HEADERS) + request_body)
+    return tcp_stream
 
 
-async def _sent(port: int, body: bytes) -> trio.SocketStream:
-    opened = await open_socket(port, SOURCE_ADDRESS)
-    await opened.send(body)
-    await opened.ping()
-    return opened.stream
+async def _send_by_socket(port_number: int, request_body: bytes) -> trio.SocketStream:
+    opened_socket = await open_socket(port_number, SOURCE_ADDRESS)
+    await opened_socket.send(request_body)
+    await opened_socket.ping()
+    return opened_socket.stream
 
 
-async def _send_quotes(scene: Scene) -> None:
-    await scene.begin()
-    async for _ in scene.paced(2, at_once=1):
+async def _send_quotes(attack_scene: AttackScene) -> None:
+    await attack_scene.begin()
+    async for _ in attack_scene.paced(2, at_once=1):
         try:
-            socket = await open_socket(scene.victim.ports.rpc, SOURCE_ADDRESS)
-            scene.sent(1, len(QUOTES))
-            await socket.send(QUOTES)
-            await socket.receive()
-            await socket.aclose()
-            scene.note("answered")
-        except UNANSWERED as error:
-            scene.note(f"no answer: {type(error).__name__}")
+            web_socket = await open_socket(attack_scene.victim.ports.rpc, SOURCE_ADDRESS)
+            attack_scene.sent(1, len(ESCAPED_QUOTES))
+            await web_socket.send(ESCAPED_QUOTES)
+            await web_socket.receive()
+            await web_socket.aclose()
+            attack_scene.count_outcome("answered")
+        except UNANSWERED as connection_error:
+            attack_scene.count_outcome(f"no answer: {type(connection_error).__name__}")
 
 
-def _bomb(part: bytes) -> bytes:
-    return b"[" + part * ((MAX_REQUEST_BYTES - 16) // len(part)) + b"0]"
+def _bomb_of(bomb_part: bytes) -> bytes:
+    return b"[" + bomb_part * ((MAX_REQUEST_BYTES - 16) // len(bomb_part)) + b"0]"
 
 
-_HEADERS = batch_body([call("ogpu_certifiedHeader", number, number=number) for number in range(MAX_BATCH)])
+_HEADERS = rpc_batch([rpc_call("ogpu_certifiedHeader", number, number=number) for number in range(MAX_BATCH)])
 _DEEPEST = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1) + b","
-_BOMBS = [_bomb(part) for part in (b'"",', b"9" * 4_000 + b",", _DEEPEST, b"{},")]
+_BOMBS = [_bomb_of(part) for part in (b'"",', b"9" * 4_000 + b",", _DEEPEST, b"{},")]
 
 
-async def _upload_slowly(scene: Scene) -> None:
-    port = scene.victim.ports.blobs
-    await each_dripping(scene, port, SLOW_UPLOADS, request_head("PUT", "/blobs", port, BLOB_BYTES_MAX, {}))
+async def _upload_slowly(attack_scene: AttackScene) -> None:
+    port_number = attack_scene.victim.ports.blobs
+    await each_dripping(
+        attack_scene, port_number, SLOW_UPLOADS, request_head("PUT", "/blobs", port_number, BLOB_BYTES_MAX, {})
+    )
 
 
-async def _fill_the_quota(scene: Scene) -> None:
-    await scene.begin()
+async def _fill_the_quota(attack_scene: AttackScene) -> None:
+    await attack_scene.begin()
     async with trio.open_nursery() as nursery:
         for _ in range(UPLOADERS):
-            nursery.start_soon(_store, scene)
+            nursery.start_soon(_store_repeatedly, attack_scene)
 
 
-async def _store(scene: Scene) -> None:
-    async for _ in scene.paced(100, at_once=1):
-        await _answered(scene, scene.victim.ports.blobs, "PUT", "/blobs", os.urandom(BLOB_BYTES_MAX))
+async def _store_repeatedly(attack_scene: AttackScene) -> None:
+    async for _ in attack_scene.paced(100, at_once=1):
+        await _answered(attack_scene, attack_scene.victim.ports.blobs, "PUT", "/blobs", os.urandom(BLOB_BYTES_MAX))
 
 
 ATTACKS = (
     Attack("silent_peers", "M4", "1,200 connections to the port for peers that never finish a handshake, back when "
-           "they are closed.", drips("peers", MANY, HALF_NEGOTIATION), 200_000, beside=(Door.PEERS,)),
+           "they are closed.", drip_action("peers", CLIENT_CROWD, HALF_NEGOTIATION), 200_000, beside=(Door.PEERS,)),
     Attack("slow_posts", "M4", "1,200 POST requests to JSON-RPC that announce 100 kB and send a byte a second.",
-           drips("rpc", MANY, HALF_POST), 200_000, beside=(Door.WEBSOCKET,)),
+           drip_action("rpc", CLIENT_CROWD, HALF_POST), 200_000, beside=(Door.WEBSOCKET,)),
     Attack("idle_websockets", "N9", "150 WebSockets from one address that say nothing: an honest client must still "
-           "find a place.", talks(WEBSOCKETS), 50_000, beside=(Door.WEBSOCKET,)),
+           "find a place.", talk_action(WEBSOCKETS), 50_000, beside=(Door.WEBSOCKET,)),
     Attack("half_heads", "own", "1,200 requests to JSON-RPC whose head never ends, a byte a second, back when they "
-           "are closed.", drips("rpc", MANY, HALF_HEAD), 200_000, beside=(Door.PROOFS, Door.WEBSOCKET), hogged=True),
+           "are closed.", drip_action("rpc", CLIENT_CROWD, HALF_HEAD), 200_000, beside=(Door.PROOFS, Door.WEBSOCKET),
+           hogged=True),
     Attack("proving_crowd", "own", "300 connections of one address that each ask for a proof of 64 keys, and again "
            "when it has come.", _prove_again, 200_000, beside=(Door.PROOFS, Door.WEBSOCKET), hogged=True),
     Attack("crumbs", "own", "20 bodies to JSON-RPC in chunks of one byte, as fast as they go, back when they are "
-           "closed.", crumbles("rpc", JSON_HEAD + CHUNKED), 200_000, beside=(Door.PROOFS, Door.WEBSOCKET), hogged=True),
+           "closed.", crumb_action("rpc", JSON_HEAD + CHUNKED), 200_000, beside=(Door.PROOFS, Door.WEBSOCKET),
+           hogged=True),
     Attack("subscribing_addresses", "own", "25 WebSockets from each of four addresses, with one subscription each: "
            "as many as a node takes.",
-           talks(SUBSCRIBERS_OF_ADDRESS, call_body(HEADS), sources=ADDRESSES),
+           talk_action(SUBSCRIBERS_OF_ADDRESS, rpc_body(SUBSCRIBE_HEADS), source_addresses=ADDRESSES),
            20_000, beside=(Door.PROOFS, Door.WEBSOCKET), hogged=True),
     Attack("crumbs_for_a_store", "own", "20 uploads to a provider's blob store in chunks of one byte, as fast as "
            "they go.",
-           crumbles("blobs", b"PUT /blobs HTTP/1.1\r\n" + HOST + CHUNKED),
-           200_000, beside=(Door.BLOBS,), needs=Needs.PROVIDER, hogged=True),
+           crumb_action("blobs", b"PUT /blobs HTTP/1.1\r\n" + HOST_LINE + CHUNKED),
+           200_000, beside=(Door.BLOBS,), needs=ExtraProcess.PROVIDER, hogged=True),
     Attack("foreign_origin", "M1", "POST as a foreign page sends it, without a preflight: a submission, and batches "
            "of metadata. The origin was looked at when the calls had run; the page sees 403, and what it wanted has "
-           "happened.", prepared_posts(_from_a_page, 4, FROM_A_PAGE), 5_000, aftermath=_was_submitted),
+           "happened.", prepared_post_action(_from_a_page, 4, FROM_A_PAGE), 5_000, aftermath=_was_submitted),
     Attack("batch_of_metadata", "A15", "Batches of 100 `state_getMetadata`, one after the other by three clients: "
-           "answered without giving way.", posts(batch("state_getMetadata", CALLS), clients=3), 2_000),
+           "answered without giving way.",
+           post_action(batch_of_calls("state_getMetadata", CALL_COUNT), client_count=3), 2_000),
     Attack("batch_of_heights", "M7", "A hundred calls of `chain_getBlockHash` with the thousand newest heights each: "
            "half a megabyte of questions. For each height the chain of parents was walked down from the final block: "
-           "15 s of the process.", prepared_posts(_of_heights), 2_000),
+           "15 s of the process.", prepared_post_action(_height_queries), 2_000),
     Attack("batch_of_keys", "M7", "500 calls of `state_getKeysPaged` at the oldest block whose state is remembered, "
-           "under all that came later.", prepared_posts(_of_keys), 2_000),
+           "under all that came later.", prepared_post_action(_key_queries), 2_000),
     Attack("forged_submissions", "E1", "Four clients hand in the longest extrinsics under a rich account's name, "
            "four a batch, with random signatures. The pool has accounts of time for peers; what came by RPC had none.",
-           prepared_posts(forged(nested_batch, FORGED), FORGED_CLIENTS), 2_000),
+           prepared_post_action(forged_submissions(nested_batch, FORGED), FORGED_CLIENTS), 2_000),
     Attack("small_forged_submissions", "E1", "The same with 500 of the shortest in each batch: a signature to check "
-           "for every 150 bytes.", prepared_posts(forged(_short_remark, MAX_BATCH), FORGED_CLIENTS), 2_000),
+           "for every 150 bytes.",
+           prepared_post_action(forged_submissions(_short_remark, MAX_BATCH), FORGED_CLIENTS), 2_000),
     Attack("long_futures", "E2", "Extrinsics of 100 kB and more with good signatures of an account that can pay, "
-           "each nonce ahead of its time.", prepared_posts(_futures, 2), LONG_FUTURES),
+           "each nonce ahead of its time.", prepared_post_action(_future_submissions, 2), LONG_FUTURES),
     Attack("watched_keys", "E3", "25 clients that subscribe to a thousand of the longest keys, twenty times each, "
            "and to a thousand that exist.", _watch_keys, 50_000),
     Attack("proofs_at_the_limit", "E4", "Batches of twenty `state_getReadProof` with a thousand keys each, by two "
-           "clients.", prepared_posts(_of_proofs, 2), 2_000),
+           "clients.", prepared_post_action(_proof_queries, 2), 2_000),
     Attack("certified_headers", "E4", "Batches of 500 `ogpu_certifiedHeader`, each of a height of its own: a header "
-           "and a certificate from the disk.", posts(_HEADERS, clients=3), 2_000),
+           "and a certificate from the disk.", post_action(_HEADERS, client_count=3), 2_000),
     Attack("nested_fees", "E5", "What a thousand batches within one extrinsic of 117 kB would cost, asked by two "
-           "clients again and again.", prepared_posts(_nested_fee, 2), 2_000),
+           "clients again and again.", prepared_post_action(_nested_fee, 2), 2_000),
     Attack("many_subscriptions", "N3", "40 clients with 1,024 subscriptions each, in batches, that read all that "
-           "comes: nothing bounded them together.", talks(CLIENTS, *SUBSCRIBING), 20_000),
+           "comes: nothing bounded them together.", talk_action(CLIENTS, *SUBSCRIBING), 20_000),
     Attack("unread_subscriptions", "N4", "The same clients, but none reads: each dropped item was a line in the "
-           "node's log, 30,000 a second.", talks(CLIENTS, *SUBSCRIBING, reads=False), 20_000),
+           "node's log, 30,000 a second.", talk_action(CLIENTS, *SUBSCRIBING, does_read=False), 20_000),
     Attack("slow_readers", "N3b", "60 clients with 40 requests for metadata each, never read: what waits for one "
            "client was bounded, for all not.",
-           talks(SLOW_CLIENTS, *[call_body("state_getMetadata")] * REQUESTS_EACH, reads=False), 50_000),
+           talk_action(SLOW_CLIENTS, *[rpc_body("state_getMetadata")] * REQUESTS_EACH, does_read=False), 50_000),
     Attack("aborting_clients", "A16", "Ten clients ask for megabytes of metadata, by POST and by WebSocket, and "
-           "reset the connection at the first byte. Each left a stack trace in the log.", _abort, 50_000),
+           "reset the connection at the first byte. Each left a stack trace in the log.", _abort_connections, 50_000),
     Attack("json_bombs", "M7", "1 MB of empty strings, of numbers of 4,000 digits, of brackets to the permitted "
-           "depth, of short objects.", posts(*_BOMBS, clients=4), 5_000),
+           "depth, of short objects.", post_action(*_BOMBS, client_count=4), 5_000),
     Attack("parse_bomb", "C3", "1 MB of escaped quotes that no quote ends: a search that began anew at each of them "
-           "took half an hour.", posts(QUOTES, clients=4), 2_000),
+           "took half an hour.", post_action(ESCAPED_QUOTES, client_count=4), 2_000),
     Attack("parse_bomb_by_websocket", "C3", "The same as a WebSocket message.", _send_quotes, 2_000),
     Attack("slow_uploads", "M5", "48 uploads that send a byte a second, back when they are closed: 34 shut the store "
-           "for reads as well.", _upload_slowly, 50_000, beside=(Door.BLOBS,), needs=Needs.PROVIDER),
+           "for reads as well.", _upload_slowly, 50_000, beside=(Door.BLOBS,), needs=ExtraProcess.PROVIDER),
     Attack("full_quota", "M5", "Eight clients store the largest blobs as fast as they are taken, until the quota for "
-           "strangers is used up.", _fill_the_quota, 3_000, beside=(Door.BLOBS,), needs=Needs.PROVIDER),
+           "strangers is used up.", _fill_the_quota, 3_000, beside=(Door.BLOBS,), needs=ExtraProcess.PROVIDER),
     Attack("half_metrics_requests", "M4", "1,200 half requests to the metrics port, a byte a second: each took a "
            "thread and a file of the node for ever. With 1,024 files the node could not write its sign-state, and "
-           "died.", drips("metrics", MANY, HALF_METRICS), 200_000, beside=(Door.METRICS,)),
+           "died.", drip_action("metrics", CLIENT_CROWD, HALF_METRICS), 200_000, beside=(Door.METRICS,)),
 )  # fmt: skip

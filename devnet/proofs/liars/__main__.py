@@ -14,30 +14,30 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from devnet.proofs.liars.catalogue import LIES
+from devnet.proofs.liars.catalogue import LIES_BY_NAME
 from devnet.proofs.liars.course import LiarsNet, LiarsRun, LyingCourse, behind_proxies, beside_bad_stores
-from devnet.proofs.liars.judging import Hearing, shown
+from devnet.proofs.liars.judging import Hearing, shown_text
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 
-HONEST, BAD_STORES = "honest", "bad-stores"
-UNITS = 60
+HONEST_SCENARIO, BAD_STORES = "honest", "bad-stores"
+UNIT_COUNT = 60
 
 
 @contextmanager
-def all_told(proof_run: ProofRun) -> Iterator[LiarsRun]:
+def all_lies_told(proof_run: ProofRun) -> Iterator[LiarsRun]:
     """Tell the chosen lies, several at a time, on a devnet under load."""
-    lies = [LIES[scenario.name] for scenario in proof_run.options.only if scenario.name in LIES]
-    proof_run.narrator.step(f"Network: {len(lies)} lies to every program that they are for")
-    with behind_proxies(proof_run) as stage:
-        yield asyncio.run(LyingCourse(stage, lies)())
+    chosen_lies = [LIES_BY_NAME[scenario.name] for scenario in proof_run.options.only if scenario.name in LIES_BY_NAME]
+    proof_run.narrator.step(f"Network: {len(chosen_lies)} lies to every program that they are for")
+    with behind_proxies(proof_run) as liars_net:
+        yield asyncio.run(LyingCourse(liars_net, chosen_lies)())
 
 
 @contextmanager
 def with_bad_stores(proof_run: ProofRun) -> Iterator[tuple[LiarsNet, int]]:
     """Run a devnet, and yield it with the number of units to post."""
     proof_run.narrator.step("Network: one store drips, one is full, one is gone")
-    with behind_proxies(proof_run) as stage:
-        yield stage, proof_run.options.units
+    with behind_proxies(proof_run) as liars_net:
+        yield liars_net, proof_run.options.units
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +49,63 @@ class HeardLie:
     hearings: list[dict[str, Any]]
 
 
-def heard(name: str, proof_run: LiarsRun) -> HeardLie:
+def hear_lie(lie_name: str, proof_run: LiarsRun) -> HeardLie:
     """Return the hearings of a lie."""
-    lie = LIES[name]
-    return HeardLie(lie.says, lie.noticed.value, [_row(each) for each in proof_run.hearings if each.lie == name])
+    told_lie = LIES_BY_NAME[lie_name]
+    return HeardLie(
+        told_lie.says,
+        told_lie.noticed.value,
+        [_hearing_row(hearing) for hearing in proof_run.hearings if hearing.lie == lie_name],
+    )
 
 
-def _row(hearing: Hearing) -> dict[str, Any]:
-    content = asdict(hearing) | {"verdict": hearing.verdict, "is_deceived": hearing.is_deceived}
-    for said in (*content["under_lie"], *content["repeats"]):
-        said["text"] = shown(said["text"])
-    return content
+def _hearing_row(hearing: Hearing) -> dict[str, Any]:
+    hearing_row = asdict(hearing) | {"verdict": hearing.verdict, "is_deceived": hearing.is_deceived}
+    for output_row in (*hearing_row["under_lie"], *hearing_row["repeats"]):
+        output_row["text"] = shown_text(output_row["text"])
+    return hearing_row
 
 
-def missed(lie: HeardLie) -> Iterator[str]:
+def missed_requirements(heard_lie: HeardLie) -> Iterator[str]:
     """Yield every failed requirement of a program."""
-    for each in lie.hearings:
-        yield from (f"{each['program']} ({each['who']}): {miss}" for miss in each["misses"])
+    for hearing in heard_lie.hearings:
+        yield from (
+            f"{hearing['program']} ({hearing['who']}): {missed_requirement}" for missed_requirement in hearing["misses"]
+        )
 
 
-def harmed(proof_run: LiarsRun) -> list[str]:
+def harm_done(proof_run: LiarsRun) -> list[str]:
     """Return the harm to honest parties."""
     return [*proof_run.bonds_touched, *proof_run.failures]
 
 
 def figures(facts_by_scenario: Mapping[str, HeardLie | LiarsRun]) -> str:
     """Return the line of figures."""
-    rows = [row for fact in facts_by_scenario.values() if isinstance(fact, HeardLie) for row in fact.hearings]
-    runs = [fact for fact in facts_by_scenario.values() if isinstance(fact, LiarsRun)]
-    verdicts = Counter(row["verdict"] for row in rows)
-    kinds = Counter(miss.partition(":")[0].split(",")[0].split(" for ")[0] for row in rows for miss in row["misses"])
+    hearing_rows = [
+        hearing_row
+        for lie_facts in facts_by_scenario.values()
+        if isinstance(lie_facts, HeardLie)
+        for hearing_row in lie_facts.hearings
+    ]
+    liars_runs = [lie_facts for lie_facts in facts_by_scenario.values() if isinstance(lie_facts, LiarsRun)]
+    verdict_counts = Counter(hearing_row["verdict"] for hearing_row in hearing_rows)
+    miss_counts = Counter(
+        missed_requirement.partition(":")[0].split(",")[0].split(" for ")[0]
+        for hearing_row in hearing_rows
+        for missed_requirement in hearing_row["misses"]
+    )
     return (
-        f"{len({row['lie'] for row in rows})} lies told {len(rows)} times: {verdicts['named']} named, "
-        f"{verdicts['harmless']} cannot matter, {verdicts['unnoticed']} without any proof "
-        f"({sum(row['is_deceived'] for row in rows)} believed); {kinds['moved']} moved grains that no command said, "
-        f"{sum(len(proof_run.bonds_touched) for proof_run in runs)} honest bonds touched, {kinds['posted twice']} "
+        f"{len({hearing_row['lie'] for hearing_row in hearing_rows})} lies told {len(hearing_rows)} times: "
+        f"{verdict_counts['named']} named, "
+        f"{verdict_counts['harmless']} cannot matter, {verdict_counts['unnoticed']} without any proof "
+        f"({sum(hearing_row['is_deceived'] for hearing_row in hearing_rows)} believed); {miss_counts['moved']} "
+        "moved grains that no command said, "
+        f"{sum(len(proof_run.bonds_touched) for proof_run in liars_runs)} honest bonds touched, "
+        f"{miss_counts['posted twice']} "
         "posted twice, "
-        f"{kinds['dead'] + kinds['hung']} programs dead, {verdicts['missed']} missed; "
-        f"{sum(proof_run.ended['settled'] for proof_run in runs)} of "
-        f"{sum(proof_run.ended['units'] for proof_run in runs)} units settled"
+        f"{miss_counts['dead'] + miss_counts['hung']} programs dead, {verdict_counts['missed']} missed; "
+        f"{sum(proof_run.ended['settled'] for proof_run in liars_runs)} of "
+        f"{sum(proof_run.ended['units'] for proof_run in liars_runs)} units settled"
     )
 
 
@@ -95,15 +113,21 @@ PROOF = LiveProof(
     "liars",
     "Lie to every program of a live devnet.",
     (
-        *(Scenario(name, f"{name}: {lie.says}", all_told, partial(heard, name), missed) for name, lie in LIES.items()),
-        Scenario(HONEST, "Those who are honest meanwhile", all_told, lambda run: run, harmed, is_always_judged=True),
+        *(
+            Scenario(name, f"{name}: {lie.says}", all_lies_told, partial(hear_lie, name), missed_requirements)
+            for name, lie in LIES_BY_NAME.items()
+        ),
+        Scenario(
+            HONEST_SCENARIO, "Those who are honest meanwhile", all_lies_told, lambda run: run, harm_done,
+            is_always_judged=True,
+        ),
         Scenario(
             BAD_STORES, "{units} units beside bad stores", with_bad_stores,
-            lambda stage: asyncio.run(beside_bad_stores(*stage)), harmed,
+            lambda stage: asyncio.run(beside_bad_stores(*stage)), harm_done,
         ),
     ),
     figures,
-    (ProofOption("--units", UNITS, "beside bad stores"),),
+    (ProofOption("--units", UNIT_COUNT, "beside bad stores"),),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -66,18 +66,18 @@ class NodeMessage:
         """The result, or the item; None for an error."""
         return self.content["params"]["result"] if self.is_item else self.content.get("result")
 
-    def saying(self, value: RpcJson) -> dict[str, RpcJson]:
+    def saying(self, other_result: RpcJson) -> dict[str, RpcJson]:
         """Return the message with another result."""
         if self.is_item:
-            return {**self.content, "params": {**self.content["params"], "result": value}}
-        return {"jsonrpc": "2.0", "id": self.question.number, "result": value}
+            return {**self.content, "params": {**self.content["params"], "result": other_result}}
+        return {"jsonrpc": "2.0", "id": self.question.number, "result": other_result}
 
-    def failing(self, error: RpcJson) -> dict[str, RpcJson]:
+    def failing(self, error_object: RpcJson) -> dict[str, RpcJson]:
         """Return the answer as an error."""
-        return {"jsonrpc": "2.0", "id": self.question.number, "error": error}
+        return {"jsonrpc": "2.0", "id": self.question.number, "error": error_object}
 
 
-class Mouth(Protocol):
+class LyingConnection(Protocol):
     """A liar's view of a program's connection."""
 
     memory: dict[str, RpcJson]
@@ -96,7 +96,7 @@ class Mouth(Protocol):
         ...
 
 
-Replied = Replies | Awaitable[Replies | None] | None
+MaybeReplies = Replies | Awaitable[Replies | None] | None
 
 
 class Store(Protocol):
@@ -107,7 +107,7 @@ class Store(Protocol):
         ...
 
 
-OfRequest = Callable[[web.Request, Store], Awaitable[web.StreamResponse]]
+StoreAnswer = Callable[[web.Request, Store], Awaitable[web.StreamResponse]]
 ANY_METHOD = ("GET", "HEAD", "PUT", "POST")
 
 
@@ -122,10 +122,10 @@ class NodeLie:
     """Each program that hears the lie prints one of these. Without words, no program has to notice it."""
     when: Callable[[NodeMessage], bool] = lambda _: True
     """Selects the messages to change. Others arrive unchanged."""
-    value: Callable[[NodeMessage, Mouth], Any] | None = None
+    value: Callable[[NodeMessage, LyingConnection], Any] | None = None
     """Returns another result for the message, or an awaitable of it."""
-    replies: Callable[[NodeMessage, Mouth], Replied] | None = None
-    instead: Callable[[NodeQuestion, Mouth], Replied] | None = None
+    replies: Callable[[NodeMessage, LyingConnection], MaybeReplies] | None = None
+    instead: Callable[[NodeQuestion, LyingConnection], MaybeReplies] | None = None
     """Answers in the node's place. The node never receives the request."""
     is_unprovable: bool = False
     is_met_anew: bool = False
@@ -138,19 +138,19 @@ class NodeLie:
         """The duty of each program that hears it."""
         return Noticed.UNPROVABLE if self.is_unprovable else noticed_by(self.words)
 
-    async def of_message(self, message: NodeMessage, mouth: Mouth) -> Replies | None:
+    async def of_message(self, message: NodeMessage, connection: LyingConnection) -> Replies | None:
         """Return the replacement of a message."""
         if self.instead is not None or not self.when(message):
             return TRUTH
         if self.value is not None:
-            return [message.saying(await _settled(self.value(message, mouth)))]
+            return [message.saying(await _awaited(self.value(message, connection)))]
         assert self.replies is not None, "a lie says something"
-        replies: Replies | None = await _settled(self.replies(message, mouth))
+        replies: Replies | None = await _awaited(self.replies(message, connection))
         return replies
 
-    async def of_question(self, question: NodeQuestion, mouth: Mouth) -> Replies | None:
+    async def of_question(self, question: NodeQuestion, connection: LyingConnection) -> Replies | None:
         """Return the answer to a request that the node must not receive."""
-        replies: Replies | None = None if self.instead is None else await _settled(self.instead(question, mouth))
+        replies: Replies | None = None if self.instead is None else await _awaited(self.instead(question, connection))
         return replies
 
 
@@ -160,7 +160,7 @@ class StoreLie:
 
     name: str
     says: str
-    of_request: OfRequest
+    of_request: StoreAnswer
     of_methods: tuple[str, ...] = ANY_METHOD
     """The HTTP methods that get the lie. Others get the true answer."""
     words: tuple[str, ...] = ()
@@ -176,10 +176,10 @@ class StoreLie:
 Lie = NodeLie | StoreLie
 
 
-def noticed_by(arguments: tuple[str, ...]) -> Noticed:
+def noticed_by(naming_words: tuple[str, ...]) -> Noticed:
     """Return the duty of programs, given the words for a lie."""
-    return Noticed.NAMED if arguments else Noticed.HARMLESS
+    return Noticed.NAMED if naming_words else Noticed.HARMLESS
 
 
-async def _settled(said: Any) -> Any:
-    return await said if inspect.isawaitable(said) else said
+async def _awaited(lying_value: Any) -> Any:
+    return await lying_value if inspect.isawaitable(lying_value) else lying_value

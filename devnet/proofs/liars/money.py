@@ -24,27 +24,27 @@ POLL_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class Moves:
+class AccountMoves:
     """An account's actions on the chain, and its grains at the start and at the end."""
 
     transfers: list[tuple[bytes, int]] = field(default_factory=list)
     units: list[bytes] = field(default_factory=list)
     extrinsics: int = 0
     fees: int = 0
-    before: int = 0
-    after: int = 0
+    wealth_before: int = 0
+    wealth_after: int = 0
 
     @property
-    def gone(self) -> int:
+    def lost_grains(self) -> int:
         """The grains that it lost."""
-        return self.before - self.after
+        return self.wealth_before - self.wealth_after
 
 
 @dataclass(slots=True)
-class Books:
+class AccountBooks:
     """The moves of all accounts, in the final blocks below `next_height`."""
 
-    moves: dict[bytes, Moves]
+    moves_by_account: dict[bytes, AccountMoves]
     next_height: int = 1
     market: DevnetLedger = field(default_factory=DevnetLedger)
 
@@ -52,100 +52,113 @@ class Books:
         """Take an event of the block at this height."""
         self.market.take(height, event)
         match event:
-            case Transfer(sender, to, amount) if sender in self.moves:
-                self.moves[sender].transfers.append((to, amount))
-            case UnitPosted() if event.customer in self.moves:
-                self.moves[event.customer].units.append(event.unit)
-            case TransactionFeePaid(who, fee) if who in self.moves:
-                self.moves[who].extrinsics += 1
-                self.moves[who].fees += fee
+            case Transfer(sender, receiver, transferred_grains) if sender in self.moves_by_account:
+                self.moves_by_account[sender].transfers.append((receiver, transferred_grains))
+            case UnitPosted() if event.customer in self.moves_by_account:
+                self.moves_by_account[event.customer].units.append(event.unit)
+            case TransactionFeePaid(fee_payer, fee_grains) if fee_payer in self.moves_by_account:
+                self.moves_by_account[fee_payer].extrinsics += 1
+                self.moves_by_account[fee_payer].fees += fee_grains
             case _:
                 pass
 
     def cost_of_units(self, account: bytes, prepaid: int) -> int:
         """Return the cost of an account's units: payments, burned grains, and each unit's prepaid duty calls."""
-        cost = 0
-        for unit in self.moves[account].units:
-            record = self.market.unit(unit)
-            cost += prepaid + sum(event.paid for _, event in record.settled)
-            cost += sum(event.lost for _, event in record.refunded)
-        return cost
+        cost_grains = 0
+        for unit_id in self.moves_by_account[account].units:
+            unit_record = self.market.unit(unit_id)
+            cost_grains += prepaid + sum(chain_event.paid for _, chain_event in unit_record.settled)
+            cost_grains += sum(chain_event.lost for _, chain_event in unit_record.refunded)
+        return cost_grains
 
     def open_units(self, account: bytes) -> list[bytes]:
         """Return the units of an account that have not ended."""
-        records = ((unit, self.market.unit(unit)) for unit in self.moves[account].units)
-        return [unit for unit, record in records if not record.settled and not record.refunded]
+        records_by_unit = ((unit_id, self.market.unit(unit_id)) for unit_id in self.moves_by_account[account].units)
+        return [
+            unit_id for unit_id, unit_record in records_by_unit if not unit_record.settled and not unit_record.refunded
+        ]
 
     def count_units(self) -> dict[str, int]:
         """Return the number of units, and of each kind of end."""
-        records = [self.market.unit(unit) for moves in self.moves.values() for unit in moves.units]
+        unit_records = [
+            self.market.unit(unit_id)
+            for account_moves in self.moves_by_account.values()
+            for unit_id in account_moves.units
+        ]
         return {
-            "units": len(records),
-            "settled": sum(len(record.settled) for record in records),
-            "refunded": sum(len(record.refunded) for record in records),
+            "units": len(unit_records),
+            "settled": sum(len(unit_record.settled) for unit_record in unit_records),
+            "refunded": sum(len(unit_record.refunded) for unit_record in unit_records),
         }
 
     def ended_wrongly(self) -> list[str]:
         """Return a sentence for each unit that did not end exactly once."""
-        found = []
-        for unit in (unit for moves in self.moves.values() for unit in moves.units):
-            record = self.market.unit(unit)
-            if len(record.settled) + len(record.refunded) != 1:
-                ended = f"settled {len(record.settled)} times and refunded {len(record.refunded)} times"
-                found.append(f"unit 0x{unit.hex()} was {ended}")
-        return found
+        wrong_ends = []
+        for unit_id in (unit_id for account_moves in self.moves_by_account.values() for unit_id in account_moves.units):
+            unit_record = self.market.unit(unit_id)
+            if len(unit_record.settled) + len(unit_record.refunded) != 1:
+                end_text = f"settled {len(unit_record.settled)} times and refunded {len(unit_record.refunded)} times"
+                wrong_ends.append(f"unit 0x{unit_id.hex()} was {end_text}")
+        return wrong_ends
 
     def bonds_touched(self) -> list[str]:
         """Return a sentence for each slash and each fine. All providers here are honest."""
         return [
-            f"block {height}: {_name_of(event.provider)} is honest and lost {type(event).__name__} {_amount(event)} "
-            f"grains for unit 0x{event.unit.hex()}"
-            for height, event in self.market.penalties()
+            f"block {event_height}: {_validator_name(chain_event.provider)} is honest and lost "
+            f"{type(chain_event).__name__} {_penalty_grains(chain_event)} "
+            f"grains for unit 0x{chain_event.unit.hex()}"
+            for event_height, chain_event in self.market.penalties()
         ]
 
 
-def _name_of(stash: bytes) -> str:
-    return next((name for name in DEV_NAMES if dev_accounts.stash(name) == stash), stash.hex())
+def _validator_name(validator_stash: bytes) -> str:
+    return next(
+        (validator_name for validator_name in DEV_NAMES if dev_accounts.stash(validator_name) == validator_stash),
+        validator_stash.hex(),
+    )
 
 
-def _amount(event: ProviderSlashed | RaceMissed) -> int:
-    return event.amount
+def _penalty_grains(chain_event: ProviderSlashed | RaceMissed) -> int:
+    return chain_event.amount
 
 
-async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
+async def open_books(chain_client: ChainClient, accounts: Sequence[bytes]) -> AccountBooks:
     """Return books that begin after the newest final block."""
-    height = await ledger.final_height(chain)
-    books = Books({account: Moves() for account in accounts}, height + 1)
-    for account, moves in books.moves.items():
-        moves.before = await ledger.wealth(chain, account, height)
-    return books
+    final_height = await ledger.final_height(chain_client)
+    account_books = AccountBooks({account: AccountMoves() for account in accounts}, final_height + 1)
+    for account, account_moves in account_books.moves_by_account.items():
+        account_moves.wealth_before = await ledger.wealth(chain_client, account, final_height)
+    return account_books
 
 
-async def _follow(chain: ChainClient, books: Books) -> None:
+async def _follow_chain(chain_client: ChainClient, account_books: AccountBooks) -> None:
     """Read all blocks soon, until cancelled, because nodes discard old states."""
     while True:
-        await ledger.read_on(chain, books)
+        await ledger.read_on(chain_client, account_books)
         await asyncio.sleep(POLL_SECONDS)
 
 
 @contextlib.asynccontextmanager
-async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
+async def kept_books(chain_client: ChainClient, account_books: AccountBooks) -> AsyncIterator[None]:
     """Follow the chain during the block, then close the books."""
-    following = asyncio.create_task(_follow(chain, books))
+    following_task = asyncio.create_task(_follow_chain(chain_client, account_books))
     try:
         yield
     finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-    await _close(chain, books)
+        following_task.cancel()
+        await asyncio.gather(following_task, return_exceptions=True)
+    await _close_books(chain_client, account_books)
 
 
-async def _close(chain: ChainClient, books: Books) -> None:
+async def _close_books(chain_client: ChainClient, account_books: AccountBooks) -> None:
     """Read on until all units of these accounts have ended, at most `END_SECONDS`. Then record the final balances."""
     deadline = asyncio.get_running_loop().time() + END_SECONDS
-    await ledger.read_on(chain, books)
-    while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < deadline:
+    await ledger.read_on(chain_client, account_books)
+    while (
+        any(map(account_books.open_units, account_books.moves_by_account))
+        and asyncio.get_running_loop().time() < deadline
+    ):
         await asyncio.sleep(POLL_SECONDS)
-        await ledger.read_on(chain, books)
-    for account, moves in books.moves.items():
-        moves.after = await ledger.wealth(chain, account, books.next_height - 1)
+        await ledger.read_on(chain_client, account_books)
+    for account, account_moves in account_books.moves_by_account.items():
+        account_moves.wealth_after = await ledger.wealth(chain_client, account, account_books.next_height - 1)

@@ -24,10 +24,10 @@ from wallet.amounts import GRAINS_PER_OGPU
 from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
-FUNDS = 5 * GRAINS_PER_OGPU
+FUNDS_GRAINS = 5 * GRAINS_PER_OGPU
 FUNDED_AT_ONCE = 40
-BANK = "//Eve"
-SINK = "Dave"
+BANK_SURI = "//Eve"
+SINK_NAME = "Dave"
 PATIENCE_SECONDS = 200.0
 """A command that takes longer counts as hung."""
 TEXT_KEPT = 100_000
@@ -54,7 +54,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandOutput:
     """The exit status of a command (None if it hung) and its whole output."""
 
     status: int | None
@@ -62,26 +62,28 @@ class Said:
     seconds: float
 
 
-async def fund(node_url: str, people: list[Person], grains: int = FUNDS) -> None:
+async def fund_people(node_url: str, people: list[Person], grains: int = FUNDS_GRAINS) -> None:
     """Transfer the same amount to every person."""
-    bank = keypair_from_suri(BANK, Scheme.SR25519)
-    async with await ChainClient.connect(node_url) as chain:
-        for start in range(0, len(people), FUNDED_AT_ONCE):
-            some = people[start : start + FUNDED_AT_ONCE]
-            gifts = tuple(Balances.transfer_keep_alive(dest=person.account, value=grains) for person in some)
-            await chain.submit(Utility.batch_all(calls=gifts), bank)
+    bank_keypair = keypair_from_suri(BANK_SURI, Scheme.SR25519)
+    async with await ChainClient.connect(node_url) as chain_client:
+        for batch_start in range(0, len(people), FUNDED_AT_ONCE):
+            funded_people = people[batch_start : batch_start + FUNDED_AT_ONCE]
+            funding_calls = tuple(
+                Balances.transfer_keep_alive(dest=person.account, value=grains) for person in funded_people
+            )
+            await chain_client.submit(Utility.batch_all(calls=funding_calls), bank_keypair)
 
 
-async def command(
+async def run_command(
     person: Person,
     node_url: str,
     *arguments: str,
-    patience: float = PATIENCE_SECONDS,
-) -> Said:
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> CommandOutput:
     """Run the person's program against a node, as a user would."""
     person.home.mkdir(parents=True, exist_ok=True)
     start_time = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
+    user_process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", MODULES[person.program], "--url", node_url, "--keyring", str(person.home / "keys"),
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,
@@ -90,32 +92,44 @@ async def command(
         env={**source_path(), "HOME": str(person.home)},
         start_new_session=True,
     )  # fmt: skip
-    status: int | None = None
-    text = b""
-    assert process.stdout is not None  # a pipe
+    exit_status: int | None = None
+    output_bytes = b""
+    assert user_process.stdout is not None  # a pipe
     try:
-        async with asyncio.timeout(patience):
-            while part := await process.stdout.read(PART_BYTES):
-                text = (text + part)[-TEXT_KEPT:]
-            status = await process.wait()
+        async with asyncio.timeout(patience_seconds):
+            while output_part := await user_process.stdout.read(PART_BYTES):
+                output_bytes = (output_bytes + output_part)[-TEXT_KEPT:]
+            exit_status = await user_process.wait()
     except TimeoutError:
-        text += b"\n(hung)"
+        output_bytes += b"\n(hung)"
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    return Said(status, text.decode(errors="replace"), round(time.monotonic() - start_time, 1))
+        if user_process.returncode is None:
+            os.killpg(user_process.pid, signal.SIGKILL)
+            await user_process.wait()
+    return CommandOutput(exit_status, output_bytes.decode(errors="replace"), round(time.monotonic() - start_time, 1))
 
 
-def send_words(person: Person, amount: str) -> tuple[str, ...]:
+def send_arguments(person: Person, amount_text: str) -> tuple[str, ...]:
     """Return the arguments of a command that sends money."""
-    return "send", "0x" + dev_accounts.stash(SINK).hex(), amount, "--key", person.key, "--yes"
+    return "send", "0x" + dev_accounts.stash(SINK_NAME).hex(), amount_text, "--key", person.key, "--yes"
 
 
-def post_words(person: Person, prompts: list[str], *more: str) -> tuple[str, ...]:
+def post_arguments(person: Person, prompts: list[str], *more_arguments: str) -> tuple[str, ...]:
     """Return the arguments of a command that posts one unit per prompt."""
     person.home.mkdir(parents=True, exist_ok=True)
-    file = person.home / "prompts.txt"
-    file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")
-    folder = str(person.home / "postings")
-    return "unit", "post", str(file), "--key", person.key, "--max-tokens", "8", "--postings", folder, "--yes", *more
+    prompts_file = person.home / "prompts.txt"
+    prompts_file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")
+    postings_folder = str(person.home / "postings")
+    return (
+        "unit",
+        "post",
+        str(prompts_file),
+        "--key",
+        person.key,
+        "--max-tokens",
+        "8",
+        "--postings",
+        postings_folder,
+        "--yes",
+        *more_arguments,
+    )

@@ -21,7 +21,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Replies, StoreLie
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
 
-HOST = "127.0.0.1"
+LOOPBACK_HOST = "127.0.0.1"
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 QUESTIONS_KEPT = 100_000
 
@@ -29,150 +29,167 @@ QUESTIONS_KEPT = 100_000
 class NodeProxy:
     """A proxy of a node: `async with NodeProxy(url) as proxy`. A `lie` applies from its assignment on."""
 
-    def __init__(self, node_url: str, lie: NodeLie | None = None) -> None:
+    def __init__(self, node_url: str, told_lie: NodeLie | None = None) -> None:
         """Prepare a proxy, which listens at any port once it is entered."""
         self.node_url = node_url
-        self.lie = lie
+        self.lie = told_lie
         self.told = 0
-        self._server: Server | None = None
-        self._open: set[ServerConnection] = set()
+        self._websocket_server: Server | None = None
+        self._open_sockets: set[ServerConnection] = set()
 
     @property
     def url(self) -> str:
         """The proxy's URL, for the program."""
-        assert self._server is not None  # entered
-        return f"ws://{HOST}:{next(iter(self._server.sockets)).getsockname()[1]}"
+        assert self._websocket_server is not None  # entered
+        return f"ws://{LOOPBACK_HOST}:{next(iter(self._websocket_server.sockets)).getsockname()[1]}"
 
-    def cut(self) -> None:
+    def abort_connections(self) -> None:
         """End all connections, so that programs must reconnect."""
-        for connection in self._open:
+        for connection in self._open_sockets:
             connection.transport.abort()
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await serve(
-            self._serve, HOST, 0, max_size=MESSAGE_BYTES_MAX, compression=None, close_timeout=1.0, ping_interval=None
+        self._websocket_server = await serve(
+            self._serve,
+            LOOPBACK_HOST,
+            0,
+            max_size=MESSAGE_BYTES_MAX,
+            compression=None,
+            close_timeout=1.0,
+            ping_interval=None,
         )
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """End all connections and stop."""
-        self.cut()
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        self.abort_connections()
+        if self._websocket_server is not None:
+            self._websocket_server.close()
+            await self._websocket_server.wait_closed()
 
-    async def _serve(self, program: ServerConnection) -> None:
-        self._open.add(program)
+    async def _serve(self, program_socket: ServerConnection) -> None:
+        self._open_sockets.add(program_socket)
         try:
             async with connect(
                 self.node_url, max_size=MESSAGE_BYTES_MAX, compression=None, proxy=None, close_timeout=1.0
-            ) as node:
-                await _Talk(self, program, node).run()
+            ) as node_socket:
+                await _ProxiedConnection(self, program_socket, node_socket).run_pumps()
         except (OSError, websockets.WebSocketException):
             pass  # the program sees the end of its connection
         finally:
-            self._open.discard(program)
+            self._open_sockets.discard(program_socket)
 
 
-class _Talk:
-    """One connection; implements `Mouth`."""
+class _ProxiedConnection:
+    """One connection; implements `LyingConnection`."""
 
-    def __init__(self, proxy: NodeProxy, program: ServerConnection, node: ClientConnection) -> None:
+    def __init__(self, node_proxy: NodeProxy, program_socket: ServerConnection, node_socket: ClientConnection) -> None:
         self.memory: dict[str, RpcJson] = {}
-        self._proxy, self._program, self._node = proxy, program, node
-        self._asked: dict[Any, NodeQuestion] = {}
-        self._began: dict[str, NodeQuestion] = {}  # subscriptions, by their keys
-        self._truth: RpcConnection | None = None
-        self._later: set[asyncio.Task[None]] = set()
+        self._node_proxy, self._program_socket, self._node_socket = node_proxy, program_socket, node_socket
+        self._open_questions: dict[Any, NodeQuestion] = {}
+        self._subscriptions: dict[str, NodeQuestion] = {}  # subscriptions, by their keys
+        self._truth_connection: RpcConnection | None = None
+        self._later_tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
+    async def run_pumps(self) -> None:
         """Forward messages until either side ends."""
-        pumps = [asyncio.create_task(self._questions()), asyncio.create_task(self._answers())]
+        pump_tasks = [asyncio.create_task(self._pass_questions()), asyncio.create_task(self._pass_answers())]
         try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(pump_tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (*pumps, *self._later):
-                task.cancel()
-            await asyncio.gather(*pumps, *self._later, return_exceptions=True)
-            if self._truth is not None:
-                await self._truth.close()
+            for running_task in (*pump_tasks, *self._later_tasks):
+                running_task.cancel()
+            await asyncio.gather(*pump_tasks, *self._later_tasks, return_exceptions=True)
+            if self._truth_connection is not None:
+                await self._truth_connection.close()
 
     async def ask(self, method: str, *params: RpcJson) -> RpcJson:
-        """See `Mouth`."""
-        if self._truth is None:
-            self._truth = await RpcConnection.open(self._proxy.node_url)
-        return await self._truth.call(method, *params)
+        """See `LyingConnection`."""
+        if self._truth_connection is None:
+            self._truth_connection = await RpcConnection.open(self._node_proxy.node_url)
+        return await self._truth_connection.call(method, *params)
 
     def say(self, reply: RpcJson | bytes, after_seconds: float = 0.0) -> None:
-        """See `Mouth`."""
+        """See `LyingConnection`."""
 
         async def later() -> None:
             await asyncio.sleep(after_seconds)
             with contextlib.suppress(websockets.ConnectionClosed):
                 await self._send(reply)
 
-        task = asyncio.create_task(later())
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
+        later_task = asyncio.create_task(later())
+        self._later_tasks.add(later_task)
+        later_task.add_done_callback(self._later_tasks.discard)
 
     def hang_up(self) -> None:
-        """See `Mouth`."""
-        self._program.transport.abort()
+        """See `LyingConnection`."""
+        self._program_socket.transport.abort()
 
-    async def _questions(self) -> None:
-        async for text in self._program:
-            asked = json.loads(text)
-            question = NodeQuestion(asked.get("method", ""), asked.get("params") or [], asked.get("id"))
+    async def _pass_questions(self) -> None:
+        async for frame_text in self._program_socket:
+            request_json = json.loads(frame_text)
+            node_question = NodeQuestion(
+                request_json.get("method", ""), request_json.get("params") or [], request_json.get("id")
+            )
             # A request that a lie answers itself is never removed, so their number is limited.
-            if len(self._asked) < QUESTIONS_KEPT:
-                self._asked[question.number] = question
-            lie = self._proxy.lie
-            replies = None if lie is None else await self._lied(lie.of_question(question, self))
-            if replies is None:
-                await self._node.send(text)
+            if len(self._open_questions) < QUESTIONS_KEPT:
+                self._open_questions[node_question.number] = node_question
+            told_lie = self._node_proxy.lie
+            lying_replies = (
+                None if told_lie is None else await self._lying_replies(told_lie.of_question(node_question, self))
+            )
+            if lying_replies is None:
+                await self._node_socket.send(frame_text)
             else:
-                await self._tell(replies)
+                await self._send_replies(lying_replies)
 
-    async def _answers(self) -> None:
-        async for text in self._node:
-            message = self._understood(json.loads(text))
-            lie = self._proxy.lie
-            replies = None if message is None or lie is None else await self._lied(lie.of_message(message, self))
-            if replies is None:
-                await self._program.send(text)
+    async def _pass_answers(self) -> None:
+        async for frame_text in self._node_socket:
+            node_message = self._message_of(json.loads(frame_text))
+            told_lie = self._node_proxy.lie
+            lying_replies = (
+                None
+                if node_message is None or told_lie is None
+                else await self._lying_replies(told_lie.of_message(node_message, self))
+            )
+            if lying_replies is None:
+                await self._program_socket.send(frame_text)
             else:
-                await self._tell(replies)
+                await self._send_replies(lying_replies)
 
-    async def _lied(self, said: Awaitable[Replies | None]) -> Replies | None:
+    async def _lying_replies(self, lying_replies: Awaitable[Replies | None]) -> Replies | None:
         """Return the lie, or None: without the node's answer a liar tells the truth."""
         try:
-            return await said
+            return await lying_replies
         except NodeUnreachableError:
             return None
 
-    async def _tell(self, replies: Replies) -> None:
-        self._proxy.told += 1
-        for reply in replies:
+    async def _send_replies(self, lying_replies: Replies) -> None:
+        self._node_proxy.told += 1
+        for reply in lying_replies:
             await self._send(reply)
 
     async def _send(self, reply: RpcJson | bytes) -> None:
         # Bytes are sent as a text frame too, because invalid text is one of the lies.
-        await self._program.send(reply if isinstance(reply, bytes) else json.dumps(reply), text=True)
+        await self._program_socket.send(reply if isinstance(reply, bytes) else json.dumps(reply), text=True)
 
-    def _understood(self, content: RpcJson) -> NodeMessage | None:
+    def _message_of(self, message_json: RpcJson) -> NodeMessage | None:
         """Return a message with its request, or None if the request is unknown."""
-        if "method" in content:
-            question = self._began.get(str(content["params"]["subscription"]))
-            return None if question is None else NodeMessage(question, content, is_item=True)
-        question = self._asked.pop(content.get("id"), None)
-        if question is None:
+        if "method" in message_json:
+            node_question = self._subscriptions.get(str(message_json["params"]["subscription"]))
+            return None if node_question is None else NodeMessage(node_question, message_json, is_item=True)
+        node_question = self._open_questions.pop(message_json.get("id"), None)
+        if node_question is None:
             return None
-        if "ubscribe" in question.method or "AndWatch" in question.method:
-            self._began[str(content.get("result"))] = question
-        return NodeMessage(question, content, is_item=False)
+        if "ubscribe" in node_question.method or "AndWatch" in node_question.method:
+            self._subscriptions[str(message_json.get("result"))] = node_question
+        return NodeMessage(node_question, message_json, is_item=False)
 
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
@@ -182,50 +199,55 @@ STORE_SECONDS = 60.0
 class StoreProxy:
     """A proxy of a store: `async with StoreProxy(port, store_url) as proxy`; implements `Store`."""
 
-    def __init__(self, port: int, store_url: str) -> None:
+    def __init__(self, listen_port: int, store_url: str) -> None:
         """Prepare a proxy, which listens at `port` once it is entered."""
         self.lie: StoreLie | None = None
         self.told = 0
-        self._port = port
+        self._listen_port = listen_port
         self._store_url = store_url
-        self._session: aiohttp.ClientSession | None = None
-        self._runner: web.AppRunner | None = None
+        self._http_session: aiohttp.ClientSession | None = None
+        self._app_runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=STORE_SECONDS))
+        self._http_session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=STORE_SECONDS))
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         application.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, HOST, self._port).start()
+        self._app_runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
+        await self._app_runner.setup()
+        await web.TCPSite(self._app_runner, LOOPBACK_HOST, self._listen_port).start()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Stop."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-        if self._session is not None:
-            await self._session.close()
+        if self._app_runner is not None:
+            await self._app_runner.cleanup()
+        if self._http_session is not None:
+            await self._http_session.close()
 
     async def answer(self, request: web.Request) -> web.Response:
         """Return the store's own answer."""
-        assert self._session is not None  # entered
-        body = await request.read()
+        assert self._http_session is not None  # entered
+        request_body = await request.read()
         try:
-            async with self._session.request(request.method, self._store_url + request.path, data=body) as answer:
-                return web.Response(status=answer.status, body=await answer.read())
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return web.Response(status=502, text=type(error).__name__)
+            async with self._http_session.request(
+                request.method, self._store_url + request.path, data=request_body
+            ) as store_answer:
+                return web.Response(status=store_answer.status, body=await store_answer.read())
+        except (aiohttp.ClientError, TimeoutError) as store_error:
+            return web.Response(status=502, text=type(store_error).__name__)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        lie = self.lie
-        if lie is None or request.method not in lie.of_methods:
+        told_lie = self.lie
+        if told_lie is None or request.method not in told_lie.of_methods:
             return await self.answer(request)
         self.told += 1
         try:
-            return await lie.of_request(request, self)
+            return await told_lie.of_request(request, self)
         except ConnectionError:  # the client closed the connection
             return web.Response()

@@ -15,7 +15,7 @@ from devnet.launcher.processes import Process
 from devnet.proofs.liars import people
 from devnet.proofs.liars.judging import Hearing
 from devnet.proofs.liars.lie import NodeLie, Program, StoreLie
-from devnet.proofs.liars.people import Person, Said
+from devnet.proofs.liars.people import CommandOutput, Person
 from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
 from genesis import dev_accounts
 from gpu_tasks.data import market_reads
@@ -31,7 +31,7 @@ UNITS_UNDER_STORE_LIE = 4
 IDLE_SECONDS = 60.0
 TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
-KNOWING = {Program.WALLET: ("validators",), Program.CUSTOMER: ("offer", "services")}
+READ_ONLY_COMMANDS = {Program.WALLET: ("validators",), Program.CUSTOMER: ("offer", "services")}
 """Read-only commands. A program that has run one knows the chain."""
 
 
@@ -45,87 +45,87 @@ class ProviderAtWork:
     store: StoreProxy
 
 
-def amount_of(place: int) -> int:
+def amount_of(person_index: int) -> int:
     """Return the amount that a person sends. Each amount is unique, so no transfer is mistaken for another."""
-    return AMOUNT_FIRST + AMOUNT_STEP * place
+    return AMOUNT_FIRST + AMOUNT_STEP * person_index
 
 
-async def command_scene(honest: str, lie: NodeLie, person: Person, amount: int) -> Hearing:
+async def command_scene(honest_url: str, told_lie: NodeLie, person: Person, amount_grains: int) -> Hearing:
     """Read the balance and send money, or post a unit. Repeat a failed command at an honest node."""
-    commands = [people.post_words(person, [f"Once upon a time {lie.name}"])]
+    command_lines = [people.post_arguments(person, [f"Once upon a time {told_lie.name}"])]
     if person.program is Program.WALLET:
-        commands = [("balance", person.key), people.send_words(person, format_amount(amount))]
-    if lie.is_met_anew:
-        await people.command(person, honest, *KNOWING[person.program])
-    async with NodeProxy(honest, lie) as proxy:
-        under_lie = [await people.command(person, proxy.url, *arguments) for arguments in commands]
-        hearing = Hearing(lie.name, person.program, person.name, proxy.told, under_lie)
-    await _repeat(hearing, person, honest, commands[-1])
+        command_lines = [("balance", person.key), people.send_arguments(person, format_amount(amount_grains))]
+    if told_lie.is_met_anew:
+        await people.run_command(person, honest_url, *READ_ONLY_COMMANDS[person.program])
+    async with NodeProxy(honest_url, told_lie) as node_proxy:
+        outputs = [await people.run_command(person, node_proxy.url, *arguments) for arguments in command_lines]
+        hearing = Hearing(told_lie.name, person.program, person.name, node_proxy.told, outputs)
+    await _repeat_honestly(hearing, person, honest_url, command_lines[-1])
     return hearing
 
 
-async def _repeat(hearing: Hearing, person: Person, node_url: str, arguments: tuple[str, ...]) -> None:
+async def _repeat_honestly(hearing: Hearing, person: Person, node_url: str, arguments: tuple[str, ...]) -> None:
     """Repeat the last command until it succeeds, at most REPEATS_MAX times."""
-    last = hearing.under_lie[-1]
-    while last.status != 0 and len(hearing.repeats) < REPEATS_MAX:
-        last = await people.command(person, node_url, *arguments)
-        hearing.repeats.append(last)
+    last_output = hearing.under_lie[-1]
+    while last_output.status != 0 and len(hearing.repeats) < REPEATS_MAX:
+        last_output = await people.run_command(person, node_url, *arguments)
+        hearing.repeats.append(last_output)
 
 
-async def store_scene(honest: str, lie: StoreLie, person: Person, stores: list[StoreProxy]) -> Hearing:
+async def store_scene(honest_url: str, told_lie: StoreLie, person: Person, store_proxies: list[StoreProxy]) -> Hearing:
     """Post units and follow them to their ends while some stores lie. Repeat a failed command with honest stores."""
-    prompts = [f"Once upon a time {lie.name} {number}" for number in range(UNITS_UNDER_STORE_LIE)]
-    arguments = people.post_words(person, prompts, "--watch")
-    told_before = sum(store.told for store in stores)
-    for store in stores:
-        store.lie = lie
+    prompts = [f"Once upon a time {told_lie.name} {story_number}" for story_number in range(UNITS_UNDER_STORE_LIE)]
+    arguments = people.post_arguments(person, prompts, "--watch")
+    told_before = sum(store_proxy.told for store_proxy in store_proxies)
+    for store_proxy in store_proxies:
+        store_proxy.lie = told_lie
     try:
-        under_lie = [await people.command(person, honest, *arguments)]
+        outputs = [await people.run_command(person, honest_url, *arguments)]
     finally:
-        for store in stores:
-            store.lie = None
-    told = sum(store.told for store in stores) - told_before
-    hearing = Hearing(lie.name, person.program, person.name, told, under_lie)
-    await _repeat(hearing, person, honest, arguments)
+        for store_proxy in store_proxies:
+            store_proxy.lie = None
+    told_count = sum(store_proxy.told for store_proxy in store_proxies) - told_before
+    hearing = Hearing(told_lie.name, person.program, person.name, told_count, outputs)
+    await _repeat_honestly(hearing, person, honest_url, arguments)
     return hearing
 
 
-async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
+async def provider_scene(told_lie: NodeLie, provider: ProviderAtWork) -> Hearing:
     """Let a provider's node lie for a while, and then be honest again.
 
     A lie on a new connection waits for a quiet moment.
     """
-    if lie.is_met_anew:
-        await _without_duties(provider)  # who is away misses its races
-    log = provider.process.log
-    offset = log.stat().st_size
+    if told_lie.is_met_anew:
+        await _wait_for_no_duties(provider)  # who is away misses its races
+    log_path = provider.process.log
+    log_offset = log_path.stat().st_size
     told_before = provider.node.told
-    provider.node.lie = lie
-    if lie.is_met_anew:
-        provider.node.cut()
-    await asyncio.sleep(lie.seconds)
-    await _told(provider, told_before)
+    provider.node.lie = told_lie
+    if told_lie.is_met_anew:
+        provider.node.abort_connections()
+    await asyncio.sleep(told_lie.seconds)
+    await _wait_until_told(provider, told_before)
     provider.node.lie = None
-    status: int | None = 0
+    exit_status: int | None = 0
     if processes.running(provider.process) is None:
-        status = ENDED_WRONGLY
+        exit_status = ENDED_WRONGLY
         processes.start(provider.process)  # as its operator would
     await asyncio.sleep(QUIET_SECONDS)
-    said = Said(status, _since(provider.process, offset), lie.seconds)
-    return Hearing(lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [said])
+    output = CommandOutput(exit_status, _log_since(provider.process, log_offset), told_lie.seconds)
+    return Hearing(told_lie.name, Program.PROVIDER, provider.member.name, provider.node.told - told_before, [output])
 
 
-async def _without_duties(provider: ProviderAtWork) -> None:
+async def _wait_for_no_duties(provider: ProviderAtWork) -> None:
     """Wait until the provider has no duties, at most IDLE_SECONDS."""
-    async with await ChainClient.connect(provider.member.rpc_url) as chain:
-        stash = dev_accounts.stash(provider.member.name)
+    async with await ChainClient.connect(provider.member.rpc_url) as chain_client:
+        provider_stash = dev_accounts.stash(provider.member.name)
         for _ in range(round(IDLE_SECONDS / 0.5)):
-            if not await market_reads.duties(chain, stash):
+            if not await market_reads.duties(chain_client, provider_stash):
                 return
             await asyncio.sleep(0.5)
 
 
-async def _told(provider: ProviderAtWork, told_before: int) -> None:
+async def _wait_until_told(provider: ProviderAtWork, told_before: int) -> None:
     """Wait until the lie was told, because some lies need a duty."""
     for _ in range(round(TOLD_SECONDS / 0.5)):
         if provider.node.told > told_before:
@@ -133,8 +133,8 @@ async def _told(provider: ProviderAtWork, told_before: int) -> None:
         await asyncio.sleep(0.5)
 
 
-def _since(process: Process, offset: int) -> str:
+def _log_since(process: Process, log_offset: int) -> str:
     """Return a process's log from an offset on."""
-    with process.log.open("rb") as log:
-        log.seek(offset)
-        return log.read(people.TEXT_KEPT).decode(errors="replace")
+    with process.log.open("rb") as log_file:
+        log_file.seek(log_offset)
+        return log_file.read(people.TEXT_KEPT).decode(errors="replace")

@@ -21,8 +21,15 @@ from itertools import product
 from typing import Any
 
 from devnet.launcher.layout import Devnet
-from devnet.proofs.market.bare import MAX_TOKENS, Bare, bare
-from devnet.proofs.market.processes import cpu_seconds, in_turns, provider_of, roots_of, standing_still, started_by
+from devnet.proofs.market.bare import MAX_TOKENS, BareThroughput, measure_bare
+from devnet.proofs.market.processes import (
+    cpu_seconds,
+    descendants_of,
+    in_turns,
+    provider_process_of,
+    root_processes_of,
+    standing_still,
+)
 from devnet.stage.actors import purchase
 from devnet.stage.measuring.latency import slot_of
 from devnet.stage.network import FreshDevnet, Stage
@@ -50,13 +57,13 @@ class OfferedDevices:
     part: float
     """The part of the time for which each runs."""
 
-    def bare(self, devnet: Devnet) -> Bare:
+    def bare(self, devnet: Devnet) -> BareThroughput:
         """Measure the devices while the network is stopped.
 
         Measure near a trade: a machine's speed varies by a fifth in minutes.
         """
-        with standing_still(roots_of(devnet)):
-            return bare(len(self.providers), self.part)
+        with standing_still(root_processes_of(devnet)):
+            return measure_bare(len(self.providers), self.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ class Trade:
     """The price of prepaid duty calls per thousand tokens."""
     cpu_seconds: float
     """CPU seconds of every process of the network, including the providers' workers."""
-    bare: Bare
+    bare: BareThroughput
     """The mean throughput of the same devices just before and just after."""
 
     @property
@@ -119,12 +126,17 @@ def failures_of(trades: Sequence[Trade]) -> list[str]:
 
 
 def trade_units(
-    stage: Stage, devices: OfferedDevices, request_count: int, unit_count: int, racer_count: int, bare_before: Bare
-) -> tuple[Trade, Bare]:
+    stage: Stage,
+    devices: OfferedDevices,
+    request_count: int,
+    unit_count: int,
+    racer_count: int,
+    bare_before: BareThroughput,
+) -> tuple[Trade, BareThroughput]:
     """Post units and wait until they are paid. Return the trade, and the bare throughput after it."""
     devnet = stage.devnet
     cpu_before = cpu_seconds(devnet)
-    with in_turns(lambda: [started_by(provider_process) for provider_process in devices.providers], devices.part):
+    with in_turns(lambda: [descendants_of(provider_process) for provider_process in devices.providers], devices.part):
         unit_ids = post_and_follow(stage, request_count, unit_count, racer_count, PRICE_TEXT)
     cpu_spent, bare_after = cpu_seconds(devnet) - cpu_before, devices.bare(devnet)
     units_ended, trade_seconds, prepaid = stage.ask(
@@ -224,8 +236,8 @@ def share_work(stage: Stage) -> Shares:
     fast_member, slow_member, *others = stage.devnet.members[:PROVIDER_COUNT]
     for member in others:
         stage.pause(member.name)
-    provider_process = provider_of(stage.devnet, slow_member)
-    with in_turns(lambda: [started_by(provider_process)], 1 / SLOWNESS):
+    provider_process = provider_process_of(stage.devnet, slow_member)
+    with in_turns(lambda: [descendants_of(provider_process)], 1 / SLOWNESS):
         unit_ids = post_and_follow(stage, SHARES_REQUESTS, SHARES_UNITS, 1, SHARES_PRICE)
     units = [
         unit
@@ -304,7 +316,7 @@ class Trades:
 def trade_all_sizes(stage: Stage) -> Trades:
     """Trade units of each size, and measure the bare throughput between them."""
     devices = OfferedDevices(
-        [provider_of(stage.devnet, member) for member in stage.devnet.members[:PROVIDER_COUNT]], CORE_SHARE
+        [provider_process_of(stage.devnet, member) for member in stage.devnet.members[:PROVIDER_COUNT]], CORE_SHARE
     )
     bare_before, trades = devices.bare(stage.devnet), list[Trade]()
     for racer_count, (request_count, unit_count) in product(RACER_COUNTS, UNIT_SIZES):

@@ -20,43 +20,54 @@ BARE_REQUESTS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Bare:
+class BareThroughput:
     """The devices' throughput without any other load."""
 
     tokens_per_second: float
     cpu_per_token: float
     """CPU seconds."""
 
-    def mean(self, other: Bare) -> Bare:
+    def mean(self, other_measurement: BareThroughput) -> BareThroughput:
         """Return the mean of two measurements, one before and one after, because a machine's speed varies."""
-        return Bare(
-            (self.tokens_per_second + other.tokens_per_second) / 2, (self.cpu_per_token + other.cpu_per_token) / 2
+        return BareThroughput(
+            (self.tokens_per_second + other_measurement.tokens_per_second) / 2,
+            (self.cpu_per_token + other_measurement.cpu_per_token) / 2,
         )
 
 
-def bare(devices: int, part: float) -> Bare:
+def measure_bare(device_count: int, core_share: float) -> BareThroughput:
     """Measure the throughput: one process per device, each running for a part of the time."""
     command = [sys.executable, "-m", "devnet.proofs.market.bare"]
     # A device has a part of one core, so its process needs no further threads.
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(devices)]
-    with in_turns(lambda: [[process.pid] for process in running if process.returncode is None], part):
-        said = [process.communicate()[0].split() for process in running]
-    if any(process.returncode for process in running):
+    bare_processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(device_count)
+    ]
+    with in_turns(
+        lambda: [[bare_process.pid] for bare_process in bare_processes if bare_process.returncode is None], core_share
+    ):
+        printed_figures = [bare_process.communicate()[0].split() for bare_process in bare_processes]
+    if any(bare_process.returncode for bare_process in bare_processes):
         raise RuntimeError("the bare workload failed: its message is above")
-    tokens = [int(each[0]) for each in said]
-    wall, cpu = max(float(each[1]) for each in said), sum(float(each[2]) for each in said)
-    return Bare(sum(tokens) / wall, cpu / sum(tokens))
+    token_counts = [int(process_figures[0]) for process_figures in printed_figures]
+    wall_seconds, cpu_seconds = (
+        max(float(process_figures[1]) for process_figures in printed_figures),
+        sum(float(process_figures[2]) for process_figures in printed_figures),
+    )
+    return BareThroughput(sum(token_counts) / wall_seconds, cpu_seconds / sum(token_counts))
 
 
 def _compute_batch() -> None:
     """Print tokens, seconds and CPU seconds of one batch in this process."""
-    workload, form = open_workload(WORKLOAD), form_named(WORKLOAD)
-    lines = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
-    requests = [form.encode(line, MAX_TOKENS, {}, number.to_bytes(32, "little")) for number, line in enumerate(lines)]
+    workload, workload_form = open_workload(WORKLOAD), form_named(WORKLOAD)
+    prompt_texts = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
+    requests = [
+        workload_form.encode(prompt_text, MAX_TOKENS, {}, prompt_number.to_bytes(32, "little"))
+        for prompt_number, prompt_text in enumerate(prompt_texts)
+    ]
     start_time, cpu_began = time.monotonic(), time.process_time()
-    tokens = sum(form.cost(output) for _, output in workload.run_many(requests) if output is not None)
-    sys.stdout.write(f"{tokens} {time.monotonic() - start_time} {time.process_time() - cpu_began}\n")
+    token_count = sum(workload_form.cost(output) for _, output in workload.run_many(requests) if output is not None)
+    sys.stdout.write(f"{token_count} {time.monotonic() - start_time} {time.process_time() - cpu_began}\n")
 
 
 if __name__ == "__main__":

@@ -15,42 +15,56 @@ from devnet.launcher import lifecycle as network
 from devnet.launcher import processes
 from devnet.launcher.layout import Devnet, NodeLayout
 
-TICK = os.sysconf("SC_CLK_TCK")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-def roots_of(devnet: Devnet) -> set[int]:
+def root_processes_of(devnet: Devnet) -> set[int]:
     """Return the running processes of the network itself."""
     return {
         process_id
-        for process in network.all_processes(devnet)
-        if (process_id := processes.running(process)) is not None
+        for network_process in network.all_processes(devnet)
+        if (process_id := processes.running(network_process)) is not None
     }
 
 
-def provider_of(devnet: Devnet, member: NodeLayout) -> int:
+def provider_process_of(devnet: Devnet, member: NodeLayout) -> int:
     """Return the process of a member's provider, which must run."""
-    provider = processes.running(network.provider_process(devnet, member))
-    assert provider is not None, "the provider runs"
-    return provider
+    provider_process = processes.running(network.provider_process(devnet, member))
+    assert provider_process is not None, "the provider runs"
+    return provider_process
 
 
 def cpu_seconds(devnet: Devnet) -> float:
     """Return the CPU seconds of every process of the network and its children, including dead ones."""
-    roots = roots_of(devnet)
-    parents, spent = _table()
-    return sum(ticks for process_id, ticks in spent.items() if is_of(process_id, roots, parents)) / TICK
+    root_processes = root_processes_of(devnet)
+    parents, ticks_by_process = _process_table()
+    return (
+        sum(
+            process_ticks
+            for process_id, process_ticks in ticks_by_process.items()
+            if is_descendant(process_id, root_processes, parents)
+        )
+        / TICKS_PER_SECOND
+    )
 
 
 @contextlib.contextmanager
-def standing_still(roots: Collection[int]) -> Iterator[None]:
+def standing_still(root_processes: Collection[int]) -> Iterator[None]:
     """Stop these processes and their children during the block. A chain continues afterwards, with empty slots."""
-    parents, _ = _table()
-    children = [process_id for process_id in parents if process_id not in roots and is_of(process_id, roots, parents)]
-    stopped = [*roots, *children]  # a supervisor before its children: it would replace silent ones
-    with going_on_after() as narrator:
+    parents, _ = _process_table()
+    child_processes = [
+        process_id
+        for process_id in parents
+        if process_id not in root_processes and is_descendant(process_id, root_processes, parents)
+    ]
+    stopped_processes = [
+        *root_processes,
+        *child_processes,
+    ]  # a supervisor before its children: it would replace silent ones
+    with going_on_after() as report_pids:
         # The children continue before their supervisor, for the same reason.
-        narrator(stopped[::-1])
-        send(stopped, signal.SIGSTOP)
+        report_pids(stopped_processes[::-1])
+        send_signal(stopped_processes, signal.SIGSTOP)
         yield
 
 
@@ -63,84 +77,88 @@ def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
     command = ["sh", "-c", "while read -r pids; do last=$pids; done; kill -CONT $last"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-    ) as shell:
-        assert shell.stdin is not None, "a pipe, as asked for"
-        pipe = shell.stdin
+    ) as waiting_shell:
+        assert waiting_shell.stdin is not None, "a pipe, as asked for"
+        shell_input = waiting_shell.stdin
 
-        def tell(pids: Iterable[int]) -> None:
-            pipe.write(" ".join(map(str, pids)) + "\n")
-            pipe.flush()
+        def tell(process_ids: Iterable[int]) -> None:
+            shell_input.write(" ".join(map(str, process_ids)) + "\n")
+            shell_input.flush()
 
         yield tell
 
 
-def send(pids: Iterable[int], what: signal.Signals) -> None:
+def send_signal(process_ids: Iterable[int], signal_sent: signal.Signals) -> None:
     """Send a signal to the processes that still run, in order."""
-    for process_id in pids:
+    for process_id in process_ids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process_id, what)
+            os.kill(process_id, signal_sent)
 
 
-def started_by(root: int) -> list[int]:
+def descendants_of(root_process: int) -> list[int]:
     """Return the descendants of a process."""
-    parents, _ = _table()
-    return [process_id for process_id in parents if process_id != root and is_of(process_id, {root}, parents)]
+    parents, _ = _process_table()
+    return [
+        process_id
+        for process_id in parents
+        if process_id != root_process and is_descendant(process_id, {root_process}, parents)
+    ]
 
 
-def is_of(process_id: int, roots: Iterable[int], parents: dict[int, int]) -> bool:
+def is_descendant(process_id: int, root_processes: Iterable[int], parents: dict[int, int]) -> bool:
     """Return whether a process is one of the roots or a descendant of one."""
-    while process_id and process_id not in roots:
+    while process_id and process_id not in root_processes:
         process_id = parents.get(process_id, 0)
-    return process_id in roots
+    return process_id in root_processes
 
 
-def _table() -> tuple[dict[int, int], dict[int, int]]:
+def _process_table() -> tuple[dict[int, int], dict[int, int]]:
     """Return the parent of every process, and the ticks of it and its dead children."""
     parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
-    for process_id, fields in processes.every_process():
+    ticks_by_process: dict[int, int] = {}
+    for process_id, stat_fields in processes.every_process():
         # The parent, and utime, stime, cutime and cstime (proc(5), counted from the state as 0).
-        parents[process_id], spent[process_id] = int(fields[1]), sum(map(int, fields[11:15]))
-    return parents, spent
+        parents[process_id], ticks_by_process[process_id] = int(stat_fields[1]), sum(map(int, stat_fields[11:15]))
+    return parents, ticks_by_process
 
 
 PERIOD_SECONDS = 0.1
-LOOK_SECONDS = 1.0
+GROUPS_SECONDS = 1.0
 """The interval between looks for computing processes: a look at all processes takes some milliseconds."""
 
-Groups = Callable[[], list[list[int]]]
+FindGroups = Callable[[], list[list[int]]]
 """A function that returns the computing processes of each device."""
 
 
 @contextlib.contextmanager
-def in_turns(groups: Groups, part: float) -> Iterator[None]:
+def in_turns(find_groups: FindGroups, core_share: float) -> Iterator[None]:
     """Let each device's processes run for a part of every period, one device after the other. In the end all continue.
 
     The parts of all devices sum to at most one.
     """
     is_over = threading.Event()
-    thread = threading.Thread(target=_take_turns, args=(groups, part, is_over))
-    thread.start()
+    turn_thread = threading.Thread(target=_take_turns, args=(find_groups, core_share, is_over))
+    turn_thread.start()
     try:
         yield
     finally:
         is_over.set()
-        thread.join()
+        turn_thread.join()
 
 
-def _take_turns(groups: Groups, part: float, is_over: threading.Event) -> None:
-    found, looked_at = list[list[int]](), 0.0
-    with going_on_after() as narrator:
+def _take_turns(find_groups: FindGroups, core_share: float, is_over: threading.Event) -> None:
+    device_groups, looked_at = list[list[int]](), 0.0
+    with going_on_after() as report_pids:
         while not is_over.is_set():
             start_time = time.monotonic()
-            if not found or start_time - looked_at >= LOOK_SECONDS:
-                found, looked_at = groups(), start_time
+            if not device_groups or start_time - looked_at >= GROUPS_SECONDS:
+                device_groups, looked_at = find_groups(), start_time
                 # Before the first stop, so that the shell can continue these processes in any case.
-                narrator(chain.from_iterable(found))
-                for computing in found:
-                    send(computing, signal.SIGSTOP)
-            for computing in found:
-                send(computing, signal.SIGCONT)
-                time.sleep(part * PERIOD_SECONDS)
-                send(computing, signal.SIGSTOP)
+                report_pids(chain.from_iterable(device_groups))
+                for group_processes in device_groups:
+                    send_signal(group_processes, signal.SIGSTOP)
+            for group_processes in device_groups:
+                send_signal(group_processes, signal.SIGCONT)
+                time.sleep(core_share * PERIOD_SECONDS)
+                send_signal(group_processes, signal.SIGSTOP)
             time.sleep(max(0.0, PERIOD_SECONDS - (time.monotonic() - start_time)))

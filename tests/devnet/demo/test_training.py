@@ -48,8 +48,8 @@ def ended(
 
     monkeypatch.setattr(steps, "following", following)
     monkeypatch.setattr(task_sale, "let_bid", lambda *_: None)
-    monkeypatch.setattr(task_sale, "sell", sells or (lambda *_: TaskSale(TASK)))
-    monkeypatch.setattr(task_sale, "ask", lambda *_, **__: CHECKS % is_right)
+    monkeypatch.setattr(task_sale, "sell_task", sells or (lambda *_: TaskSale(TASK)))
+    monkeypatch.setattr(task_sale, "ask_about_task", lambda *_, **__: CHECKS % is_right)
     net = Devnet(Path(), (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
     return steps.DemoTask(Stage(net, Narrator(1))).end()
 

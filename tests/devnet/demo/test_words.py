@@ -57,5 +57,5 @@ def test_nobody_has_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 
 
 def test_a_person_posts_unasked(tmp_path: Path) -> None:
-    words = people.post_words(people.Person("ferdie", Program.CUSTOMER, tmp_path), ["a", "b"], "--watch")
+    words = people.post_arguments(people.Person("ferdie", Program.CUSTOMER, tmp_path), ["a", "b"], "--watch")
     assert {"--yes", "--watch"} <= set(words)

@@ -9,19 +9,8 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.cheats.batch_judgement import (
-    SCENES,
-    BatchCustomer,
-    BatchFacts,
-    BatchScene,
-    CheckCase,
-    CheckTrace,
-    expected_of,
-    failures_of,
-    figures_of,
-    lies_paid,
-    purse,
-)
+from devnet.proofs.cheats.batch_judgement import check_purse, expected_of, failures_of, figures_of, lies_paid
+from devnet.proofs.cheats.batch_scenes import BATCH_SCENES, BatchCustomer, BatchFacts, BatchScene, CheckCase, CheckTrace
 from devnet.stage.cheating.__main__ import LIES
 from devnet.stage.cheating.daemons import LazyChecking, answering, told_about
 from devnet.stage.cheating.lies import RightAnswers, told_with
@@ -48,7 +37,7 @@ SIZE = 6
 REQUESTS = tuple(b"complete this, number %d" % number for number in range(8))
 ASKED = sum(map(len, REQUESTS))
 NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "Courts.audit_rate_ppm": 1_000_000}
-BY_NAME = {scene.name: scene for scene in SCENES}
+BY_NAME = {scene.name: scene for scene in BATCH_SCENES}
 
 
 def cheat_of(scene: BatchScene) -> Callable[[Daemon], None]:
@@ -117,7 +106,7 @@ def played(folder: Path, scene: BatchScene) -> BatchFacts:
     return asyncio.run(asyncio.wait_for(main(), 120))
 
 
-@pytest.mark.parametrize("scene", nightly_but(4, SCENES), ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", nightly_but(4, BATCH_SCENES), ids=lambda scene: scene.name)
 def test_a_cheat_comes_to_what_is_reckoned(tmp_path: Path, scene: BatchScene) -> None:
     facts = played(tmp_path, scene)
     assert failures_of(facts) == []
@@ -241,7 +230,7 @@ def test_what_a_lie_pays_goes_to_judges_then_customer_then_burns(judges: int, he
     said = [OpinionOpened(b"u" * 32, b"j%d" % number, Statement(right, bytes(32))) for number in range(judges)]
     said.append(OpinionOpened(b"u" * 32, b"jw", Statement(wrong, bytes(32))))
     case = CheckCase(said, CaseEnded(b"u" * 32, CaseOutcome.DECIDED, right))
-    payment = lies_paid(case, [(purse(b"l", COLLATERAL), held)], b"c", 100, 50)
+    payment = lies_paid(case, [(check_purse(b"l", COLLATERAL), held)], b"c", 100, 50)
     assert (payment.purses, payment.dues) == (((b"l", "Collateral"),), paid)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devnet.proofs.cheats import units as cheat_judgement
-from devnet.proofs.cheats.units import Check, Finding
+from devnet.proofs.cheats.units import AmountCheck, CheatFinding
 from devnet.stage.measuring.ledger import DevnetLedger
 from genesis import dev_accounts
 from gpu_tasks.market.attestations.attestations import Attested
@@ -29,7 +29,7 @@ def honest() -> DevnetLedger:
 
 
 def complaints(book: DevnetLedger) -> list[str]:
-    return list(cheat_judgement._of_everybody({"0x01": book.unit(UNIT)}, book, EVE))
+    return list(cheat_judgement._common_failures({"0x01": book.unit(UNIT)}, book, EVE))
 
 
 def test_an_honest_race_breaks_no_bar() -> None:
@@ -65,16 +65,16 @@ def test_an_attestation_too_many_is_said() -> None:
     assert any("one too many" in complaint for complaint in complaints(book))
 
 
-def verdict(finding: Finding, book: DevnetLedger) -> list[str]:
-    return list(cheat_judgement._of_the_cheat(finding, {"0x01": book.unit(UNIT)}, EVE))
+def verdict(finding: CheatFinding, book: DevnetLedger) -> list[str]:
+    return list(cheat_judgement._mode_failures(finding, {"0x01": book.unit(UNIT)}, EVE))
 
 
 GOOD = {
-    "flip-bit": Finding("flip-bit", 1, drawn=1, slashed=1),
-    "copied-result": Finding("copied-result", 1, drawn=1, tried=2, refused=2, fined=1),
-    "late-reveal": Finding("late-reveal", 1, drawn=1, tried=2, refused=2, fined=1),
-    "replayed-attestation": Finding("replayed-attestation", 1, drawn=1, tried=2, refused=2),
-    "not-assigned": Finding("not-assigned", 1, tried=2, refused=2),
+    "flip-bit": CheatFinding("flip-bit", 1, drawn=1, slashed=1),
+    "copied-result": CheatFinding("copied-result", 1, drawn=1, tried=2, refused=2, fined=1),
+    "late-reveal": CheatFinding("late-reveal", 1, drawn=1, tried=2, refused=2, fined=1),
+    "replayed-attestation": CheatFinding("replayed-attestation", 1, drawn=1, tried=2, refused=2),
+    "not-assigned": CheatFinding("not-assigned", 1, tried=2, refused=2),
 }
 
 
@@ -95,7 +95,7 @@ def test_a_cheat_that_was_dealt_with_breaks_no_bar(mode: str) -> None:
     [
         ("flip-bit", {"slashed": 0}),
         ("flip-bit", {"drawn": 0}),
-        ("flip-bit", {"checks": [Check("a miss", "0x01", 9, 10, 11)]}),
+        ("flip-bit", {"checks": [AmountCheck("a miss", "0x01", 9, 10, 11)]}),
         ("copied-result", {"fined": 0}),
         ("copied-result", {"refused": 1}),
         ("not-assigned", {"slashed": 1}),
@@ -125,22 +125,22 @@ def test_without_a_court_two_judges_take_all_only_where_they_are_more_than_a_thi
         book.take(8, OpinionOpened(UNIT, judge, Statement(Answered(ROOT), ROOT)))
     book.take(9, CaseDecided(UNIT, Answered(ROOT), 0))
     book.take(9, ProviderSlashed(UNIT, EVE, DEVICE, PartyFault.LIED, 1))
-    (check,) = cheat_judgement._amounts(book, in_office)
+    (check,) = cheat_judgement._amount_checks(book, in_office)
     assert -(-check.expected // 10**6) == lost
 
 
 def test_an_attestation_that_no_block_took_was_refused() -> None:
     tries = [{"what": "attestation", "answer": "taken into the pool"}, {"what": "Attestations.reveal", "answer": "no"}]
-    finding, book = Finding("not-assigned", 1), honest()
+    finding, book = CheatFinding("not-assigned", 1), honest()
     cheat_judgement._count_attempts(finding, tries, {"0x01": book.unit(UNIT)})
     assert (finding.tried, finding.refused) == (2, 2)
-    finding = Finding("late-reveal", 1)
+    finding = CheatFinding("late-reveal", 1)
     book.take(8, Attested(UNIT, EVE, DEVICE, ROOT, ROOT))
     cheat_judgement._count_attempts(finding, tries, {"0x01": book.unit(UNIT)})
     assert (finding.tried, finding.refused) == (2, 1)
 
 
 def test_a_racer_that_reveals_its_own_wrong_result_was_not_refused() -> None:
-    finding, book = Finding("flip-bit", 1), played("flip-bit")
+    finding, book = CheatFinding("flip-bit", 1), played("flip-bit")
     cheat_judgement._count_attempts(finding, [], {"0x01": book.unit(UNIT)})
     assert (finding.tried, finding.refused) == (0, 0)

@@ -120,7 +120,7 @@ def test_what_is_done_to_a_node(
     kind: str, done: list[str], struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: machine.done)
-    monkeypatch.setattr(crash_strikes, "KILLED_AGAIN", 0.0)
+    monkeypatch.setattr(crash_strikes, "KILLED_AGAIN_SHARE", 0.0)
     strike(struck, kind)
     assert machine.done == done
     for member in struck.devnet.members:
@@ -132,7 +132,7 @@ def test_who_syncs_anew_may_be_killed_again(
     kind: str, struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crash_strikes, "run_purge", lambda *_: None)
-    monkeypatch.setattr(crash_strikes, "KILLED_AGAIN", 1.0)
+    monkeypatch.setattr(crash_strikes, "KILLED_AGAIN_SHARE", 1.0)
     strike(struck, kind)
     assert machine.done == ["kill Bob", "start Bob"] * 2
 
@@ -163,7 +163,7 @@ def test_nobody_is_behind_when_a_database_goes(
 def test_an_aimed_strike_waits_for_an_open_vote(
     aimed: float, struck: StruckDevnet, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crash_strikes, "AIMED", aimed)
+    monkeypatch.setattr(crash_strikes, "AIMED_SHARE", aimed)
     machine.vote_opens_after = 5
     strike(struck, "one")
     assert struck.open_votes == int(aimed)

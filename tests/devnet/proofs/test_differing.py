@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devnet.proofs.cheats.differing import SCENES, DisputeTrace, computed_of, failures_of, figures_of
+from devnet.proofs.cheats.differing import DIFFERING_SCENES, DisputeTrace, computations_of, failures_of, figures_of
 from devnet.stage.cheating.executors import BentMiddle, bent_place
 from gpu_tasks.market.courts.cases import CaseKind, PartyFault
 from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, OpinionOpened
@@ -17,7 +17,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, UnitDisputed, Uni
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
 from gpu_tasks.provider.execution.executor import Finished, ManyExecuted
 
-ONE, SUBTREES, HIDDEN = SCENES
+ONE, SUBTREES, HIDDEN = DIFFERING_SCENES
 UNIT, OTHER, LIAR, HONEST, DEVICE = (bytes([number]) * 32 for number in range(1, 6))
 RIGHT, WRONG = b"r" * 32, b"w" * 32
 OPENED = OpinionOpened(UNIT, b"j" * 32, Statement(Answered(RIGHT), bytes(32)))
@@ -66,8 +66,8 @@ def traced(events: tuple[tuple[int, Any], ...], *computed: dict[str, Any], **cha
     )
     for height, event in events:
         trace.take(height, event)
-    trace.computed = list(computed)
-    trace.why, trace.to_show = WHY, []
+    trace.computations = list(computed)
+    trace.why_waiting, trace.disputes_to_show = WHY, []
     return replace(trace, **changed)
 
 
@@ -87,7 +87,7 @@ def test_events_of_other_units_say_nothing() -> None:
     trace = traced((*EVENTS, (21, replace(SETTLED, unit=OTHER)), (21, CaseOpened(OTHER, 9, CaseKind.DISPUTE))))
     assert (len(trace.all(CaseOpened)), len(trace.all(UnitSettled))) == (1, 1)
     lines = [COMPUTED, COMPUTED | {"unit": OTHER.hex()}, {"event": "ended", "unit": UNIT.hex()}, {"event": "drained"}]
-    assert computed_of(UNIT, lines) == [COMPUTED]
+    assert computations_of(UNIT, lines) == [COMPUTED]
 
 
 @pytest.mark.parametrize(

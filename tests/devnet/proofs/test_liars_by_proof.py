@@ -9,7 +9,7 @@ import pytest
 
 from certified_blocks import BOB, CertifiedChain, payment
 from devnet.proofs.liars import node_lies, state_lies
-from devnet.proofs.liars.catalogue import LIES
+from devnet.proofs.liars.catalogue import LIES_BY_NAME
 from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion
 from node.rpc.block_reads import header_json
 from runtime.blocks.block import block_id
@@ -23,7 +23,7 @@ BLOCKS = 40
 
 
 class Scene:
-    """A node with a certified chain, as liars ask it. Implements `Mouth`."""
+    """A node with a certified chain, as liars ask it. Implements `LyingConnection`."""
 
     def __init__(self) -> None:
         self.memory: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class Scene:
 
     def told(self, name: str, method: str, params: list[Any], value: Any) -> Any:
         """Return the message that arrives in place of a value."""
-        lie = LIES[name]
+        lie = LIES_BY_NAME[name]
         assert isinstance(lie, NodeLie)
         message = NodeMessage(NodeQuestion(method, params, 1), {"id": 1, "result": value}, is_item=False)
         replies = asyncio.run(lie.of_message(message, self))
@@ -90,7 +90,7 @@ FALSE_HEADERS = (
     "header_of_another_state", "future_head", "header_without_digest",
 )  # fmt: skip
 """The others are silent, or old and true. This chain has only one validator."""
-FALSE_PROOFS = [lie.name for lie in node_lies.LIES if lie.name.startswith("proofs_")]
+FALSE_PROOFS = [lie.name for lie in node_lies.NODE_LIES if lie.name.startswith("proofs_")]
 
 
 @pytest.mark.parametrize("name", FALSE_HEADERS)
@@ -125,5 +125,5 @@ def test_the_other_chain_is_whole_and_in_order(scene: Scene) -> None:
     proof = proof_of(scene.told(name, "state_getReadProof", [["0x00"], genesis], None))
     true = scene.chain.root()
     root = trust_root(bytes.fromhex(genesis[2:]), header, proof, scene.chain.chain.runtime, true.parameters)
-    assert len(root.first_set.members) == state_lies.MEMBERS
+    assert len(root.first_set.members) == state_lies.STRANGER_COUNT
     assert root.genesis != true.genesis

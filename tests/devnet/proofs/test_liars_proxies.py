@@ -12,7 +12,7 @@ from aiohttp import web
 from websockets.asyncio.server import ServerConnection, serve
 
 from devnet.launcher.free_ports import one_free_port
-from devnet.proofs.liars.catalogue import LIES
+from devnet.proofs.liars.catalogue import LIES_BY_NAME
 from devnet.proofs.liars.lie import NodeLie, NodeMessage, NodeQuestion, Program, StoreLie
 from devnet.proofs.liars.proxies import NodeProxy, StoreProxy
 from devnet.proofs.liars.state_lies import RUNTIME, encoded, prefix_of
@@ -55,7 +55,7 @@ def with_lie(name: str | None, body: Callable[[RpcConnection], Awaitable[Any]]) 
 
     async def run() -> tuple[Any, int, list[str]]:
         heard: list[str] = []
-        lie = None if name is None else LIES[name]
+        lie = None if name is None else LIES_BY_NAME[name]
         assert lie is None or isinstance(lie, NodeLie)
         async with node(heard) as url, NodeProxy(url, lie) as proxy, await RpcConnection.open(proxy.url) as rpc:
             try:
@@ -168,7 +168,7 @@ def test_messages_out_of_order_all_arrive() -> None:
 
 
 def test_values_are_decoded_changed_and_encoded() -> None:
-    rich = LIES["rich"]
+    rich = LIES_BY_NAME["rich"]
     assert isinstance(rich, NodeLie)
     info = AccountInfo(nonce=4, data=AccountData(free=5))
     question = NodeQuestion("state_getStorage", [prefix_of(System.account) + "00"], 1)
@@ -198,7 +198,7 @@ def from_store(name: str | None, method: str) -> tuple[Any, int]:
         await web.TCPSite(runner, "127.0.0.1", store_port).start()
         async with StoreProxy(port, f"http://127.0.0.1:{store_port}") as proxy, aiohttp.ClientSession() as session:
             if name is not None:
-                lie = LIES[name]
+                lie = LIES_BY_NAME[name]
                 assert isinstance(lie, StoreLie)
                 proxy.lie = lie
             try:
@@ -247,8 +247,8 @@ def test_a_store_that_sends_on() -> None:
 
 
 def test_every_program_is_told_of_every_kind() -> None:
-    nodes = [lie for lie in LIES.values() if isinstance(lie, NodeLie)]
-    assert len(LIES) >= 40
+    nodes = [lie for lie in LIES_BY_NAME.values() if isinstance(lie, NodeLie)]
+    assert len(LIES_BY_NAME) >= 40
     for program in Program:
         assert sum(program in lie.told for lie in nodes) >= 15
-    assert all(lie.says for lie in LIES.values())
+    assert all(lie.says for lie in LIES_BY_NAME.values())

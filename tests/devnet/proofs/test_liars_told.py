@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.proofs.liars.catalogue import LIES, PROOF_WORDS
+from devnet.proofs.liars.catalogue import LIES_BY_NAME, PROOF_WORDS
 from devnet.proofs.liars.lie import NodeLie, Noticed, Program
 from devnet.proofs.liars.proxies import NodeProxy
 from genesis import dev_accounts
@@ -21,7 +21,7 @@ from played_node import growing, served
 from wallet.trust import Trust
 
 KEY, ALICE = provider_key("//Alice//provider", None), dev_accounts.stash("Alice")
-FOR_PROVIDERS = [lie for lie in LIES.values() if isinstance(lie, NodeLie) and Program.PROVIDER in lie.told]
+FOR_PROVIDERS = [lie for lie in LIES_BY_NAME.values() if isinstance(lie, NodeLie) and Program.PROVIDER in lie.told]
 LIVE_ONLY = ("signed_by_one", "duties_swallowed", "duties_refused", "duties_of_another")
 """Without effect here: one validator, one provider, and no duty that asks for a call."""
 TOLD_TIMES = 4
@@ -74,7 +74,7 @@ def test_a_daemon_names_what_matters_and_goes_on(tmp_path: Path, monkeypatch: py
                 told.clear()
                 proxy.lie = lie
                 if lie.is_met_anew:
-                    proxy.cut()
+                    proxy.abort_connections()
                 while proxy.told < TOLD_TIMES or (lie.noticed is Noticed.NAMED and not named(lie, told)):
                     await asyncio.sleep(0.01)
                 proxy.lie = None

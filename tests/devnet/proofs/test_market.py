@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from devnet.proofs.market.__main__ import REQUIRED_SHARES, Trade, failures_of
-from devnet.proofs.market.bare import Bare
-from devnet.proofs.market.processes import in_turns, is_of, standing_still, started_by
+from devnet.proofs.market.bare import BareThroughput
+from devnet.proofs.market.processes import descendants_of, in_turns, is_descendant, standing_still
 
-BARE = Bare(tokens_per_second=1_000.0, cpu_per_token=0.001)
+BARE = BareThroughput(tokens_per_second=1_000.0, cpu_per_token=0.001)
 GOOD = Trade(
     requests=256, racers=1, units=4, settled=4, tokens=1_000, seconds=2.0, tokens_per_second=600.0,
     blocks_p50=5, blocks_p95=9, paid_per_thousand=1.0, duties_per_thousand=1.0, cpu_seconds=3.0, bare=BARE,
@@ -46,24 +46,24 @@ def test_what_does_not_is_said(trade: Trade, says: str) -> None:
 
 
 def test_a_trade_stands_beside_the_mean_of_what_was_measured_before_and_after() -> None:
-    beside = BARE.mean(Bare(tokens_per_second=2_000.0, cpu_per_token=0.003))
-    assert beside == Bare(tokens_per_second=1_500.0, cpu_per_token=0.002)
+    beside = BARE.mean(BareThroughput(tokens_per_second=2_000.0, cpu_per_token=0.003))
+    assert beside == BareThroughput(tokens_per_second=1_500.0, cpu_per_token=0.002)
     trade = replace(GOOD, bare=beside)
     assert (trade.of_bare, trade.times_bare_cpu) == (0.4, 1.5)
 
 
 def test_only_descendants_of_the_network_count() -> None:
     parents = {10: 1, 11: 10, 12: 11, 20: 1, 21: 20}
-    assert [pid for pid in parents if is_of(pid, {10}, parents)] == [10, 11, 12]
-    assert not is_of(99, {10}, parents)
+    assert [pid for pid in parents if is_descendant(pid, {10}, parents)] == [10, 11, 12]
+    assert not is_descendant(99, {10}, parents)
 
 
 def test_what_stands_still_takes_no_processor_and_goes_on_afterwards() -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
     with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as root:
         try:
-            until(lambda: len(started_by(root.pid)) == 1)
-            (child,) = started_by(root.pid)
+            until(lambda: len(descendants_of(root.pid)) == 1)
+            (child,) = descendants_of(root.pid)
             with standing_still({root.pid}):
                 until(lambda: (state_of(root.pid), state_of(child)) == ("T", "T"))
             until(lambda: (state_of(root.pid), state_of(child)) == ("S", "R"))

@@ -11,10 +11,10 @@ import pytest
 
 from devnet.launcher import layout
 from devnet.proofs.cheats import task_judgement
-from devnet.proofs.cheats.task_judgement import SCENES, CheatScene, TaskSize, judge
+from devnet.proofs.cheats.task_judgement import CHEAT_SCENES, CheatScene, TaskSize, judge_scene
 from devnet.proofs.cheats.task_strangers import _right_digests
-from devnet.proofs.cheats.tasks import WINDOWS, HonestSale, judged
-from devnet.proofs.cheats.units import Finding
+from devnet.proofs.cheats.tasks import CHAIN_WINDOWS, HonestSale, judge_sales
+from devnet.proofs.cheats.units import CheatFinding
 from devnet.stage.actors.task_sale import People
 from devnet.stage.cheating.executors import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, steps_done
 from devnet.stage.measuring.ledger import EventTrace
@@ -76,26 +76,26 @@ def wrong_segments(request: bytes, found: list[bytes]) -> list[int]:
 
 def test_a_bit_in_one_weight_is_wrong_in_the_segment_of_its_step_alone(tmp_path: Path) -> None:
     size = TaskSize()
-    request = request_of(task_judgement.write(tmp_path, "bit", size))
+    request = request_of(task_judgement.write_task_file(tmp_path, "bit", size))
     assert wrong_segments(request, run(BitInOneWeight, request)) == [(BENT_STEP - 1) // size.segment]
 
 
 def test_a_skipped_tenth_is_wrong_in_the_last_tenth(tmp_path: Path) -> None:
-    request = request_of(task_judgement.write(tmp_path, "tenth", TaskSize(steps=100)))
+    request = request_of(task_judgement.write_task_file(tmp_path, "tenth", TaskSize(steps=100)))
     assert wrong_segments(request, run(SkippedTenth, request)) == [9]
 
 
 def test_the_right_run_of_an_order_is_the_workloads(tmp_path: Path) -> None:
-    path = task_judgement.write(tmp_path, "right", TaskSize())
+    path = task_judgement.write_task_file(tmp_path, "right", TaskSize())
     request = request_of(path)
     assert _right_digests(path) == [state_hash(state) for state in run(BentRun, request)]
 
 
 def test_the_windows_of_the_network_are_numbers_of_a_chain(tmp_path: Path) -> None:
-    net = layout.create(tmp_path / "net", 5, providers=True, any_ports=True, numbers=WINDOWS)
+    net = layout.create(tmp_path / "net", 5, providers=True, any_ports=True, numbers=CHAIN_WINDOWS)
     spec = load_spec(net.chain_spec.read_bytes())
     known = runtime_of(spec).parameters
-    assert known.values_at_genesis(WINDOWS).items() >= WINDOWS.items()
+    assert known.values_at_genesis(CHAIN_WINDOWS).items() >= CHAIN_WINDOWS.items()
     assert genesis_state(spec)
 
 
@@ -106,7 +106,7 @@ class SceneOfATest:
     """A chain's record of a scene without any failure."""
 
     def __init__(self, name: str, losses: list[TaskLoss] | None = None) -> None:
-        self.scene: CheatScene = next(scene for scene in SCENES if scene.name == name)
+        self.scene: CheatScene = next(scene for scene in CHEAT_SCENES if scene.name == name)
         settled = [SlotSettled(TASK, 0, stash(who), outcome, 0, 0) for who, outcome in self.scene.slots]
         self.trace = EventTrace([(9, event) for event in settled])
         taken = [loss(who, what) for who, what in zip(("Eve",) * 2, self.scene.taken, strict=False)]
@@ -117,13 +117,13 @@ class SceneOfATest:
     def failures(self) -> list[str]:
         return self.finding().failures
 
-    def finding(self) -> Finding:
+    def finding(self) -> CheatFinding:
         ledger = TaskLedger(9, {TASK: self.trace}, {TASK: self.sums})
         ledger.audits.slots[b"c" * 32] = self.case
         people = People({name: (stash(name),) for name in NAMES})
         people.wealth_before = dict.fromkeys(NAMES, 1_000)
         people.wealth_after = {name: 1_000 + ledger.moved(stash(name)) for name in NAMES}
-        return judge(self.scene, TASK, ledger, people, self.attempts)
+        return judge_scene(self.scene, TASK, ledger, people, self.attempts)
 
 
 def stash(name: str) -> bytes:
@@ -240,7 +240,7 @@ def honest_finding(outcome: TaskOutcome, losses: list[TaskLoss], extra: int = 0)
     trace = EventTrace([(9, SlotSettled(TASK, 0, stash("Alice"), outcome, 0, 0))])
     book = TaskLedger(9, {TASK: trace}, {TASK: TaskSums([TaskMove(9, stash("Alice"), 98, "ON_TIME")], losses)})
     people = People({"Alice": (stash("Alice"),)}, {"Alice": 5}, {"Alice": 103 + extra})
-    return judged([sale], book, people).failures
+    return judge_sales([sale], book, people).failures
 
 
 def test_honest_tasks_break_no_bar_and_a_grain_that_is_missing_does() -> None:

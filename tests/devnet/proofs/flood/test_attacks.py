@@ -19,14 +19,21 @@ from devnet.proofs.flood import __main__ as flood
 from devnet.proofs.flood import intruder as intruders
 from devnet.proofs.flood import network
 from devnet.proofs.flood import rpc_attacks as crowds
-from devnet.proofs.flood.attack import Attack, AttackAccount, Door, Scene
+from devnet.proofs.flood.attack import Attack, AttackAccount, AttackScene, Door
 from devnet.proofs.flood.attacker import ATTACKS
-from devnet.proofs.flood.clients import BadAnswerError, HttpAnswer, parse
+from devnet.proofs.flood.clients import BadAnswerError, HttpAnswer, parse_answer
 from devnet.proofs.flood.course import Course
-from devnet.proofs.flood.intruder import dial, fresh_identity
-from devnet.proofs.flood.network import fresh, node_of
-from devnet.proofs.flood.peer_blocks import MARK, REMARK_BYTES, TINY_COUNT, FloodSigner, header, tiny_body
-from devnet.proofs.flood.peer_messages import FULL, UPDATE, ballot
+from devnet.proofs.flood.intruder import connect_intruder, fresh_identity
+from devnet.proofs.flood.network import lay_out, node_of
+from devnet.proofs.flood.peer_blocks import (
+    REMARK_BYTES,
+    SIGNATURE_MARK,
+    TINY_COUNT,
+    FloodSigner,
+    header_naming,
+    tiny_body,
+)
+from devnet.proofs.flood.peer_messages import FULL_RECORD, WINDOW_UPDATE, encoded_ballot
 from devnet.proofs.flood.rpc_attacks import FORGED, FUTURES_AT_ONCE, LONG_REMARK_BYTES, MAX_REQUEST_BYTES, nested_batch
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
@@ -48,8 +55,8 @@ from wallet.suri import keypair_from_suri
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(layout.create(tmp_path, 2, any_ports=True), 1.0, 100, random.Random(1))
+def scene(tmp_path: Path) -> AttackScene:
+    return AttackScene(layout.create(tmp_path, 2, any_ports=True), 1.0, 100, random.Random(1))
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
@@ -67,7 +74,7 @@ def test_every_finding_that_floods_try_is_tried() -> None:
 
 
 @pytest.mark.trio
-async def test_no_more_is_given_out_than_allowed(scene: Scene, autojump_clock: trio.testing.MockClock) -> None:
+async def test_no_more_is_given_out_than_allowed(scene: AttackScene, autojump_clock: trio.testing.MockClock) -> None:
     given = [0, 0]
 
     async def take(place: int) -> None:
@@ -84,7 +91,7 @@ async def test_no_more_is_given_out_than_allowed(scene: Scene, autojump_clock: t
 
 
 @pytest.mark.trio
-async def test_what_is_paced_is_as_fast_as_it_says(scene: Scene, autojump_clock: trio.testing.MockClock) -> None:
+async def test_what_is_paced_is_as_fast_as_it_says(scene: AttackScene, autojump_clock: trio.testing.MockClock) -> None:
     began, given = trio.current_time(), 0
     async for due in scene.paced(10, at_once=5):
         given += due
@@ -100,24 +107,24 @@ def test_the_account_goes_through_a_line() -> None:
 
 def test_tiny_extrinsics_are_a_valid_body() -> None:
     body, root = tiny_body()
-    data = HEADER.encode(header(b"\1" * 32, 7, root, "Alice")) + body
+    data = HEADER.encode(header_naming(b"\1" * 32, 7, root, "Alice")) + body
     block = BLOCK.decode(data)
     assert len(block.extrinsics) == TINY_COUNT
     assert block.header.extrinsics_root == extrinsics_root(block.extrinsics) == root
 
 
-def test_extrinsics_fit_a_message_and_decode(scene: Scene) -> None:
+def test_extrinsics_fit_a_message_and_decode(scene: AttackScene) -> None:
     signer, key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
     raw = signer.signed(System.remark(remark=bytes(REMARK_BYTES)), key, nonce=3, tip=9)
     assert len(raw) <= MAX_SMALL_PAYLOAD_BYTES
     decoded = decode_extrinsic(runtime_for("devnet", is_development=True), raw)
     assert decoded.authorization is not None
     assert (decoded.authorization.extra.nonce, decoded.authorization.extra.tip) == (3, 9)
-    assert signer.unsigned(System.remark(remark=b""), dev_accounts.stash("Alice")).count(MARK) == 1
+    assert signer.unsigned(System.remark(remark=b""), dev_accounts.stash("Alice")).count(SIGNATURE_MARK) == 1
 
 
 def test_a_forged_ballot_decodes() -> None:
-    message = MESSAGE.decode(ballot(2, 9, b"\7" * 32))
+    message = MESSAGE.decode(encoded_ballot(2, 9, b"\7" * 32))
     assert isinstance(message, Vote)
     assert (message.vote.ballot.epoch, message.vote.ballot.round, message.vote.voter) == (2, 9, b"\7" * 32)
 
@@ -125,20 +132,20 @@ def test_a_forged_ballot_decodes() -> None:
 @pytest.mark.trio
 @pytest.mark.parametrize("name", ["forged_heartbeats", "forged_evidence"])
 async def test_forged_gossip_is_what_a_node_must_check(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str
+    scene: AttackScene, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """It names real keys, a height that nodes accept, and the present round. Its signatures are invalid."""
     made: list[Any] = []
 
-    async def assail(_scene: Scene, members: Any, serve: Any, identities: int) -> None:
+    async def assail(_scene: AttackScene, members: Any, serve: Any, identities: int) -> None:
         made.append((members, serve, identities))
 
-    monkeypatch.setattr(intruders, "assail", assail)
+    monkeypatch.setattr(intruders, "connect_and_attack", assail)
     monkeypatch.setattr(intruders, "flooding", lambda _scene, per_second, make, _: (per_second, make))
     await ATTACKS[name].act(scene)
     ((members, (per_second, make), identities),) = made
     assert (members, per_second, identities) == (scene.validators, 1_500, 2)
-    intruder = SimpleNamespace(standing=SimpleNamespace(final_height=100), position=(3, 7))
+    intruder = SimpleNamespace(peer_status=SimpleNamespace(final_height=100), position=(3, 7))
     frames = [make(intruder, number) for number in range(40)]
     accused = set()
     for kind, body in frames:
@@ -177,27 +184,27 @@ def test_an_answer_is_whole_when_its_body_is(answer: bytes, is_whole: bool) -> N
 
 
 def test_crumbs_are_chunks_of_a_byte() -> None:
-    assert crowds.CRUMBS.count(b"1\r\n") * len(b"1\r\na\r\n") == len(crowds.CRUMBS)
+    assert crowds.TINY_CHUNKS.count(b"1\r\n") * len(b"1\r\na\r\n") == len(crowds.TINY_CHUNKS)
     assert len(crowds.ADDRESSES) * crowds.SUBSCRIBERS_OF_ADDRESS == ServerOptions().max_connections
 
 
-def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: Scene) -> None:
+def test_busy_processors_are_what_an_attack_or_the_run_asks_for(scene: AttackScene) -> None:
     """Proofs have to succeed beside them."""
     plain, hogged, proving = (ATTACKS[name] for name in ("parse_bomb", "forged_evidence", "proving_crowd"))
     usual = Course(scene.devnet, 1.0, Narrator(1))
     busy = replace(usual, is_hogged=True)
-    assert [usual._hogged(attack) for attack in (plain, hogged)] == [False, True]
-    assert busy._hogged(plain)
-    assert usual._doors(plain) == plain.doors
-    assert busy._doors(plain) == (*plain.doors, Door.PROOFS)
-    assert usual._doors(hogged) == (*hogged.doors, Door.PROOFS)
-    assert usual._doors(proving) == proving.doors
+    assert [usual._is_hogged(attack) for attack in (plain, hogged)] == [False, True]
+    assert busy._is_hogged(plain)
+    assert usual._judged_doors(plain) == plain.doors
+    assert busy._judged_doors(plain) == (*plain.doors, Door.PROOFS)
+    assert usual._judged_doors(hogged) == (*hogged.doors, Door.PROOFS)
+    assert usual._judged_doors(proving) == proving.doors
     assert proving.doors.count(Door.PROOFS) == 1
 
 
 @pytest.mark.trio
 async def test_an_attacker_gives_way_to_the_nodes_but_beside_busy_processors(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: AttackScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
 
@@ -229,7 +236,7 @@ def test_the_run_keeps_processors_busy_when_it_is_asked_to(
 
     async def live(course: Course, ready: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         ready(trio.lowlevel.current_trio_token())
-        with course.scope:
+        with course.cancel_scope:
             await trio.sleep_forever()
 
     async def judged(course: Course, _: Attack) -> SimpleNamespace:
@@ -237,7 +244,7 @@ def test_the_run_keeps_processors_busy_when_it_is_asked_to(
         return SimpleNamespace(misses=[])
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(network, "start", lambda _: None)
+    monkeypatch.setattr(network, "start_nodes", lambda _: None)
     monkeypatch.setattr(Course, "live", live)
     monkeypatch.setattr(Course, "judged", judged)
     proof = replace(flood.PROOF, line=lambda _: "")
@@ -253,35 +260,35 @@ def test_a_course_that_breaks_off_is_raised(tmp_path: Path, monkeypatch: pytest.
         raise DevnetError("the RPC process did not start again")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(network, "start", lambda _: None)
+    monkeypatch.setattr(network, "start_nodes", lambda _: None)
     monkeypatch.setattr(Course, "live", live)
     with pytest.raises(DevnetError):
         flood.PROOF.main(["--folder", str(tmp_path / "net"), "--only", "pings"])
 
 
 def test_all_but_the_first_node_begin_with_the_first(tmp_path: Path) -> None:
-    net = fresh(tmp_path / "net")
+    net = lay_out(tmp_path / "net")
     told = [node_of(net, member).arguments.count("--bootnodes") for member in net.members]
     assert told == [0, 1, 1, 1]
     assert net.members[0].address in node_of(net, net.members[3]).arguments
 
 
 def test_answers_of_http() -> None:
-    assert parse(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == HttpAnswer(200, b"{}")
+    assert parse_answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == HttpAnswer(200, b"{}")
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
-    assert parse(chunked) == HttpAnswer(200, b"abcd")
+    assert parse_answer(chunked) == HttpAnswer(200, b"abcd")
     with pytest.raises(BadAnswerError):
-        parse(b"")
+        parse_answer(b"")
 
 
 @pytest.mark.trio
-async def test_an_intruder_knows_that_it_was_cut_off(scene: Scene) -> None:
+async def test_an_intruder_knows_that_it_was_cut_off(scene: AttackScene) -> None:
     config = replace(CONFIG, genesis=scene.genesis, admission=AdmissionLimits.devnet())
     async with running() as nursery:
         node = transport(1, config=config)
         await node.start(nursery)
         member = replace(scene.victim, address=node.address)
-        intruder = await dial(scene, member, fresh_identity())
+        intruder = await connect_intruder(scene, member, fresh_identity())
         nursery.start_soon(intruder.listen)
         assert await intruder.send([(FrameKind.VOTE, b"x")] * 600)
         for _ in range(600):
@@ -297,9 +304,9 @@ async def test_an_intruder_knows_that_it_was_cut_off(scene: Scene) -> None:
         await intruder.leave()
 
 
-def test_the_longest_extrinsic_decodes_and_a_batch_of_them_is_one_request(scene: Scene) -> None:
+def test_the_longest_extrinsic_decodes_and_a_batch_of_them_is_one_request(scene: AttackScene) -> None:
     raw = nested_batch(scene)
-    assert raw.count(MARK) == 1
+    assert raw.count(SIGNATURE_MARK) == 1
     assert 100_000 < len(raw) <= SIGNED_LENGTH_MAX_BYTES
     assert decode_extrinsic(runtime_for("devnet", is_development=True), raw).authorization is not None
     assert FORGED * 2 * len(raw) < MAX_REQUEST_BYTES
@@ -311,5 +318,5 @@ def test_the_longest_extrinsic_decodes_and_a_batch_of_them_is_one_request(scene:
 def test_a_full_record_holds_nothing_but_frames_of_the_muxer() -> None:
     session = YamuxSession(initiator=False)
     session.feed(struct.pack(">BBHII", 0, 1, 1, 1, 0))
-    assert len(FULL) <= MAX_RECORD_PLAINTEXT_BYTES < len(FULL) + len(UPDATE)
-    assert len(session.feed(FULL)) == 5_459
+    assert len(FULL_RECORD) <= MAX_RECORD_PLAINTEXT_BYTES < len(FULL_RECORD) + len(WINDOW_UPDATE)
+    assert len(session.feed(FULL_RECORD)) == 5_459

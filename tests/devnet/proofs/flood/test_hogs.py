@@ -47,13 +47,13 @@ def test_they_end_with_a_program_that_is_killed() -> None:
     assert started
     try:
         for _ in range(LOOKS):
-            if not any(network.BUSY in command_of(pid) for pid in started):
+            if not any(network.BUSY_LOOP in command_of(pid) for pid in started):
                 return
             time.sleep(0.01)
         pytest.fail("they go on")
     finally:
         for pid in started:
-            if network.BUSY in command_of(pid):
+            if network.BUSY_LOOP in command_of(pid):
                 os.kill(int(pid), signal.SIGKILL)
 
 

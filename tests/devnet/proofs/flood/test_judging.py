@@ -14,7 +14,7 @@ from devnet.proofs.flood.judging import (
     BarResult,
     MemoryUse,
     is_to_be_tried_again,
-    misses,
+    missed_requirements,
 )
 
 
@@ -44,24 +44,24 @@ HELD = BarResult(
 
 
 def test_what_is_on_the_bar_holds() -> None:
-    assert misses(HELD) == []
+    assert missed_requirements(HELD) == []
 
 
 def test_a_quick_honest_client_is_allowed_the_floor() -> None:
     found = replace(HELD, quiet_doors={"rpc": milliseconds(3)}, doors={"rpc": milliseconds(100)})
-    assert misses(found) == []
-    (miss,) = misses(replace(found, doors={"rpc": milliseconds(101)}))
+    assert missed_requirements(found) == []
+    (miss,) = missed_requirements(replace(found, doors={"rpc": milliseconds(101)}))
     assert miss == "rpc: honest p99 101 ms, quiet 3 ms, bar 100 ms"
 
 
 def test_a_late_answer_on_a_busy_machine_is_a_miss_that_names_who_else_was_at_work() -> None:
-    (miss,) = misses(replace(HELD, intervals=milliseconds(1201), others_cpu_per_second=1.24))
+    (miss,) = missed_requirements(replace(HELD, intervals=milliseconds(1201), others_cpu_per_second=1.24))
     assert miss.endswith("bar 1200 ms (other programs used 1.2 processors)")
 
 
 def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_again_twice() -> None:
     late = replace(HELD, intervals=milliseconds(1201), slowest_write_ms=DISK_STILL_MS)
-    late.misses = misses(late)
+    late.misses = missed_requirements(late)
     assert late.misses[0].endswith("(the disk stood still for 100 ms)")
     assert is_to_be_tried_again(late)
     assert is_to_be_tried_again(replace(late, earlier_misses=[late.misses] * (TRIES_MAX - 2)))
@@ -73,7 +73,7 @@ def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_again_twice(
         replace(late, violations=["finality: not as regular as before"]),
         replace(HELD, slowest_write_ms=900),
     ):
-        other.misses = misses(other)
+        other.misses = missed_requirements(other)
         assert not is_to_be_tried_again(other)
 
 
@@ -91,7 +91,7 @@ def test_only_what_was_late_beside_a_disk_that_stood_still_is_tried_again_twice(
     ],
 )
 def test_each_bar(change: dict[str, Any], start: str) -> None:
-    (miss,) = misses(replace(HELD, **change))
+    (miss,) = missed_requirements(replace(HELD, **change))
     assert miss.startswith(start)
 
 
@@ -100,10 +100,10 @@ def test_beside_busy_processors_blocks_may_take_twice_as_long_and_clients_are_ju
     hogged = replace(
         HELD, hogged=True, intervals=milliseconds(2000), doors=doors, quiet_doors={"proofs": milliseconds(100)}
     )
-    assert misses(hogged) == []
-    (late,) = misses(replace(hogged, intervals=milliseconds(2001)))
+    assert missed_requirements(hogged) == []
+    (late,) = missed_requirements(replace(hogged, intervals=milliseconds(2001)))
     assert "bar 2000 ms" in late
-    (slow,) = misses(replace(hogged, doors={"proofs": replace(doors["proofs"], p95_ms=501)}))
+    (slow,) = missed_requirements(replace(hogged, doors={"proofs": replace(doors["proofs"], p95_ms=501)}))
     assert slow.startswith("proofs: honest p95 501 ms")
 
 
@@ -113,8 +113,8 @@ def test_beside_busy_processors_blocks_may_take_twice_as_long_and_clients_are_ju
 )
 def test_who_breaks_a_rule_is_gone_in_time(cuts: list[float | None], held: bool) -> None:
     found = replace(HELD, rule="forged votes", account=AttackAccount(cut_seconds=cuts))
-    assert (misses(found) == []) is held
-    assert misses(replace(found, rule="")) == [], "who breaks no rule may stay"
+    assert (missed_requirements(found) == []) is held
+    assert missed_requirements(replace(found, rule="")) == [], "who breaks no rule may stay"
 
 
 def test_the_last_cut_is_known_when_all_were_cut() -> None:
@@ -126,7 +126,7 @@ def test_the_line_of_figures_names_what_missed() -> None:
     missed = replace(
         HELD, attack="far_votes", rule="far", intervals=milliseconds(6200), account=AttackAccount(cut_seconds=[4.0])
     )
-    missed.misses = misses(missed)
+    missed.misses = missed_requirements(missed)
     assert figures({"parse_bomb": HELD, "far_votes": missed}) == (
         "2 attacks, 1 hold; worst interval p99 6200 ms, worst honest RPC p99 150 ms, 1 of 1 rule breakers cut off; "
         "missed: far_votes"

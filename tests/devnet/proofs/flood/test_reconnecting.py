@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from devnet.launcher import layout
-from devnet.proofs.flood.attack import SOURCE_ADDRESS, Scene, each_dripping, each_socket, each_stream
+from devnet.proofs.flood.attack import SOURCE_ADDRESS, AttackScene, each_dripping, each_socket, each_stream
 from devnet.proofs.flood.clients import LOOPBACK, WebSocket
 from devnet.proofs.flood.rpc_attacks import ADDRESSES
 
@@ -36,11 +36,11 @@ class Server:
 
 
 async def attacked(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, enough: int, attack: Callable[[Scene, int], Awaitable[None]]
-) -> tuple[Server, Scene]:
+    folder: Path, monkeypatch: pytest.MonkeyPatch, enough: int, attack: Callable[[AttackScene, int], Awaitable[None]]
+) -> tuple[Server, AttackScene]:
     """Attack a server until it had `enough` connections."""
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    server, scene = Server(), Scene(layout.create(folder, 2, any_ports=True), 30.0, 1_000, random.Random(1))
+    server, scene = Server(), AttackScene(layout.create(folder, 2, any_ports=True), 30.0, 1_000, random.Random(1))
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, server.serve, 0)
         nursery.start_soon(attack, scene, listeners[0].socket.getsockname()[1])
@@ -52,7 +52,7 @@ async def attacked(
 
 @pytest.mark.trio
 async def test_half_requests_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def attack(scene: Scene, port: int) -> None:
+    async def attack(scene: AttackScene, port: int) -> None:
         await each_dripping(scene, port, 3, OPENING)
 
     server, scene = await attacked(tmp_path, monkeypatch, 7, attack)
@@ -67,10 +67,10 @@ async def test_half_requests_come_back(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_clients_come_from_each_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server refuses each client, because it speaks no WebSocket."""
 
-    async def serve(_scene: Scene, _socket: WebSocket) -> None:
+    async def serve(_scene: AttackScene, _socket: WebSocket) -> None:
         raise AssertionError("no WebSocket was opened")
 
-    async def attack(scene: Scene, port: int) -> None:
+    async def attack(scene: AttackScene, port: int) -> None:
         first, victim = scene.devnet.members
         scene.devnet = replace(scene.devnet, members=(first, replace(victim, ports=replace(victim.ports, rpc=port))))
         await each_socket(scene, 2, serve, ADDRESSES)
@@ -83,12 +83,12 @@ async def test_clients_come_from_each_address(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.trio
 async def test_an_address_where_nobody_listens_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    scene = Scene(layout.create(tmp_path, 2, any_ports=True), 30.0, 2, random.Random(1))
+    scene = AttackScene(layout.create(tmp_path, 2, any_ports=True), 30.0, 2, random.Random(1))
     listeners = await trio.open_tcp_listeners(0, host=LOOPBACK)
     port = listeners[0].socket.getsockname()[1]
     await listeners[0].aclose()
 
-    async def serve(_scene: Scene, _stream: trio.SocketStream) -> None:
+    async def serve(_scene: AttackScene, _stream: trio.SocketStream) -> None:
         raise AssertionError("nobody listens")
 
     await each_stream(scene, port, 1, serve)

@@ -1,0 +1,287 @@
+"""The scenes about batches, and the trace of a batch in final blocks, from its draw to the end of its check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from fractions import Fraction
+
+from devnet.stage.cheating.__main__ import HIDING, LAZY, LIES
+from devnet.stage.cheating.daemons import told_about
+from devnet.stage.cheating.lies import RightAnswers, ToldBatch, drawn_paths, told_with
+from devnet.stage.measuring.ledger import EventTrace
+from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
+from gpu_tasks.batches.requests import TOKEN, work_of
+from gpu_tasks.batches.sum_tree import LeafPath, before, leaf_claim, path_claim
+from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, JudgeCharged, OpinionOpened
+from gpu_tasks.market.inference.events import (
+    RaceMissed,
+    UnitDisputed,
+    UnitMatched,
+    UnitRefunded,
+    UnitRequeued,
+)
+from gpu_tasks.market.leaf_checks.checks import (
+    CheckTerms,
+    ShownLeaf,
+    check_case,
+)
+from gpu_tasks.market.leaf_checks.events import (
+    AuditorDrawn,
+    AuditorSilent,
+    LeafCheckEnded,
+    LeafDoubted,
+    LeavesDrawn,
+)
+from gpu_tasks.market.leaf_checks.proofs import leaves_proof
+from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
+
+
+class BatchCustomer(Enum):
+    """The customer's behaviour when it may dispute a leaf."""
+
+    SILENT = auto()
+    LOOKS = auto()
+    """Disputes a leaf that is wrong, with `ogpu unit dispute`."""
+    LIES = auto()
+    """Disputes a right leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScene:
+    """One batch, and the behaviour of its parties."""
+
+    name: str
+    title: str
+    mode: str | None
+    """The mode of the answering daemons. None if they are honest."""
+    customer: BatchCustomer = BatchCustomer.SILENT
+    racers: int = 1
+    others: str | None = None
+    """The mode of all other daemons, which audit and judge."""
+
+    @property
+    def hides(self) -> bool:
+        """True if the answerers show no leaf."""
+        return self.mode == HIDING
+
+    @property
+    def are_lazy(self) -> bool:
+        """True if the auditors pass without computing."""
+        return self.others == LAZY
+
+
+_LOOKING_CUSTOMER = BatchCustomer.LOOKS
+BATCH_SCENES = (
+    BatchScene("one-wrong", "one answer is wrong", "one-wrong", _LOOKING_CUSTOMER),
+    BatchScene("a-tenth-wrong", "a tenth of the answers is wrong", "a-tenth-wrong", _LOOKING_CUSTOMER),
+    BatchScene("all-wrong", "all answers are wrong", "all-wrong", _LOOKING_CUSTOMER),
+    BatchScene("made-up-sums", "totals that no leaves have", "made-up-sums"),
+    BatchScene("made-up-tokens", "tokens beside a right leaf that has them not", "made-up-tokens"),
+    BatchScene("padded", "answers that go on to all that is paid for", "padded", _LOOKING_CUSTOMER),
+    BatchScene("cut-short", "half of each answer", "cut-short", _LOOKING_CUSTOMER),
+    BatchScene("false-errors", "a fifth of good requests are said to be none", "false-errors", _LOOKING_CUSTOMER),
+    BatchScene("withheld-leaves", "all answers are wrong, and no leaf is shown", HIDING),
+    BatchScene("false-dispute", "the customer calls a right answer wrong", None, BatchCustomer.LIES),
+    BatchScene("colluding-pair", "two give the same wrong answers", "all-wrong", _LOOKING_CUSTOMER, racers=2),
+    BatchScene(
+        "lazy-about-wrong", "all answers are wrong, auditors pass all", "all-wrong", _LOOKING_CUSTOMER, others=LAZY
+    ),
+    BatchScene("lazy-about-right", "answers are right, auditors do not look", LAZY, others=LAZY),
+)
+
+
+CASES_MAX = 8
+"""The most cases of a check: each of three auditors may pass and be inspected, or doubt.
+
+Then the customer may dispute.
+"""
+HoldEvent = Locked | Unlocked | Paid
+UNEXPECTED = RaceMissed | UnitRequeued | UnitRefunded | UnitDisputed | AuditorSilent | JudgeCharged
+"""Events that no scene contains."""
+
+
+@dataclass(slots=True)
+class CheckCase:
+    """A case about a leaf, or about the proof of an auditor that passed."""
+
+    opinions: list[OpinionOpened] = field(default_factory=list)
+    ended: CaseEnded | None = None
+
+
+@dataclass(slots=True)
+class CheckTrace(EventTrace):
+    """One batch, from its draw to the end of its check."""
+
+    unit: bytes = field(kw_only=True)
+    terms: CheckTerms | None = None
+    """The terms of the check, read from the chain when leaves are drawn."""
+    shown: tuple[ShownLeaf, ...] = ()
+    """The drawn leaves, as the chain accepted them."""
+    refused: list[str] = field(default_factory=list)
+    """The chain's reasons for refusing calls of the scene."""
+
+    def take(self, height: int, event: object) -> None:
+        """Take an event of any unit in the block at this height."""
+        subject_id = getattr(event, "unit", None) or getattr(event, "case", None)
+        if subject_id == self.unit or subject_id in [
+            check_case(self.unit, case_number) for case_number in range(CASES_MAX)
+        ]:
+            self.happened.append((height, event))
+
+    @property
+    def racers(self) -> tuple[bytes, ...]:
+        """Its racers, once drawn."""
+        unit_draws = self.events(UnitMatched)
+        return unit_draws[-1].racers if unit_draws else ()
+
+    @property
+    def drawn(self) -> LeavesDrawn | None:
+        """The draw of leaves, or None."""
+        return next(iter(self.events(LeavesDrawn)), None)
+
+    @property
+    def auditors(self) -> list[bytes]:
+        """Its auditors, in the order of their draws."""
+        return [check_event.auditor for check_event in self.events(AuditorDrawn)]
+
+    @property
+    def ended(self) -> LeafCheckEnded | None:
+        """The end of its check, or None."""
+        return next(iter(self.events(LeafCheckEnded)), None)
+
+    @property
+    def ended_at(self) -> int:
+        """The block at the end of its check, or 0."""
+        return next((event_height for event_height, _ in self.all(LeafCheckEnded)), 0)
+
+    def unexpected(self) -> list[str]:
+        """Return each event that no scene contains, and each refusal."""
+        unexpected_events = [
+            (event_height, check_event)
+            for event_height, check_event in self.happened
+            if isinstance(check_event, UNEXPECTED)
+        ]
+        return [
+            *(
+                f"{type(check_event).__name__} in block {event_height}"
+                for event_height, check_event in unexpected_events
+            ),
+            *self.refused,
+        ]
+
+    def doubt_of(self, account: bytes) -> LeafDoubted | None:
+        """Return the doubt of an auditor or of the customer, or None."""
+        return next(
+            (leaf_doubt for leaf_doubt in self.events(LeafDoubted) if leaf_doubt.doubt.doubter == account), None
+        )
+
+    def case(self, case_id: bytes) -> CheckCase:
+        """Return a case of the batch."""
+        case_opinions = [check_event for check_event in self.events(OpinionOpened) if check_event.case == case_id]
+        return CheckCase(
+            case_opinions,
+            next((check_event for check_event in self.events(CaseEnded) if check_event.case == case_id), None),
+        )
+
+    def watched_case(self, auditor: bytes) -> CheckCase | None:
+        """Return the case about an auditor's proof, or None if the courts did not inspect it."""
+        leaf_doubt, newest_auditor = {check_event.case for check_event in self.events(LeafDoubted)}, b""
+        for _, check_event in self.happened:
+            if isinstance(check_event, AuditorDrawn):
+                newest_auditor = check_event.auditor
+            elif (
+                isinstance(check_event, CaseOpened) and check_event.case not in leaf_doubt and newest_auditor == auditor
+            ):
+                return self.case(check_event.case)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """One batch of a scene."""
+
+    scene: BatchScene
+    right: RightAnswers
+    trace: CheckTrace
+    lazy: frozenset[bytes] = frozenset()
+    """The auditors that pass without computing."""
+
+    @property
+    def told(self) -> ToldBatch:
+        """The racers' statement in this scene, computed from the right answers."""
+        batch_lie = LIES.get(self.scene.mode or "")
+        return told_with(self.right, {}) if batch_lie is None else told_about(batch_lie, self.right)
+
+    def drawn(self) -> list[LeafPath | None]:
+        """Return the path to show for each point that the beacon drew, or None if there is no path."""
+        leaf_draw, check_terms = self.trace.drawn, self.terms
+        assert leaf_draw is not None, "a batch that is settled has leaves drawn"
+        return drawn_paths(
+            self.told, leaf_draw.seed, self.trace.unit, _leaf_floor(check_terms), check_terms.input_share
+        )
+
+    def shown(self) -> tuple[ShownLeaf, ...]:
+        """Return each drawn leaf once. Return none if a point has no path or the answerer withholds all."""
+        drawn_paths_or_none = self.drawn()
+        shown_paths = [leaf_path for leaf_path in drawn_paths_or_none if leaf_path is not None]
+        if self.scene.hides or len(shown_paths) < len(drawn_paths_or_none):
+            return ()
+        return tuple(dict.fromkeys(ShownLeaf(leaf_path.index, path_claim(leaf_path)) for leaf_path in shown_paths))
+
+    def is_right(self, shown_leaf: ShownLeaf) -> bool:
+        """Return whether recomputing the leaf confirms its claim."""
+        return shown_leaf.claim == self.right_claim(shown_leaf.index)
+
+    def right_claim(self, leaf_index: int) -> bytes:
+        """Return the right claim about a leaf."""
+        return leaf_claim(leaf_index, self.right.leaves[leaf_index])
+
+    def wrong_outputs(self) -> list[int]:
+        """Return the leaves with false outputs, which the customer can find."""
+        outcome_pairs = enumerate(zip(self.told.outcomes, self.right.outcomes, strict=True))
+        return [
+            leaf_index
+            for leaf_index, (stated_outcome, right_outcome) in outcome_pairs
+            if stated_outcome != right_outcome
+        ]
+
+    def right_proof(self, auditor: bytes) -> bytes:
+        """Return the proof of an auditor that has computed the drawn leaves and found them right."""
+        right_answers, right_leaves = self.right, self.right.leaves
+        digests = [right_leaves[shown_leaf.index].digest for shown_leaf in self.shown()]
+        return leaves_proof(right_answers.genesis, right_answers.unit, auditor, right_answers.salt, digests)
+
+    def chance(self) -> Fraction:
+        """Return the chance that some drawn point hits a lie or a leaf that cannot be shown."""
+        if self.scene.hides:
+            return Fraction(1)
+        check_terms, batch_totals, told_batch = self.terms, self.told.totals, self.told
+        leaf_floor, input_share = _leaf_floor(check_terms), check_terms.input_share
+        sound_work = 0
+        for leaf_path in told_batch.paths:
+            leaf_work = work_of(input_share, leaf_path.tokens_in, leaf_path.tokens_out + leaf_floor)
+            work_before = work_of(input_share, *_tokens_before(told_batch, leaf_path, leaf_floor))
+            is_covered = covers(batch_totals, leaf_floor, leaf_path, work_before, input_share=input_share)
+            sound_work += leaf_work if is_covered and path_claim(leaf_path) == self.right_claim(leaf_path.index) else 0
+        total_work = (
+            work_of(input_share, batch_totals.tokens_in, batch_totals.tokens_out)
+            + batch_totals.requests * leaf_floor * TOKEN
+        )
+        return 1 - Fraction(sound_work, total_work) ** leaves_to_check(batch_totals.requests)
+
+    @property
+    def terms(self) -> CheckTerms:
+        """The terms of the check."""
+        assert self.trace.terms is not None, "a batch that is settled has a check"
+        return self.trace.terms
+
+
+def _leaf_floor(check_terms: CheckTerms) -> int:
+    return weight_floor(check_terms.allowed, check_terms.requests)
+
+
+def _tokens_before(told_batch: ToldBatch, leaf_path: LeafPath, leaf_floor: int) -> tuple[int, int]:
+    """Return the tokens in, and the tokens out with each leaf's floor, of all leaves before a path's leaf."""
+    tokens_in, tokens_out = before(told_batch.totals, leaf_path)
+    return tokens_in, tokens_out + leaf_path.index * leaf_floor

@@ -1,0 +1,264 @@
+"""The attempts to use more of the machine than the limits allow: disk, memory, processes, time, files, the log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from devnet.proofs.escape.scene import (
+    CONTAINER_LIMITS,
+    EscapeChecks,
+    EscapeScene,
+    attempts_in,
+    cpu_seconds,
+    escape_attempt,
+    first_pid_of,
+    process_count,
+    resident_bytes,
+    used_disk_bytes,
+)
+from gpu_tasks.provider.execution.containers.run import EndReason
+from gpu_tasks.provider.execution.containers.spec import MIB
+
+DISK_SLACK_BYTES = 16 * MIB
+"""An engine's own records of a container, with a reserve."""
+FLOOD_SECONDS = 6.0
+
+
+@escape_attempt
+async def fill_the_disk(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Write to every folder until it is full: /workspace, /out, /tmp, /dev/shm, the root."""
+    disk_before = used_disk_bytes(escape_scene.folder)
+    folder_names = "/workspace /out /tmp /dev/shm / /etc /bin /in /secrets /dev /run"
+    shell_script = (
+        f"for p in {folder_names}; do dd if=/dev/zero of=$p/full bs=65536 count=4096 2>/dev/null; done; "
+        "ls -l /*/full /full"
+    )
+    async with escape_scene.container("sh", "-c", shell_script, limits={"memory_bytes": 256 * MIB}) as container:
+        program_run = await escape_scene.ended(container)
+        used_bytes = used_disk_bytes(escape_scene.folder) - disk_before
+    sizes_by_path = {
+        output_line.split()[-1]: int(output_line.split()[4])
+        for output_line in program_run.text.splitlines()
+        if output_line.startswith("-")
+    }
+    limits = {
+        "/workspace/full": CONTAINER_LIMITS.workspace_bytes,
+        "/out/full": CONTAINER_LIMITS.output_bytes,
+        "/tmp/full": CONTAINER_LIMITS.tmp_bytes,  # noqa: S108 the container's own
+        "/dev/shm/full": CONTAINER_LIMITS.tmp_bytes,  # noqa: S108 as above
+    }
+    checks.that(sizes_by_path, "it wrote", program_run.text)
+    checks.that(
+        all(written_bytes <= limits.get(file_path, 0) for file_path, written_bytes in sizes_by_path.items()),
+        "within the volumes",
+        sizes_by_path,
+    )
+    # Volumes are allocated before the container starts, so a full one takes no more of the disk.
+    disk_bytes_max = CONTAINER_LIMITS.workspace_bytes + CONTAINER_LIMITS.output_bytes + DISK_SLACK_BYTES
+    checks.that(
+        used_bytes < disk_bytes_max, "the machine's disk", f"{used_bytes // MIB} MiB of at most {disk_bytes_max // MIB}"
+    )
+
+
+@escape_attempt
+async def use_up_the_inodes(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Create empty files without end in every writable folder."""
+    folder_names = "/workspace /out /tmp /dev/shm"
+    shell_script = (
+        f"for p in {folder_names}; do i=0; while touch $p/$i 2>/dev/null; do i=$((i+1)); done; echo files $i; done"
+    )
+    program_run = await escape_scene.shell(
+        shell_script, limits={"wall_seconds": 60, "tmp_bytes": MIB, "cpu_thousandths": 2_000}
+    )
+    file_counts = [
+        int(output_line.split()[1]) for output_line in program_run.text.splitlines() if output_line.startswith("files")
+    ]
+    is_bounded = len(file_counts) == 4 or program_run.end.reason in {EndReason.OUT_OF_MEMORY, EndReason.TIME_IS_UP}
+    checks.that(
+        is_bounded and all(file_count < 20_000 for file_count in file_counts),
+        "it comes to an end",
+        f"{file_counts} {program_run.end}",
+    )
+
+
+@escape_attempt
+async def eat_the_memory(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Touch memory without end, and fill the folders in memory too."""
+    program_run = await escape_scene.run("probe", "memory")
+    limit_mebibytes = CONTAINER_LIMITS.memory_bytes // MIB
+    checks.that(
+        program_run.end.reason is EndReason.OUT_OF_MEMORY and program_run.end.exit_code == 137,
+        "it is ended",
+        program_run.end,
+    )
+    checks.that(
+        0 < program_run.number("megabytes") <= limit_mebibytes,
+        "within its limit",
+        f"{program_run.number('megabytes')} of {limit_mebibytes} MiB",
+    )
+    shell_script = "dd if=/dev/zero of=/dev/shm/a bs=65536; dd if=/dev/zero of=/tmp/a bs=65536; probe memory"
+    program_run = await escape_scene.shell(shell_script, limits={"tmp_bytes": 24 * MIB})
+    # Both folders together hold up to 48 MiB, which must count against the container's memory.
+    checks.that(
+        program_run.number("megabytes") <= limit_mebibytes - 40,
+        "folders in memory count",
+        f"{program_run.number('megabytes')} MiB left",
+    )
+
+
+@escape_attempt
+async def start_too_many_processes(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Fork until the kernel refuses."""
+    program_run = await escape_scene.run("probe", "processes")
+    checks.that(0 < program_run.number("processes") <= CONTAINER_LIMITS.processes, "processes", program_run.text)
+
+
+@escape_attempt
+async def fork_bomb(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Start a bomb: every process forks for ever."""
+    processes_before = process_count()
+    async with escape_scene.container("probe", "bomb", limits={"wall_seconds": 8}) as container:
+        await asyncio.sleep(2)
+        processes_during = process_count()
+        start_time = time.monotonic()
+        other_run = await escape_scene.run("echo", "alive")
+        elapsed_seconds = time.monotonic() - start_time
+        container_end = await escape_scene.engine.wait(container)
+    checks.that(
+        processes_during - processes_before <= CONTAINER_LIMITS.processes + 16,
+        "processes of the machine",
+        f"{processes_before} before, {processes_during} during",
+    )
+    checks.that(
+        other_run.text == "alive" and elapsed_seconds < 10,
+        "another container runs beside it",
+        f"{elapsed_seconds:.1f} s",
+    )
+    checks.that(container_end.reason is EndReason.TIME_IS_UP, "ended by its time", container_end)
+    checks.that(
+        process_count() <= processes_before + 8, "none is left", f"{processes_before} before, {process_count()} after"
+    )
+
+
+@escape_attempt
+async def stay_beyond_its_time(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Ignore every signal that can be ignored, fork away from the first process, and compute."""
+    shell_script = "trap '' TERM INT HUP QUIT; (while :; do :; done) & while :; do :; done"
+    engine_pid = first_pid_of("dockerd")
+    async with escape_scene.container("sh", "-c", shell_script, limits={"wall_seconds": 3}) as container:
+        start_time = time.monotonic()
+        container_end = await escape_scene.engine.wait(container)
+        elapsed_seconds = time.monotonic() - start_time
+    checks.that(
+        container_end.reason is EndReason.TIME_IS_UP and elapsed_seconds < 6,
+        "ended",
+        f"{container_end.reason.name} after {elapsed_seconds:.1f} s",
+    )
+    async with escape_scene.container("sh", "-c", shell_script) as container:
+        start_time = time.monotonic()
+        container_end = await escape_scene.engine.stop(container, grace_seconds=1)
+        elapsed_seconds = time.monotonic() - start_time
+    checks.that(
+        container_end.reason is EndReason.STOPPED and elapsed_seconds < 4,
+        "stopped",
+        f"{container_end.reason.name} after {elapsed_seconds:.1f} s",
+    )
+    checks.that(first_pid_of("dockerd") == engine_pid, "the engine is the same process")
+
+
+@escape_attempt
+async def take_the_processors(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Compute in eight processes with half a core."""
+    meter_paths = " ".join(
+        f"/sys/fs/cgroup/{meter_name}" for meter_name in ("cpu/cpuacct.usage", "cpuacct/cpuacct.usage", "cpu.stat")
+    )
+    shell_script = f"for i in $(seq 8); do (while :; do :; done) & done; sleep 4; cat {meter_paths}"
+    start_time = time.monotonic()
+    program_run = await escape_scene.shell(shell_script, limits={"wall_seconds": 30})
+    elapsed_seconds = time.monotonic() - start_time
+    used_seconds = [int(output_line) / 1e9 for output_line in program_run.text.splitlines() if output_line.isdecimal()]
+    used_seconds += [
+        int(output_line.split()[1]) / 1e6
+        for output_line in program_run.text.splitlines()
+        if output_line.startswith("usage_usec")
+    ]
+    seconds_max = elapsed_seconds * CONTAINER_LIMITS.cpu_thousandths / 1_000 + 0.3
+    checks.that(
+        used_seconds and 0 < used_seconds[0] <= seconds_max,
+        "seconds of processors",
+        f"{used_seconds[:1]} of at most {seconds_max:.1f}: {program_run.text[-100:]}",
+    )
+
+
+@escape_attempt
+async def flood_the_log(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Print short lines, long lines and bytes without line ends at full speed."""
+    engine_pid = first_pid_of("dockerd")
+    for shell_script in ("yes", "yes $(head -c 100000 /bin/busybox | tail -c 90000 | head -c 60000)", "cat /dev/zero"):
+        memory_before, engine_memory_before, disk_before = (
+            resident_bytes(),
+            resident_bytes(engine_pid),
+            used_disk_bytes(escape_scene.folder),
+        )
+        cpu_before, engine_cpu_before = cpu_seconds(), cpu_seconds(engine_pid)
+        async with escape_scene.container("sh", "-c", shell_script, limits={"cpu_thousandths": 2_000}) as container:
+            await asyncio.sleep(FLOOD_SECONDS)
+            log_lines = container.log.lines
+            kept_bytes = sum(len(log_line.text) for log_line in log_lines)
+            seen_bytes, disk_used = container.log.bytes_seen, used_disk_bytes(escape_scene.folder) - disk_before
+            provider_cores, engine_cores = (
+                (cpu_seconds() - cpu_before) / FLOOD_SECONDS,
+                (cpu_seconds(engine_pid) - engine_cpu_before) / FLOOD_SECONDS,
+            )
+            memory_growth, engine_growth = (
+                resident_bytes() - memory_before,
+                resident_bytes(engine_pid) - engine_memory_before,
+            )
+        script_name = shell_script[:14]
+        checks.that(
+            log_lines and kept_bytes <= CONTAINER_LIMITS.log_bytes,
+            f"{script_name}: kept",
+            f"{kept_bytes} bytes of {seen_bytes}",
+        )
+        checks.that(
+            memory_growth < 48 * MIB and engine_growth < 64 * MIB,
+            f"{script_name}: memory",
+            f"{memory_growth} {engine_growth}",
+        )
+        checks.that(
+            disk_used < CONTAINER_LIMITS.workspace_bytes + CONTAINER_LIMITS.output_bytes + 16 * MIB,
+            f"{script_name}: disk",
+            disk_used,
+        )
+        checks.that(
+            provider_cores < 0.6 and engine_cores < 0.6,
+            f"{script_name}: CPU",
+            f"provider {provider_cores:.2f}, engine {engine_cores:.2f} cores",
+        )
+
+
+@escape_attempt
+async def open_too_many_files(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    """Open files until the kernel refuses, in one process and in as many as allowed."""
+    open_before = _open_files()
+    async with escape_scene.container("probe", "files") as container:
+        await asyncio.sleep(2.5)
+        opened_during = _open_files() - open_before
+        await escape_scene.engine.stop(container, grace_seconds=0)
+        output_text = "\n".join(log_line.text for log_line in container.log.lines)
+    opened_count = next(
+        (int(log_line.split()[1]) for log_line in output_text.splitlines() if log_line.startswith("files")), -1
+    )
+    checks.that(0 < opened_count <= CONTAINER_LIMITS.open_files, "of one process", output_text)
+    files_max = CONTAINER_LIMITS.open_files * CONTAINER_LIMITS.processes + 4_000
+    checks.that(opened_during < files_max, "of the machine", f"{opened_during} of at most {files_max}")
+
+
+def _open_files() -> int:
+    with open("/proc/sys/fs/file-nr") as kernel_file:  # noqa: PTH123  # the shortest way
+        return int(kernel_file.read().split()[0])
+
+
+LIMIT_ATTEMPTS: Final = attempts_in(globals())
