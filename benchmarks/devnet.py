@@ -22,8 +22,8 @@ from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import Process
 from devnet.launcher.status import ask_all
 from devnet.stage.measuring.latency import Latencies
-from devnet.stage.measuring.latency import measure as listen
-from devnet.stage.measuring.load import Load, transfers
+from devnet.stage.measuring.latency import measure_latencies as listen
+from devnet.stage.measuring.load import TransferLoad, send_transfers
 from genesis.parameters import CONSENSUS
 from wallet.rpc import RpcConnection
 
@@ -46,8 +46,8 @@ def measure() -> Figures:
 async def _measure(net: Devnet) -> Figures:
     await asyncio.sleep(SETTLE_SECONDS)
     figures = await _phase(net, "rest")
-    load = Load()
-    sending = asyncio.create_task(transfers(net, load, random.Random(1)))
+    load = TransferLoad()
+    sending = asyncio.create_task(send_transfers(net, load, random.Random(1)))
     await asyncio.sleep(SETTLE_SECONDS)
     before = load.included
     figures |= await _phase(net, "load")

@@ -22,9 +22,9 @@ from devnet.launcher import lifecycle as network
 from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.proofs.crash_strikes import BACK_SECONDS, STRIKES_BY_KIND, StruckDevnet, deal_kinds
-from devnet.stage.measuring.final_blocks import Observed, blocks_of_all, lost_finals
-from devnet.stage.measuring.latency import measure
-from devnet.stage.measuring.load import Load, transfers
+from devnet.stage.measuring.final_blocks import ObservedFinals, compare_final_blocks, lost_finals
+from devnet.stage.measuring.latency import measure_latencies
+from devnet.stage.measuring.load import TransferLoad, send_transfers
 from devnet.stage.measuring.observer import missing_records
 from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
 from devnet.stage.report import Narrator, Report
@@ -56,13 +56,13 @@ def strike_and_judge(stage: ObservedStage) -> Report:
 async def _strike_under_load(stage: ObservedStage) -> Report:
     """Run the calm phase and the strikes under load, and return the report."""
     proof_options, narrator = stage.options, stage.narrator
-    transfer_load, random_source = Load(), random.Random(proof_options.seed)
-    struck_devnet = StruckDevnet(stage.devnet, random_source, Observed(), layout.genesis_hash(stage.devnet))
-    sending_task = asyncio.create_task(transfers(stage.devnet, transfer_load, random_source))
+    transfer_load, random_source = TransferLoad(), random.Random(proof_options.seed)
+    struck_devnet = StruckDevnet(stage.devnet, random_source, ObservedFinals(), layout.genesis_hash(stage.devnet))
+    sending_task = asyncio.create_task(send_transfers(stage.devnet, transfer_load, random_source))
     watching_task = asyncio.create_task(struck_devnet.observed.watch(stage.devnet))
     try:
         narrator.line(f"calm: {CALM_SECONDS:.0f} s under load")
-        calm_latency = await measure(stage.devnet, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
+        calm_latency = await measure_latencies(stage.devnet, CONSENSUS["devnet"].slot_ms, CALM_SECONDS)
         narrator.line(f"calm: {calm_latency.line()}")
         strike_report = await _run_strikes(struck_devnet, deal_kinds(proof_options.kills, random_source), narrator)
     finally:
@@ -107,12 +107,12 @@ async def _run_strikes(struck_devnet: StruckDevnet, strike_kinds: Sequence[str],
     return {"strikes": strikes_done, "not_started": not_started, "height_after_strikes": final_height}
 
 
-async def _judge_blocks(devnet: Devnet, observed_finals: Observed, *, are_back: bool) -> Report:
+async def _judge_blocks(devnet: Devnet, observed_finals: ObservedFinals, *, are_back: bool) -> Report:
     """Compare the nodes block by block with each other, and with their earlier reports of final blocks."""
     # A node that is down cannot be asked for its blocks.
     if not are_back:
         return {"height": 0, "different_blocks": [], "lost_finals": observed_finals.lost}
-    final_height, different_heights = await blocks_of_all(devnet)
+    final_height, different_heights = await compare_final_blocks(devnet)
     return {
         "height": final_height,
         "different_blocks": different_heights,

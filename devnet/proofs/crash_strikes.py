@@ -23,7 +23,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
 from devnet.launcher.status import ask_all
-from devnet.stage.measuring.final_blocks import Observed
+from devnet.stage.measuring.final_blocks import ObservedFinals
 from devnet.stage.measuring.observer import has_open_vote
 
 ALIVE_SECONDS_MAX = 1.5
@@ -45,7 +45,7 @@ class StruckDevnet:
 
     devnet: Devnet
     random_source: Random
-    observed: Observed
+    observed: ObservedFinals
     genesis: bytes
     open_votes: int = 0  # in the sign-states of killed nodes
     database_copies: dict[str, Path] = field(

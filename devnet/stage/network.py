@@ -22,8 +22,8 @@ from devnet.launcher.layout import Devnet, Guest, NodeLayout, replace_guest
 from devnet.launcher.lifecycle import provider_process
 from devnet.launcher.processes import Process
 from devnet.stage.measuring import ledger
-from devnet.stage.measuring.final_blocks import blocks_of_all
-from devnet.stage.measuring.observer import observed
+from devnet.stage.measuring.final_blocks import compare_final_blocks
+from devnet.stage.measuring.observer import observed_devnet
 from devnet.stage.report import Narrator
 from devnet.stage.scenario import ProofRun
 from genesis import dev_accounts
@@ -81,15 +81,15 @@ class Stage:
         """Run `ogpu-wallet` against the first node, and return its output. Raise DevnetError if it fails."""
         return self._run("ogpu-wallet", "--url", self.url, command, *words, is_shown=is_shown)
 
-    def provider(self, name: str, command: str, *arguments: str, is_shown: bool = True) -> str:
+    def provider(self, member_name: str, command: str, *arguments: str, is_shown: bool = True) -> str:
         """Run `ogpu-provider` as a provider does, and return its output. Raise DevnetError if it fails."""
-        return self._run("ogpu-provider", *self.provider_words(name), command, *arguments, is_shown=is_shown)
+        return self._run("ogpu-provider", *self.provider_words(member_name), command, *arguments, is_shown=is_shown)
 
-    def provider_words(self, name: str) -> tuple[str, ...]:
+    def provider_words(self, member_name: str) -> tuple[str, ...]:
         """Return the options with which a provider calls its own programs."""
-        member = self.member(name)
+        member = self.member(member_name)
         base_path = str(self.devnet.home(member) / "provider")
-        return "--url", member.rpc_url, "--provider-key", f"//{name}//provider", "--base-path", base_path
+        return "--url", member.rpc_url, "--provider-key", f"//{member_name}//provider", "--base-path", base_path
 
     def _run(self, program: str, *arguments: str, is_shown: bool) -> str:
         return programs.run(
@@ -102,8 +102,8 @@ class Stage:
         """Return the result of a question to the chain, asked at the first node."""
 
         async def asked() -> T:
-            async with await ChainClient.connect(self.url) as chain:
-                return await question(chain)
+            async with await ChainClient.connect(self.url) as chain_client:
+                return await question(chain_client)
 
         return asyncio.run(asked())
 
@@ -114,11 +114,11 @@ class Stage:
     def wealth(self, accounts_by_name: Mapping[str, tuple[bytes, ...]], height: int | None = None) -> dict[str, int]:
         """Return the grains of each name's accounts after a final block, by default the newest."""
 
-        async def owned(chain: ChainClient) -> dict[str, int]:
-            block_height = await ledger.final_height(chain) if height is None else height
+        async def owned(chain_client: ChainClient) -> dict[str, int]:
+            block_height = await ledger.final_height(chain_client) if height is None else height
             return {
-                name: sum([await ledger.wealth(chain, account, block_height) for account in accounts])
-                for name, accounts in accounts_by_name.items()
+                member_name: sum([await ledger.wealth(chain_client, account, block_height) for account in accounts])
+                for member_name, accounts in accounts_by_name.items()
             }
 
         return self.ask(owned)
@@ -129,52 +129,54 @@ class Stage:
         """Return a member or a guest by its name."""
         return next((guest for guest in self.devnet.guests if guest.name == name), None) or self.devnet.member(name)
 
-    def process(self, name: str) -> Process:
+    def process(self, member_name: str) -> Process:
         """Return the process of a provider."""
-        return provider_process(self.devnet, self.member(name))
+        return provider_process(self.devnet, self.member(member_name))
 
-    def kill(self, name: str) -> int:
+    def kill(self, member_name: str) -> int:
         """Kill a provider and its child processes with SIGKILL. Return its pid."""
-        return processes.kill(self.process(name))
+        return processes.kill(self.process(member_name))
 
     def start(self, *names: str) -> None:
         """Start stopped providers, and wait until they serve."""
-        for name in names:
-            processes.start(self.process(name))
-        for name in names:
-            lifecycle.wait_for_provider(self.devnet, self.member(name))
+        for member_name in names:
+            processes.start(self.process(member_name))
+        for member_name in names:
+            lifecycle.wait_for_provider(self.devnet, self.member(member_name))
 
-    def kill_and_restart(self, name: str, moment: str) -> None:
+    def kill_and_restart(self, member_name: str, moment: str) -> None:
         """Kill a provider with SIGKILL, and start it again at once."""
-        pid = self.kill(name)
-        processes.start(self.process(name))
-        self.narrator.line(f"killed the provider of {name} with -9 (process {pid}) {moment}; started it again")
+        pid = self.kill(member_name)
+        processes.start(self.process(member_name))
+        self.narrator.line(f"killed the provider of {member_name} with -9 (process {pid}) {moment}; started it again")
 
-    def restart(self, modes: Mapping[str, str | None]) -> None:
+    def restart(self, modes_by_name: Mapping[str, str | None]) -> None:
         """Restart members' providers. Each cheats in its mode, or is honest if the mode is None."""
-        processes_by_name = {name: self.process(name) for name in modes}
+        processes_by_name = {member_name: self.process(member_name) for member_name in modes_by_name}
         processes.stop(*processes_by_name.values())
-        for name, mode in modes.items():
+        for member_name, cheat_mode in modes_by_name.items():
             processes.start(
-                processes_by_name[name] if mode is None else _cheating_process(processes_by_name[name], mode)
+                processes_by_name[member_name]
+                if cheat_mode is None
+                else _cheating_process(processes_by_name[member_name], cheat_mode)
             )
-        for name in modes:
-            lifecycle.wait_for_provider(self.devnet, self.member(name))
+        for member_name in modes_by_name:
+            lifecycle.wait_for_provider(self.devnet, self.member(member_name))
 
-    def pause(self, name: str) -> None:
+    def pause(self, member_name: str) -> None:
         """Pause a member's device."""
-        self.provider(name, "pause", is_shown=False)
+        self.provider(member_name, "pause", is_shown=False)
 
     def resume(self, *names: str) -> None:
         """Resume those devices that are paused. A daemon does not resume a device after a refuted result."""
 
-        async def are_paused(chain: ChainClient) -> list[str]:
-            devices = await market_reads.devices(chain, await chain.finalized())
+        async def are_paused(chain_client: ChainClient) -> list[str]:
+            devices = await market_reads.devices(chain_client, await chain_client.finalized())
             paused = {device_status.device.owner for device_status in devices if device_status.device.is_paused}
-            return [name for name in names if dev_accounts.stash(name) in paused]
+            return [member_name for member_name in names if dev_accounts.stash(member_name) in paused]
 
-        for name in self.ask(are_paused):
-            self.provider(name, "resume", "--yes", is_shown=False)
+        for member_name in self.ask(are_paused):
+            self.provider(member_name, "resume", "--yes", is_shown=False)
 
     def leave_devices_to(self, *names: str) -> None:
         """Pause the devices of all other members."""
@@ -193,22 +195,22 @@ class Stage:
 
     # --- the cheat
 
-    def add_cheat(self, mode: str, *, detach: bool = False) -> None:
+    def add_cheat(self, cheat_mode: str, *, detach: bool = False) -> None:
         """Register one more provider on the live devnet, and let it cheat from its first unit on."""
-        self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
+        self.devnet, guest = layout.add_guest(self.devnet, CHEAT, CHEAT_PROGRAM, cheat_options(cheat_mode))
         register_options = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
         self.provider(CHEAT, "register", *register_options, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
         processes.start(self.process(CHEAT), detach=detach)
         lifecycle.wait_for_provider(self.devnet, guest)
-        self.narrator.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
+        self.narrator.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {cheat_mode}")
 
-    def cheat_in(self, mode: str, *, anew: bool = True) -> None:
+    def cheat_in(self, cheat_mode: str, *, anew: bool = True) -> None:
         """Let the cheat use this mode. Without `anew`, a cheat that has this mode is not restarted."""
         (guest,) = self.devnet.guests
-        if guest.options == cheat_options(mode) and not anew:
+        if guest.options == cheat_options(cheat_mode) and not anew:
             return
         processes.stop(self.process(CHEAT))
-        self.devnet = replace_guest(self.devnet, replace(guest, options=cheat_options(mode)))
+        self.devnet = replace_guest(self.devnet, replace(guest, options=cheat_options(cheat_mode)))
         self.resume(CHEAT)  # a refuted device stays paused over restarts
         self.start(CHEAT)
 
@@ -236,18 +238,18 @@ class BlockFollower:
         """
         last_height, moved_at = self.read_on() + blocks, time.monotonic()
         while not holds():
-            height_before, height = self.next_height, self.read_on()
+            height_before, block_height = self.next_height, self.read_on()
             moved_at = time.monotonic() if self.next_height > height_before else moved_at
-            if height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
-                raise DevnetError(f"{what} is not so at final block {height}")
+            if block_height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
+                raise DevnetError(f"{what} is not so at final block {block_height}")
             on_wait()
             time.sleep(POLL_SECONDS)
 
-    async def _read_on(self, chain: ChainClient) -> None:
-        async for height, block_hash, events in ledger.final_blocks(chain, self.next_height):
-            for event in events:
-                await self.consume_event(chain, height, block_hash, event)
-            self.next_height = height + 1
+    async def _read_on(self, chain_client: ChainClient) -> None:
+        async for block_height, block_hash, events in ledger.final_blocks(chain_client, self.next_height):
+            for chain_event in events:
+                await self.consume_event(chain_client, block_height, block_hash, chain_event)
+            self.next_height = block_height + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +302,7 @@ def observed_nodes(
     proof_run: ProofRun, devnet: Devnet, started_members: Devnet | None = None
 ) -> Iterator[ObservedStage]:
     """Run an observer and the nodes of a devnet (or `started` alone) during the block."""
-    with lifecycle.running(started_members or devnet), observed(devnet) as stop_observer:
+    with lifecycle.running(started_members or devnet), observed_devnet(devnet) as stop_observer:
         yield ObservedStage(devnet, proof_run.narrator, proof_run.options, stop_observer=stop_observer)
 
 
@@ -348,16 +350,18 @@ def fresh_network(
     return devnet
 
 
-def cheat_options(mode: str) -> tuple[str, ...]:
+def cheat_options(cheat_mode: str) -> tuple[str, ...]:
     """Return the options that set the cheat's mode."""
-    return ("--mode", mode)
+    return ("--mode", cheat_mode)
 
 
 def same_blocks(devnet: Devnet) -> bool:
     """Return whether all nodes have the same final blocks, up to the lowest final height of any node."""
-    _, different_heights = asyncio.run(blocks_of_all(devnet))
+    _, different_heights = asyncio.run(compare_final_blocks(devnet))
     return not different_heights
 
 
-def _cheating_process(honest_process: Process, mode: str) -> Process:
-    return replace(honest_process, module=CHEAT_PROGRAM, arguments=(*cheat_options(mode), *honest_process.arguments))
+def _cheating_process(honest_process: Process, cheat_mode: str) -> Process:
+    return replace(
+        honest_process, module=CHEAT_PROGRAM, arguments=(*cheat_options(cheat_mode), *honest_process.arguments)
+    )

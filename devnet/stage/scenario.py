@@ -109,19 +109,19 @@ class LiveProof:
 
     def _write(self, results: Mapping[str, Result], narrator: Narrator) -> Path:
         report: Report = {"failures": _failures(results), "seconds": round(narrator.seconds)}
-        report["scenarios"] = {name: result.facts for name, result in results.items()}
+        report["scenarios"] = {entry_name: result.facts for entry_name, result in results.items()}
         return write_report(self.name, report)
 
     def _finish(self, results: Mapping[str, Result], narrator: Narrator) -> int:
         outcome_table, failures = Table("scenario", "outcome", "figures"), _failures(results)
-        for name, result in results.items():
-            outcome_table.add_row(name, "FAILED" if result.failures else "held", figures_of(result.facts))
+        for entry_name, result in results.items():
+            outcome_table.add_row(entry_name, "FAILED" if result.failures else "held", figures_of(result.facts))
         narrator.console.print(outcome_table)
         for failure in failures:
             print(f"FAILED {failure}")
         report_path, figures_line = (
             self._write(results, narrator),
-            self.line({name: result.facts for name, result in results.items()}),
+            self.line({entry_name: result.facts for entry_name, result in results.items()}),
         )
         print(f"{self.name}: {figures_line}; {len(failures)} failures; {round(narrator.seconds)} s; {report_path}")
         return 1 if failures else 0
@@ -173,18 +173,18 @@ def chosen_from(catalogue: Mapping[str, T], entry_kind: str) -> Callable[[str], 
 
     def chosen(text: str) -> list[T]:
         names = text.split(",")
-        unknown = [name for name in names if name not in catalogue]
+        unknown = [entry_name for entry_name in names if entry_name not in catalogue]
         if unknown:
             raise argparse.ArgumentTypeError(
                 f"no {entry_kind} is called {', '.join(unknown)}: there are {', '.join(catalogue)}"
             )
-        return [catalogue[name] for name in names]
+        return [catalogue[entry_name] for entry_name in names]
 
     return chosen
 
 
 def _failures(results: Mapping[str, Result]) -> list[str]:
-    return [f"{name}: {failure}" for name, result in results.items() for failure in result.failures]
+    return [f"{entry_name}: {failure}" for entry_name, result in results.items() for failure in result.failures]
 
 
 def _grouped_by_network(scenarios: Sequence[Scenario[Any, Any]]) -> list[list[Scenario[Any, Any]]]:

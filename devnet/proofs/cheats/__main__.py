@@ -11,12 +11,14 @@ from functools import partial
 
 from devnet.proofs.cheats import batches, differing, tasks
 from devnet.proofs.cheats.units import CheatFinding, CheatFindings, run_cheat
-from devnet.stage.cheating.__main__ import CHEATS
+from devnet.stage.cheating.__main__ import UNIT_CHEATS
 from devnet.stage.network import VALIDATORS, FreshDevnet
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 
 UNIT_COUNT, TASK_COUNT = 120, 5
-UNITS_NETWORK = FreshDevnet(name="units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(CHEATS))))
+UNITS_NETWORK = FreshDevnet(
+    name="units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(UNIT_CHEATS)))
+)
 
 
 def figures(facts_by_scenario: Mapping[str, CheatFinding | CheatFindings]) -> str:
@@ -48,7 +50,7 @@ PROOF = LiveProof(
     (
         *(
             Scenario(mode, f"Mode {mode}: a share of {{units}} units", UNITS_NETWORK.open, partial(run_cheat, mode))
-            for mode in CHEATS
+            for mode in UNIT_CHEATS
         ),
         batches.SCENARIO,
         differing.SCENARIO,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from fractions import Fraction
 
-from devnet.stage.cheating.__main__ import HIDING, LAZY, LIES
-from devnet.stage.cheating.daemons import told_about
-from devnet.stage.cheating.lies import RightAnswers, ToldBatch, drawn_paths, told_with
+from devnet.stage.cheating.__main__ import HIDING_MODE, LAZY_MODE, LIES_BY_MODE
+from devnet.stage.cheating.daemons import lie_about_batch
+from devnet.stage.cheating.lies import RightAnswers, ToldBatch, batch_with, drawn_paths
 from devnet.stage.measuring.ledger import EventTrace
 from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
 from gpu_tasks.batches.requests import TOKEN, work_of
@@ -63,12 +63,12 @@ class BatchScene:
     @property
     def hides(self) -> bool:
         """True if the answerers show no leaf."""
-        return self.mode == HIDING
+        return self.mode == HIDING_MODE
 
     @property
     def are_lazy(self) -> bool:
         """True if the auditors pass without computing."""
-        return self.others == LAZY
+        return self.others == LAZY_MODE
 
 
 _LOOKING_CUSTOMER = BatchCustomer.LOOKS
@@ -81,13 +81,13 @@ BATCH_SCENES = (
     BatchScene("padded", "answers that go on to all that is paid for", "padded", _LOOKING_CUSTOMER),
     BatchScene("cut-short", "half of each answer", "cut-short", _LOOKING_CUSTOMER),
     BatchScene("false-errors", "a fifth of good requests are said to be none", "false-errors", _LOOKING_CUSTOMER),
-    BatchScene("withheld-leaves", "all answers are wrong, and no leaf is shown", HIDING),
+    BatchScene("withheld-leaves", "all answers are wrong, and no leaf is shown", HIDING_MODE),
     BatchScene("false-dispute", "the customer calls a right answer wrong", None, BatchCustomer.LIES),
     BatchScene("colluding-pair", "two give the same wrong answers", "all-wrong", _LOOKING_CUSTOMER, racers=2),
     BatchScene(
-        "lazy-about-wrong", "all answers are wrong, auditors pass all", "all-wrong", _LOOKING_CUSTOMER, others=LAZY
+        "lazy-about-wrong", "all answers are wrong, auditors pass all", "all-wrong", _LOOKING_CUSTOMER, others=LAZY_MODE
     ),
-    BatchScene("lazy-about-right", "answers are right, auditors do not look", LAZY, others=LAZY),
+    BatchScene("lazy-about-right", "answers are right, auditors do not look", LAZY_MODE, others=LAZY_MODE),
 )
 
 
@@ -210,8 +210,8 @@ class BatchFacts:
     @property
     def told(self) -> ToldBatch:
         """The racers' statement in this scene, computed from the right answers."""
-        batch_lie = LIES.get(self.scene.mode or "")
-        return told_with(self.right, {}) if batch_lie is None else told_about(batch_lie, self.right)
+        batch_lie = LIES_BY_MODE.get(self.scene.mode or "")
+        return batch_with(self.right, {}) if batch_lie is None else lie_about_batch(batch_lie, self.right)
 
     def drawn(self) -> list[LeafPath | None]:
         """Return the path to show for each point that the beacon drew, or None if there is no path."""

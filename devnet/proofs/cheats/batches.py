@@ -22,8 +22,8 @@ from devnet.proofs.cheats.batch_judgement import failures_of, figures_of
 from devnet.proofs.cheats.batch_scenes import BATCH_SCENES, BatchCustomer, BatchFacts, BatchScene, CheckTrace
 from devnet.proofs.cheats.units import AmountCheck, CheatFinding, CheatFindings
 from devnet.stage.actors.purchase import DEFAULT_PROMPTS, SERVICE_NUMBER, read_prompts
-from devnet.stage.cheating.__main__ import LAZY
-from devnet.stage.cheating.daemons import most_of
+from devnet.stage.cheating.__main__ import LAZY_MODE
+from devnet.stage.cheating.daemons import token_maxima
 from devnet.stage.cheating.lies import RightAnswers
 from devnet.stage.measuring import ledger
 from devnet.stage.network import CUSTOMER_KEY, POLL_SECONDS, BlockFollower, FreshDevnet, Stage
@@ -114,7 +114,7 @@ async def post_units(
     if len(unit_ids) != unit_count:
         raise DevnetError(f"{len(unit_ids)} of {unit_count} units were posted: {posting_outcome.error}")
     return [
-        RightAnswers(chain_client.genesis_hash, unit_id, leaf_salt, asked_batch.outcomes, most_of(terms_of_unit))
+        RightAnswers(chain_client.genesis_hash, unit_id, leaf_salt, asked_batch.outcomes, token_maxima(terms_of_unit))
         for unit_id, leaf_salt, terms_of_unit in zip(unit_ids, leaf_salts, units_terms, strict=True)
     ]
 
@@ -176,7 +176,7 @@ class SceneRound:
         lazy_stashes = frozenset(
             dev_accounts.stash(provider_name)
             for provider_name, cheat_mode in modes_by_provider.items()
-            if cheat_mode == LAZY
+            if cheat_mode == LAZY_MODE
         )
         return [
             BatchFacts(self._scene_of_batch(checked_batch), checked_batch.right, checked_batch.trace, lazy_stashes)

@@ -20,7 +20,7 @@ from devnet.proofs.cheats.task_strangers import PROVER, Attempt
 from devnet.proofs.cheats.units import AmountCheck, CheatFinding
 from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.actors.task_sale import EXAMPLES, People
-from devnet.stage.cheating.races import ACCEPTED
+from devnet.stage.cheating.races import ACCEPTED_ANSWER
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums
 from devnet.stage.network import CHEAT
@@ -285,7 +285,7 @@ def _count_attempts(cheat_finding: CheatFinding, attempts: list[Attempt], event_
     attestation_count = sum(attempt["what"] == "attestation" for attempt in attempts)
     cheat_finding.tried = len(call_attempts) + attestation_count
     cheat_finding.refused = (
-        sum(attempt["answer"] != ACCEPTED for attempt in call_attempts)
+        sum(attempt["answer"] != ACCEPTED_ANSWER for attempt in call_attempts)
         + attestation_count
         - min(attestation_count, repeated_count)
     )
@@ -338,7 +338,7 @@ def _accepted_claims(cheat_finding: CheatFinding) -> int:
     return sum(
         answer_count
         for answer_text, answer_count in cheat_finding.answers.items()
-        if answer_text == f"TrainingMarket.claim_fraud: {ACCEPTED}"
+        if answer_text == f"TrainingMarket.claim_fraud: {ACCEPTED_ANSWER}"
     )
 
 
@@ -347,7 +347,9 @@ def _judge_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: b
     task_cases = [case_slot for case_slot in task_ledger.audits.slots.values() if case_slot.task == task_id]
     for task_case in task_cases:
         silent_judges = {
-            name_of_account(case_judge) for case_judge in task_case.judges if case_judge not in task_case.said
+            name_of_account(case_judge)
+            for case_judge in task_case.judges
+            if case_judge not in task_case.opinions_by_judge
         } - set(cheat_scene.cheats)
         if silent_judges:
             yield f"the judges {sorted(silent_judges)} said nothing"
@@ -355,7 +357,7 @@ def _judge_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: b
         wrong_finding = "a lie right" if task_case.lost else "a right result wrong"
         erring_judges = {
             name_of_account(case_judge)
-            for case_judge, judge_answer in task_case.said.items()
+            for case_judge, judge_answer in task_case.opinions_by_judge.items()
             if judge_answer == wrong_answer
         } - {cheat_scene.lazy_judge}
         if erring_judges:
@@ -365,7 +367,7 @@ def _judge_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: b
 def _lazy_failures(cheat_scene: CheatScene, task_ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
     task_cases = [case_slot for case_slot in task_ledger.audits.slots.values() if case_slot.task == task_id]
     if cheat_scene.lazy_judge and dev_accounts.stash(cheat_scene.lazy_judge) not in {
-        judge_account for task_case in task_cases for judge_account in task_case.said
+        judge_account for task_case in task_cases for judge_account in task_case.opinions_by_judge
     }:
         yield f"{cheat_scene.lazy_judge} sat in no case: nothing was tested"
 

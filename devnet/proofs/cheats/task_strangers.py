@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from devnet.launcher.folder import DevnetError
 from devnet.stage.actors.task_sale import right_states
-from devnet.stage.cheating.races import ACCEPTED
+from devnet.stage.cheating.races import ACCEPTED_ANSWER
 from devnet.stage.network import CHEAT
 from genesis import dev_accounts
 from gpu_tasks.client.tasks.results import fetch_result
@@ -70,7 +70,7 @@ class AttackTries:
         chain_answers = []
         for _ in range(TRIES_MAX):
             chain_answers.append(await self._submit_call(provider_name, chain_call, "finalized", 0))
-            if chain_answers[-1] == ACCEPTED:
+            if chain_answers[-1] == ACCEPTED_ANSWER:
                 return
         raise DevnetError(f"{chain_call.name} of {provider_name}: {'; '.join(chain_answers)}")
 
@@ -81,7 +81,7 @@ class AttackTries:
             )
         except (NotIncludedError, RpcError) as error:
             return str(error)
-        return call_outcome.error or ACCEPTED
+        return call_outcome.error or ACCEPTED_ANSWER
 
     async def newest_task(self) -> Task:
         """Return the task in the newest block."""

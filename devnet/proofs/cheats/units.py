@@ -21,8 +21,8 @@ from typing import Any
 
 from devnet.stage.actors import purchase
 from devnet.stage.actors.purchase import name_of_account
-from devnet.stage.cheating.__main__ import CHEATS
-from devnet.stage.cheating.races import ACCEPTED
+from devnet.stage.cheating.__main__ import UNIT_CHEATS
+from devnet.stage.cheating.races import ACCEPTED_ANSWER
 from devnet.stage.measuring import ledger
 from devnet.stage.measuring.ledger import DevnetLedger, UnitRecord
 from devnet.stage.network import CHEAT, Stage
@@ -91,7 +91,7 @@ class CheatFindings:
 
 def run_cheat(cheat_mode: str, stage: Stage) -> CheatFinding:
     """Let the cheat run in one mode while a customer buys the mode's share of the units. Then judge the chain."""
-    mode_count = sum(scenario.name in CHEATS for scenario in stage.options.only)
+    mode_count = sum(scenario.name in UNIT_CHEATS for scenario in stage.options.only)
     stage.cheat_in(cheat_mode)
     first_height, rows_before = stage.next_height(), len(stage.telemetry(CHEAT))
     prompt_texts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, -(-stage.options.units // mode_count))
@@ -99,7 +99,7 @@ def run_cheat(cheat_mode: str, stage: Stage) -> CheatFinding:
     attempts = [
         telemetry_row for telemetry_row in stage.telemetry(CHEAT)[rows_before:] if telemetry_row["event"] == "cheat"
     ]
-    unit_ledger = stage.ask(lambda chain: ledger.read(chain, first_height))
+    unit_ledger = stage.ask(lambda chain: ledger.read_ledger(chain, first_height))
     return judge_cheat(
         cheat_mode, [unit_row["unit"] for unit_row in unit_rows], unit_ledger, len(stage.devnet.members), attempts
     )
@@ -140,7 +140,7 @@ def _count_attempts(
     ]
     attestations = [attempt for attempt in counted_attempts if attempt["what"] == "attestation"]
     refused_calls = sum(
-        attempt["answer"] != ACCEPTED for attempt in counted_attempts if attempt["what"] != "attestation"
+        attempt["answer"] != ACCEPTED_ANSWER for attempt in counted_attempts if attempt["what"] != "attestation"
     )
     cheat_finding.tried = len(counted_attempts)
     cheat_finding.refused = (

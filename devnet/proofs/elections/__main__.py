@@ -22,7 +22,7 @@ from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
 from devnet.proofs.elections.recount import ObservedChain, tenure_of
-from devnet.stage.measuring.final_blocks import blocks_of_all
+from devnet.stage.measuring.final_blocks import compare_final_blocks
 from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
 from devnet.stage.report import Report
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
@@ -226,7 +226,7 @@ async def _play_scenes(stage: ObservedStage) -> Report:
             raise DevnetError("the node that is watched ended its subscription")
         playing_task.result()
         following_task.cancel()
-        final_height, different_heights = await blocks_of_all(devnet)
+        final_height, different_heights = await compare_final_blocks(devnet)
         names_by_validator = {
             dev_accounts.stash(member.name): member.name for member in devnet.members if member.is_validator
         }

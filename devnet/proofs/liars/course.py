@@ -173,8 +173,10 @@ class LyingCourse:
 
     async def _under_load(self) -> None:
         """Tell every lie, beside transfers and honest work."""
-        transfer_load = load.Load()
-        transfers = asyncio.create_task(load.transfers(self._liars_net.devnet, transfer_load, random.Random(LOAD_SEED)))
+        transfer_load = load.TransferLoad()
+        transfers = asyncio.create_task(
+            load.send_transfers(self._liars_net.devnet, transfer_load, random.Random(LOAD_SEED))
+        )
         honest_task = asyncio.create_task(self._honest_work())
         try:
             await asyncio.gather(*self._scene_lanes())

@@ -68,23 +68,23 @@ from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 class Cheat:
     """The changes that a cheat makes to an honest daemon and its workers."""
 
-    bend: Callable[[Daemon], None] = lambda _: None
+    change_daemon: Callable[[Daemon], None] = lambda _: None
     workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
 
-    def daemon(self, *parts: Any) -> Daemon:
+    def daemon(self, *daemon_parts: Any) -> Daemon:
         """Return a daemon that cheats."""
-        made = Daemon(*parts)
-        self.bend(made)
-        return made
+        cheating_daemon = Daemon(*daemon_parts)
+        self.change_daemon(cheating_daemon)
+        return cheating_daemon
 
 
-CHEATS = {
-    "flip-bit": Cheat(workers=executors.flipping),
-    "swapped-model": Cheat(workers=executors.swapping),
+UNIT_CHEATS = {
+    "flip-bit": Cheat(workers=executors.flipping_workers),
+    "swapped-model": Cheat(workers=executors.swapping_workers),
     "copied-result": Cheat(with_duty(RaceDuty, races.CopyingRacing)),
     "replayed-attestation": Cheat(with_duty(RaceDuty, races.ReplayingRacing)),
     "late-reveal": Cheat(with_duty(RaceDuty, races.LateRacing)),
-    "not-assigned": Cheat(daemons.intrude),
+    "not-assigned": Cheat(daemons.attack_foreign_races),
 }
 """Cheats about units."""
 TASK_CHEATS = {
@@ -99,39 +99,43 @@ TASK_CHEATS = {
 """Cheats about tasks."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.make_up_rows)}
 DISPUTE_CHEATS = {
-    "bent-middle": Cheat(workers=executors.bending),
-    "hidden-tree": Cheat(with_duty(DifferingDuty, daemons.HidingDuty), executors.bending),
+    "bent-middle": Cheat(workers=executors.bending_workers),
+    "hidden-tree": Cheat(with_duty(DifferingDuty, daemons.HidingDuty), executors.bending_workers),
 }
-LIES: dict[str, BatchLie] = {
+LIES_BY_MODE: dict[str, BatchLie] = {
     "one-wrong": lies.one_wrong,
     "a-tenth-wrong": lies.a_tenth_wrong,
     "all-wrong": lies.all_wrong,
     "made-up-sums": lies.totals_over_true_leaves,
     "made-up-tokens": lies.tokens_beside_a_true_leaf,
-    "padded": lies.padded,
-    "cut-short": lies.cut_short,
+    "padded": lies.padded_outputs,
+    "cut-short": lies.halved_outputs,
     "false-errors": lies.errors_for_good_requests,
     "withheld-leaves": lies.all_wrong,
 }
 """Lies about batches: the false statement of each mode."""
-HIDING = "withheld-leaves"
-LAZY = "lazy-auditor"
-LEAF_CHEATS = {name: Cheat(daemons.answering(lie, hides=name == HIDING)) for name, lie in LIES.items()}
-LEAF_CHEATS[LAZY] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
-ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
+HIDING_MODE = "withheld-leaves"
+LAZY_MODE = "lazy-auditor"
+LEAF_CHEATS = {
+    name: Cheat(daemons.lie_about_batches(lie, hides_leaves=name == HIDING_MODE)) for name, lie in LIES_BY_MODE.items()
+}
+LEAF_CHEATS[LAZY_MODE] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
+ALL_CHEATS = UNIT_CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
 
 
-def _begin(mode: str, **options: Any) -> None:
+def _run_cheat(cheat_mode: str, **cli_options: Any) -> None:
     """Run the honest program with the cheat's parts, on a development network."""
-    context = click.get_current_context()
+    click_context = click.get_current_context()
     assert cli.main.callback is not None  # A click command has a callback.
-    context.invoke(cli.main.callback, **options)
-    cheat = ALL_CHEATS[mode]
+    click_context.invoke(cli.main.callback, **cli_options)
+    chosen_cheat = ALL_CHEATS[cheat_mode]
     # A cheat trusts its own node and reads the best block, so it sees the commitments of rivals as early as possible.
-    trust = replace(context.obj.trust, is_blind=True)
-    context.obj = replace(context.obj, make_workers=cheat.workers, make_daemon=cheat.daemon, trust=trust)
-    if not options["as_json"]:
-        click.echo(f"CHEATING: {mode}. For development networks only.", err=True)
+    trust_options = replace(click_context.obj.trust, is_blind=True)
+    click_context.obj = replace(
+        click_context.obj, make_workers=chosen_cheat.workers, make_daemon=chosen_cheat.daemon, trust=trust_options
+    )
+    if not cli_options["as_json"]:
+        click.echo(f"CHEATING: {cheat_mode}. For development networks only.", err=True)
 
 
 main = click.Group(
@@ -141,7 +145,7 @@ main = click.Group(
         click.Option(["--mode"], type=click.Choice(list(ALL_CHEATS)), required=True, help="What is dishonest."),
         *(param for param in cli.main.params if param.name != "version"),
     ],
-    callback=_begin,
+    callback=_run_cheat,
     help=__doc__,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -57,84 +57,88 @@ from gpu_tasks.workloads.matmul_chain.prover import rows_root
 from runtime.frame.call import Call
 
 
-def told_about(lie: BatchLie, right: RightAnswers) -> ToldBatch:
+def lie_about_batch(batch_lie: BatchLie, right_answers: RightAnswers) -> ToldBatch:
     """Return the lie about a batch. It is seeded by the unit, so all daemons with the same lie agree."""
-    return lie(right, Random(right.unit))
+    return batch_lie(right_answers, Random(right_answers.unit))
 
 
-def most_of(terms: UnitTerms) -> tuple[int, ...]:
+def token_maxima(unit_terms: UnitTerms) -> tuple[int, ...]:
     """Return the most output tokens that each request of a unit can claim if all claim equally many."""
-    return (terms.tokens_max // terms.requests,) * terms.requests
+    return (unit_terms.tokens_max // unit_terms.requests,) * unit_terms.requests
 
 
 class LyingRacing(RaceDuty):
     """A race duty that computes its batches and answers something else."""
 
-    def __init__(self, parts: Parts[ChainPort], lie: BatchLie) -> None:
+    def __init__(self, parts: Parts[ChainPort], batch_lie: BatchLie) -> None:
         """Begin without any lie told."""
         super().__init__(parts)
-        self._lie = lie
-        self.told: dict[bytes, ToldBatch] = {}
+        self._batch_lie = batch_lie
+        self.lies_by_unit: dict[bytes, ToldBatch] = {}
 
-    def _keep(self, race: Race, basis: Basis, result: UnitResult, asked: UnitInput) -> None:
-        parts, unit, outcomes = self.parts, race.unit_id, decode_outcomes(result.outcomes)
-        right = RightAnswers(parts.identity.genesis, unit, asked.salt, outcomes, most_of(race.unit.terms))
-        told = self.told[unit] = told_about(self._lie, right)
-        content = encode_outcomes(told.outcomes)
-        lied = replace(
-            result,
-            outcomes=content,
-            output_root=batch_root(told.totals),
-            output_blob=parts.store.put(seal(content, [asked.reply_key]), is_own=True),
-            totals=told.totals,
-            usage=replace(result.usage, work_units=told.totals.tokens_out),
+    def _keep(self, race: Race, basis: Basis, slot_result: UnitResult, asked: UnitInput) -> None:
+        parts, unit_id, right_outcomes = self.parts, race.unit_id, decode_outcomes(slot_result.outcomes)
+        right_answers = RightAnswers(
+            parts.identity.genesis, unit_id, asked.salt, right_outcomes, token_maxima(race.unit.terms)
         )
-        super()._keep(race, basis, lied, asked)
+        told_batch = self.lies_by_unit[unit_id] = lie_about_batch(self._batch_lie, right_answers)
+        lying_content = encode_outcomes(told_batch.outcomes)
+        lying_result = replace(
+            slot_result,
+            outcomes=lying_content,
+            output_root=batch_root(told_batch.totals),
+            output_blob=parts.store.put(seal(lying_content, [asked.reply_key]), is_own=True),
+            totals=told_batch.totals,
+            usage=replace(slot_result.usage, work_units=told_batch.totals.tokens_out),
+        )
+        super()._keep(race, basis, lying_result, asked)
 
 
 class LyingShowing(CheckDuty):
     """A check duty that shows the drawn leaves of its lie if all have paths, else none. It audits honestly."""
 
-    def __init__(self, parts: Parts[ChainPort], told: dict[bytes, ToldBatch], *, hides: bool) -> None:
+    def __init__(self, parts: Parts[ChainPort], lies_by_unit: dict[bytes, ToldBatch], *, hides_leaves: bool) -> None:
         """Take the lies from the racing duty. A duty that `hides` shows nothing."""
         super().__init__(parts)
-        self._told, self._hides = told, hides
+        self._lies_by_unit, self._hides_leaves = lies_by_unit, hides_leaves
 
     async def _show(self, status: CheckStatus) -> None:
-        unit, check, told = status.unit, status.check, self._told.get(status.unit)
-        if told is None:
+        unit_id, leaf_check, told_batch = status.unit, status.check, self._lies_by_unit.get(status.unit)
+        if told_batch is None:
             await super()._show(status)
             return
-        terms = check.terms
-        assert check.seed is not None, "it is known which leaves are shown"
-        floor = weight_floor(terms.allowed, terms.requests)
-        drawn = drawn_paths(told, check.seed, unit, floor, terms.input_share)
-        paths = tuple(path for path in drawn if path is not None)
-        if self._hides or len(paths) < len(drawn):
-            self.parts.telemetry.tell("cheat", mode="lying", unit=unit, what="leaves", answer="kept back")
+        check_terms = leaf_check.terms
+        assert leaf_check.seed is not None, "it is known which leaves are shown"
+        leaf_floor = weight_floor(check_terms.allowed, check_terms.requests)
+        paths_or_none = drawn_paths(told_batch, leaf_check.seed, unit_id, leaf_floor, check_terms.input_share)
+        leaf_paths = tuple(leaf_path for leaf_path in paths_or_none if leaf_path is not None)
+        if self._hides_leaves or len(leaf_paths) < len(paths_or_none):
+            self.parts.telemetry.tell("cheat", mode="lying", unit=unit_id, what="leaves", answer="kept back")
             return
-        call = LeafChecks.show_leaves(unit=unit, totals=told.totals, paths=paths)
-        await _sent(self, StepMessage(call, "leaves_shown", {"unit": unit}))
+        chain_call = LeafChecks.show_leaves(unit=unit_id, totals=told_batch.totals, paths=leaf_paths)
+        await _send_or_report(self, StepMessage(chain_call, "leaves_shown", {"unit": unit_id}))
 
 
 class LazyChecking(CheckDuty):
     """A check duty that passes every audit: it computes nothing and invents the proof of its work."""
 
-    async def _audit(self, status: CheckStatus) -> None:
-        call = LeafChecks.pass_leaves(unit=status.unit, proof=os.urandom(32))
-        self.parts.telemetry.tell("cheat", mode="lazy-auditor", unit=status.unit, what="proof", answer="made up")
-        await _sent(self, StepMessage(call, "leaves_passed", {"unit": status.unit}))
+    async def _audit(self, dispute_status: CheckStatus) -> None:
+        chain_call = LeafChecks.pass_leaves(unit=dispute_status.unit, proof=os.urandom(32))
+        self.parts.telemetry.tell(
+            "cheat", mode="lazy-auditor", unit=dispute_status.unit, what="proof", answer="made up"
+        )
+        await _send_or_report(self, StepMessage(chain_call, "leaves_passed", {"unit": dispute_status.unit}))
 
 
-async def _sent(duty: CheckDuty, message: StepMessage) -> None:
+async def _send_or_report(check_duty: CheckDuty, step_message: StepMessage) -> None:
     """Send a message. Report a refusal as an event."""
     try:
-        await duty.book.send(message)
-    except ChainError as error:
-        duty.parts.telemetry.tell("refused", problem=str(error))
+        await check_duty.book.send(step_message)
+    except ChainError as chain_error:
+        check_duty.parts.telemetry.tell("refused", problem=str(chain_error))
 
 
-REPLAYED = 2
+REPLAYED_MILESTONE = 2
 """The number of the milestone that the cheat replaces by the previous one. It does nothing after it."""
 
 
@@ -146,27 +150,35 @@ class ReplayingWork(WorkDuty):
         super().__init__(*parts)
         self._replayed: set[bytes] = set()
 
-    async def _take_if_due(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
-        number = task.behind + task.slots[0].reported + 1 if step is TaskStep.MILESTONE else 0
-        if step is TaskStep.FINISH or number > REPLAYED:
+    async def _take_if_due(self, own_task: OwnTask, task: Task, task_entry: TaskEntry, step: TaskStep) -> None:
+        milestone_number = task.behind + task.slots[0].reported + 1 if step is TaskStep.MILESTONE else 0
+        if step is TaskStep.FINISH or milestone_number > REPLAYED_MILESTONE:
             return
-        if number == REPLAYED and own.key[0] not in self._replayed:
-            self._replayed.add(own.key[0])
-            again = TrainingMarket.report_milestone(task=own.key[0], place=0, milestone=entry.milestones[REPLAYED - 1])
-            attempts = Attempts(self.parts, "replayed-milestone")
-            await attempts.call(own.key[0], again)
-            statement = attested(self.parts.identity, task, again, entry.usages, self.steps.newest)
-            await attempts.state(own.key[0], statement)
-        await super()._take_if_due(own, task, entry, step)
+        if milestone_number == REPLAYED_MILESTONE and own_task.key[0] not in self._replayed:
+            self._replayed.add(own_task.key[0])
+            repeated_report = TrainingMarket.report_milestone(
+                task=own_task.key[0], place=0, milestone=task_entry.milestones[REPLAYED_MILESTONE - 1]
+            )
+            cheat_attempts = Attempts(self.parts, "replayed-milestone")
+            await cheat_attempts.call(own_task.key[0], repeated_report)
+            milestone_statement = attested(
+                self.parts.identity, task, repeated_report, task_entry.usages, self.steps.newest
+            )
+            await cheat_attempts.state(own_task.key[0], milestone_statement)
+        await super()._take_if_due(own_task, task, task_entry, step)
 
-    def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
-        if step is TaskStep.MILESTONE and number == REPLAYED:
-            again = replace(entry.found[-1], milestone=renamed(entry.milestones[number - 1]))
-            entry = replace(entry, found=(*entry.found, again))
-        return super()._call(own, task, entry, step, number)
+    def _call(
+        self, own_task: OwnTask, task: Task, task_entry: TaskEntry, step: TaskStep, milestone_number: int
+    ) -> Call:
+        if step is TaskStep.MILESTONE and milestone_number == REPLAYED_MILESTONE:
+            repeated_report = replace(
+                task_entry.found[-1], milestone=under_next_number(task_entry.milestones[milestone_number - 1])
+            )
+            task_entry = replace(task_entry, found=(*task_entry.found, repeated_report))
+        return super()._call(own_task, task, task_entry, step, milestone_number)
 
 
-def renamed(milestone: Milestone) -> Milestone:
+def under_next_number(milestone: Milestone) -> Milestone:
     """Return the milestone under the next number."""
     return replace(milestone, number=milestone.number + 1)
 
@@ -182,32 +194,38 @@ class NothingShown:
 class WithholdingWork(WorkDuty):
     """A work duty that uploads none of its results."""
 
-    async def _spread(self, blob: bytes) -> None:
-        self.parts.telemetry.tell("cheat", mode="withheld-checkpoint", unit=blob, what="blob", answer="kept back")
+    async def _spread(self, result_blob: bytes) -> None:
+        self.parts.telemetry.tell(
+            "cheat", mode="withheld-checkpoint", unit=result_blob, what="blob", answer="kept back"
+        )
 
 
 class LazyJudging(TaskJudgeDuty):
     """A judge duty that repeats the provider's statement without computing. Its probe is random."""
 
     async def _judge(self, case: TaskCase, search: Search) -> None:
-        result = case.slot.result
-        assert result is not None, "who is judged has stated a result"
+        slot_result = case.slot.result
+        assert slot_result is not None, "who is judged has stated a result"
         try:
-            self._keep(case, Statement(Answered(result.root), os.urandom(32)))
+            self._keep(case, Statement(Answered(slot_result.root), os.urandom(32)))
             await self._take_if_due(case, JudgeStep.COMMIT)
-        except ChainError as error:
-            self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(error))
+        except ChainError as chain_error:
+            self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(chain_error))
 
 
 class BendingTime(TimeDuty):
     """A lease duty that flips a bit of the first file of a program's outputs."""
 
     async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
-        honest = (await self.programs.outputs(key)).archive
-        at = tarfile.BLOCKSIZE  # The first header of a tar takes one block. The first file begins after it.
-        bent = honest[:at] + bytes((honest[at] ^ 1,)) + honest[at + 1 :]
-        blob = stored(self.parts, bent, self.programs.log(key), self.programs.reply_key(key))
-        return hashlib.blake2b(bent, digest_size=32).digest(), blob
+        honest_archive = (await self.programs.outputs(key)).archive
+        flipped_offset = tarfile.BLOCKSIZE  # The first header of a tar takes one block. The first file begins after it.
+        bent_archive = (
+            honest_archive[:flipped_offset]
+            + bytes((honest_archive[flipped_offset] ^ 1,))
+            + honest_archive[flipped_offset + 1 :]
+        )
+        result_blob = stored(self.parts, bent_archive, self.programs.log(key), self.programs.reply_key(key))
+        return hashlib.blake2b(bent_archive, digest_size=32).digest(), result_blob
 
 
 class BendingWork(WorkDuty):
@@ -226,31 +244,31 @@ DIGEST_BYTES = 32
 class RowInventor:
     """A chain computer that is honest about single rows, and invents whole chains."""
 
-    def __init__(self, honest: ChainComputer) -> None:
+    def __init__(self, honest_computer: ChainComputer) -> None:
         """Wrap an honest computer."""
-        self._honest = honest
+        self._honest_computer = honest_computer
 
     async def start(self) -> None:
         """See `ChainComputer`."""
-        await self._honest.start()
+        await self._honest_computer.start()
 
     async def rows(self, work: ChainWork) -> ChainRows:
         """Return random digests at once for a whole chain, and the right ones for named rows."""
         if work.rows:
-            return await self._honest.rows(work)
-        digests = [secrets.token_bytes(DIGEST_BYTES) for _ in range(work.challenge.shape.rows)]
-        return ChainRows(rows_root(digests), b"".join(digests))
+            return await self._honest_computer.rows(work)
+        row_digests = [secrets.token_bytes(DIGEST_BYTES) for _ in range(work.challenge.shape.rows)]
+        return ChainRows(rows_root(row_digests), b"".join(row_digests))
 
     async def close(self) -> None:
         """See `ChainComputer`."""
-        await self._honest.close()
+        await self._honest_computer.close()
 
 
-def inventing(honest: MakeChains) -> MakeChains:
+def inventing_chains(make_honest: MakeChains) -> MakeChains:
     """Return a factory that wraps each computer of an honest factory."""
 
     def make(hardware: Hardware) -> RowInventor:
-        return RowInventor(honest(hardware))
+        return RowInventor(make_honest(hardware))
 
     return make
 
@@ -260,35 +278,37 @@ class HidingDuty(DifferingDuty):
 
     async def step(self, view: View) -> None:
         """Send nothing."""
-        keys = {(status.unit, status.dispute.deadline) for status in view.disputes}
-        for unit, _ in sorted(keys - self._keys):
-            self.parts.telemetry.tell("cheat", mode="hidden-tree", unit=unit, what="nodes", answer="kept back")
-        self._keys = keys
+        dispute_keys = {(dispute_status.unit, dispute_status.dispute.deadline) for dispute_status in view.disputes}
+        for unit_id, _ in sorted(dispute_keys - self._keys):
+            self.parts.telemetry.tell("cheat", mode="hidden-tree", unit=unit_id, what="nodes", answer="kept back")
+        self._keys = dispute_keys
 
 
 # The functions below change a daemon before it runs.
-def answering(lie: BatchLie, *, hides: bool = False) -> Callable[[Daemon], None]:
+def lie_about_batches(batch_lie: BatchLie, *, hides_leaves: bool = False) -> Callable[[Daemon], None]:
     """Return a change: the daemon tells one lie about each batch. If it `hides`, it shows no leaf."""
 
     def cheat(daemon: Daemon) -> None:
-        racing = LyingRacing(daemon.parts, lie)
-        daemon.replace(RaceDuty, racing)
-        daemon.replace(CheckDuty, LyingShowing(daemon.parts, racing.told, hides=hides))
+        lying_racing = LyingRacing(daemon.parts, batch_lie)
+        daemon.replace(RaceDuty, lying_racing)
+        daemon.replace(CheckDuty, LyingShowing(daemon.parts, lying_racing.lies_by_unit, hides_leaves=hides_leaves))
 
     return cheat
 
 
-def with_duty(kind: type[Duty], made: Callable[[Parts[ChainPort]], Duty]) -> Callable[[Daemon], None]:
+def with_duty(duty_kind: type[Duty], make_duty: Callable[[Parts[ChainPort]], Duty]) -> Callable[[Daemon], None]:
     """Return a change: the daemon has another duty in the place of one kind."""
-    return lambda daemon: daemon.replace(kind, made(daemon.parts))
+    return lambda daemon: daemon.replace(duty_kind, make_duty(daemon.parts))
 
 
-def with_work(made: type[WorkDuty]) -> Callable[[Daemon], None]:
+def with_work(work_duty_kind: type[WorkDuty]) -> Callable[[Daemon], None]:
     """Return a change: the daemon has another work duty, which never drains."""
 
     def cheat(daemon: Daemon) -> None:
-        honest = daemon.duty(WorkDuty)
-        daemon.replace(WorkDuty, made(daemon.parts, honest.book, honest.selling.programs, lambda: False))
+        honest_duty = daemon.duty(WorkDuty)
+        daemon.replace(
+            WorkDuty, work_duty_kind(daemon.parts, honest_duty.book, honest_duty.selling.programs, lambda: False)
+        )
 
     return cheat
 
@@ -296,16 +316,16 @@ def with_work(made: type[WorkDuty]) -> Callable[[Daemon], None]:
 def withhold_checkpoints(daemon: Daemon) -> None:
     """Withhold checkpoints, results and states: the public store is an empty one."""
     with_work(WithholdingWork)(daemon)
-    empty = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
-    daemon.server = BlobServer(empty, NothingShown(), NothingShown())
+    empty_store = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
+    daemon.server = BlobServer(empty_store, NothingShown(), NothingShown())
 
 
 def make_up_rows(daemon: Daemon) -> None:
     """Commit to rows that were never computed."""
     roll_calls = daemon.duty(RollCallDuty)
-    roll_calls.make = inventing(roll_calls.make)
+    roll_calls.make = inventing_chains(roll_calls.make)
 
 
-def intrude(daemon: Daemon) -> None:
+def attack_foreign_races(daemon: Daemon) -> None:
     """Commit to the races of others, beside the honest duties."""
     daemon.duties.append(Intrusion(daemon.parts))

@@ -33,19 +33,23 @@ class TwiceAuthor(Author):
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
         """Build the honest block, and announce the second one at once."""
-        facts = super().build(request)
+        block_facts = super().build(request)
         # The second block differs by the missing reference, so only a block with a reference has one.
-        if facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
-            self._peers.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))
-        return facts
+        if block_facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
+            self._peers.announce(BLOCK.encode(self._second_block(replace(request, final_ref=None))))
+        return block_facts
 
-    def _twin(self, request: ev.Build) -> Block:
-        parent = self._chain[request.parent]
-        digest = self._digest(request, parent)
-        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
+    def _second_block(self, request: ev.Build) -> Block:
+        parent_block = self._chain[request.parent]
+        twin_digest = self._digest(request, parent_block)
+        authoring = Authoring(
+            self._chain.runtime, parent_block.state, parent_block.trie, parent_block.facts.id, twin_digest
+        )
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
-        built = authoring.finish()
-        return Block(_sealed(self._keys, request.epoch, self._chain.genesis, built.header), built.extrinsics)
+        built_block = authoring.finish()
+        return Block(
+            _sealed_header(self._keys, request.epoch, self._chain.genesis, built_block.header), built_block.extrinsics
+        )
 
 
 class EquivocatingNode(service.Node):
@@ -66,20 +70,26 @@ class EquivocatingNode(service.Node):
         )
 
 
-def _sealed(keys: ValidatorKeys, epoch: int, genesis: bytes, header: Header) -> Header:
-    session = keys.session_of(epoch)
-    assert session is not None, "it has sealed the first of the two"
-    signature = keys.sessions[session].sign_unrecorded(seal_payload(genesis, header))
-    digest = (*header.digest, seal_item(signature))
-    return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
+def _sealed_header(keys: ValidatorKeys, epoch: int, genesis_hash: bytes, unsealed_header: Header) -> Header:
+    session_key = keys.session_of(epoch)
+    assert session_key is not None, "it has sealed the first of the two"
+    seal_signature = keys.sessions[session_key].sign_unrecorded(seal_payload(genesis_hash, unsealed_header))
+    sealed_digest = (*unsealed_header.digest, seal_item(seal_signature))
+    return Header(
+        unsealed_header.parent_hash,
+        unsealed_header.number,
+        unsealed_header.state_root,
+        unsealed_header.extrinsics_root,
+        sealed_digest,
+    )
 
 
 def main() -> None:
     """Run the node."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--twice-from", type=int, default=0)
-    options, of_the_node = parser.parse_known_args()
-    EquivocatingNode.first_epoch, sys.argv[1:] = options.twice_from, of_the_node
+    option_parser = argparse.ArgumentParser(add_help=False)
+    option_parser.add_argument("--twice-from", type=int, default=0)
+    own_options, node_arguments = option_parser.parse_known_args()
+    EquivocatingNode.first_epoch, sys.argv[1:] = own_options.twice_from, node_arguments
     print("EQUIVOCATING: proposes twice in each slot. For development networks only.", file=sys.stderr)
     service.Node = EquivocatingNode  # type: ignore[misc]  # what `service.run` makes
     cli.main()

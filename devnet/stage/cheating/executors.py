@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
-from devnet.stage.cheating.lies import flipped
+from devnet.stage.cheating.lies import with_flipped_bit
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import (
     BegunRun,
@@ -41,9 +41,9 @@ WEIGHTS_START = DIGEST_BYTES + 4
 class BentRun:
     """An honest executor, as the base of executors that change one thing."""
 
-    def __init__(self, honest: Executor) -> None:
+    def __init__(self, honest_executor: Executor) -> None:
         """Wrap an honest executor."""
-        self.honest = honest
+        self.honest = honest_executor
 
     @property
     def workload_id(self) -> bytes:
@@ -98,14 +98,19 @@ class FlippedBit(BentRun):
     async def run(self, request: bytes) -> Execution:
         """Return the right output with the lowest bit of its last byte flipped."""
         execution = await self.honest.run(request)
-        return replace(execution, output=flipped(execution.output))
+        return replace(execution, output=with_flipped_bit(execution.output))
 
     async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
         """Flip a bit of one output of the batch."""
-        bent = self.bent_place(len(requests))
+        bent_index = self.bent_place(len(requests))
 
-        def told(part: Sequence[tuple[int, bytes | None]]) -> None:
-            finished([(place, flipped(output) if output and place == bent else output) for place, output in part])
+        def told(finished_part: Sequence[tuple[int, bytes | None]]) -> None:
+            finished(
+                [
+                    (output_index, with_flipped_bit(output) if output and output_index == bent_index else output)
+                    for output_index, output in finished_part
+                ]
+            )
 
         return await self.honest.run_many(requests, told)
 
@@ -132,11 +137,11 @@ class BitInOneWeight(BentRun):
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
         """Advance honestly up to that step, flip the bit, and advance from the changed state."""
-        left = BENT_STEP - steps_done(state)
-        if not 0 < left <= steps:
+        steps_before = BENT_STEP - declared_steps(state)
+        if not 0 < steps_before <= steps:
             return await self.honest.advance(request, state, steps)
-        bent = await self.honest.advance(request, state, left)
-        return await self.honest.advance(request, with_bit(bent.state), steps - left)
+        bent_state = await self.honest.advance(request, state, steps_before)
+        return await self.honest.advance(request, with_flipped_weight(bent_state.state), steps - steps_before)
 
 
 class SkippedTenth(BentRun):
@@ -144,48 +149,56 @@ class SkippedTenth(BentRun):
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
         """Advance honestly up to that tenth. From there keep the weights and raise the step count."""
-        wanted = steps_done(state) + steps
-        asked = decode_request(request)
-        last = asked.steps - asked.steps // SKIPPED_PART
-        computed = max(0, min(wanted, last) - steps_done(state))
-        later = await self.honest.advance(request, state, computed)
-        return LaterState(counted(later.state, wanted), wanted)
+        wanted_steps = declared_steps(state) + steps
+        training_request = decode_request(request)
+        last_honest_step = training_request.steps - training_request.steps // SKIPPED_PART
+        honest_steps = max(0, min(wanted_steps, last_honest_step) - declared_steps(state))
+        later_state = await self.honest.advance(request, state, honest_steps)
+        return LaterState(with_step_count(later_state.state, wanted_steps), wanted_steps)
 
 
-def steps_done(state: bytes) -> int:
+def declared_steps(state: bytes) -> int:
     """Return the step count that a state declares."""
     return int.from_bytes(state[DIGEST_BYTES:WEIGHTS_START], "little")
 
 
-def counted(state: bytes, steps: int) -> bytes:
+def with_step_count(state: bytes, step_count: int) -> bytes:
     """Return the state with another step count."""
-    return state[:DIGEST_BYTES] + steps.to_bytes(4, "little") + state[WEIGHTS_START:]
+    return state[:DIGEST_BYTES] + step_count.to_bytes(4, "little") + state[WEIGHTS_START:]
 
 
-def with_bit(state: bytes) -> bytes:
+def with_flipped_weight(state: bytes) -> bytes:
     """Return the state with the lowest bit of its first weight flipped."""
     return state[:WEIGHTS_START] + bytes((state[WEIGHTS_START] ^ 1,)) + state[WEIGHTS_START + 1 :]
 
 
-def bent_by(kind: type[BentRun], of_workload: bytes | None, backend: str, sandbox: Sandbox | None) -> MakeExecutor:
+def wrapped_workers(
+    executor_kind: type[BentRun], of_workload: bytes | None, backend_name: str, sandbox: Sandbox | None
+) -> MakeExecutor:
     """Return a factory of honest workers, each wrapped. With `of_workload`, wrap only that workload's workers."""
-    honest = workers_with(backend, sandbox)
+    make_honest = workers_with(backend_name, sandbox)
 
-    def make(hardware: Hardware, form: WorkloadForm) -> Executor:
-        worker = honest(hardware, form)
-        return kind(worker) if of_workload in (None, form.workload_id) else worker
+    def make(hardware: Hardware, workload_form: WorkloadForm) -> Executor:
+        honest_worker = make_honest(hardware, workload_form)
+        return executor_kind(honest_worker) if of_workload in (None, workload_form.workload_id) else honest_worker
 
     return make
 
 
-flipping = partial(bent_by, FlippedBit, None)
-bending = partial(bent_by, BentMiddle, None)
-bit_in_one_weight = partial(bent_by, BitInOneWeight, WORKLOAD_ID)
-skipped_tenth = partial(bent_by, SkippedTenth, WORKLOAD_ID)
+flipping_workers = partial(wrapped_workers, FlippedBit, None)
+bending_workers = partial(wrapped_workers, BentMiddle, None)
+bit_in_one_weight = partial(wrapped_workers, BitInOneWeight, WORKLOAD_ID)
+skipped_tenth = partial(wrapped_workers, SkippedTenth, WORKLOAD_ID)
 
 
-def swapping(backend: str, _sandbox: Sandbox | None) -> MakeExecutor:
+def swapping_workers(backend_name: str, _sandbox: Sandbox | None) -> MakeExecutor:
     """Return a factory of text workers with other weights under the published model's id."""
-    limits = limits_for(backend)
-    command = [sys.executable, "-s", "-m", "devnet.stage.cheating.swapped_worker", json.dumps(asdict(limits))]
-    return lambda _hardware, _form: WorkerExecutor(command, limits)
+    worker_limits = limits_for(backend_name)
+    worker_command = [
+        sys.executable,
+        "-s",
+        "-m",
+        "devnet.stage.cheating.swapped_worker",
+        json.dumps(asdict(worker_limits)),
+    ]
+    return lambda _hardware, _workload_form: WorkerExecutor(worker_command, worker_limits)

@@ -35,8 +35,10 @@ class RightAnswers:
     @property
     def unused(self) -> int:
         """The output tokens that the unit pays for beyond those of the right answers."""
-        outputs = (outcome.tokens_out for outcome in self.outcomes if isinstance(outcome, Completed))
-        return sum(self.most) - sum(outputs)
+        output_tokens = (
+            batch_outcome.tokens_out for batch_outcome in self.outcomes if isinstance(batch_outcome, Completed)
+        )
+        return sum(self.most) - sum(output_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,117 +55,155 @@ class ToldBatch:
 BatchLie = Callable[[RightAnswers, Random], ToldBatch]
 
 
-def one_wrong(right: RightAnswers, chance: Random) -> ToldBatch:
+def one_wrong(right_answers: RightAnswers, random_source: Random) -> ToldBatch:
     """Falsify one output, and keep its token count."""
-    return some_wrong(right, [chance.randrange(len(right.outcomes))])
+    return wrong_at(right_answers, [random_source.randrange(len(right_answers.outcomes))])
 
 
-def a_tenth_wrong(right: RightAnswers, chance: Random) -> ToldBatch:
+def a_tenth_wrong(right_answers: RightAnswers, random_source: Random) -> ToldBatch:
     """Falsify one output in ten."""
-    size = len(right.outcomes)
-    return some_wrong(right, chance.sample(range(size), -(-size // 10)))
+    request_count = len(right_answers.outcomes)
+    return wrong_at(right_answers, random_source.sample(range(request_count), -(-request_count // 10)))
 
 
-def all_wrong(right: RightAnswers, _: Random) -> ToldBatch:
+def all_wrong(right_answers: RightAnswers, _: Random) -> ToldBatch:
     """Falsify all outputs."""
-    return some_wrong(right, range(len(right.outcomes)))
+    return wrong_at(right_answers, range(len(right_answers.outcomes)))
 
 
-def padded(right: RightAnswers, _: Random) -> ToldBatch:
+def padded_outputs(right_answers: RightAnswers, _: Random) -> ToldBatch:
     """Pad each output up to the tokens that the unit pays for."""
-    longer = {
-        index: replace(outcome, output=outcome.output + b" " * (most - outcome.tokens_out), tokens_out=most)
-        for index, (outcome, most) in enumerate(zip(right.outcomes, right.most, strict=True))
-        if isinstance(outcome, Completed) and outcome.tokens_out < most
+    longer_outcomes = {
+        leaf_index: replace(
+            batch_outcome,
+            output=batch_outcome.output + b" " * (tokens_max - batch_outcome.tokens_out),
+            tokens_out=tokens_max,
+        )
+        for leaf_index, (batch_outcome, tokens_max) in enumerate(
+            zip(right_answers.outcomes, right_answers.most, strict=True)
+        )
+        if isinstance(batch_outcome, Completed) and batch_outcome.tokens_out < tokens_max
     }
-    return told_with(right, longer)
+    return batch_with(right_answers, longer_outcomes)
 
 
-def cut_short(right: RightAnswers, _: Random) -> ToldBatch:
+def halved_outputs(right_answers: RightAnswers, _: Random) -> ToldBatch:
     """Cut each output to its first half."""
-    halves = {
-        index: replace(outcome, output=outcome.output[: outcome.tokens_out // 2], tokens_out=outcome.tokens_out // 2)
-        for index, outcome in enumerate(right.outcomes)
-        if isinstance(outcome, Completed) and outcome.tokens_out
+    halved_outcomes = {
+        leaf_index: replace(
+            batch_outcome,
+            output=batch_outcome.output[: batch_outcome.tokens_out // 2],
+            tokens_out=batch_outcome.tokens_out // 2,
+        )
+        for leaf_index, batch_outcome in enumerate(right_answers.outcomes)
+        if isinstance(batch_outcome, Completed) and batch_outcome.tokens_out
     }
-    return told_with(right, halves)
+    return batch_with(right_answers, halved_outcomes)
 
 
-def errors_for_good_requests(right: RightAnswers, chance: Random) -> ToldBatch:
+def errors_for_good_requests(right_answers: RightAnswers, random_source: Random) -> ToldBatch:
     """Report one request in five as invalid."""
-    size = len(right.outcomes)
-    return told_with(right, {index: RefusedRequest() for index in chance.sample(range(size), -(-size // 5))})
-
-
-def totals_over_true_leaves(right: RightAnswers, _: Random) -> ToldBatch:
-    """Raise the totals above the sum of all leaves: the left half of the top node claims more tokens."""
-    true = told_with(right, {})
-    left, beside = true.paths[-1].siblings[-1], true.paths[0].siblings[-1]
-    lied = replace(left, tokens_out=left.tokens_out + right.unused)
-    paths = tuple(
-        replace(path, siblings=(*path.siblings[:-1], lied)) if path.siblings[-1] == left else path
-        for path in true.paths
+    request_count = len(right_answers.outcomes)
+    return batch_with(
+        right_answers,
+        {
+            leaf_index: RefusedRequest()
+            for leaf_index in random_source.sample(range(request_count), -(-request_count // 5))
+        },
     )
-    return ToldBatch(right.outcomes, _totals(len(paths), combined((lied, beside))), paths)
 
 
-def tokens_beside_a_true_leaf(right: RightAnswers, chance: Random) -> ToldBatch:
+def totals_over_true_leaves(right_answers: RightAnswers, _: Random) -> ToldBatch:
+    """Raise the totals above the sum of all leaves: the left half of the top node claims more tokens."""
+    true_batch = batch_with(right_answers, {})
+    left_node, sibling_node = true_batch.paths[-1].siblings[-1], true_batch.paths[0].siblings[-1]
+    lying_node = replace(left_node, tokens_out=left_node.tokens_out + right_answers.unused)
+    lying_paths = tuple(
+        replace(leaf_path, siblings=(*leaf_path.siblings[:-1], lying_node))
+        if leaf_path.siblings[-1] == left_node
+        else leaf_path
+        for leaf_path in true_batch.paths
+    )
+    return ToldBatch(
+        right_answers.outcomes, _totals_of_tree(len(lying_paths), combined((lying_node, sibling_node))), lying_paths
+    )
+
+
+def tokens_beside_a_true_leaf(right_answers: RightAnswers, random_source: Random) -> ToldBatch:
     """Claim all unused tokens in one leaf beside its right hash. All sums above it add up."""
-    nodes = [TreeNode(path.node, path.tokens_in, path.tokens_out) for path in told_with(right, {}).paths]
-    index = chance.randrange(len(nodes))
-    nodes[index] = replace(nodes[index], tokens_out=nodes[index].tokens_out + right.unused)
-    paths = tuple(_path(nodes, place) for place in range(len(nodes)))
-    return ToldBatch(right.outcomes, _totals(len(nodes), combined(nodes)), paths)
+    tree_nodes = [
+        TreeNode(leaf_path.node, leaf_path.tokens_in, leaf_path.tokens_out)
+        for leaf_path in batch_with(right_answers, {}).paths
+    ]
+    leaf_index = random_source.randrange(len(tree_nodes))
+    tree_nodes[leaf_index] = replace(
+        tree_nodes[leaf_index], tokens_out=tree_nodes[leaf_index].tokens_out + right_answers.unused
+    )
+    lying_paths = tuple(_path_in_tree(tree_nodes, path_index) for path_index in range(len(tree_nodes)))
+    return ToldBatch(right_answers.outcomes, _totals_of_tree(len(tree_nodes), combined(tree_nodes)), lying_paths)
 
 
-def some_wrong(right: RightAnswers, indices: Sequence[int]) -> ToldBatch:
+def wrong_at(right_answers: RightAnswers, indices: Sequence[int]) -> ToldBatch:
     """Falsify the outputs at these indices, and keep their token counts."""
-    false = {
-        index: replace(outcome, output=flipped(outcome.output))
-        for index in indices
-        if isinstance(outcome := right.outcomes[index], Completed)
+    false_outcomes = {
+        leaf_index: replace(batch_outcome, output=with_flipped_bit(batch_outcome.output))
+        for leaf_index in indices
+        if isinstance(batch_outcome := right_answers.outcomes[leaf_index], Completed)
     }
-    return told_with(right, false)
+    return batch_with(right_answers, false_outcomes)
 
 
-def told_with(right: RightAnswers, changed: Mapping[int, BatchOutcome]) -> ToldBatch:
+def batch_with(right_answers: RightAnswers, changed_outcomes: Mapping[int, BatchOutcome]) -> ToldBatch:
     """Return a tree over the right outcomes, with some of them replaced."""
-    outcomes, leaves = list(right.outcomes), list(right.leaves)
-    for index, outcome in changed.items():
-        outcomes[index] = outcome
-        leaves[index] = leaf_of(right.genesis, right.unit, right.salt, index, outcome)
-    return ToldBatch(tuple(outcomes), totals_of(leaves), tuple(leaf_paths(leaves, range(len(leaves)))))
+    told_outcomes, told_leaves = list(right_answers.outcomes), list(right_answers.leaves)
+    for leaf_index, batch_outcome in changed_outcomes.items():
+        told_outcomes[leaf_index] = batch_outcome
+        told_leaves[leaf_index] = leaf_of(
+            right_answers.genesis, right_answers.unit, right_answers.salt, leaf_index, batch_outcome
+        )
+    return ToldBatch(
+        tuple(told_outcomes), totals_of(told_leaves), tuple(leaf_paths(told_leaves, range(len(told_leaves))))
+    )
 
 
-def drawn_paths(told: ToldBatch, seed: bytes, unit: bytes, floor: int, input_share: int) -> list[LeafPath | None]:
+def drawn_paths(
+    told_batch: ToldBatch, seed: bytes, unit_id: bytes, leaf_floor: int, input_share: int
+) -> list[LeafPath | None]:
     """Return the path to show for each drawn point of the lie, or None if no path covers the point."""
-    points = drawn_points(seed, unit, told.totals, floor, input_share=input_share)
+    drawn_leaf_points = drawn_points(seed, unit_id, told_batch.totals, leaf_floor, input_share=input_share)
     return [
-        next((path for path in told.paths if covers(told.totals, floor, path, point, input_share=input_share)), None)
-        for point in points
+        next(
+            (
+                leaf_path
+                for leaf_path in told_batch.paths
+                if covers(told_batch.totals, leaf_floor, leaf_path, drawn_point, input_share=input_share)
+            ),
+            None,
+        )
+        for drawn_point in drawn_leaf_points
     ]
 
 
-def flipped(output: bytes) -> bytes:
+def with_flipped_bit(output: bytes) -> bytes:
     """Return the output of any workload with one bit flipped. An empty output becomes one byte."""
     # Only the last byte is safe: outputs of some workloads state their own cost at their beginning. The daemon itself
     # refuses an output that claims more than its unit pays for, so such a lie would be no result at all.
     return output[:-1] + bytes((output[-1] ^ 1,)) if output else b"x"
 
 
-def _totals(count: int, top: TreeNode | None) -> Totals:
-    assert top is not None, "no sum is above 64 bits"
-    return Totals(count, top.tokens_in, top.tokens_out, top.hash)
+def _totals_of_tree(leaf_count: int, top_node: TreeNode | None) -> Totals:
+    assert top_node is not None, "no sum is above 64 bits"
+    return Totals(leaf_count, top_node.tokens_in, top_node.tokens_out, top_node.hash)
 
 
-def _path(nodes: Sequence[TreeNode], index: int) -> LeafPath:
+def _path_in_tree(tree_nodes: Sequence[TreeNode], leaf_index: int) -> LeafPath:
     """Return the path of a leaf: at each depth, the node over the neighbouring subtree."""
-    siblings = []
-    depth = 0
-    while 1 << depth < len(nodes):
-        beside = (index >> depth) ^ 1
-        above = combined(nodes[beside << depth : (beside + 1) << depth])
-        siblings += [] if above is None else [above]
-        depth += 1
-    leaf = nodes[index]
-    return LeafPath(index, leaf.tokens_in, leaf.tokens_out, leaf.hash, tuple(siblings))
+    sibling_nodes = []
+    tree_depth = 0
+    while 1 << tree_depth < len(tree_nodes):
+        sibling_index = (leaf_index >> tree_depth) ^ 1
+        subtree_node = combined(tree_nodes[sibling_index << tree_depth : (sibling_index + 1) << tree_depth])
+        sibling_nodes += [] if subtree_node is None else [subtree_node]
+        tree_depth += 1
+    tree_leaf = tree_nodes[leaf_index]
+    return LeafPath(leaf_index, tree_leaf.tokens_in, tree_leaf.tokens_out, tree_leaf.hash, tuple(sibling_nodes))

@@ -28,110 +28,130 @@ from runtime.frame.call import Call
 from wallet.client import NotIncludedError
 from wallet.rpc import RpcError
 
-ACCEPTED = "accepted"
+ACCEPTED_ANSWER = "accepted"
 
 
 class Attempts:
     """The attempts of one cheat."""
 
-    def __init__(self, parts: Parts[SendPort], mode: str) -> None:
+    def __init__(self, daemon_parts: Parts[SendPort], cheat_mode: str) -> None:
         """Sign with the keys of the daemon that owns `parts`."""
-        self._parts = parts
-        self._mode = mode
+        self._daemon_parts = daemon_parts
+        self._cheat_mode = cheat_mode
 
-    async def call(self, unit: bytes, call: Call) -> None:
+    async def call(self, unit_id: bytes, call: Call) -> None:
         """Send a call. It may fail in the pool or in its block."""
-        chain = cast("LiveChain", self._parts.chain)
+        live_chain = cast("LiveChain", self._daemon_parts.chain)
         try:
-            async with chain.turn:  # Two concurrent calls would sign with one nonce.
-                outcome = await chain.client.submit(call, chain.key, until="inBlock")
-            answer = outcome.error or ACCEPTED
-        except (NotIncludedError, RpcError) as error:
-            answer = str(error)
-        self._tell(unit, call.name, answer)
+            async with live_chain.turn:  # Two concurrent calls would sign with one nonce.
+                call_outcome = await live_chain.client.submit(call, live_chain.key, until="inBlock")
+            chain_answer = call_outcome.error or ACCEPTED_ANSWER
+        except (NotIncludedError, RpcError) as chain_error:
+            chain_answer = str(chain_error)
+        self._report_attempt(unit_id, call.name, chain_answer)
 
-    async def attest(self, unit: bytes, signed: SignedAttestation) -> None:
+    async def attest(self, unit_id: bytes, signed_attestation: SignedAttestation) -> None:
         """Send an attestation, first to the node, then as a transaction."""
-        await self.state(unit, signed)
-        await self.call(unit, Attestations.reveal(attestation=signed))
+        await self.state(unit_id, signed_attestation)
+        await self.call(unit_id, Attestations.reveal(attestation=signed_attestation))
 
-    async def state(self, unit: bytes, signed: AnyAttestation) -> None:
+    async def state(self, unit_id: bytes, signed_attestation: AnyAttestation) -> None:
         """Send an attestation to the node alone."""
         try:
-            await self._parts.chain.attest(signed)
-            answer = "the pool has it, or another one of this place"
-        except ChainError as error:
-            answer = str(error)
-        self._tell(unit, "attestation", answer)
+            await self._daemon_parts.chain.attest(signed_attestation)
+            chain_answer = "the pool has it, or another one of this place"
+        except ChainError as chain_error:
+            chain_answer = str(chain_error)
+        self._report_attempt(unit_id, "attestation", chain_answer)
 
-    def _tell(self, unit: bytes, what: str, answer: str) -> None:
-        self._parts.telemetry.tell("cheat", mode=self._mode, unit=unit, what=what, answer=answer)
+    def _report_attempt(self, unit_id: bytes, attempt_kind: str, chain_answer: str) -> None:
+        self._daemon_parts.telemetry.tell(
+            "cheat", mode=self._cheat_mode, unit=unit_id, what=attempt_kind, answer=chain_answer
+        )
 
 
 class CopyingRacing(RaceDuty):
     """A race duty that computes nothing and copies a rival."""
 
-    def __init__(self, parts: Parts[ChainPort]) -> None:
+    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
         """Begin without copies."""
-        super().__init__(parts)
-        self._attempts = Attempts(parts, "copied-result")
-        self._copies = KeyedTasks()
-        self._tried: set[tuple[bytes, str]] = set()
+        super().__init__(daemon_parts)
+        self._attempts = Attempts(daemon_parts, "copied-result")
+        self._copy_tasks = KeyedTasks()
+        self._tried_parts: set[tuple[bytes, str]] = set()
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
         """Copy a rival's commitment once it exists, and its reveal once it exists. Try each once."""
         race = race_of(duty, self.parts.identity.stash)
         if race is None or race.unit.state is not UnitState.RACING:
             return
-        rivals = [rival for rival in race.unit.racers if rival.owner != race.racer.owner and rival.commitment]
-        if not rivals:
+        committed_rivals = [
+            rival_racer
+            for rival_racer in race.unit.racers
+            if rival_racer.owner != race.racer.owner and rival_racer.commitment
+        ]
+        if not committed_rivals:
             return
-        if race.racer.commitment is None and self._is_new(race, "commit"):
-            call = InferenceMarket.commit_result(
-                unit=race.unit_id, attempt=race.unit.attempt, commitment=rivals[0].commitment or bytes(32)
+        if race.racer.commitment is None and self._is_first_try(race, "commit"):
+            chain_call = InferenceMarket.commit_result(
+                unit=race.unit_id, attempt=race.unit.attempt, commitment=committed_rivals[0].commitment or bytes(32)
             )
-            self._copies.start((race.unit_id, "commit"), self._attempts.call(race.unit_id, call))
-        elif rivals[0].reveal is not None and self._is_new(race, "reveal"):
-            signed = await self._as_mine(race, rivals[0].reveal)
-            self._copies.start((race.unit_id, "reveal"), self._attempts.attest(race.unit_id, signed))
+            self._copy_tasks.start((race.unit_id, "commit"), self._attempts.call(race.unit_id, chain_call))
+        elif committed_rivals[0].reveal is not None and self._is_first_try(race, "reveal"):
+            signed_attestation = await self._under_own_name(race, committed_rivals[0].reveal)
+            self._copy_tasks.start((race.unit_id, "reveal"), self._attempts.attest(race.unit_id, signed_attestation))
 
-    def _is_new(self, race: Race, what: str) -> bool:
-        is_new = (race.unit_id, what) not in self._tried
-        self._tried.add((race.unit_id, what))
-        return is_new
+    def _is_first_try(self, race: Race, attempt_kind: str) -> bool:
+        is_first_try = (race.unit_id, attempt_kind) not in self._tried_parts
+        self._tried_parts.add((race.unit_id, attempt_kind))
+        return is_first_try
 
-    async def _as_mine(self, race: Race, reveal: Reveal) -> SignedAttestation:
+    async def _under_own_name(self, race: Race, rival_reveal: Reveal) -> SignedAttestation:
         """Return the rival's result under this provider's name. The salt is arbitrary: no salt opens the commitment."""
-        usage = Usage(reveal.output_tokens, 1, 0, 1, 1, 1)
-        height = self.book.height
-        totals = Totals(race.unit.terms.requests, reveal.input_tokens, reveal.output_tokens, bytes(32))
-        copied = UnitResult(b"", reveal.output_root, reveal.output_blob, totals, bytes(32), usage, height, height)
-        return await attestation(self.parts, race, copied)
+        copied_usage = Usage(rival_reveal.output_tokens, 1, 0, 1, 1, 1)
+        block_height = self.book.height
+        copied_totals = Totals(
+            race.unit.terms.requests, rival_reveal.input_tokens, rival_reveal.output_tokens, bytes(32)
+        )
+        copied_result = UnitResult(
+            b"",
+            rival_reveal.output_root,
+            rival_reveal.output_blob,
+            copied_totals,
+            bytes(32),
+            copied_usage,
+            block_height,
+            block_height,
+        )
+        return await attestation(self.parts, race, copied_result)
 
 
 class ReplayingRacing(RaceDuty):
     """A race duty that replays its earlier attestation in each race."""
 
-    def __init__(self, parts: Parts[ChainPort]) -> None:
+    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
         """Begin without an old attestation."""
-        super().__init__(parts)
-        self._old: SignedAttestation | None = None
-        self._replays = KeyedTasks()
-        self._attempts = Attempts(parts, "replayed-attestation")
+        super().__init__(daemon_parts)
+        self._old_attestation: SignedAttestation | None = None
+        self._replay_tasks = KeyedTasks()
+        self._attempts = Attempts(daemon_parts, "replayed-attestation")
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Send the old attestation before the new one is due."""
         if step is RaceStep.ATTEST:
-            old, self._old = self._old, await attestation(self.parts, race, self.result(race))
-            if old is not None and old.statement.unit != race.unit_id:
-                self._replays.start(race.unit_id, self._replay(race, old))
+            old_attestation, self._old_attestation = (
+                self._old_attestation,
+                await attestation(self.parts, race, self.result(race)),
+            )
+            if old_attestation is not None and old_attestation.statement.unit != race.unit_id:
+                self._replay_tasks.start(race.unit_id, self._replay_attestation(race, old_attestation))
         await super().take(race, step)
 
-    async def _replay(self, race: Race, old: SignedAttestation) -> None:
-        await self._attempts.attest(race.unit_id, old)
+    async def _replay_attestation(self, race: Race, old_attestation: SignedAttestation) -> None:
+        await self._attempts.attest(race.unit_id, old_attestation)
         # The old signature does not cover the changed statement.
-        renamed = replace(old, statement=replace(old.statement, unit=race.unit_id))
-        await self._attempts.attest(race.unit_id, renamed)
+        renamed_attestation = replace(old_attestation, statement=replace(old_attestation.statement, unit=race.unit_id))
+        await self._attempts.attest(race.unit_id, renamed_attestation)
 
 
 class LateRacing(RaceDuty):
@@ -140,66 +160,79 @@ class LateRacing(RaceDuty):
     By then the race has ended and the view lists no duty for it.
     """
 
-    def __init__(self, parts: Parts[ChainPort]) -> None:
+    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
         """Begin without a held attestation."""
-        super().__init__(parts)
-        self._held: dict[bytes, tuple[SignedAttestation, int]] = {}
+        super().__init__(daemon_parts)
+        self._held_attestations: dict[bytes, tuple[SignedAttestation, int]] = {}
         """Attestations by unit, each with the last block that would count it."""
-        self._late = KeyedTasks()
+        self._late_tasks = KeyedTasks()
 
     async def step(self, view: View) -> None:
         """Take an honest step, then send the attestations that have become late."""
         await super().step(view)
-        for unit, (signed, until) in list(self._held.items()):
-            if view.height > until:
-                del self._held[unit]
-                self._late.start(unit, Attempts(self.parts, "late-reveal").attest(unit, signed))
+        for unit_id, (signed_attestation, last_block) in list(self._held_attestations.items()):
+            if view.height > last_block:
+                del self._held_attestations[unit_id]
+                self._late_tasks.start(unit_id, Attempts(self.parts, "late-reveal").attest(unit_id, signed_attestation))
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Hold back each attestation and reveal."""
         if step not in (RaceStep.ATTEST, RaceStep.REVEAL):
             await super().take(race, step)
             return
-        if race.unit_id not in self._held:
-            signed = await attestation(self.parts, race, self.result(race))
-            self._held[race.unit_id] = (signed, race.reveals_until)
+        if race.unit_id not in self._held_attestations:
+            signed_attestation = await attestation(self.parts, race, self.result(race))
+            self._held_attestations[race.unit_id] = (signed_attestation, race.reveals_until)
 
 
-UNITS_LOOKED_AT = 200
+UNITS_READ_MAX = 200
 
 
 class Intrusion(Duty):
     """A duty that reads all units of the market, and attacks each race of other providers once."""
 
-    def __init__(self, parts: Parts[ChainPort]) -> None:
+    def __init__(self, daemon_parts: Parts[ChainPort]) -> None:
         """Begin without attempts."""
-        self.parts = parts
-        self._tried: set[bytes] = set()
+        self.parts = daemon_parts
+        self._tried_parts: set[bytes] = set()
         self._intrusions = KeyedTasks()
 
     async def step(self, view: View) -> None:
         """Attack each race that is new."""
-        chain = cast("LiveChain", self.parts.chain)
-        prefix = chain.client.runtime.item(InferenceMarket.units).prefix
-        keys = await chain.client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), UNITS_LOOKED_AT, None, None)
-        for unit_id in (bytes.fromhex(key[-64:]) for key in keys):
-            if unit_id in self._tried:
+        live_chain = cast("LiveChain", self.parts.chain)
+        units_prefix = live_chain.client.runtime.item(InferenceMarket.units).prefix
+        unit_keys = await live_chain.client.rpc.call(
+            "state_getKeysPaged", "0x" + units_prefix.hex(), UNITS_READ_MAX, None, None
+        )
+        for unit_id in (bytes.fromhex(unit_key[-64:]) for unit_key in unit_keys):
+            if unit_id in self._tried_parts:
                 continue
-            status = await chain.unit(unit_id)
-            if status is None or status.unit.state is not UnitState.RACING:
+            unit_status = await live_chain.unit(unit_id)
+            if unit_status is None or unit_status.unit.state is not UnitState.RACING:
                 continue
-            self._tried.add(unit_id)
-            if racer_of(status.unit, self.parts.identity.stash) is None:
-                self._intrusions.start(unit_id, self._intrude(unit_id, status.unit, view.height))
+            self._tried_parts.add(unit_id)
+            if racer_of(unit_status.unit, self.parts.identity.stash) is None:
+                self._intrusions.start(unit_id, self._attack_race(unit_id, unit_status.unit, view.height))
 
-    async def _intrude(self, unit_id: bytes, unit: Unit, height: int) -> None:
-        identity, salt = self.parts.identity, bytes(32)
-        totals = Totals(unit.terms.requests, 0, 1, b"\x01" * 32)
-        root = batch_root(totals)
-        attempts = Attempts(self.parts, "not-assigned")
-        commitment = result_commitment(identity.genesis, unit_id, unit.attempt, identity.stash, root, salt)
-        call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
-        await attempts.call(unit_id, call)
-        race = Race(unit_id, unit, 0, 0, 0, 0, 0)
-        result = UnitResult(b"", root, bytes(32), totals, salt, Usage(0, 0, 0, 0, 0, 0), height, height)
-        await attempts.attest(unit_id, await attestation(self.parts, race, result))
+    async def _attack_race(self, unit_id: bytes, race_unit: Unit, block_height: int) -> None:
+        identity, commitment_salt = self.parts.identity, bytes(32)
+        made_up_totals = Totals(race_unit.terms.requests, 0, 1, b"\x01" * 32)
+        made_up_root = batch_root(made_up_totals)
+        cheat_attempts = Attempts(self.parts, "not-assigned")
+        commitment = result_commitment(
+            identity.genesis, unit_id, race_unit.attempt, identity.stash, made_up_root, commitment_salt
+        )
+        chain_call = InferenceMarket.commit_result(unit=unit_id, attempt=race_unit.attempt, commitment=commitment)
+        await cheat_attempts.call(unit_id, chain_call)
+        race = Race(unit_id, race_unit, 0, 0, 0, 0, 0)
+        made_up_result = UnitResult(
+            b"",
+            made_up_root,
+            bytes(32),
+            made_up_totals,
+            commitment_salt,
+            Usage(0, 0, 0, 0, 0, 0),
+            block_height,
+            block_height,
+        )
+        await cheat_attempts.attest(unit_id, await attestation(self.parts, race, made_up_result))

@@ -12,21 +12,21 @@ from gpu_tasks.provider.execution.limits import Limits
 
 def main() -> None:
     """Load the published model, change its weights, and serve."""
-    allowed = Limits(**json.loads(sys.argv[1]))
-    limits.apply(allowed)
-    source, sink = worker.pipes()
+    worker_limits = Limits(**json.loads(sys.argv[1]))
+    limits.apply(worker_limits)
+    input_pipe, output_pipe = worker.pipes()
     from gpu_tasks.workloads.textgen_int8.backends import arithmetic  # noqa: PLC0415  # NumPy loads under the limits
     from gpu_tasks.workloads.textgen_int8.model import decode_model, encode_model, model_id  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.request import model_file  # noqa: PLC0415
     from gpu_tasks.workloads.textgen_int8.service import TextGeneration  # noqa: PLC0415
 
-    honest = model_file()
-    model = decode_model(honest)
-    head = model.head.copy()
-    head[::2] = -head[::2]
-    workload = TextGeneration(arithmetic("numpy"), encode_model(replace(model, head=head)))
-    workload.model_id = model_id(honest)
-    worker.serve(workload, allowed, source, sink)
+    model_bytes = model_file()
+    text_model = decode_model(model_bytes)
+    head_matrix = text_model.head.copy()
+    head_matrix[::2] = -head_matrix[::2]
+    workload = TextGeneration(arithmetic("numpy"), encode_model(replace(text_model, head=head_matrix)))
+    workload.model_id = model_id(model_bytes)
+    worker.serve(workload, worker_limits, input_pipe, output_pipe)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from devnet.launcher.layout import Devnet, NodeLayout
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 
 WATCH_SECONDS = 0.05
-PARALLEL = 50
+PARALLEL_CALLS = 50
 
 
 @dataclass(slots=True)
-class Observed:
+class ObservedFinals:
     """The final blocks that each node reported over time."""
 
     highest: dict[str, int] = field(default_factory=dict)
@@ -26,62 +26,66 @@ class Observed:
 
     async def watch(self, devnet: Devnet) -> None:
         """Ask all nodes until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as task_group:
             for member in devnet.members:
-                group.create_task(self._watch_node(member))
+                task_group.create_task(self._watch_node(member))
 
     async def _watch_node(self, member: NodeLayout) -> None:
         while True:
             try:
-                async with await RpcConnection.open(member.rpc_url) as rpc:
+                async with await RpcConnection.open(member.rpc_url) as rpc_connection:
                     while True:
-                        self._take(member.name, (await rpc.call("ogpu_status"))["final"])
+                        self._take_final(member.name, (await rpc_connection.call("ogpu_status"))["final"])
                         await asyncio.sleep(WATCH_SECONDS)
             except (NodeUnreachableError, RpcError):
                 await asyncio.sleep(WATCH_SECONDS)
 
-    def _take(self, name: str, final: dict[str, str | int]) -> None:
-        number = int(final["number"])
-        before = self.highest.get(name, 0)
-        if number < before and name in self.may_fall:
-            self.may_fall.remove(name)
-            before = 0
-        elif number < before:
-            self.lost.append(f"{name} was at final block {before} and then at {number}")
-        self.highest[name] = max(number, before)
-        self.finals.setdefault(number, set()).add(str(final["hash"]))
+    def _take_final(self, node_name: str, final_block: dict[str, str | int]) -> None:
+        block_number = int(final_block["number"])
+        highest_before = self.highest.get(node_name, 0)
+        if block_number < highest_before and node_name in self.may_fall:
+            self.may_fall.remove(node_name)
+            highest_before = 0
+        elif block_number < highest_before:
+            self.lost.append(f"{node_name} was at final block {highest_before} and then at {block_number}")
+        self.highest[node_name] = max(block_number, highest_before)
+        self.finals.setdefault(block_number, set()).add(str(final_block["hash"]))
 
 
-async def blocks_of_all(devnet: Devnet) -> tuple[int, list[str]]:
+async def compare_final_blocks(devnet: Devnet) -> tuple[int, list[str]]:
     """Return the height up to which all nodes were compared, and the heights where they differ.
 
     A block's id covers its header, and so the state root after the block, which each node computed before it accepted
     the block.
     """
-    chains = await asyncio.gather(*(_blocks(member) for member in devnet.members))
+    ids_by_node = await asyncio.gather(*(_final_block_ids(member) for member in devnet.members))
     # The chains differ in length, because some nodes lag behind others.
-    different = [
-        f"block {number}" for number, ids in enumerate(zip(*chains, strict=False), 1) if len(set(ids)) > 1 or not ids[0]
+    different_heights = [
+        f"block {block_number}"
+        for block_number, block_ids in enumerate(zip(*ids_by_node, strict=False), 1)
+        if len(set(block_ids)) > 1 or not block_ids[0]
     ]
-    return min(map(len, chains)), different
+    return min(map(len, ids_by_node)), different_heights
 
 
-async def _blocks(member: NodeLayout) -> list[str]:
+async def _final_block_ids(member: NodeLayout) -> list[str]:
     """Return the ids of a node's final blocks from height 1 on."""
-    async with await RpcConnection.open(member.rpc_url) as rpc:
-        height = int((await rpc.call("ogpu_status"))["final"]["number"])
-        ids: list[str] = []
-        for first in range(1, height + 1, PARALLEL):
-            numbers = range(first, min(first + PARALLEL, height + 1))
-            ids += await asyncio.gather(*(rpc.call("chain_getBlockHash", number) for number in numbers))
-        return ids
+    async with await RpcConnection.open(member.rpc_url) as rpc_connection:
+        final_height = int((await rpc_connection.call("ogpu_status"))["final"]["number"])
+        block_ids: list[str] = []
+        for first_number in range(1, final_height + 1, PARALLEL_CALLS):
+            block_numbers = range(first_number, min(first_number + PARALLEL_CALLS, final_height + 1))
+            block_ids += await asyncio.gather(
+                *(rpc_connection.call("chain_getBlockHash", block_number) for block_number in block_numbers)
+            )
+        return block_ids
 
 
-async def lost_finals(devnet: Devnet, observed: Observed) -> list[str]:
+async def lost_finals(devnet: Devnet, observed_finals: ObservedFinals) -> list[str]:
     """Return the blocks that a node reported as final and that the first node's chain does not contain."""
-    chain = await _blocks(devnet.members[0])
+    first_node_ids = await _final_block_ids(devnet.members[0])
     return [
-        f"block {number}: {sorted(ids)} was final"
-        for number, ids in sorted(observed.finals.items())
-        if 0 < number <= len(chain) and ids != {chain[number - 1]}
+        f"block {block_number}: {sorted(block_ids)} was final"
+        for block_number, block_ids in sorted(observed_finals.finals.items())
+        if 0 < block_number <= len(first_node_ids) and block_ids != {first_node_ids[block_number - 1]}
     ]

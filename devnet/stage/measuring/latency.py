@@ -18,7 +18,7 @@ from runtime.encoding.codec import DecodeError
 from wallet.rpc import NodeUnreachableError, RpcConnection
 
 RETRY_SECONDS = 0.2
-_HEADS = {
+_HEAD_METHODS = {
     "accepted": ("chain_subscribeNewHeads", "chain_unsubscribeNewHeads"),
     "final": ("chain_subscribeFinalizedHeads", "chain_unsubscribeFinalizedHeads"),
 }
@@ -35,63 +35,74 @@ class Latencies:
     def figures(self) -> dict[str, Any]:
         """Return p50 and p99 of both, with the number of samples."""
         return {
-            name: {"p50_ms": percentile(values, 50), "p99_ms": percentile(values, 99), "blocks": len(values)}
-            for name, values in (("accepted", self.accepted), ("final", self.final))
+            head_kind: {
+                "p50_ms": percentile(latencies_ms, 50),
+                "p99_ms": percentile(latencies_ms, 99),
+                "blocks": len(latencies_ms),
+            }
+            for head_kind, latencies_ms in (("accepted", self.accepted), ("final", self.final))
         }
 
     def line(self) -> str:
         """Return the figures as one line."""
         return "; ".join(
-            f"{name} p50 {figure['p50_ms']} ms, p99 {figure['p99_ms']} ms" for name, figure in self.figures().items()
+            f"{head_kind} p50 {percentiles['p50_ms']} ms, p99 {percentiles['p99_ms']} ms"
+            for head_kind, percentiles in self.figures().items()
         )
 
 
-def percentile(values: Sequence[int], percent: int) -> int | None:
+def percentile(latencies_ms: Sequence[int], percent_below: int) -> int | None:
     """Return the smallest value that at least `percent` of all values do not exceed, or None without values."""
-    return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)] if values else None
+    return sorted(latencies_ms)[max(0, -(-len(latencies_ms) * percent_below // 100) - 1)] if latencies_ms else None
 
 
-async def measure(devnet: Devnet, slot_ms: int, seconds: float) -> Latencies:
+async def measure_latencies(devnet: Devnet, slot_ms: int, seconds: float) -> Latencies:
     """Listen to every node for some seconds."""
-    found = Latencies(slot_ms)
-    tasks = [asyncio.create_task(_listen(member, kind, found)) for member in devnet.members for kind in _HEADS]
+    latencies = Latencies(slot_ms)
+    listening_tasks = [
+        asyncio.create_task(_record_latencies(member, head_kind, latencies))
+        for member in devnet.members
+        for head_kind in _HEAD_METHODS
+    ]
     await asyncio.sleep(seconds)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return found
+    for listening_task in listening_tasks:
+        listening_task.cancel()
+    await asyncio.gather(*listening_tasks, return_exceptions=True)
+    return latencies
 
 
-async def _listen(member: NodeLayout, kind: str, found: Latencies) -> None:
+async def _record_latencies(member: NodeLayout, head_kind: str, latencies: Latencies) -> None:
     """Follow one subscription, and subscribe again after a failure.
 
     Its first item is an old block and does not count.
     """
-    start, end = _HEADS[kind]
-    values: list[int] = getattr(found, kind)
+    subscribe_method, unsubscribe_method = _HEAD_METHODS[head_kind]
+    latencies_ms: list[int] = getattr(latencies, head_kind)
     while True:
         try:
-            async with await RpcConnection.open(member.rpc_url) as rpc:
+            async with await RpcConnection.open(member.rpc_url) as rpc_connection:
                 is_first = True
-                async for header in await rpc.subscribe(start, unsubscribe=end):
+                async for block_header in await rpc_connection.subscribe(
+                    subscribe_method, unsubscribe=unsubscribe_method
+                ):
                     now_ms = time.time_ns() // 1_000_000
-                    slot = slot_of(header)
-                    if slot is not None and not is_first:
-                        values.append(now_ms - slot * found.slot_ms)
+                    block_slot = slot_of(block_header)
+                    if block_slot is not None and not is_first:
+                        latencies_ms.append(now_ms - block_slot * latencies.slot_ms)
                     is_first = False
         except NodeUnreachableError:
             await asyncio.sleep(RETRY_SECONDS)
 
 
-def digest_of(header: dict[str, Any]) -> tuple[DigestItem, ...]:
+def digest_of(block_header: dict[str, Any]) -> tuple[DigestItem, ...]:
     """Return the digest of a header from JSON-RPC."""
-    return tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
+    return tuple(DIGEST_ITEM.decode(bytes.fromhex(log_text[2:])) for log_text in block_header["digest"]["logs"])
 
 
-def slot_of(header: dict[str, Any]) -> int | None:
+def slot_of(block_header: dict[str, Any]) -> int | None:
     """Return the slot of a header from JSON-RPC, or None for genesis."""
     try:
-        found = find_pre_digest(digest_of(header))
+        pre_digest = find_pre_digest(digest_of(block_header))
     except DecodeError:
         return None
-    return None if found is None else found.slot
+    return None if pre_digest is None else pre_digest.slot

@@ -25,10 +25,10 @@ from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-OfUnit = (
+UnitEvent = (
     UnitMatched | PlaceRefilled | UnitDisputed | UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
 )
-OfCase = CaseDecided | OpinionOpened
+CaseEvent = CaseDecided | OpinionOpened
 LedgerEvent = TypeVar("LedgerEvent")
 
 
@@ -49,15 +49,17 @@ class EventTrace:
 
     def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
         """Return the events of a kind with their heights, in order."""
-        return [(height, event) for height, event in self.happened if isinstance(event, kind)]
+        return [
+            (block_height, chain_event) for block_height, chain_event in self.happened if isinstance(chain_event, kind)
+        ]
 
-    def events(self, kind: type[LedgerEvent]) -> list[LedgerEvent]:
+    def events(self, event_kind: type[LedgerEvent]) -> list[LedgerEvent]:
         """Return the events of a kind, in order."""
-        return [event for _, event in self.all(kind)]
+        return [chain_event for _, chain_event in self.all(event_kind)]
 
-    def first(self, kind: type[LedgerEvent]) -> tuple[int, LedgerEvent] | None:
+    def first(self, event_kind: type[LedgerEvent]) -> tuple[int, LedgerEvent] | None:
         """Return the first event of a kind with its height, or None."""
-        return next(iter(self.all(kind)), None)
+        return next(iter(self.all(event_kind)), None)
 
 
 @dataclass(slots=True)
@@ -67,13 +69,13 @@ class UnitRecord(EventTrace):
     @property
     def price(self) -> int:
         """The price of its last race in grains."""
-        return next((each.price for each in reversed(self.events(UnitMatched))), 0)
+        return next((unit_draw.price for unit_draw in reversed(self.events(UnitMatched))), 0)
 
     @property
     def racers(self) -> list[bytes]:
         """Every provider that was drawn for it, once per draw."""
-        drawn = [racer for each in self.events(UnitMatched) for racer in each.racers]
-        return drawn + [each.provider for each in self.events(PlaceRefilled)]
+        drawn_racers = [drawn_racer for unit_draw in self.events(UnitMatched) for drawn_racer in unit_draw.racers]
+        return drawn_racers + [unit_draw.provider for unit_draw in self.events(PlaceRefilled)]
 
     @property
     def settled(self) -> list[tuple[int, UnitSettled]]:
@@ -87,11 +89,11 @@ class UnitRecord(EventTrace):
 
     def winners(self) -> list[bytes]:
         """Return the paid provider of each payment."""
-        return [settled.winner for settled in self.events(UnitSettled)]
+        return [settlement.winner for settlement in self.events(UnitSettled)]
 
     def attesters(self) -> list[bytes]:
         """Return the author of each attestation that the chain accepted."""
-        return [attested.provider for attested in self.events(Attested)]
+        return [attestation.provider for attestation in self.events(Attested)]
 
 
 @dataclass(slots=True)
@@ -110,9 +112,9 @@ class DevnetLedger:
         """Take an event of the block at this height."""
         if isinstance(event, TransactionFeePaid):
             self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
-        elif isinstance(event, OfUnit):
+        elif isinstance(event, UnitEvent):
             self.unit(event.unit).happened.append((height, event))
-        elif isinstance(event, OfCase):
+        elif isinstance(event, CaseEvent):
             self.unit(event.case).happened.append((height, event))
 
     def penalties(self) -> list[tuple[int, ProviderSlashed | RaceMissed]]:
@@ -121,55 +123,57 @@ class DevnetLedger:
 
     def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
         """Return the events of a kind about any unit, with their heights."""
-        return [event for record in self.units.values() for event in record.all(kind)]
+        return [chain_event for unit_record in self.units.values() for chain_event in unit_record.all(kind)]
 
 
-async def read(chain: ChainClient, first: int, last: int | None = None) -> DevnetLedger:
+async def read_ledger(chain_client: ChainClient, first_height: int, last_height: int | None = None) -> DevnetLedger:
     """Return a ledger of the final blocks from `first` to `last`, or to the newest."""
-    ledger = DevnetLedger(next_height=first)
-    await read_on(chain, ledger, last)
-    return ledger
+    event_book = DevnetLedger(next_height=first_height)
+    await read_on(chain_client, event_book, last_height)
+    return event_book
 
 
-async def read_on(chain: ChainClient, ledger: EventBook, last: int | None = None) -> None:
+async def read_on(chain_client: ChainClient, event_book: EventBook, last_height: int | None = None) -> None:
     """Continue a ledger to block `last`, or to the newest final block. A node keeps events for some hundred blocks."""
-    async for height, _, events in final_blocks(chain, ledger.next_height, last):
-        for event in events:
-            ledger.take(height, event)
-        ledger.next_height = height + 1
+    async for block_height, _, block_events in final_blocks(chain_client, event_book.next_height, last_height):
+        for chain_event in block_events:
+            event_book.take(block_height, chain_event)
+        event_book.next_height = block_height + 1
 
 
 async def final_blocks(
-    chain: ChainClient, first: int, last: int | None = None
+    chain_client: ChainClient, first_height: int, last_height: int | None = None
 ) -> AsyncIterator[tuple[int, bytes, list[Any]]]:
     """Yield height, hash and events of the final blocks from `first` to `last`, or to the newest."""
-    for height in range(first, (last or await final_height(chain)) + 1):
-        block = await block_hash(chain, height)
-        yield height, block, [record.event for record in await chain.events(block)]
+    for block_height in range(first_height, (last_height or await final_height(chain_client)) + 1):
+        block_id = await block_hash(chain_client, block_height)
+        yield block_height, block_id, [unit_record.event for unit_record in await chain_client.events(block_id)]
 
 
-async def final_height(chain: ChainClient) -> int:
+async def final_height(chain_client: ChainClient) -> int:
     """Return the height of the newest final block."""
-    return await chain.height(await chain.finalized())
+    return await chain_client.height(await chain_client.finalized())
 
 
-async def block_hash(chain: ChainClient, height: int) -> bytes:
+async def block_hash(chain_client: ChainClient, block_height: int) -> bytes:
     """Return the id of the block at a height."""
-    return bytes.fromhex((await chain.rpc.call("chain_getBlockHash", height))[2:])
+    return bytes.fromhex((await chain_client.rpc.call("chain_getBlockHash", block_height))[2:])
 
 
-async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
+async def wealth(chain_client: ChainClient, account_id: bytes, block_height: int) -> int:
     """Return the grains of an account after the final block at a height: free and reserved."""
-    data = (await chain.read(System.account, account, at=await block_hash(chain, height))).data
-    return int(data.free + data.reserved)
+    account_data = (
+        await chain_client.read(System.account, account_id, at=await block_hash(chain_client, block_height))
+    ).data
+    return int(account_data.free + account_data.reserved)
 
 
-async def issuance(chain: ChainClient, at: bytes | None = None) -> int:
+async def issuance(chain_client: ChainClient, at_block: bytes | None = None) -> int:
     """Return the grains that exist at a block, by default the newest final one."""
-    return int(await chain.read(Balances.total_issuance, at=at or await chain.finalized()))
+    return int(await chain_client.read(Balances.total_issuance, at=at_block or await chain_client.finalized()))
 
 
-async def next_height(url: str) -> int:
+async def next_height(node_url: str) -> int:
     """Return the height of the first block that the node at a URL does not report as final."""
-    async with await ChainClient.connect(url) as chain:
-        return await final_height(chain) + 1
+    async with await ChainClient.connect(node_url) as chain_client:
+        return await final_height(chain_client) + 1

@@ -24,7 +24,7 @@ RETRY_SECONDS = 0.2
 
 
 @dataclass(slots=True)
-class Load:
+class TransferLoad:
     """Counts of the transfers so far."""
 
     handed_in: int = 0
@@ -32,27 +32,33 @@ class Load:
     retried: int = 0
 
 
-async def transfers(devnet: Devnet, load: Load, random_source: random.Random) -> None:
+async def send_transfers(devnet: Devnet, transfer_load: TransferLoad, random_source: random.Random) -> None:
     """Send until cancelled, with one sender for each development account."""
-    keys = [keypair_from_suri(f"//{name}", Scheme.SR25519) for name in DEV_NAMES]
-    async with asyncio.TaskGroup() as group:
-        for key in keys:
-            group.create_task(_send(devnet, load, random_source, key, keys))
+    sender_keys = [keypair_from_suri(f"//{account_name}", Scheme.SR25519) for account_name in DEV_NAMES]
+    async with asyncio.TaskGroup() as task_group:
+        for sender_key in sender_keys:
+            task_group.create_task(_send_transfers(devnet, transfer_load, random_source, sender_key, sender_keys))
 
 
-async def _send(devnet: Devnet, load: Load, random_source: random.Random, key: Keypair, others: list[Keypair]) -> None:
+async def _send_transfers(
+    devnet: Devnet,
+    transfer_load: TransferLoad,
+    random_source: random.Random,
+    sender_key: Keypair,
+    receiver_keys: list[Keypair],
+) -> None:
     while True:
         member = random_source.choice(devnet.members)
         try:
-            async with await ChainClient.connect(member.rpc_url) as chain:
+            async with await ChainClient.connect(member.rpc_url) as chain_client:
                 while True:
-                    call = Balances.transfer_keep_alive(
-                        dest=random_source.choice(others).account, value=random_source.randrange(1, 10**6)
+                    transfer_call = Balances.transfer_keep_alive(
+                        dest=random_source.choice(receiver_keys).account, value=random_source.randrange(1, 10**6)
                     )
-                    extrinsic = await chain.sign(call, key)
-                    load.handed_in += 1
-                    await chain.send(extrinsic, until="inBlock")
-                    load.included += 1
+                    extrinsic = await chain_client.sign(transfer_call, sender_key)
+                    transfer_load.handed_in += 1
+                    await chain_client.send(extrinsic, until="inBlock")
+                    transfer_load.included += 1
         except (NodeUnreachableError, RpcError, NotIncludedError, WalletError, ValueError):
-            load.retried += 1
+            transfer_load.retried += 1
             await asyncio.sleep(RETRY_SECONDS)

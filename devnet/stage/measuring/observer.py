@@ -37,11 +37,11 @@ from runtime.blocks.votes import Ballot, BallotKind, SignedBallot, SignedProposa
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.codec import DecodeError
 
-REPORT = "seen.json"
+REPORT_NAME = "seen.json"
 
 
 @dataclass(slots=True)
-class Seen:
+class SignatureObservation:
     """Every signed statement, by signer and by subject."""
 
     genesis: bytes
@@ -51,18 +51,18 @@ class Seen:
     headers: dict[tuple[bytes, int], set[bytes]] = field(default_factory=dict)
     messages: Counter[str] = field(default_factory=Counter)
 
-    def take(self, kind: FrameKind, payload: bytes) -> None:
+    def take(self, frame_kind: FrameKind, frame_payload: bytes) -> None:
         """Take one message of a peer."""
-        self.messages[kind.name] += 1
+        self.messages[frame_kind.name] += 1
         try:
-            if kind is FrameKind.BLOCK:
-                self._header(BLOCK.decode(payload).header)
-            elif kind is FrameKind.VOTE:
-                match MESSAGE.decode(payload):
+            if frame_kind is FrameKind.BLOCK:
+                self._header(BLOCK.decode(frame_payload).header)
+            elif frame_kind is FrameKind.VOTE:
+                match MESSAGE.decode(frame_payload):
                     case Propose(proposal):
                         self._proposal(proposal)
-                    case Vote(vote, proposal):
-                        self._ballot(vote)
+                    case Vote(signed_ballot, proposal):
+                        self._ballot(signed_ballot)
                         if proposal is not None:
                             self._proposal(proposal)
                     case _:
@@ -70,22 +70,30 @@ class Seen:
         except DecodeError:
             self.messages["undecodable"] += 1
 
-    def _ballot(self, vote: SignedBallot) -> None:
-        seen = self.ballots.setdefault((vote.voter, vote.ballot.epoch, vote.ballot.round), set())
+    def _ballot(self, signed_ballot: SignedBallot) -> None:
+        observation = self.ballots.setdefault(
+            (signed_ballot.voter, signed_ballot.ballot.epoch, signed_ballot.ballot.round), set()
+        )
         # Any peer can relay a forged vote, so only valid signatures count.
-        if vote not in seen and vote.voter in self.sessions.values() and self._is_signed(vote.voter, vote):
-            seen.add(vote)
+        if (
+            signed_ballot not in observation
+            and signed_ballot.voter in self.sessions.values()
+            and self._is_signed(signed_ballot.voter, signed_ballot)
+        ):
+            observation.add(signed_ballot)
 
-    def _proposal(self, signed: SignedProposal) -> None:
-        seen = self.proposals.setdefault((signed.proposal.epoch, signed.proposal.round), set())
+    def _proposal(self, signed_proposal: SignedProposal) -> None:
+        observation = self.proposals.setdefault((signed_proposal.proposal.epoch, signed_proposal.proposal.round), set())
         # A proposal does not name its author, so the key of each validator is tried.
-        if signed not in seen and any(self._is_signed(key, signed) for key in self.sessions.values()):
-            seen.add(signed)
+        if signed_proposal not in observation and any(
+            self._is_signed(key, signed_proposal) for key in self.sessions.values()
+        ):
+            observation.add(signed_proposal)
 
     def _is_signed(self, key: bytes, statement: SignedBallot | SignedProposal) -> bool:
         match statement:
-            case SignedBallot(ballot, _, signature):
-                return verify_ed25519(key, ballot_payload(self.genesis, ballot), signature)
+            case SignedBallot(recorded_ballot, _, signature):
+                return verify_ed25519(key, ballot_payload(self.genesis, recorded_ballot), signature)
             case SignedProposal(proposal, signature):
                 return verify_ed25519(key, proposal_payload(self.genesis, proposal), signature)
 
@@ -95,33 +103,36 @@ class Seen:
         if author not in self.sessions or pre_digest is None:
             return
         _, signature = split_seal(header.digest)
-        seen = self.headers.setdefault((author, pre_digest.slot), set())
-        identity = block_id(header)
+        observation = self.headers.setdefault((author, pre_digest.slot), set())
+        own_identity = block_id(header)
         # Any peer can send a header with a forged seal, so only valid seals count.
-        if identity not in seen and verify_ed25519(
+        if own_identity not in observation and verify_ed25519(
             self.sessions[author], seal_payload(self.genesis, header), signature
         ):
-            seen.add(identity)
+            observation.add(own_identity)
 
     def conflicts(self) -> Iterator[str]:
         """Yield each pair of statements that an honest key never signs both of."""
-        for (author, slot), ids in self.headers.items():
-            if len(ids) > 1:
-                yield f"{len(ids)} headers by 0x{author.hex()} in slot {slot}"
-        for (epoch, round_), proposals in self.proposals.items():
-            if len({signed.proposal for signed in proposals}) > 1:
-                yield f"{len(proposals)} proposals in epoch {epoch}, round {round_}"
-        for (voter, epoch, round_), votes in self.ballots.items():
-            ballots = sorted({vote.ballot for vote in votes}, key=lambda ballot: (ballot.kind, ballot.block))
-            for position, first in enumerate(ballots):
-                for second in ballots[position + 1 :]:
-                    if are_exclusive(first, second):
-                        kinds = f"{first.kind.name} and {second.kind.name}"
-                        yield f"{kinds} by 0x{voter.hex()} in epoch {epoch}, round {round_}"
+        for (author, author_slot), header_ids in self.headers.items():
+            if len(header_ids) > 1:
+                yield f"{len(header_ids)} headers by 0x{author.hex()} in slot {author_slot}"
+        for (vote_epoch, vote_round), proposals in self.proposals.items():
+            if len({signed_proposal.proposal for signed_proposal in proposals}) > 1:
+                yield f"{len(proposals)} proposals in epoch {vote_epoch}, round {vote_round}"
+        for (voter_key, vote_epoch, vote_round), signed_ballots in self.ballots.items():
+            distinct_ballots = sorted(
+                {signed_ballot.ballot for signed_ballot in signed_ballots},
+                key=lambda recorded_ballot: (recorded_ballot.kind, recorded_ballot.block),
+            )
+            for ballot_index, first_ballot in enumerate(distinct_ballots):
+                for second_ballot in distinct_ballots[ballot_index + 1 :]:
+                    if are_exclusive(first_ballot, second_ballot):
+                        ballot_kinds = f"{first_ballot.kind.name} and {second_ballot.kind.name}"
+                        yield f"{ballot_kinds} by 0x{voter_key.hex()} in epoch {vote_epoch}, round {vote_round}"
 
     def report(self) -> dict[str, Any]:
         """Return a report for JSON. It lists the ballots, to be compared with each voter's own record."""
-        ballots = [vote for votes in self.ballots.values() for vote in votes]
+        ballots = [signed_ballot for ballots_of_round in self.ballots.values() for signed_ballot in ballots_of_round]
         return {
             "conflicts": sorted(self.conflicts()),
             "headers": sum(map(len, self.headers.values())),
@@ -129,58 +140,60 @@ class Seen:
             "ballots": len(ballots),
             "messages": dict(sorted(self.messages.items())),
             "votes": [
-                [vote.voter.hex(), int(vote.ballot.kind), vote.ballot.epoch, vote.ballot.round, vote.ballot.height,
-                 vote.ballot.block.hex()]
-                for vote in ballots
+                [voter.hex(), int(ballot.kind), ballot.epoch, ballot.round, ballot.height, ballot.block.hex()]
+                for voter, ballot in ((signed_ballot.voter, signed_ballot.ballot) for signed_ballot in ballots)
             ],
-        }  # fmt: skip
+        }
 
 
-async def observe(devnet: Devnet) -> Seen:
+async def observe(devnet: Devnet) -> SignatureObservation:
     """Listen until SIGTERM."""
     genesis = genesis_hash(devnet)
     validators = [member.name for member in devnet.members if member.is_validator]
-    sessions = {dev_accounts.stash(name): dev_accounts.key(name, dev_accounts.SESSION) for name in validators}
-    seen = Seen(genesis, sessions)
+    session_keys = {
+        dev_accounts.stash(validator_name): dev_accounts.key(validator_name, dev_accounts.SESSION)
+        for validator_name in validators
+    }
+    observation = SignatureObservation(genesis, session_keys)
     bootnodes = [member.address for member in devnet.members]
-    config = TransportConfig(genesis=genesis, bootnodes=bootnodes, devnet=True)
-    identity = identity_from_seed(secrets.token_bytes(32))
-    transport = Libp2pTransport(config, identity, lambda *_: True, random.Random(secrets.randbits(64)))
+    transport_config = TransportConfig(genesis=genesis, bootnodes=bootnodes, devnet=True)
+    own_identity = identity_from_seed(secrets.token_bytes(32))
+    transport = Libp2pTransport(transport_config, own_identity, lambda *_: True, random.Random(secrets.randbits(64)))
     async with trio.open_nursery() as nursery:
         await transport.start(nursery)
-        nursery.start_soon(_listen, transport, seen)
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            await anext(aiter(signals))
+        nursery.start_soon(_take_messages, transport, observation)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as stop_signals:
+            await anext(aiter(stop_signals))
         nursery.cancel_scope.cancel()
-    return seen
+    return observation
 
 
-async def _listen(transport: Libp2pTransport, seen: Seen) -> None:
-    async for message in transport.inbound:
-        seen.take(message.kind, message.payload)
+async def _take_messages(transport: Libp2pTransport, observation: SignatureObservation) -> None:
+    async for inbound_message in transport.inbound:
+        observation.take(inbound_message.kind, inbound_message.payload)
 
 
-def main(folder: Path, report: Path) -> None:
+def main(folder: Path, report_path: Path) -> None:
     """Observe, then write the report."""
-    seen = trio.run(observe, layout.load(folder))
-    report.write_text(json.dumps(seen.report()) + "\n", encoding="utf-8")
+    observation = trio.run(observe, layout.load(folder))
+    report_path.write_text(json.dumps(observation.report()) + "\n", encoding="utf-8")
 
 
 def observer_of(devnet: Devnet) -> Process:
     """Return the process of an observer of all members, not started."""
-    words = (str(devnet.folder), str(devnet.folder / REPORT))
-    return Process("observer", "devnet.stage.measuring.observer", words, devnet.folder / "observer")
+    observer_arguments = (str(devnet.folder), str(devnet.folder / REPORT_NAME))
+    return Process("observer", "devnet.stage.measuring.observer", observer_arguments, devnet.folder / "observer")
 
 
 @contextmanager
-def observed(devnet: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
+def observed_devnet(devnet: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
     """Observe a devnet during the block. Yield a function that stops the observer and returns its report."""
     observer = observer_of(devnet)
 
     def seen() -> dict[str, Any]:
         processes.stop(observer)
-        found: dict[str, Any] = json.loads((devnet.folder / REPORT).read_text(encoding="utf-8"))
-        return found
+        observer_report: dict[str, Any] = json.loads((devnet.folder / REPORT_NAME).read_text(encoding="utf-8"))
+        return observer_report
 
     processes.start(observer)
     try:
@@ -189,7 +202,7 @@ def observed(devnet: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
         processes.stop(observer)
 
 
-def missing_records(devnet: Devnet, votes: list[list[int | str]]) -> list[str]:
+def missing_records(devnet: Devnet, observed_votes: list[list[int | str]]) -> list[str]:
     """Return the votes that the observer received and the voter's sign-state lacks.
 
     Such a vote was sent before the sign-state was on disk. `votes` are [voter, kind, epoch, round, height, block], as
@@ -198,29 +211,42 @@ def missing_records(devnet: Devnet, votes: list[list[int | str]]) -> list[str]:
     genesis = genesis_hash(devnet)
     problems = []
     for member in devnet.members:
-        session = dev_accounts.key(member.name, dev_accounts.SESSION)
-        file = SignStateFile.load(devnet.paths(member).sign_state(session), genesis, session)
-        if file is None:
+        session_key = dev_accounts.key(member.name, dev_accounts.SESSION)
+        sign_state = SignStateFile.load(devnet.paths(member).sign_state(session_key), genesis, session_key)
+        if sign_state is None:
             problems.append(f"{member.name} has no sign-state")
             continue
-        floor = (file.state.floor_epoch, file.state.floor_round)
-        recorded = set(file.state.ballots)
-        for voter, kind, epoch, round_, height, block in votes:
-            ballot = Ballot(BallotKind(int(kind)), int(epoch), int(round_), int(height), bytes.fromhex(str(block)))
+        floor_position = (sign_state.state.floor_epoch, sign_state.state.floor_round)
+        recorded = set(sign_state.state.ballots)
+        for voter_key, ballot_kind, vote_epoch, vote_round, vote_height, block_text in observed_votes:
+            recorded_ballot = Ballot(
+                BallotKind(int(ballot_kind)),
+                int(vote_epoch),
+                int(vote_round),
+                int(vote_height),
+                bytes.fromhex(str(block_text)),
+            )
             # Finality prunes the sign-state: only votes above the floor must still be recorded.
-            if voter == session.hex() and (ballot.epoch, ballot.round) > floor and ballot not in recorded:
-                problems.append(f"{member.name}: {ballot.kind.name} in epoch {epoch}, round {round_}")
+            if (
+                voter_key == session_key.hex()
+                and (recorded_ballot.epoch, recorded_ballot.round) > floor_position
+                and recorded_ballot not in recorded
+            ):
+                problems.append(f"{member.name}: {recorded_ballot.kind.name} in epoch {vote_epoch}, round {vote_round}")
     return problems
 
 
-def has_open_vote(devnet: Devnet, genesis: bytes, member: NodeLayout) -> bool:
+def has_open_vote(devnet: Devnet, genesis_hash: bytes, member: NodeLayout) -> bool:
     """Return whether a node's sign-state holds a vote to notarise in a round after the last final one."""
-    session = dev_accounts.key(member.name, dev_accounts.SESSION)
-    file = SignStateFile.load(devnet.paths(member).sign_state(session), genesis, session)
-    if file is None:
+    session_key = dev_accounts.key(member.name, dev_accounts.SESSION)
+    sign_state = SignStateFile.load(devnet.paths(member).sign_state(session_key), genesis_hash, session_key)
+    if sign_state is None:
         return False
-    floor = (file.state.floor_epoch, file.state.floor_round)
-    return any(vote.kind is BallotKind.NOTARISE and (vote.epoch, vote.round) > floor for vote in file.state.ballots)
+    floor_position = (sign_state.state.floor_epoch, sign_state.state.floor_round)
+    return any(
+        recorded_ballot.kind is BallotKind.NOTARISE and (recorded_ballot.epoch, recorded_ballot.round) > floor_position
+        for recorded_ballot in sign_state.state.ballots
+    )
 
 
 if __name__ == "__main__":

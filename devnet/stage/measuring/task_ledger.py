@@ -28,7 +28,9 @@ from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-KINDS = tuple(kind for kind in vars(events).values() if isinstance(kind, type) and kind in TrainingMarket.events)
+TASK_EVENT_KINDS = tuple(
+    kind for kind in vars(events).values() if isinstance(kind, type) and kind in TrainingMarket.events
+)
 STOOD_BY = TaskOutcome.STOOD_BY
 PROVIDERS_PURSES = tuple(purse for purse, owner in OWNERS.items() if owner is not TaskPayee.CUSTOMER)
 
@@ -62,9 +64,9 @@ class TaskSums:
     losses: list[TaskLoss] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def of(self, account: bytes) -> int:
+    def of(self, account_id: bytes) -> int:
         """Return the grains that an account gained from the task."""
-        return sum(move.grains for move in self.moves if move.account == account)
+        return sum(task_move.grains for task_move in self.moves if task_move.account == account_id)
 
 
 @dataclass(slots=True)
@@ -82,172 +84,222 @@ class TaskLedger:
     """The timestamp of each block, in seconds."""
     audits: TaskAudits = field(default_factory=TaskAudits)
 
-    async def catch_up(self, chain: ChainClient) -> None:
+    async def catch_up(self, chain_client: ChainClient) -> None:
         """Read the new final blocks. Call it often enough, because nodes discard old states."""
-        async for height, at, happened in final_blocks(chain, self.height + 1):
-            self.moments[height] = await chain.read(Timestamp.now, at=at) / 1_000
-            for event in happened:
-                await self._take(chain, height, event)
-            self.height = height
+        async for block_height, at_block, block_events in final_blocks(chain_client, self.height + 1):
+            self.moments[block_height] = await chain_client.read(Timestamp.now, at=at_block) / 1_000
+            for task_event in block_events:
+                await self._take_event(chain_client, block_height, task_event)
+            self.height = block_height
 
-    async def _take(self, chain: ChainClient, height: int, event: Any) -> None:
-        if isinstance(event, TransactionFeePaid):
-            self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
-            if event.tip:
-                author = find_author(await chain.read(System.digest, at=await block_hash(chain, height)))
-                assert author is not None, "a block has an author"
-                self.fees[author] = self.fees.get(author, 0) - event.tip
-        elif isinstance(event, KINDS):
-            self.tasks.setdefault(event.task, EventTrace()).happened.append((height, event))
-            if isinstance(event, events.TaskJudged):
-                self.audits.open(event.task, await _after(chain, height, event.task))
-            await _reckon(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.audits)
-        elif isinstance(event, CASE_EVENTS) and event.case in self.audits.slots:
-            moved, wrong = await self.audits.take(chain, height, event)
-            sums = self.sums[self.audits.slots[event.case].task]
-            sums.moves += [TaskMove(height, account, grains, "its judges") for account, grains in moved]
-            sums.wrong += wrong
+    async def _take_event(self, chain_client: ChainClient, block_height: int, task_event: Any) -> None:
+        if isinstance(task_event, TransactionFeePaid):
+            self.fees[task_event.who] = self.fees.get(task_event.who, 0) + task_event.actual_fee
+            if task_event.tip:
+                block_author = find_author(
+                    await chain_client.read(System.digest, at=await block_hash(chain_client, block_height))
+                )
+                assert block_author is not None, "a block has an author"
+                self.fees[block_author] = self.fees.get(block_author, 0) - task_event.tip
+        elif isinstance(task_event, TASK_EVENT_KINDS):
+            self.tasks.setdefault(task_event.task, EventTrace()).happened.append((block_height, task_event))
+            if isinstance(task_event, events.TaskJudged):
+                self.audits.open(task_event.task, await _task_after(chain_client, block_height, task_event.task))
+            await _record_moves(
+                chain_client, block_height, task_event, self.sums.setdefault(task_event.task, TaskSums()), self.audits
+            )
+        elif isinstance(task_event, CASE_EVENTS) and task_event.case in self.audits.slots:
+            case_moves, wrong_moves = await self.audits.take(chain_client, block_height, task_event)
+            task_sums = self.sums[self.audits.slots[task_event.case].task]
+            task_sums.moves += [
+                TaskMove(block_height, account_id, moved_grains, "its judges")
+                for account_id, moved_grains in case_moves
+            ]
+            task_sums.wrong += wrong_moves
 
-    def moved(self, account: bytes) -> int:
+    def moved(self, account_id: bytes) -> int:
         """Return the expected gain of an account: its moves of all tasks, less its fees."""
-        return sum(each.of(account) for each in self.sums.values()) - self.fees.get(account, 0)
+        return sum(sums_of_task.of(account_id) for sums_of_task in self.sums.values()) - self.fees.get(account_id, 0)
 
 
-async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, audits: TaskAudits) -> None:
+async def _record_moves(
+    chain_client: ChainClient, block_height: int, task_event: Any, task_sums: TaskSums, task_audits: TaskAudits
+) -> None:
     """Record the moves that an event requires."""
-    match event:
+    match task_event:
         case events.TaskSubmitted():
-            await _prepaid(chain, height, event, found)
+            await _record_prepaid(chain_client, block_height, task_event, task_sums)
         case events.SlotSettled():
-            task = await _before(chain, height, event.task)
-            judged = audits.slots.get(slot_case(event.task, event.place))
-            if judged is not None and judged.lost is not None and event.outcome is TaskOutcome.LIED:
-                _found_lying(found, height, event, judged.lost)
+            task_record = await _task_before(chain_client, block_height, task_event.task)
+            judged_slot = task_audits.slots.get(slot_case(task_event.task, task_event.place))
+            if judged_slot is not None and judged_slot.lost is not None and task_event.outcome is TaskOutcome.LIED:
+                _record_lie(task_sums, block_height, task_event, judged_slot.lost)
             else:
-                spent = 0 if judged is None else judged.judged_by_bond
-                _settled(found, height, event, task, settled_money(task, event.place, height, spent))
+                spent_by_judges = 0 if judged_slot is None else judged_slot.judged_by_bond
+                _record_settlement(
+                    task_sums,
+                    block_height,
+                    task_event,
+                    task_record,
+                    settled_money(task_record, task_event.place, block_height, spent_by_judges),
+                )
         case events.FraudProven():
-            task = await _before(chain, height, event.task)
-            _proven(found, height, event, task)
+            task_record = await _task_before(chain_client, block_height, task_event.task)
+            _record_fraud_proof(task_sums, block_height, task_event, task_record)
         case events.FraudNotShown():
-            found.moves.append(TaskMove(height, event.challenger, -event.burned, "a proof that was not opened"))
+            task_sums.moves.append(
+                TaskMove(block_height, task_event.challenger, -task_event.burned, "a proof that was not opened")
+            )
         case events.StandbyReleased():
-            task = await _before(chain, height, event.task)
-            _stood_by(found, height, event.provider, task, task.slots[0].price)
+            task_record = await _task_before(chain_client, block_height, task_event.task)
+            _record_standby(task_sums, block_height, task_event.provider, task_record, task_record.slots[0].price)
         case events.SlotStarted():
-            task = await _before(chain, height, event.task)
-            slot = task.slots[event.place] if event.place < len(task.slots) else None
-            if slot is not None and slot.was_standby:
-                _stood_by(found, height, event.provider, task, slot.price)
-        case events.BidEnded() if event.burned:
-            task = await _before(chain, height, event.task)
-            bond = money.bid_bond(task.rules, task.order.price_max)
-            found.losses.append(TaskLoss(height, event.provider, "NOT_REVEALED", event.burned, bond))
-            found.moves.append(TaskMove(height, event.provider, -event.burned, "a bid that was not opened"))
+            task_record = await _task_before(chain_client, block_height, task_event.task)
+            task_slot = task_record.slots[task_event.place] if task_event.place < len(task_record.slots) else None
+            if task_slot is not None and task_slot.was_standby:
+                _record_standby(task_sums, block_height, task_event.provider, task_record, task_slot.price)
+        case events.BidEnded() if task_event.burned:
+            task_record = await _task_before(chain_client, block_height, task_event.task)
+            bid_bond = money.bid_bond(task_record.rules, task_record.order.price_max)
+            task_sums.losses.append(
+                TaskLoss(block_height, task_event.provider, "NOT_REVEALED", task_event.burned, bid_bond)
+            )
+            task_sums.moves.append(
+                TaskMove(block_height, task_event.provider, -task_event.burned, "a bid that was not opened")
+            )
         case _:
             pass
 
 
-def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMoney:
+def settled_money(task_record: Task, slot_index: int, block_height: int, spent_by_judges: int = 0) -> TaskMoney:
     """Return the slot's state for the money table, if it is settled in the block at a height.
 
     `spent`: the grains that judges took from the disputer's bond.
     """
-    slot, rules, price_max = task.slots[place], task.rules, task.order.price_max
-    until = slot.finished_at or height
-    held = {
-        TaskPurse.ESCROW: money.escrow(rules, price_max),
-        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max),
-        TaskPurse.COLLATERAL: slot.collateral,
-        TaskPurse.STANDBY_COLLATERAL: slot.collateral,
+    task_slot, task_rules, price_max = task_record.slots[slot_index], task_record.rules, task_record.order.price_max
+    end_height = task_slot.finished_at or block_height
+    held_by_purse = {
+        TaskPurse.ESCROW: money.escrow(task_rules, price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, price_max),
+        TaskPurse.COLLATERAL: task_slot.collateral,
+        TaskPurse.STANDBY_COLLATERAL: task_slot.collateral,
     }
-    if task.judged_for is JudgedFor.DISPUTE:
-        held[TaskPurse.DISPUTE_BOND] = money.dispute_bond(rules, task.terms.price_max, slot.price) - spent
+    if task_record.judged_for is JudgedFor.DISPUTE:
+        held_by_purse[TaskPurse.DISPUTE_BOND] = (
+            money.dispute_bond(task_rules, task_record.terms.price_max, task_slot.price) - spent_by_judges
+        )
     return TaskMoney(
-        rules=rules,
-        terms=task.terms,
-        held=held,
-        price=slot.price,
-        collateral=slot.collateral,
-        promised=slot.promised,
-        added=slot.added,
-        elapsed=until - task.started_at if task.started_at else 0,
-        stated=kept_step(task),
-        taken=taken_by(task, slot, height),
-        milestones=task.milestones,
-        done=task.owed,
+        rules=task_rules,
+        terms=task_record.terms,
+        held=held_by_purse,
+        price=task_slot.price,
+        collateral=task_slot.collateral,
+        promised=task_slot.promised,
+        added=task_slot.added,
+        elapsed=end_height - task_record.started_at if task_record.started_at else 0,
+        stated=kept_step(task_record),
+        taken=taken_by(task_record, task_slot, block_height),
+        milestones=task_record.milestones,
+        done=task_record.owed,
     )
 
 
-async def _before(chain: ChainClient, height: int, task_id: bytes) -> Task:
+async def _task_before(chain_client: ChainClient, block_height: int, task_id: bytes) -> Task:
     """Return the task's record after the previous block."""
-    found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height - 1))
-    assert isinstance(found, Task), "the task exists in the block before its slot is settled"
-    return found
+    task_record = await chain_client.read(
+        TrainingMarket.tasks, task_id, at=await block_hash(chain_client, block_height - 1)
+    )
+    assert isinstance(task_record, Task), "the task exists in the block before its slot is settled"
+    return task_record
 
 
-async def _after(chain: ChainClient, height: int, task_id: bytes) -> Task:
+async def _task_after(chain_client: ChainClient, block_height: int, task_id: bytes) -> Task:
     """Return the task's record after this block."""
-    found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height))
-    assert isinstance(found, Task), "a task that is judged is there"
-    return found
+    task_record = await chain_client.read(
+        TrainingMarket.tasks, task_id, at=await block_hash(chain_client, block_height)
+    )
+    assert isinstance(task_record, Task), "a task that is judged is there"
+    return task_record
 
 
-async def _prepaid(chain: ChainClient, height: int, event: events.TaskSubmitted, found: TaskSums) -> None:
-    at = await block_hash(chain, height)
-    task = await chain.read(TrainingMarket.tasks, event.task, at=at)
-    fee: int = await chain.read(TrainingMarket.parameters["step_fee"].item, at=at)
-    prepaid = fee * looks(task.order.auctions, task.order.slots, task.order.milestones if is_by_time(task.order) else 0)
-    found.moves.append(TaskMove(height, event.customer, -prepaid, "what blocks look at is prepaid"))
+async def _record_prepaid(
+    chain_client: ChainClient, block_height: int, task_event: events.TaskSubmitted, task_sums: TaskSums
+) -> None:
+    at_block = await block_hash(chain_client, block_height)
+    task_record = await chain_client.read(TrainingMarket.tasks, task_event.task, at=at_block)
+    step_fee: int = await chain_client.read(TrainingMarket.parameters["step_fee"].item, at=at_block)
+    prepaid = step_fee * looks(
+        task_record.order.auctions,
+        task_record.order.slots,
+        task_record.order.milestones if is_by_time(task_record.order) else 0,
+    )
+    task_sums.moves.append(TaskMove(block_height, task_event.customer, -prepaid, "what blocks look at is prepaid"))
 
 
-def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task, state: TaskMoney) -> None:
+def _record_settlement(
+    task_sums: TaskSums, block_height: int, task_event: events.SlotSettled, task_record: Task, task_money: TaskMoney
+) -> None:
     """Record the moves of an outcome's row, and compare them with the event."""
-    flows = money.settle(event.outcome, state)
-    name, mine = event.outcome.name, PROVIDERS_PURSES
-    earned = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
-    lost = sum(flow.amount for flow in flows if flow.purse in mine)
-    if (earned, lost) != (event.earned, event.lost):
-        found.wrong.append(
-            f"block {height}: {name} moved {event.earned} and {event.lost} grains, and the table says {earned}, {lost}"
+    money_flows = money.settle(task_event.outcome, task_money)
+    outcome_name, provider_purses = task_event.outcome.name, PROVIDERS_PURSES
+    earned_grains = sum(
+        money_flow.amount for money_flow in money_flows if money_flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE)
+    )
+    lost_grains = sum(money_flow.amount for money_flow in money_flows if money_flow.purse in provider_purses)
+    if (earned_grains, lost_grains) != (task_event.earned, task_event.lost):
+        task_sums.wrong.append(
+            f"block {block_height}: {outcome_name} moved {task_event.earned} and {task_event.lost} grains, and the "
+            f"table says {earned_grains}, {lost_grains}"
         )
-    if lost or event.lost:
-        found.losses.append(TaskLoss(height, event.provider, name, event.lost, lost))
-    for flow in flows:
-        owner = event.provider if flow.purse in mine else task.customer
-        found.moves.append(TaskMove(height, owner, -flow.amount, name))
-        if flow.payee in (TaskPayee.PROVIDER, TaskPayee.STANDBY):
-            found.moves.append(TaskMove(height, event.provider, flow.amount, name))
-        elif flow.payee is TaskPayee.CUSTOMER:
-            found.moves.append(TaskMove(height, task.customer, flow.amount, name))
+    if lost_grains or task_event.lost:
+        task_sums.losses.append(TaskLoss(block_height, task_event.provider, outcome_name, task_event.lost, lost_grains))
+    for money_flow in money_flows:
+        purse_owner = task_event.provider if money_flow.purse in provider_purses else task_record.customer
+        task_sums.moves.append(TaskMove(block_height, purse_owner, -money_flow.amount, outcome_name))
+        if money_flow.payee in (TaskPayee.PROVIDER, TaskPayee.STANDBY):
+            task_sums.moves.append(TaskMove(block_height, task_event.provider, money_flow.amount, outcome_name))
+        elif money_flow.payee is TaskPayee.CUSTOMER:
+            task_sums.moves.append(TaskMove(block_height, task_record.customer, money_flow.amount, outcome_name))
 
 
-def _found_lying(found: TaskSums, height: int, event: events.SlotSettled, lost: int) -> None:
+def _record_lie(task_sums: TaskSums, block_height: int, task_event: events.SlotSettled, lost_grains: int) -> None:
     """Record a proven lie. The courts' verdict is its whole cost, and the case's own events moved it."""
-    found.losses.append(TaskLoss(height, event.provider, "LIED", event.lost, lost))
-    if (0, lost) != (event.earned, event.lost):
-        found.wrong.append(
-            f"block {height}: LIED moved {event.earned} and {event.lost} grains, and the courts' table says 0, {lost}"
+    task_sums.losses.append(TaskLoss(block_height, task_event.provider, "LIED", task_event.lost, lost_grains))
+    if (0, lost_grains) != (task_event.earned, task_event.lost):
+        task_sums.wrong.append(
+            f"block {block_height}: LIED moved {task_event.earned} and {task_event.lost} grains, and the courts' "
+            f"table says 0, {lost_grains}"
         )
 
 
-def _proven(found: TaskSums, height: int, event: events.FraudProven, task: Task) -> None:
+def _record_fraud_proof(
+    task_sums: TaskSums, block_height: int, task_event: events.FraudProven, task_record: Task
+) -> None:
     """Record a fraud proof: the liar's collateral pays the challenger's reward."""
-    slot = task.slots[event.place]
-    reward = reward_of(task, slot)
-    if event.reward != reward:
-        found.wrong.append(f"block {height}: a fraud proof brought {event.reward} grains, and {reward} is its reward")
-    found.losses.append(TaskLoss(height, slot.provider, "a fraud proof", event.reward, reward))
-    found.moves.append(TaskMove(height, slot.provider, -reward, "a fraud proof"))
-    found.moves.append(TaskMove(height, event.challenger, reward, "a fraud proof"))
+    task_slot = task_record.slots[task_event.place]
+    challenger_reward = reward_of(task_record, task_slot)
+    if task_event.reward != challenger_reward:
+        task_sums.wrong.append(
+            f"block {block_height}: a fraud proof brought {task_event.reward} grains, and {challenger_reward} is "
+            "its reward"
+        )
+    task_sums.losses.append(
+        TaskLoss(block_height, task_slot.provider, "a fraud proof", task_event.reward, challenger_reward)
+    )
+    task_sums.moves.append(TaskMove(block_height, task_slot.provider, -challenger_reward, "a fraud proof"))
+    task_sums.moves.append(TaskMove(block_height, task_event.challenger, challenger_reward, "a fraud proof"))
 
 
-def _stood_by(found: TaskSums, height: int, provider: bytes, task: Task, price: int) -> None:
-    held = {TaskPurse.ESCROW: money.escrow(task.rules, task.order.price_max)}
-    for flow in money.settle(STOOD_BY, TaskMoney(task.rules, task.terms, held, price)):
-        found.moves.append(TaskMove(height, task.customer, -flow.amount, STOOD_BY.name))
-        if flow.payee is TaskPayee.STANDBY:
-            found.moves.append(TaskMove(height, provider, flow.amount, STOOD_BY.name))
+def _record_standby(
+    task_sums: TaskSums, block_height: int, provider: bytes, task_record: Task, price_grains: int
+) -> None:
+    held_by_purse = {TaskPurse.ESCROW: money.escrow(task_record.rules, task_record.order.price_max)}
+    for money_flow in money.settle(
+        STOOD_BY, TaskMoney(task_record.rules, task_record.terms, held_by_purse, price_grains)
+    ):
+        task_sums.moves.append(TaskMove(block_height, task_record.customer, -money_flow.amount, STOOD_BY.name))
+        if money_flow.payee is TaskPayee.STANDBY:
+            task_sums.moves.append(TaskMove(block_height, provider, money_flow.amount, STOOD_BY.name))
 
 
 POLL_SECONDS = 1.0
@@ -255,40 +307,40 @@ CLOSE_SECONDS = 30.0
 
 
 @contextlib.contextmanager
-def following(url: str, first: int | None = None) -> Iterator[TaskLedger]:
+def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLedger]:
     """Yield a ledger of tasks that a thread keeps current, from the newest final block on (or after `first`).
 
     The ledger is complete when the block ends.
     """
-    ended, ledger, failed = threading.Event(), TaskLedger(0), list[BaseException]()
-    ledger.height = asyncio.run(_height(url)) if first is None else first
+    block_ended, task_ledger, reading_errors = threading.Event(), TaskLedger(0), list[BaseException]()
+    task_ledger.height = asyncio.run(_newest_final_height(node_url)) if first_height is None else first_height
 
     def follow() -> None:
         try:
-            asyncio.run(_following(url, ledger, ended))
-        except BaseException as error:  # noqa: BLE001  # raised below, in the caller's thread
-            failed.append(error)
+            asyncio.run(_follow_until_ended(node_url, task_ledger, block_ended))
+        except BaseException as reading_error:  # noqa: BLE001  # raised below, in the caller's thread
+            reading_errors.append(reading_error)
 
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
+    reading_thread = threading.Thread(target=follow, daemon=True)
+    reading_thread.start()
     try:
-        yield ledger
+        yield task_ledger
     finally:
-        ended.set()
-        thread.join(CLOSE_SECONDS)
-    if failed:
-        raise failed[0]
+        block_ended.set()
+        reading_thread.join(CLOSE_SECONDS)
+    if reading_errors:
+        raise reading_errors[0]
 
 
-async def _height(url: str) -> int:
-    async with await ChainClient.connect(url) as chain:
-        return await final_height(chain)
+async def _newest_final_height(node_url: str) -> int:
+    async with await ChainClient.connect(node_url) as chain_client:
+        return await final_height(chain_client)
 
 
-async def _following(url: str, ledger: TaskLedger, ended: threading.Event) -> None:
-    async with await ChainClient.connect(url) as chain:
-        while not ended.is_set():
-            await ledger.catch_up(chain)
+async def _follow_until_ended(node_url: str, task_ledger: TaskLedger, block_ended: threading.Event) -> None:
+    async with await ChainClient.connect(node_url) as chain_client:
+        while not block_ended.is_set():
+            await task_ledger.catch_up(chain_client)
             await asyncio.sleep(POLL_SECONDS)
         # More blocks can have become final since the last look.
-        await ledger.catch_up(chain)
+        await task_ledger.catch_up(chain_client)

@@ -13,7 +13,7 @@ from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
 from devnet.launcher.cli import ogpu_devnet
 from devnet.launcher.layout import Devnet
-from devnet.stage.measuring.final_blocks import blocks_of_all
+from devnet.stage.measuring.final_blocks import compare_final_blocks
 from wallet.rpc import RpcConnection
 
 pytestmark = pytest.mark.e2e
@@ -92,7 +92,7 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
     assert len(state_roots(net, goal)) == 1
     assert_sampled(net, "Alice")
     assert_sampled(net, "Bob")
-    height, different = asyncio.run(blocks_of_all(net))
+    height, different = asyncio.run(compare_final_blocks(net))
     assert (height >= goal, different) == (True, [])
     assert devnet(folder, "down").strip() == "ended"
     assert not [process.label for process in network.all_processes(net) if processes.running(process) is not None]

@@ -11,9 +11,9 @@ import pytest
 
 from devnet.proofs.cheats.batch_judgement import check_purse, expected_of, failures_of, figures_of, lies_paid
 from devnet.proofs.cheats.batch_scenes import BATCH_SCENES, BatchCustomer, BatchFacts, BatchScene, CheckCase, CheckTrace
-from devnet.stage.cheating.__main__ import LIES
-from devnet.stage.cheating.daemons import LazyChecking, answering, told_about
-from devnet.stage.cheating.lies import RightAnswers, told_with
+from devnet.stage.cheating.__main__ import LIES_BY_MODE
+from devnet.stage.cheating.daemons import LazyChecking, lie_about_batch, lie_about_batches
+from devnet.stage.cheating.lies import RightAnswers, batch_with
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.sum_tree import holds, path_claim
@@ -44,9 +44,9 @@ def cheat_of(scene: BatchScene) -> Callable[[Daemon], None]:
     """Return the daemon change of a scene: racers lie, and auditors may be lazy."""
 
     def bend(daemon: Daemon) -> None:
-        lie = LIES.get(scene.mode or "")
+        lie = LIES_BY_MODE.get(scene.mode or "")
         if lie is not None:
-            answering(lie, hides=scene.hides)(daemon)
+            lie_about_batches(lie, hides_leaves=scene.hides)(daemon)
         if scene.are_lazy:
             daemon.replace(CheckDuty, LazyChecking(daemon.parts))
 
@@ -247,7 +247,7 @@ def test_a_lazy_auditor_that_has_computed_is_no_lazy_one(tmp_path: Path) -> None
 
 def test_tokens_beside_a_true_leaf_have_right_sums_and_one_false_claim() -> None:
     right = right_of(b"u" * 32)
-    true, told = told_with(right, {}), told_about(LIES["made-up-tokens"], right)
+    true, told = batch_with(right, {}), lie_about_batch(LIES_BY_MODE["made-up-tokens"], right)
     assert all(holds(told.totals, path) for path in told.paths)
     false = [path for path, other in zip(told.paths, true.paths, strict=True) if path_claim(path) != path_claim(other)]
     assert len(false) == 1
@@ -261,15 +261,15 @@ def test_a_tree_over_nodes_is_the_tree_over_their_leaves(count: int) -> None:
     right = replace(right, outcomes=(right.outcomes * 2)[:count])
     used = sum(leaf.tokens_out for leaf in right.leaves)
     nothing_left = replace(right, most=(used, *[0] * (count - 1)))
-    assert told_about(LIES["made-up-tokens"], nothing_left) == told_with(nothing_left, {})
+    assert lie_about_batch(LIES_BY_MODE["made-up-tokens"], nothing_left) == batch_with(nothing_left, {})
 
 
 def test_below_made_up_sums_no_path_holds() -> None:
     right = right_of(b"u" * 32)
-    told = told_about(LIES["made-up-sums"], right)
+    told = lie_about_batch(LIES_BY_MODE["made-up-sums"], right)
     assert [holds(told.totals, path) for path in told.paths] == [False] * 4 + [True] * 4
 
 
 def test_the_same_lie_about_the_same_unit_is_the_same_to_the_bit() -> None:
-    for lie in LIES.values():
-        assert told_about(lie, right_of(b"u" * 32)) == lie(right_of(b"u" * 32), Random(b"u" * 32))
+    for lie in LIES_BY_MODE.values():
+        assert lie_about_batch(lie, right_of(b"u" * 32)) == lie(right_of(b"u" * 32), Random(b"u" * 32))

@@ -14,7 +14,7 @@ from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.launcher.processes import Process
 from devnet.proofs import crash, crash_strikes
 from devnet.proofs.crash_strikes import DATABASE_KINDS, STRIKES_BY_KIND, StruckDevnet, deal_kinds
-from devnet.stage.measuring.final_blocks import Observed
+from devnet.stage.measuring.final_blocks import ObservedFinals
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
 
@@ -74,7 +74,7 @@ def struck(tmp_path: Path) -> StruckDevnet:
     """Four nodes with a database and a sign-state each, and an older copy of each database."""
     ports = Ports(1, 2, 3, 4)
     net = Devnet(tmp_path, tuple(NodeLayout(name, is_validator=True, ports=ports, address="") for name in NAMES))
-    struck = StruckDevnet(net, Random(1), Observed(highest=dict.fromkeys(NAMES, 9)), bytes(32))
+    struck = StruckDevnet(net, Random(1), ObservedFinals(highest=dict.fromkeys(NAMES, 9)), bytes(32))
     for member in net.members:
         paths = net.paths(member)
         paths.database.mkdir(parents=True)

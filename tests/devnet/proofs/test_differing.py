@@ -79,7 +79,7 @@ def test_what_is_as_it_should_be_passes_with_its_figures() -> None:
     assert (found.judges, found.judged_tokens, found.whole_tokens) == (1, 40, 2_500)
     assert (found.lost, found.collateral, found.price) == (350, 350, 100)
     assert failures_of(HIDDEN, traced(WITHHELD), LIAR, HONEST) == []
-    away = traced(TWO_STEPS, COMPUTED | {"leaf": 100}, returned_at=35, to_show=[ROW])
+    away = traced(TWO_STEPS, COMPUTED | {"leaf": 100}, returned_at=35, disputes_to_show=[ROW])
     assert failures_of(SUBTREES, away, LIAR, HONEST) == []
 
 
@@ -118,10 +118,10 @@ def test_what_breaks_a_bar_is_said(trace: DisputeTrace, says: str) -> None:
         (traced((*WITHHELD, (50, CaseOpened(UNIT, 9, CaseKind.DISPUTE)))), "1 cases"),
         (traced((*WITHHELD[:3], *WITHHELD[4:])), "0 trees were withheld, and not one"),
         (traced((*WITHHELD, (50, NodesShown(UNIT, LIAR, WRONG)))), "the liar showed nodes 1 times"),
-        (traced(WITHHELD, why=None), "its customer was told: None"),
-        (traced(WITHHELD, why="its racers gave different answers"), "its customer was told: its racers gave"),
-        (traced(WITHHELD, to_show=[ROW]), "status listed"),
-        (traced(WITHHELD, to_show=None), "status listed"),
+        (traced(WITHHELD, why_waiting=None), "its customer was told: None"),
+        (traced(WITHHELD, why_waiting="its racers gave different answers"), "its customer was told: its racers gave"),
+        (traced(WITHHELD, disputes_to_show=[ROW]), "status listed"),
+        (traced(WITHHELD, disputes_to_show=None), "status listed"),
     ],
 )
 def test_who_hides_its_tree_is_judged_by_nobody(trace: DisputeTrace, says: str) -> None:
@@ -130,7 +130,7 @@ def test_who_hides_its_tree_is_judged_by_nobody(trace: DisputeTrace, says: str) 
 
 @pytest.mark.parametrize("returned_at", [0, 42])
 def test_a_kill_that_came_too_late_proves_nothing(returned_at: int) -> None:
-    trace = traced(TWO_STEPS, COMPUTED | {"leaf": 100}, returned_at=returned_at, to_show=[ROW])
+    trace = traced(TWO_STEPS, COMPUTED | {"leaf": 100}, returned_at=returned_at, disputes_to_show=[ROW])
     assert failures_of(SUBTREES, trace, LIAR, HONEST) == [
         "the honest daemon was to be killed, and to show nodes when it was back"
     ]
@@ -138,7 +138,7 @@ def test_a_kill_that_came_too_late_proves_nothing(returned_at: int) -> None:
 
 @pytest.mark.parametrize("rows", [[], [ROW | {"shown": True}], [ROW | {"batch": "0x" + OTHER.hex()}]])
 def test_a_status_that_does_not_name_the_batch_is_said(rows: list[dict[str, Any]]) -> None:
-    trace = traced(TWO_STEPS, COMPUTED | {"leaf": 100}, returned_at=35, to_show=rows)
+    trace = traced(TWO_STEPS, COMPUTED | {"leaf": 100}, returned_at=35, disputes_to_show=rows)
     (failure,) = failures_of(SUBTREES, trace, LIAR, HONEST)
     assert "status listed" in failure
 

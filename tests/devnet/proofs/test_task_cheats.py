@@ -16,7 +16,7 @@ from devnet.proofs.cheats.task_strangers import _right_digests
 from devnet.proofs.cheats.tasks import CHAIN_WINDOWS, HonestSale, judge_sales
 from devnet.proofs.cheats.units import CheatFinding
 from devnet.stage.actors.task_sale import People
-from devnet.stage.cheating.executors import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, steps_done
+from devnet.stage.cheating.executors import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, declared_steps
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_audits import AuditedSlot
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, TaskSums
@@ -45,7 +45,7 @@ class Honest:
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
         later = TRAINING.begin(request).advance(state, steps)
-        return LaterState(later, steps_done(later))
+        return LaterState(later, declared_steps(later))
 
 
 def request_of(path: Path) -> bytes:
@@ -62,7 +62,7 @@ def run(kind: type[BentRun], request: bytes) -> list[bytes]:
     for index in range(right.segments):
         steps = right.boundary(index + 1) - right.boundary(index)
         later = asyncio.run(bent.advance(request, found[-1], steps))
-        assert later.done == steps_done(later.state) == right.boundary(index + 1) == right.steps_done(later.state)
+        assert later.done == declared_steps(later.state) == right.boundary(index + 1) == right.steps_done(later.state)
         found.append(later.state)
     return found
 
@@ -219,16 +219,16 @@ def test_a_thief_that_is_paid_for_a_fraud_proof_is_said() -> None:
 def test_judges_that_err_are_said(judges: tuple[str, ...], lost: int | None, root: bytes, wanted: str) -> None:
     seen = SceneOfATest("lazy-judge")
     seen.case = replace(seen.case, lost=lost, judges=[stash(name) for name in judges])
-    seen.case.said = {stash(name): Answered(root) for name in judges}
+    seen.case.opinions_by_judge = {stash(name): Answered(root) for name in judges}
     assert said(seen, wanted)
 
 
 def test_an_honest_judge_that_says_nothing_is_said_and_a_lazy_one_that_is_outvoted_breaks_no_bar() -> None:
     seen = SceneOfATest("lazy-judge")
     seen.case = replace(seen.case, lost=20, judges=[stash(name) for name in ("Alice", "Charlie")])
-    seen.case.said = {stash("Charlie"): Answered(ROOT)}
+    seen.case.opinions_by_judge = {stash("Charlie"): Answered(ROOT)}
     assert said(seen, "the judges ['Alice'] said nothing")
-    seen.case.said[stash("Alice")] = Answered(refuted(ROOT))
+    seen.case.opinions_by_judge[stash("Alice")] = Answered(refuted(ROOT))
     assert seen.failures() == []
 
 

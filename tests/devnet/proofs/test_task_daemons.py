@@ -24,7 +24,7 @@ NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 async def cheating(village: TaskVillage, place: int, mode: str) -> Miner:
     """The provider at a place of the village, started again as a cheat."""
     honest = village.miners[place]
-    village.cheats[honest.keys.name] = TASK_CHEATS[mode].bend
+    village.cheats[honest.keys.name] = TASK_CHEATS[mode].change_daemon
     cheat = await village.restart(honest)
     village.miners.insert(place, village.miners.pop())
     return cheat

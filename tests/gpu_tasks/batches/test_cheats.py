@@ -131,7 +131,7 @@ def all_wrong(batch: TrueBatch, chance: Random) -> Claim:
 def dearest_wrong(batch: TrueBatch, chance: Random) -> Claim:
     """Return the leaf that saves most."""
     dearest = max(range(batch.size), key=lambda index: work_of(batch, batch.outcomes[index]))
-    return not_computed(batch, lies.some_wrong(batch.right, [dearest]))
+    return not_computed(batch, lies.wrong_at(batch.right, [dearest]))
 
 
 def all_inflation_in_one_leaf(batch: TrueBatch, chance: Random) -> Claim:
@@ -146,12 +146,12 @@ def inflation_in_a_leaf_that_is_not_computed(batch: TrueBatch, chance: Random) -
 
 
 def padding(batch: TrueBatch, chance: Random) -> Claim:
-    return claimed(batch, lies.padded(batch.right, chance))
+    return claimed(batch, lies.padded_outputs(batch.right, chance))
 
 
 def cut_short(batch: TrueBatch, chance: Random) -> Claim:
     """Compute half of each output, with half of the work."""
-    claim = claimed(batch, lies.cut_short(batch.right, chance))
+    claim = claimed(batch, lies.halved_outputs(batch.right, chance))
     return replace(claim, computed=batch.work(claim.totals.tokens_in, claim.totals.tokens_out))
 
 
@@ -195,7 +195,7 @@ def not_computed(batch: TrueBatch, told: ToldBatch) -> Claim:
 
 def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: Sequence[int] = ()) -> Claim:
     """Return a claim with some outcomes of another kind."""
-    return claimed(batch, lies.told_with(batch.right, changed), skipped)
+    return claimed(batch, lies.batch_with(batch.right, changed), skipped)
 
 
 def inflated(batch: TrueBatch, index: int, more: int) -> Completed:

@@ -130,7 +130,7 @@ def run(net: Devnet, program: str, *words: str) -> Any:
 async def ledger_of(net: Devnet, first: int) -> DevnetLedger:
     """The events of the final blocks from a height on."""
     async with await ChainClient.connect(net.members[0].rpc_url) as chain:
-        return await ledger.read(chain, first)
+        return await ledger.read_ledger(chain, first)
 
 
 def telemetry(net: Devnet, name: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devnet.stage import report
-from devnet.stage.measuring.final_blocks import Observed
+from devnet.stage.measuring.final_blocks import ObservedFinals
 from devnet.stage.measuring.latency import Latencies, percentile, slot_of
 
 
@@ -31,22 +31,22 @@ def test_a_header_without_a_slot_has_none() -> None:
 
 
 def test_a_node_that_goes_back_has_lost_something() -> None:
-    observed = Observed()
+    observed = ObservedFinals()
     for number in (3, 4, 4, 7):
-        observed._take("Alice", {"number": number, "hash": f"0x{number}"})
+        observed._take_final("Alice", {"number": number, "hash": f"0x{number}"})
     assert observed.lost == []
-    observed._take("Alice", {"number": 6, "hash": "0x6"})
-    observed._take("Bob", {"number": 1, "hash": "0x1"})
+    observed._take_final("Alice", {"number": 6, "hash": "0x6"})
+    observed._take_final("Bob", {"number": 1, "hash": "0x1"})
     assert observed.lost == ["Alice was at final block 7 and then at 6"]
     assert observed.finals[4] == {"0x4"}
 
 
 def test_a_node_without_its_database_may_go_back_once() -> None:
-    observed = Observed(may_fall={"Alice"})
+    observed = ObservedFinals(may_fall={"Alice"})
     for number in (7, 7, 2, 3):
-        observed._take("Alice", {"number": number, "hash": f"0x{number}"})
+        observed._take_final("Alice", {"number": number, "hash": f"0x{number}"})
     assert (observed.lost, observed.highest, observed.may_fall) == ([], {"Alice": 3}, set())
-    observed._take("Alice", {"number": 1, "hash": "0x1"})
+    observed._take_final("Alice", {"number": 1, "hash": "0x1"})
     assert observed.lost == ["Alice was at final block 3 and then at 1"]
 
 

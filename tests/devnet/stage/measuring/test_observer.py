@@ -3,7 +3,7 @@
 import pytest
 
 from consensus.wire import MESSAGE, Message, Propose, Vote
-from devnet.stage.measuring.observer import Seen
+from devnet.stage.measuring.observer import SignatureObservation
 from genesis import dev_accounts
 from node.p2p.frames import FrameKind
 from runtime.blocks.block import BLOCK, Block, Header, seal_payload
@@ -26,11 +26,11 @@ STASH = dev_accounts.stash("Alice")
 
 
 @pytest.fixture
-def seen() -> Seen:
-    return Seen(GENESIS, {STASH: ALICE[0]})
+def seen() -> SignatureObservation:
+    return SignatureObservation(GENESIS, {STASH: ALICE[0]})
 
 
-def hear(seen: Seen, message: Message) -> None:
+def hear(seen: SignatureObservation, message: Message) -> None:
     seen.take(FrameKind.VOTE, MESSAGE.encode(message))
 
 
@@ -54,7 +54,7 @@ def block(slot: int, root: bytes, *, is_sealed: bool = True) -> bytes:
 A, B = b"\1" * 32, b"\2" * 32
 
 
-def test_what_an_honest_key_says_is_no_conflict(seen: Seen) -> None:
+def test_what_an_honest_key_says_is_no_conflict(seen: SignatureObservation) -> None:
     for vote in (ballot(BallotKind.NOTARISE, A), ballot(BallotKind.FINALISE, A), ballot(BallotKind.NOTARISE, B, 4)):
         hear(seen, Vote(vote, None))
         hear(seen, Vote(vote, proposal(A)))
@@ -76,25 +76,25 @@ def test_what_an_honest_key_says_is_no_conflict(seen: Seen) -> None:
         (ballot(BallotKind.FINALISE, A), ballot(BallotKind.SKIP, A)),
     ],
 )
-def test_exclusive_ballots_are_found(seen: Seen, first: SignedBallot, second: SignedBallot) -> None:
+def test_exclusive_ballots_are_found(seen: SignatureObservation, first: SignedBallot, second: SignedBallot) -> None:
     hear(seen, Vote(first, None))
     hear(seen, Vote(second, None))
     assert len(list(seen.conflicts())) == 1
 
 
-def test_two_proposals_of_a_round_are_found(seen: Seen) -> None:
+def test_two_proposals_of_a_round_are_found(seen: SignatureObservation) -> None:
     hear(seen, Propose(proposal(A)))
     hear(seen, Vote(ballot(BallotKind.NOTARISE, B), proposal(B)))
     assert len(list(seen.conflicts())) == 1
 
 
-def test_two_headers_of_a_slot_are_found(seen: Seen) -> None:
+def test_two_headers_of_a_slot_are_found(seen: SignatureObservation) -> None:
     seen.take(FrameKind.BLOCK, block(9, A))
     seen.take(FrameKind.BLOCK, block(9, B))
     assert len(list(seen.conflicts())) == 1
 
 
-def test_nobody_is_accused_by_what_it_did_not_sign(seen: Seen) -> None:
+def test_nobody_is_accused_by_what_it_did_not_sign(seen: SignatureObservation) -> None:
     forged = ballot(BallotKind.NOTARISE, B)
     hear(seen, Vote(ballot(BallotKind.NOTARISE, A), None))
     hear(seen, Vote(SignedBallot(forged.ballot, forged.voter, bytes(64)), None))

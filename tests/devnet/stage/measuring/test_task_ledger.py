@@ -73,7 +73,7 @@ class BlocksOfATest:
         found = TaskLedger(0, audits=TaskAudits(may_lie=may_lie))
         for height, bound in enumerate(self.bounds, 1):
             for _, event in bound.overlay.events:
-                asyncio.run(found._take(self, height, event))  # type: ignore[arg-type]  # reads as a client does
+                asyncio.run(found._take_event(self, height, event))  # type: ignore[arg-type]  # reads as a client does
         return found
 
 
@@ -290,7 +290,7 @@ def test_a_bid_that_is_not_opened_burns() -> None:
 
 def test_a_tip_is_paid_by_who_signs_and_is_the_authors() -> None:
     ledger, blocks = TaskLedger(0), BlocksOfATest()
-    asyncio.run(ledger._take(blocks, 1, TransactionFeePaid(b"s" * 32, 7, 5)))  # type: ignore[arg-type]
+    asyncio.run(ledger._take_event(blocks, 1, TransactionFeePaid(b"s" * 32, 7, 5)))  # type: ignore[arg-type]
     assert (ledger.moved(b"s" * 32), ledger.moved(b"a" * 32)) == (-7, 5)
 
 
