@@ -44,7 +44,7 @@ class Meter:
 
 def measure() -> Figures:
     """Run the scenario once with a fixed seed, so that each run has the same messages and decisions."""
-    world = make_world(SCENARIO, seed=1)
+    world = make_world(SCENARIO, run_seed=1)
     steps = Meter()
     checks = Meter()
     world.verify = checks.wrap(world.verify)

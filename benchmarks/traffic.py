@@ -19,7 +19,7 @@ from consensus.wire import MESSAGE, Message, NeedCerts, Vote
 from devnet.simulation.elections import SetChange
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.packets import HandoffsAsked, HandoffsSent, Packet
-from devnet.simulation.scenario import START_MS, WAN, SimulatedScenario, make_world
+from devnet.simulation.scenario import START_MS, WAN_DELAY_MS, SimulatedScenario, make_world
 from devnet.simulation.world import World
 
 SIZES = (4, 16, 128)
@@ -76,7 +76,7 @@ def measure() -> Figures:
 
 def of_one_set(size: int, seconds: int) -> Figures:
     """Return the figures of one network with a fixed validator set."""
-    scenario = SimulatedScenario("traffic", size, delay_ms=WAN, clock_offset_max_ms=0)
+    scenario = SimulatedScenario("traffic", size, delay_ms=WAN_DELAY_MS, clock_offset_max_ms=0)
     _, starting, meter, checks, blocks = _counted(scenario, seconds)
     shares = size * blocks
     telling, votes = NeedCerts.__name__, Vote.__name__
@@ -96,7 +96,7 @@ def of_changing_sets(size: int, seconds: int) -> Figures:
     """Return the figures of one network whose set changes every few blocks, and of its first handoff."""
     spares = max(1, size // SPARE_SHARE)
     scenario = SimulatedScenario(
-        "sets", size, delay_ms=WAN, clock_offset_max_ms=0, change=SetChange.CUT, spares=spares, unequal=True,
+        "sets", size, delay_ms=WAN_DELAY_MS, clock_offset_max_ms=0, change=SetChange.CUT, spares=spares, unequal=True,
         parameters=replace(DEVNET, epoch_blocks=EPOCH_BLOCKS),
     )  # fmt: skip
     world, _, meter, checks, blocks = _counted(scenario, seconds)
@@ -117,7 +117,7 @@ def _counted(scenario: SimulatedScenario, seconds: int) -> tuple[World[Simulated
 
     Return its counters from the start and since it settled, and its checks and final blocks since then.
     """
-    world = make_world(scenario, seed=1)
+    world = make_world(scenario, run_seed=1)
     world.verify = checks = CheckMeter(world.verify)
     for node in world.nodes:
         node.start()

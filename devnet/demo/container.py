@@ -33,16 +33,16 @@ from devnet.stage.report import Narrator
 from gpu_tasks.market.training.money import TaskOutcome
 from wallet.amounts import format_amount
 
-CUSTOMER = "Bob"
-PROVIDER = "Charlie"
+CUSTOMER_NAME = "Bob"
+PROVIDER_NAME = "Charlie"
 """Neither of the two bids for the training task or buys units."""
-ASKS = "0.2 oGPU/h"
+LEAST_PRICE = "0.2 oGPU/h"
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
-WORDS = "some words that\nnobody has counted yet\n"
-LEAVES = {"count": b"7\n"}
+INPUT_TEXT = "some words that\nnobody has counted yet\n"
+EXPECTED_OUTPUTS = {"count": b"7\n"}
 PATIENCE_SECONDS = 120.0
 ENGINE_SECONDS = 20
-TASK = """apiVersion: ogpu/v1
+TASK_TEMPLATE = """apiVersion: ogpu/v1
 kind: Job
 metadata: {{name: counting}}
 spec:
@@ -62,132 +62,157 @@ class DemoEngine:
     """The address of a container engine, or the reason why there is none."""
 
     address: str
-    why_not: str = ""
+    missing_reason: str = ""
 
 
 @contextlib.contextmanager
-def engine_for(*, stay: bool) -> Iterator[DemoEngine]:
+def engine_for(*, stays_running: bool) -> Iterator[DemoEngine]:
     """Yield a running engine, or the demo's own during the block. Daemons find it as operators' daemons do.
 
     Call it before any thread exists. With `stay` the engine must outlive the demo, so the demo starts none of its own.
     """
-    with contextlib.ExitStack() as exits:
-        there = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
-        if _answers(there):
-            yield DemoEngine(there)
+    with contextlib.ExitStack() as exit_stack:
+        engine_address = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
+        if _is_usable(engine_address):
+            yield DemoEngine(engine_address)
             return
-        why = why_no_engine() or why_no_program()
-        why += f"; a Docker that runs at {there}, and that this user may use, is as good" if why else ""
-        if not why and stay:
-            why = "an engine of the demo's own would end with it (start Docker before)"
-        if why:
-            yield DemoEngine("", why)
+        missing_reason = why_no_engine() or why_no_program()
+        missing_reason += (
+            f"; a Docker that runs at {engine_address}, and that this user may use, is as good"
+            if missing_reason
+            else ""
+        )
+        if not missing_reason and stays_running:
+            missing_reason = "an engine of the demo's own would end with it (start Docker before)"
+        if missing_reason:
+            yield DemoEngine("", missing_reason)
             return
-        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
+        engine_folder = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="ogpu-")))
         try:
-            address = exits.enter_context(own_engine(folder / "d"))
-        except DevnetError as error:
-            yield DemoEngine("", str(error))
+            own_address = exit_stack.enter_context(own_engine(engine_folder / "d"))
+        except DevnetError as engine_error:
+            yield DemoEngine("", str(engine_error))
             return
-        yield DemoEngine(address)
+        yield DemoEngine(own_address)
 
 
 def why_no_program() -> str:
     """Return the reason why there is no program for an image, or an empty text."""
     try:
         busybox_files()
-    except DevnetError as error:
-        return str(error)
+    except DevnetError as engine_error:
+        return str(engine_error)
     return ""
 
 
-def offer(devnet: Devnet, engine: DemoEngine, narrator: Narrator) -> None:
+def offer_containers(devnet: Devnet, demo_engine: DemoEngine, narrator: Narrator) -> None:
     """Make a provider offer containers.
 
     Its daemon reads the policy and the environment at its start, so call this before.
     """
-    if engine.why_not:
+    if demo_engine.missing_reason:
         return
-    os.environ["DOCKER_HOST"] = engine.address
-    words = ["--base-path", str(devnet.home(devnet.member(PROVIDER)) / "provider"), "policy", "--kind", "container"]
-    words += ["--any-archive", "--least-price", ASKS]
-    programs.run("ogpu-provider", *words, keyring=devnet.keyring, show=narrator.command)
+    os.environ["DOCKER_HOST"] = demo_engine.address
+    policy_arguments = [
+        "--base-path",
+        str(devnet.home(devnet.member(PROVIDER_NAME)) / "provider"),
+        "policy",
+        "--kind",
+        "container",
+    ]
+    policy_arguments += ["--any-archive", "--least-price", LEAST_PRICE]
+    programs.run("ogpu-provider", *policy_arguments, keyring=devnet.keyring, show=narrator.command)
 
 
 class DemoProgram:
     """A job that is sold, run and fetched beside other steps."""
 
-    def __init__(self, stage: Stage, engine: DemoEngine) -> None:
+    def __init__(self, stage: Stage, demo_engine: DemoEngine) -> None:
         """Submit the job if there is an engine, and follow it in a thread."""
         self._stage = stage
-        self._engine = engine
-        self._sale: TaskSale | None = None
-        self._problem = ""
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        if engine.why_not:
-            stage.narrator.line(f"left out: {engine.why_not}")
+        self._demo_engine = demo_engine
+        self._task_sale: TaskSale | None = None
+        self._sale_problem = ""
+        self._sale_thread = threading.Thread(target=self._sell_program, daemon=True)
+        if demo_engine.missing_reason:
+            stage.narrator.line(f"left out: {demo_engine.missing_reason}")
         else:
-            self._thread.start()
+            self._sale_thread.start()
 
-    def _run(self) -> None:
+    def _sell_program(self) -> None:
         try:
-            self._sale = task_sale.sell_task(
-                self._stage, write_task(self._stage.devnet.folder / "job"), f"//{CUSTOMER}"
+            self._task_sale = task_sale.sell_task(
+                self._stage, write_task(self._stage.devnet.folder / "job"), f"//{CUSTOMER_NAME}"
             )
-        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
-            self._problem = str(error) or repr(error)
+        except Exception as sale_error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+            self._sale_problem = str(sale_error) or repr(sale_error)
 
-    def end(self) -> dict[str, Any]:
+    def wait_for_end(self) -> dict[str, Any]:
         """Wait for the job's end, fetch its outputs, show the payment, and return the report."""
-        if self._engine.why_not:
-            return {"left_out": self._engine.why_not, "failures": []}
-        self._thread.join(PATIENCE_SECONDS)
-        if self._thread.is_alive() or self._sale is None:
-            return {"failures": [f"the container has not ended as it should: {self._problem or 'it goes on'}"]}
-        record = task_sale.record(self._stage, self._sale.task_id)
-        (slot,) = record.slots
-        found = self._outputs(self._sale)
-        failures = [] if found == LEAVES else [f"the container left {found}, not {LEAVES}"]
-        if record.outcome is not TaskOutcome.TIME_OVER or slot.result is None or slot.result.metric != 0:
-            failures.append(f"the container ended as {record.outcome}, with {slot.result}")
-        paid, who = self._paid(self._sale), name_of_account(slot.provider)
-        if not paid:
+        if self._demo_engine.missing_reason:
+            return {"left_out": self._demo_engine.missing_reason, "failures": []}
+        self._sale_thread.join(PATIENCE_SECONDS)
+        if self._sale_thread.is_alive() or self._task_sale is None:
+            return {"failures": [f"the container has not ended as it should: {self._sale_problem or 'it goes on'}"]}
+        task_record = task_sale.record(self._stage, self._task_sale.task_id)
+        (task_slot,) = task_record.slots
+        output_files = self._fetch_outputs(self._task_sale)
+        failures = (
+            [] if output_files == EXPECTED_OUTPUTS else [f"the container left {output_files}, not {EXPECTED_OUTPUTS}"]
+        )
+        if task_record.outcome is not TaskOutcome.TIME_OVER or task_slot.result is None or task_slot.result.metric != 0:
+            failures.append(f"the container ended as {task_record.outcome}, with {task_slot.result}")
+        paid_grains, provider_name = self._paid_grains(self._task_sale), name_of_account(task_slot.provider)
+        if not paid_grains:
             failures.append("who ran the container was paid nothing")
-        held = ", ".join(f"{name}: {content!r}" for name, content in found.items())
-        self._stage.narrator.line(f"{who} ran it, and was paid {format_amount(paid)} oGPU; its outputs: {held}")
-        return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
+        outputs_text = ", ".join(f"{file_name}: {file_content!r}" for file_name, file_content in output_files.items())
+        self._stage.narrator.line(
+            f"{provider_name} ran it, and was paid {format_amount(paid_grains)} oGPU; its outputs: {outputs_text}"
+        )
+        return {
+            "task": self._task_sale.name,
+            "provider": provider_name,
+            "earned_grains": str(paid_grains),
+            "failures": failures,
+        }
 
-    def _paid(self, sale: TaskSale) -> int:
+    def _paid_grains(self, finished_sale: TaskSale) -> int:
         """Return the provider's payment for the task, by `ogpu task show`."""
-        rows = json.loads(task_sale.ask_about_task(self._stage, sale, "task show"))["payments"]
-        return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
+        payment_rows = json.loads(task_sale.ask_about_task(self._stage, finished_sale, "task show"))["payments"]
+        return sum(
+            int(payment_row["paid"]["grains"])
+            for payment_row in payment_rows
+            if payment_row["party"] == "provider" and payment_row["paid"]
+        )
 
-    def _outputs(self, sale: TaskSale) -> dict[str, bytes]:
-        out = self._stage.devnet.folder / "job" / "out.tar"
-        words = ("--key", f"//{CUSTOMER}", "--out", str(out))
-        task_sale.ask_about_task(self._stage, sale, "task result", *words, is_shown=True)
-        return task_sale.files_of(out)
+    def _fetch_outputs(self, finished_sale: TaskSale) -> dict[str, bytes]:
+        outputs_file = self._stage.devnet.folder / "job" / "out.tar"
+        result_arguments = ("--key", f"//{CUSTOMER_NAME}", "--out", str(outputs_file))
+        task_sale.ask_about_task(self._stage, finished_sale, "task result", *result_arguments, is_shown=True)
+        return task_sale.files_of(outputs_file)
 
 
-def write_task(folder: Path) -> Path:
+def write_task(job_folder: Path) -> Path:
     """Write the task file, its input and its image, and return the file's path."""
-    folder.mkdir()
-    image = MadeImage(busybox_files()).archive()
-    assert isinstance(image.content, bytes), "made in memory"
-    (folder / "tool.tar").write_bytes(image.content)
-    (folder / "words.txt").write_text(WORDS)
-    path = folder / "job.yaml"
-    path.write_text(TASK.format(sha256=image.sha256))
-    return path
+    job_folder.mkdir()
+    busybox_image = MadeImage(busybox_files()).archive()
+    assert isinstance(busybox_image.content, bytes), "made in memory"
+    (job_folder / "tool.tar").write_bytes(busybox_image.content)
+    (job_folder / "words.txt").write_text(INPUT_TEXT)
+    task_file = job_folder / "job.yaml"
+    task_file.write_text(TASK_TEMPLATE.format(sha256=busybox_image.sha256))
+    return task_file
 
 
-def _answers(address: str) -> bool:
+def _is_usable(engine_address: str) -> bool:
     """Return whether this user may use an engine at this address."""
-    if not address.startswith("unix:///") or not os.access(address.removeprefix("unix://"), os.R_OK | os.W_OK):
+    if not engine_address.startswith("unix:///") or not os.access(
+        engine_address.removeprefix("unix://"), os.R_OK | os.W_OK
+    ):
         return False
     try:
-        client = docker.APIClient(address, version="auto", timeout=ENGINE_SECONDS)
+        engine_client = docker.APIClient(engine_address, version="auto", timeout=ENGINE_SECONDS)
     except (DockerException, requests.RequestException):
         return False
-    client.close()
+    engine_client.close()
     return True

@@ -15,61 +15,77 @@ from gpu_tasks.market.inference.events import ProviderSlashed
 from wallet.amounts import format_amount
 
 
-def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
+def slash_rows_of(devnet_ledger: DevnetLedger) -> list[dict[str, Any]]:
     """Return every slash of a provider, for the report."""
     return [
         {
-            "block": height,
-            "unit": "0x" + slash.unit.hex(),
-            "provider": name_of_account(slash.provider),
-            "fault": slash.fault.name.lower(),
-            "grains": str(slash.amount),
+            "block": slash_height,
+            "unit": "0x" + provider_slash.unit.hex(),
+            "provider": name_of_account(provider_slash.provider),
+            "fault": provider_slash.fault.name.lower(),
+            "grains": str(provider_slash.amount),
         }
-        for height, slash in book.all(ProviderSlashed)
+        for slash_height, provider_slash in devnet_ledger.all(ProviderSlashed)
     ]
 
 
-def failures(units: list[UnitView], slashed: list[dict[str, Any]], wanted: int, wrong_sums: list[str]) -> list[str]:
+def failures_of(
+    unit_views: list[UnitView], slash_rows: list[dict[str, Any]], unit_count: int, wrong_sums: list[str]
+) -> list[str]:
     """Return a sentence for each failed requirement."""
-    found = list(wrong_sums)
-    if len(units) != wanted:
-        found.append(f"{len(units)} units instead of {wanted}")
-    for unit in units:
-        if unit["times_paid"] != 1 or unit["state"] != "settled":
-            found.append(f"unit {unit['unit']} is {unit['state']} and was paid {unit['times_paid']} times")
-        elif unit["completion"] is None or unit["attestation"] is None:
-            found.append(f"unit {unit['unit']} has no completion or no attestation")
-        elif unit["payee"] == CHEAT:
-            found.append(f"unit {unit['unit']} paid the cheat")
-    if not any(slash["provider"] == CHEAT for slash in slashed):
-        found.append("the cheat was not slashed")
-    found += [f"{slash['provider']} is honest and was slashed" for slash in slashed if slash["provider"] != CHEAT]
-    return found
+    problems = list(wrong_sums)
+    if len(unit_views) != unit_count:
+        problems.append(f"{len(unit_views)} units instead of {unit_count}")
+    for unit_view in unit_views:
+        if unit_view["times_paid"] != 1 or unit_view["state"] != "settled":
+            problems.append(
+                f"unit {unit_view['unit']} is {unit_view['state']} and was paid {unit_view['times_paid']} times"
+            )
+        elif unit_view["completion"] is None or unit_view["attestation"] is None:
+            problems.append(f"unit {unit_view['unit']} has no completion or no attestation")
+        elif unit_view["payee"] == CHEAT:
+            problems.append(f"unit {unit_view['unit']} paid the cheat")
+    if not any(slash_row["provider"] == CHEAT for slash_row in slash_rows):
+        problems.append("the cheat was not slashed")
+    problems += [
+        f"{slash_row['provider']} is honest and was slashed"
+        for slash_row in slash_rows
+        if slash_row["provider"] != CHEAT
+    ]
+    return problems
 
 
-def show_units(units: list[UnitView], narrator: Narrator) -> None:
+def show_units(unit_views: list[UnitView], narrator: Narrator) -> None:
     """Print the table of all units."""
-    table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
-    for number, unit in enumerate(units, 1):
-        line = "".join(letter if letter.isprintable() else " " for letter in f"{unit['prompt']} → {unit['completion']}")
-        table.add_row(
-            str(number),
-            unit["unit"][:10],
-            str(unit.get("block", "-")),
-            (unit.get("attestation") or "-")[:10],
-            unit.get("payee", "-"),
-            unit.get("witness") or "-",
-            unit.get("cost", "-"),
-            "committee" if unit["is_disputed"] else "",
-            line[:60],
+    units_table = Table(
+        "#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion"
+    )
+    for unit_number, unit_view in enumerate(unit_views, 1):
+        prompt_line = "".join(
+            character if character.isprintable() else " "
+            for character in f"{unit_view['prompt']} → {unit_view['completion']}"
         )
-    narrator.console.print(table)
+        units_table.add_row(
+            str(unit_number),
+            unit_view["unit"][:10],
+            str(unit_view.get("block", "-")),
+            (unit_view.get("attestation") or "-")[:10],
+            unit_view.get("payee", "-"),
+            unit_view.get("witness") or "-",
+            unit_view.get("cost", "-"),
+            "committee" if unit_view["is_disputed"] else "",
+            prompt_line[:60],
+        )
+    narrator.console.print(units_table)
 
 
-def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, narrator: Narrator) -> None:
+def show_slashes(slash_rows: list[dict[str, Any]], devnet_ledger: DevnetLedger, narrator: Narrator) -> None:
     """Print the slashes of the cheat."""
-    for slash in found:
-        verdicts = book.unit(bytes.fromhex(slash["unit"][2:])).all(CaseDecided)
-        judged = ", after a committee had executed the unit again" if verdicts else ""
-        what = f"{slash['provider']} lost {format_amount(int(slash['grains']))} oGPU for unit {slash['unit'][:10]}"
-        narrator.line(f"block {slash['block']}: {what}{judged}")
+    for slash_row in slash_rows:
+        verdicts = devnet_ledger.unit(bytes.fromhex(slash_row["unit"][2:])).all(CaseDecided)
+        judged_text = ", after a committee had executed the unit again" if verdicts else ""
+        loss_text = (
+            f"{slash_row['provider']} lost {format_amount(int(slash_row['grains']))} oGPU for unit "
+            f"{slash_row['unit'][:10]}"
+        )
+        narrator.line(f"block {slash_row['block']}: {loss_text}{judged_text}")

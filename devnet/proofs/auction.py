@@ -186,15 +186,15 @@ def sell_and_judge(auctioned_task: AuctionedTask, stage: Stage) -> SoldTask:
     undisturbed_run = undisturbed_run_of(auctioned_task.file)
     with following(stage.url) as task_ledger:
         people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
-        task_sale_done = task_sale.sell_task(stage, auctioned_task.file, on_row=task_strike.on_row)
+        finished_sale = task_sale.sell_task(stage, auctioned_task.file, on_row=task_strike.on_row)
     people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
-    state_path = stage.devnet.folder / f"{task_sale_done.name[:10]}.state"
+    state_path = stage.devnet.folder / f"{finished_sale.name[:10]}.state"
     task_result = json.loads(
-        task_sale.ask_about_task(stage, task_sale_done, "task result", "--key", CUSTOMER_KEY, "--out", str(state_path))
+        task_sale.ask_about_task(stage, finished_sale, "task result", "--key", CUSTOMER_KEY, "--out", str(state_path))
     )
     sold_task = judge_sale(
         auctioned_task,
-        task_sale_done.task_id,
+        finished_sale.task_id,
         task_ledger,
         people,
         task_result,
@@ -202,7 +202,7 @@ def sell_and_judge(auctioned_task: AuctionedTask, stage: Stage) -> SoldTask:
         undisturbed_run,
         task_strike.killed_providers,
     )
-    sold_task.failures += unverified_rows(task_sale.verification_rows(stage, task_sale_done), sold_task.auctions)
+    sold_task.failures += unverified_rows(task_sale.verification_rows(stage, finished_sale), sold_task.auctions)
     task_strike.restart_killed()
     return sold_task
 

@@ -277,12 +277,12 @@ class HeardTask:
 def sell_and_watch(watched_task: WatchedTask, stage: BrokerStage) -> HeardTask:
     """Sell a task, listen to it, and cause the fault after the first message."""
     listener = TaskListener(stage, watched_task.fault)
-    task_sale_done = task_sale.sell_task(
+    finished_sale = task_sale.sell_task(
         stage,
         _write_task_file(stage, watched_task),
         on_row=lambda message_row: listener.listen_to(bytes.fromhex(message_row["task"][2:])),
     )
-    task_record = task_sale.record(stage, task_sale_done.task_id)
+    task_record = task_sale.record(stage, finished_sale.task_id)
     listener.wait_for_end()
     stage.wait_for_faults()
     first_slot = task_record.slots[0]

@@ -27,10 +27,10 @@ from devnet.simulation.scenario import (
     CUT_MIX,
     EDGE_MIX,
     HARD_MIX,
-    LAN,
+    LAN_DELAY_MS,
     LATE_MIX,
     PUT_BACK_MIX,
-    WAN,
+    WAN_DELAY_MS,
     ScenarioOutcome,
     SimulatedScenario,
     run,
@@ -42,9 +42,9 @@ SAMPLED_ONE_IN = 3
 """One seed in this many polls a sample of the minimum size in small networks. The others poll all validators."""
 
 
-SAMPLE = re.compile(r"-k\d+$")
+SAMPLE_SUFFIX = re.compile(r"-k\d+$")
 """The suffix of the name of a scenario that polls a sample."""
-FAILURES = {
+FAILURE_PHRASES = {
     "conflicting_finals": "conflicting finals",
     "honest_accused": "honest node framed",
     "false_evidence": "do not verify",
@@ -63,29 +63,33 @@ def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall
         "simulated_hours": round(sum(outcome.simulated_s for outcome in outcomes) / 3600, 2),
         "wall_s": round(wall_s, 1),
         "failures": list(failures),
-        "failed_runs": {what: sum(_has(outcome, said) for outcome in outcomes) for what, said in FAILURES.items()},
+        "failed_runs": {
+            failure_kind: sum(_has_failure(outcome, failure_phrase) for outcome in outcomes)
+            for failure_kind, failure_phrase in FAILURE_PHRASES.items()
+        },
         "finals_after_healing_min": min(outcome.finals_after_healing for outcome in outcomes),
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
         "accused_keys": sum(outcome.accused for outcome in outcomes),
-        "runs_with_samples": sum(SAMPLE.search(outcome.scenario) is not None for outcome in outcomes),
+        "runs_with_samples": sum(SAMPLE_SUFFIX.search(outcome.scenario) is not None for outcome in outcomes),
         "runs_with_set_changes": sum(outcome.set_changes > 0 for outcome in outcomes),
         "set_changes": sum(outcome.set_changes for outcome in outcomes),
         "runs_of_kind": dict(sorted(Counter(kind_of(outcome.scenario) for outcome in outcomes).items())),
         "scenarios": {
-            name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == name]) for name in names
+            scenario_name: _of_scenario([outcome for outcome in outcomes if outcome.scenario == scenario_name])
+            for scenario_name in names
         },
         "traces": {f"{outcome.scenario}/{outcome.seed}": outcome.trace for outcome in outcomes},
     }
 
 
-def _has(outcome: ScenarioOutcome, said: str) -> bool:
-    return any(said in failure for failure in outcome.failures)
+def _has_failure(outcome: ScenarioOutcome, failure_phrase: str) -> bool:
+    return any(failure_phrase in failure for failure in outcome.failures)
 
 
 def kind_of(scenario: str) -> str:
     """Return a scenario's name without the sizes of its network and of its sample."""
-    return SAMPLE.sub("", scenario.partition("-")[2] or scenario)
+    return SAMPLE_SUFFIX.sub("", scenario.partition("-")[2] or scenario)
 
 
 def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
@@ -93,20 +97,23 @@ def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
     messages: Counter[str] = Counter()
     for outcome in outcomes:
         messages.update(outcome.messages)
-    healed = sorted(outcome.finals_after_healing for outcome in outcomes)
-    blocks = max(1, sum(outcome.finals for outcome in outcomes))
-    accept = sorted(value for outcome in outcomes for value in outcome.accept_ms)
-    final = sorted(value for outcome in outcomes for value in outcome.final_ms)
+    finals_after_healing = sorted(outcome.finals_after_healing for outcome in outcomes)
+    block_count = max(1, sum(outcome.finals for outcome in outcomes))
+    accept_latencies_ms = sorted(latency_ms for outcome in outcomes for latency_ms in outcome.accept_ms)
+    final_latencies_ms = sorted(latency_ms for outcome in outcomes for latency_ms in outcome.final_ms)
     return {
         "runs": len(outcomes),
         "failed": sum(bool(outcome.failures) for outcome in outcomes),
-        "finals_after_healing": sorted({healed[0], healed[-1]}),
+        "finals_after_healing": sorted({finals_after_healing[0], finals_after_healing[-1]}),
         "soft_conflicts": sum(outcome.soft_conflicts for outcome in outcomes),
         "soft_reverts": sum(outcome.soft_reverts for outcome in outcomes),
         "accused_keys": sum(outcome.accused for outcome in outcomes),
-        "accepted_ms_p50_p99": _percentiles(accept),
-        "final_ms_p50_p99": _percentiles(final),
-        "messages_per_final_block": {kind: round(number / blocks, 1) for kind, number in sorted(messages.items())},
+        "accepted_ms_p50_p99": _percentiles(accept_latencies_ms),
+        "final_ms_p50_p99": _percentiles(final_latencies_ms),
+        "messages_per_final_block": {
+            message_kind: round(message_count / block_count, 1)
+            for message_kind, message_count in sorted(messages.items())
+        },
     }
 
 
@@ -119,18 +126,19 @@ def _percentiles(ordered: Sequence[int]) -> tuple[int, int] | None:
 def summary_line(report: dict[str, object]) -> str:
     """Return the decisive figures on one line."""
     failures = report["failures"]
-    kinds = report["runs_of_kind"]
+    runs_by_kind = report["runs_of_kind"]
     assert isinstance(failures, list)  # built above
-    failed = report["failed_runs"]
-    assert isinstance(kinds, dict)
-    assert isinstance(failed, dict)
+    failed_runs = report["failed_runs"]
+    assert isinstance(runs_by_kind, dict)
+    assert isinstance(failed_runs, dict)
     return (
-        f"simulate: {report['runs']} runs ({len(kinds)} kinds, "
-        f"{min(kinds.values())} to {max(kinds.values())} times each; {report['runs_with_samples']} poll a sample), "
+        f"simulate: {report['runs']} runs ({len(runs_by_kind)} kinds, "
+        f"{min(runs_by_kind.values())} to {max(runs_by_kind.values())} times each; {report['runs_with_samples']} "
+        "poll a sample), "
         f"{report['simulated_hours']} simulated hours, "
-        f"{len(failures)} failures: {failed['conflicting_finals']} runs with conflicting finals, "
-        f"{failed['stalled'] + failed['late_and_stuck']} with stalls, "
-        f"{failed['honest_accused'] + failed['false_evidence']} with honest keys accused; "
+        f"{len(failures)} failures: {failed_runs['conflicting_finals']} runs with conflicting finals, "
+        f"{failed_runs['stalled'] + failed_runs['late_and_stuck']} with stalls, "
+        f"{failed_runs['honest_accused'] + failed_runs['false_evidence']} with honest keys accused; "
         f"{report['set_changes']} changes of set in {report['runs_with_set_changes']} runs, "
         f"{report['accused_keys']} guilty keys accused, {report['soft_reverts']} soft reverts, "
         f"at least {report['finals_after_healing_min']} finals after healing, {report['wall_s']} s"
@@ -139,19 +147,27 @@ def summary_line(report: dict[str, object]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the jobs that the command line selects. Return 0 if every requirement holds."""
-    options = parse(arguments)
-    jobs: list[tuple[SimulatedScenario, int]] = []
-    for place, size in enumerate(options.validators.split(",")):
-        jobs += deal(list(plan(options, int(size))), options, place * options.seeds)
-    repeats = list({kind_of(scenario.name): (scenario, seed) for scenario, seed in reversed(jobs)}.values())
+    run_options = parse(arguments)
+    scenario_jobs: list[tuple[SimulatedScenario, int]] = []
+    for size_index, validator_count in enumerate(run_options.validators.split(",")):
+        scenario_jobs += deal_jobs(
+            list(selected_scenarios(run_options, int(validator_count))), run_options, size_index * run_options.seeds
+        )
+    repeated_jobs = list(
+        {kind_of(scenario.name): (scenario, run_seed) for scenario, run_seed in reversed(scenario_jobs)}.values()
+    )
     # The last job of each kind wins in a dict, so the reversed order repeats the first one.
-    started = time.monotonic()
-    outcomes = list(simulate(jobs + repeats, options.jobs))
-    failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])
-    outcomes = outcomes[: len(jobs)]
-    failures += [f"{outcome.scenario} seed {outcome.seed}: {what}" for outcome in outcomes for what in outcome.failures]
-    report = summarise(outcomes, failures, time.monotonic() - started)
-    write_report(Path(options.report), report)
+    start_time = time.monotonic()
+    outcomes = list(simulate(scenario_jobs + repeated_jobs, run_options.jobs))
+    failures = check_repeats(outcomes[: len(scenario_jobs)], outcomes[len(scenario_jobs) :])
+    outcomes = outcomes[: len(scenario_jobs)]
+    failures += [
+        f"{outcome.scenario} seed {outcome.seed}: {failure_text}"
+        for outcome in outcomes
+        for failure_text in outcome.failures
+    ]
+    report = summarise(outcomes, failures, time.monotonic() - start_time)
+    write_report(Path(run_options.report), report)
     for failure in failures:
         print(f"FAILED {failure}")
     print(summary_line(report))
@@ -160,162 +176,208 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
-    add = parser.add_argument
-    add("--seeds", type=int, default=20, help="networks of each size, dealt out to its scenarios")
-    add("--every", action="store_true", help="each seed in every scenario")
-    add("--first", type=int, default=0, help="first seed")
-    add("--validators", default="4,5,7", help="sizes of the network, comma-separated")
-    add("--scenarios", default="", help="only these, comma-separated: n4-twins, or twins for every size")
-    add("--sample", type=int, metavar="K", help="poll K units of stake with each seed; 0: poll everybody")
-    add("--changing", action="store_true", help="only scenarios in which sets change")
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    add("--report", default="out/simulate.json", help="where the figures go")
-    return parser.parse_args(arguments)
+    option_parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
+    add_option = option_parser.add_argument
+    add_option("--seeds", type=int, default=20, help="networks of each size, dealt out to its scenarios")
+    add_option("--every", action="store_true", help="each seed in every scenario")
+    add_option("--first", type=int, default=0, help="first seed")
+    add_option("--validators", default="4,5,7", help="sizes of the network, comma-separated")
+    add_option("--scenarios", default="", help="only these, comma-separated: n4-twins, or twins for every size")
+    add_option("--sample", type=int, metavar="K", help="poll K units of stake with each seed; 0: poll everybody")
+    add_option("--changing", action="store_true", help="only scenarios in which sets change")
+    add_option("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    add_option("--report", default="out/simulate.json", help="where the figures go")
+    return option_parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace, size: int) -> Iterator[SimulatedScenario]:
+def selected_scenarios(run_options: argparse.Namespace, validator_count: int) -> Iterator[SimulatedScenario]:
     """Yield the scenarios of one network size that the options select."""
-    wanted = [part for part in options.scenarios.split(",") if part]
-    for scenario in catalogue(size):
-        if options.changing and scenario.change is SetChange.NONE:
+    wanted_names = [wanted_name for wanted_name in run_options.scenarios.split(",") if wanted_name]
+    for scenario in catalogue(validator_count):
+        if run_options.changing and scenario.change is SetChange.NONE:
             continue
-        if wanted and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted}:
+        if wanted_names and not {scenario.name, scenario.name.split("-", 1)[1]} & {*wanted_names}:
             continue
         yield scenario
 
 
-def deal(
-    scenarios: Sequence[SimulatedScenario], options: argparse.Namespace, skip: int = 0
+def deal_jobs(
+    scenarios: Sequence[SimulatedScenario], run_options: argparse.Namespace, skipped_scenarios: int = 0
 ) -> Iterator[tuple[SimulatedScenario, int]]:
     """Yield jobs: each seed runs the next scenario in turn, or every one with `--every`.
 
     `skip` shifts the start, so that each network size begins at another scenario.
     """
-    for seed in range(options.first, options.first + options.seeds):
-        if options.every:
-            yield from ((sampled(scenario, seed, options.sample), seed) for scenario in scenarios)
+    for run_seed in range(run_options.first, run_options.first + run_options.seeds):
+        if run_options.every:
+            yield from ((sampled(scenario, run_seed, run_options.sample), run_seed) for scenario in scenarios)
         elif scenarios:
-            yield sampled(scenarios[(seed + skip) % len(scenarios)], seed, options.sample), seed
+            yield (
+                sampled(scenarios[(run_seed + skipped_scenarios) % len(scenarios)], run_seed, run_options.sample),
+                run_seed,
+            )
 
 
-def sampled(scenario: SimulatedScenario, seed: int, units: int | None) -> SimulatedScenario:
+def sampled(scenario: SimulatedScenario, run_seed: int, sample_units: int | None) -> SimulatedScenario:
     """Return the scenario with polls of `units` units of stake. None lets the seed choose."""
-    if units is None:
-        is_sampled = seed % SAMPLED_ONE_IN == SAMPLED_ONE_IN - 1 and scenario.validators <= FULL_POLL_VALIDATORS_MAX
-        units = SAMPLE_UNITS_MIN if is_sampled else 0
-    if not units:
+    if sample_units is None:
+        is_sampled = run_seed % SAMPLED_ONE_IN == SAMPLED_ONE_IN - 1 and scenario.validators <= FULL_POLL_VALIDATORS_MAX
+        sample_units = SAMPLE_UNITS_MIN if is_sampled else 0
+    if not sample_units:
         return scenario
-    parameters = replace(scenario.parameters, sample_units=units, force_sampling=True)
-    return replace(scenario, name=f"{scenario.name}-k{units}", parameters=parameters)
+    parameters = replace(scenario.parameters, sample_units=sample_units, force_sampling=True)
+    return replace(scenario, name=f"{scenario.name}-k{sample_units}", parameters=parameters)
 
 
-def catalogue(size: int) -> Iterator[SimulatedScenario]:
+def catalogue(validator_count: int) -> Iterator[SimulatedScenario]:
     """Yield every scenario of a network of `size` validators: with a constant set, and with changing sets."""
-    for scenario in steady(size):
+    for scenario in steady(validator_count):
         yield scenario
         yield changing(scenario)
-    yield from edges(size)
+    yield from edges(validator_count)
 
 
-def steady(size: int) -> Iterator[SimulatedScenario]:
+def steady(validator_count: int) -> Iterator[SimulatedScenario]:
     """Yield the scenarios with a constant set. `bad` is the most validators that may misbehave."""
-    bad = (size - 1) // 3
-    name = f"n{size}"
-    if size > FULL_POLL_VALIDATORS_MAX:
-        yield SimulatedScenario(f"{name}-calm", size, storm_s=0, quiet_s=30, delay_ms=WAN)
-        yield SimulatedScenario(f"{name}-storm", size, storm_s=20, quiet_s=20, delay_ms=WAN)
+    misbehaving_max = (validator_count - 1) // 3
+    size_name = f"n{validator_count}"
+    if validator_count > FULL_POLL_VALIDATORS_MAX:
+        yield SimulatedScenario(f"{size_name}-calm", validator_count, storm_s=0, quiet_s=30, delay_ms=WAN_DELAY_MS)
+        yield SimulatedScenario(f"{size_name}-storm", validator_count, storm_s=20, quiet_s=20, delay_ms=WAN_DELAY_MS)
         return
-    yield SimulatedScenario(f"{name}-calm", size, storm_s=0, quiet_s=60, delay_ms=LAN, clock_offset_max_ms=0)
-    yield SimulatedScenario(f"{name}-real-signatures", size, storm_s=10, quiet_s=15, real_signatures=True)
-    yield SimulatedScenario(f"{name}-honest", size)
-    yield SimulatedScenario(f"{name}-silent", size, silent=bad)
-    yield SimulatedScenario(f"{name}-equivocators", size, equivocators=bad)
-    yield SimulatedScenario(f"{name}-twins", size, twins=bad)
-    yield SimulatedScenario(f"{name}-blackouts", size, equivocators=bad, storm=BLACKOUT_MIX, storm_s=50)
-    yield SimulatedScenario(f"{name}-cuts", size, equivocators=bad, storm=CUT_MIX, storm_s=50)
-    yield SimulatedScenario(f"{name}-hard", size, storm=HARD_MIX, clock_offset_max_ms=400)
-    yield SimulatedScenario(f"{name}-put-back", size, silent=bad, storm=PUT_BACK_MIX, storm_s=60)
-    yield SimulatedScenario(f"{name}-slow", size, slow=bad, storm_s=40, quiet_s=30)
-    yield SimulatedScenario(f"{name}-withholding", size, withholders=bad, storm_s=40)
-    yield SimulatedScenario(f"{name}-weights", size, equivocators=bad, unequal=True)
-    yield SimulatedScenario(f"{name}-sparse", size, shape="sparse", followers=2, storm_s=40, quiet_s=60)
     yield SimulatedScenario(
-        f"{name}-sparse-equivocators", size, equivocators=bad, shape="ring 4", followers=1, quiet_s=60
+        f"{size_name}-calm", validator_count, storm_s=0, quiet_s=60, delay_ms=LAN_DELAY_MS, clock_offset_max_ms=0
     )
-    tiny = replace(DEVNET, epoch_blocks=3)
     yield SimulatedScenario(
-        f"{name}-late", size, late=1, followers=1, storm=LATE_MIX, storm_s=210, quiet_s=20, parameters=tiny
+        f"{size_name}-real-signatures", validator_count, storm_s=10, quiet_s=15, real_signatures=True
+    )
+    yield SimulatedScenario(f"{size_name}-honest", validator_count)
+    yield SimulatedScenario(f"{size_name}-silent", validator_count, silent=misbehaving_max)
+    yield SimulatedScenario(f"{size_name}-equivocators", validator_count, equivocators=misbehaving_max)
+    yield SimulatedScenario(f"{size_name}-twins", validator_count, twins=misbehaving_max)
+    yield SimulatedScenario(
+        f"{size_name}-blackouts", validator_count, equivocators=misbehaving_max, storm=BLACKOUT_MIX, storm_s=50
+    )
+    yield SimulatedScenario(
+        f"{size_name}-cuts", validator_count, equivocators=misbehaving_max, storm=CUT_MIX, storm_s=50
+    )
+    yield SimulatedScenario(f"{size_name}-hard", validator_count, storm=HARD_MIX, clock_offset_max_ms=400)
+    yield SimulatedScenario(
+        f"{size_name}-put-back", validator_count, silent=misbehaving_max, storm=PUT_BACK_MIX, storm_s=60
+    )
+    yield SimulatedScenario(f"{size_name}-slow", validator_count, slow=misbehaving_max, storm_s=40, quiet_s=30)
+    yield SimulatedScenario(f"{size_name}-withholding", validator_count, withholders=misbehaving_max, storm_s=40)
+    yield SimulatedScenario(f"{size_name}-weights", validator_count, equivocators=misbehaving_max, unequal=True)
+    yield SimulatedScenario(f"{size_name}-sparse", validator_count, shape="sparse", followers=2, storm_s=40, quiet_s=60)
+    yield SimulatedScenario(
+        f"{size_name}-sparse-equivocators",
+        validator_count,
+        equivocators=misbehaving_max,
+        shape="ring 4",
+        followers=1,
+        quiet_s=60,
+    )
+    tiny_epochs = replace(DEVNET, epoch_blocks=3)
+    yield SimulatedScenario(
+        f"{size_name}-late",
+        validator_count,
+        late=1,
+        followers=1,
+        storm=LATE_MIX,
+        storm_s=210,
+        quiet_s=20,
+        parameters=tiny_epochs,
     )
 
 
 def changing(scenario: SimulatedScenario) -> SimulatedScenario:
     """Return the scenario with sets that follow the chain's rules, in short epochs, and faults at their boundaries."""
-    length = min(scenario.parameters.epoch_blocks, 6)
+    epoch_length = min(scenario.parameters.epoch_blocks, 6)
     return replace(
         scenario, name=f"{scenario.name}-sets", change=SetChange.CUT, spares=max(1, scenario.validators // 3),
         unequal=True, rekey=True, era_epochs=2 if scenario.twins or scenario.withholders else 1,
         edges=EDGE_MIX if scenario.storm_s else (),
-        parameters=replace(scenario.parameters, epoch_blocks=length),
+        parameters=replace(scenario.parameters, epoch_blocks=epoch_length),
     )  # fmt: skip
 
 
-def edges(size: int) -> Iterator[SimulatedScenario]:
+def edges(validator_count: int) -> Iterator[SimulatedScenario]:
     """Yield the scenarios that need changing sets."""
-    if size > FULL_POLL_VALIDATORS_MAX:
+    if validator_count > FULL_POLL_VALIDATORS_MAX:
         return
-    bad = (size - 1) // 3
-    name, short, tiny = f"n{size}", replace(DEVNET, epoch_blocks=12), replace(DEVNET, epoch_blocks=4)
-    yield SimulatedScenario(f"{name}-rotate", size, change=SetChange.WINDOW, spares=1, parameters=short)
-    yield SimulatedScenario(
-        f"{name}-rotate-equivocator", size, change=SetChange.WINDOW, spares=1, equivocators=bad, parameters=short
+    misbehaving_max = (validator_count - 1) // 3
+    size_name, short_epochs, tiny_epochs = (
+        f"n{validator_count}",
+        replace(DEVNET, epoch_blocks=12),
+        replace(DEVNET, epoch_blocks=4),
     )
-    anybody = SimulatedScenario(f"{name}-any", size, change=SetChange.ANY, spares=size, parameters=tiny, rekey=True)
-    yield anybody
-    yield replace(anybody, name=f"{name}-any-equivocators", equivocators=bad, edges=EDGE_MIX)
     yield SimulatedScenario(
-        f"{name}-third-down", size, change=SetChange.CUT, spares=2, unequal=True, edges=("third",), storm_s=0,
-        quiet_s=90, parameters=tiny,
+        f"{size_name}-rotate", validator_count, change=SetChange.WINDOW, spares=1, parameters=short_epochs
+    )
+    yield SimulatedScenario(
+        f"{size_name}-rotate-equivocator",
+        validator_count,
+        change=SetChange.WINDOW,
+        spares=1,
+        equivocators=misbehaving_max,
+        parameters=short_epochs,
+    )
+    any_set_scenario = SimulatedScenario(
+        f"{size_name}-any",
+        validator_count,
+        change=SetChange.ANY,
+        spares=validator_count,
+        parameters=tiny_epochs,
+        rekey=True,
+    )
+    yield any_set_scenario
+    yield replace(any_set_scenario, name=f"{size_name}-any-equivocators", equivocators=misbehaving_max, edges=EDGE_MIX)
+    yield SimulatedScenario(
+        f"{size_name}-third-down", validator_count, change=SetChange.CUT, spares=2, unequal=True, edges=("third",),
+        storm_s=0,
+        quiet_s=90, parameters=tiny_epochs,
     )  # fmt: skip
     yield SimulatedScenario(
-        f"{name}-joiner", size, change=SetChange.CUT, spares=1, unequal=True, rekey=True, joiners=1, storm=LATE_MIX,
+        f"{size_name}-joiner", validator_count, change=SetChange.CUT, spares=1, unequal=True, rekey=True, joiners=1,
+        storm=LATE_MIX,
         storm_s=1_000, quiet_s=20, parameters=replace(DEVNET, epoch_blocks=3), handoffs_least=HANDOFFS_LEAST,
     )  # fmt: skip
 
 
-def simulate(jobs: Sequence[tuple[SimulatedScenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
+def simulate(scenario_jobs: Sequence[tuple[SimulatedScenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
     """Yield outcomes in the order of the jobs, computed by several processes. Print progress to stderr."""
-    started = time.monotonic()
-    with ProcessPoolExecutor(processes) as pool:
-        for done, outcome in enumerate(pool.map(run_job, jobs, chunksize=1), 1):
+    start_time = time.monotonic()
+    with ProcessPoolExecutor(processes) as process_pool:
+        for done_count, outcome in enumerate(process_pool.map(run_job, scenario_jobs, chunksize=1), 1):
             yield outcome
-            if sys.stderr.isatty() or done % 50 == 0 or done == len(jobs):
-                seconds = time.monotonic() - started
+            if sys.stderr.isatty() or done_count % 50 == 0 or done_count == len(scenario_jobs):
+                elapsed_seconds = time.monotonic() - start_time
                 print(
-                    f"{done}/{len(jobs)} runs, repetitions too, {seconds:.0f} s, last {outcome.scenario}",
+                    f"{done_count}/{len(scenario_jobs)} runs, repetitions too, {elapsed_seconds:.0f} s, last "
+                    f"{outcome.scenario}",
                     file=sys.stderr,
                 )
 
 
-def run_job(job: tuple[SimulatedScenario, int]) -> ScenarioOutcome:
+def run_job(scenario_job: tuple[SimulatedScenario, int]) -> ScenarioOutcome:
     """Return the outcome of one run, in a worker process."""
-    return run(*job)
+    return run(*scenario_job)
 
 
-def check_repeats(outcomes: Iterable[ScenarioOutcome], repeats: Iterable[ScenarioOutcome]) -> list[str]:
+def check_repeats(outcomes: Iterable[ScenarioOutcome], repeated_outcomes: Iterable[ScenarioOutcome]) -> list[str]:
     """Return a failure for each run with a different repetition."""
-    traces = {(outcome.scenario, outcome.seed): outcome.trace for outcome in outcomes}
+    traces_by_run = {(outcome.scenario, outcome.seed): outcome.trace for outcome in outcomes}
     return [
-        f"{repeat.scenario} seed {repeat.seed} did not repeat"
-        for repeat in repeats
-        if traces.get((repeat.scenario, repeat.seed)) != repeat.trace
+        f"{repeated_outcome.scenario} seed {repeated_outcome.seed} did not repeat"
+        for repeated_outcome in repeated_outcomes
+        if traces_by_run.get((repeated_outcome.scenario, repeated_outcome.seed)) != repeated_outcome.trace
     ]
 
 
-def write_report(path: Path, report: dict[str, object]) -> None:
+def write_report(report_path: Path, report: dict[str, object]) -> None:
     """Write the figures as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    report_path.parent.mkdir(parents=True, exist_ok=True)
+    report_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,53 +26,55 @@ class Equivocator(SimulatedNode):
 
     def build(self, request: ev.Build) -> None:
         """Build up to three blocks for the slot, and send a random part of them to each peer."""
-        chance = self.world.random
-        made = [self.make_block(request, nonce) for nonce in range(chance.randint(1, 3))]
-        for facts in made:
-            self._store(facts)
-        for other in self.neighbours():
-            for facts in made:
-                if chance.random() < 0.6:
-                    self.world.send(self, other, BlocksSent((facts,)))
-        self._inbox.append(ev.BlockImported(chance.choice(made)))
+        random_source = self.world.random
+        made_blocks = [self.make_block(request, nonce) for nonce in range(random_source.randint(1, 3))]
+        for block_facts in made_blocks:
+            self._store_block(block_facts)
+        for other_node in self.neighbours():
+            for block_facts in made_blocks:
+                if random_source.random() < 0.6:
+                    self.world.send(self, other_node, BlocksSent((block_facts,)))
+        self._pending_events.append(ev.BlockImported(random_source.choice(made_blocks)))
 
     def execute(self, effect: ev.Effect) -> None:
         """Lie in every chit."""
         match effect:
-            case ev.SendTo(peer, Chits() as chits) if self.machine is not None:
-                recent = list(self.blocks)[-6:]
-                lie = self.world.random.choice(recent)
-                said = Chits(chits.request, lie, lie, lie, chits.accepted_height, chits.final_height)
-                super().execute(ev.SendTo(peer, said))
+            case ev.SendTo(peer_address, Chits() as chits) if self.machine is not None:
+                recent_blocks = list(self.blocks)[-6:]
+                false_tip = self.world.random.choice(recent_blocks)
+                false_chits = Chits(
+                    chits.request, false_tip, false_tip, false_tip, chits.accepted_height, chits.final_height
+                )
+                super().execute(ev.SendTo(peer_address, false_chits))
             case _:
                 super().execute(effect)
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Sign the record and a contradiction of it. Send each to some peers."""
         assert not isinstance(record, signstate.HeaderRecord)  # `build` seals headers
-        chance = self.world.random
-        for other in self.neighbours():
+        random_source = self.world.random
+        for other_node in self.neighbours():
             for statement in (record, self._contradiction(record)):
-                if chance.random() < 0.7:
-                    self.world.send(self, other, self._message(statement))
-        if chance.random() < 0.7:
+                if random_source.random() < 0.7:
+                    self.world.send(self, other_node, self._signed_message(statement))
+        if random_source.random() < 0.7:
             signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
-            self._inbox.append(ev.RecordSigned(record, signature))
+            self._pending_events.append(ev.RecordSigned(record, signature))
 
     def _contradiction(self, record: Proposal | Ballot) -> Proposal | Ballot:
-        chance = self.world.random
-        other = self.blocks[chance.choice(list(self.blocks)[-6:])]
+        random_source = self.world.random
+        other_block = self.blocks[random_source.choice(list(self.blocks)[-6:])]
         match record:
-            case Proposal(epoch, round_, parent_round):
-                return Proposal(epoch, round_, parent_round, max(1, other.height), other.id)
-            case Ballot(BallotKind.NOTARISE, epoch, round_):
-                return Ballot(BallotKind.NOTARISE, epoch, round_, max(1, other.height), other.id)
-            case Ballot(BallotKind.FINALISE, epoch, round_):
-                return skip_ballot(epoch, round_)
-            case Ballot(_, epoch, round_):
-                return Ballot(BallotKind.FINALISE, epoch, round_, max(1, other.height), other.id)
+            case Proposal(vote_epoch, vote_round, parent_round):
+                return Proposal(vote_epoch, vote_round, parent_round, max(1, other_block.height), other_block.id)
+            case Ballot(BallotKind.NOTARISE, vote_epoch, vote_round):
+                return Ballot(BallotKind.NOTARISE, vote_epoch, vote_round, max(1, other_block.height), other_block.id)
+            case Ballot(BallotKind.FINALISE, vote_epoch, vote_round):
+                return skip_ballot(vote_epoch, vote_round)
+            case Ballot(_, vote_epoch, vote_round):
+                return Ballot(BallotKind.FINALISE, vote_epoch, vote_round, max(1, other_block.height), other_block.id)
 
-    def _message(self, record: Proposal | Ballot) -> Propose | Vote:
+    def _signed_message(self, record: Proposal | Ballot) -> Propose | Vote:
         signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
         if isinstance(record, Proposal):
             return Propose(SignedProposal(record, signature))
@@ -93,11 +95,11 @@ class SlowNode(SimulatedNode):
     def execute(self, effect: ev.Effect) -> None:
         """Answer just before the soft deadline."""
         match effect:
-            case ev.SendTo(peer, Chits() as chits):
+            case ev.SendTo(peer_address, Chits() as chits):
                 # The question and the answer each take up to the longest delay.
                 late_ms = self.world.parameters.poll_soft_ms - 2 * self.world.weather.delay_max_ms
-                asker = self.world.nodes[int.from_bytes(peer, "big")]
-                self.world.at(self.world.now_ms + max(0, late_ms), self.world.send, self, asker, chits)
+                asking_node = self.world.nodes[int.from_bytes(peer_address, "big")]
+                self.world.at(self.world.now_ms + max(0, late_ms), self.world.send, self, asking_node, chits)
             case _:
                 super().execute(effect)
 
@@ -112,9 +114,9 @@ class Withholder(SimulatedNode):
         match effect:
             case ev.Broadcast(Vote() | Propose() as message):
                 neighbours = self.neighbours()
-                victim = neighbours[self.world.now_ms // 5_000 % len(neighbours)]
-                if victim.machine is not None:
-                    self.world.send(self, victim, message)
+                victim_node = neighbours[self.world.now_ms // 5_000 % len(neighbours)]
+                if victim_node.machine is not None:
+                    self.world.send(self, victim_node, message)
             case ev.SendTo(_, Certified() | Vote()):
                 pass
             case _:

@@ -15,7 +15,7 @@ from devnet.simulation.keys import KeyRing
 from runtime.pallets.churn import cut
 
 GENESIS_ERAS = 2
-TRIES = 8
+TRIES_MAX = 8
 ABSENT_PERCENT = 15
 
 
@@ -37,78 +37,100 @@ class Field:
     bad: Collection[int]
     seats: int
 
-    def member(self, place: int, weight: int, epoch: int) -> Validator:
+    def member(self, node_number: int, seat_weight: int, epoch: int) -> Validator:
         """Return a node's seat, with its key of this epoch."""
-        public = self.rings[place].at(epoch).public
-        return Validator(stash_of(place), public, public, weight)
+        session_key = self.rings[node_number].at(epoch).public
+        return Validator(stash_of(node_number), session_key, session_key, seat_weight)
 
 
 class Elections:
     """The epochs of one run."""
 
-    def __init__(self, field: Field, change: SetChange, era_epochs: int, seed: str) -> None:
+    def __init__(self, candidate_field: Field, set_change: SetChange, era_epochs: int, run_seed: str) -> None:
         """Begin with the genesis set: the first nodes."""
-        self._field = field
-        self._change = change
+        self._candidate_field = candidate_field
+        self._set_change = set_change
         self._era_epochs = era_epochs
-        self._seed = seed
-        weights = {place: field.stakes[place] for place in range(field.seats)}
-        self.table = SetTable(ValidatorSet(0, self._members(weights, 0)))
+        self._run_seed = run_seed
+        weight_by_node = {
+            node_number: candidate_field.stakes[node_number] for node_number in range(candidate_field.seats)
+        }
+        self.table = SetTable(ValidatorSet(0, self._members(weight_by_node, 0)))
 
-    def __call__(self, number: int) -> Epoch:
+    def __call__(self, epoch_number: int) -> Epoch:
         """Return the set and the seed of an epoch."""
-        while self.table.newest.epoch < number:
-            self.table.write(self._following(self.table.newest))
-        found = self.table.of(number)
-        assert found is not None  # written above
-        return Epoch(found, seed_of(number))
+        while self.table.newest.epoch < epoch_number:
+            self.table.write(self._next_set(self.table.newest))
+        epoch_set = self.table.of(epoch_number)
+        assert epoch_set is not None  # written above
+        return Epoch(epoch_set, seed_of(epoch_number))
 
-    def _following(self, newest: ValidatorSet) -> ValidatorSet:
-        epoch = newest.epoch + 1
+    def _next_set(self, newest_set: ValidatorSet) -> ValidatorSet:
+        epoch = newest_set.epoch + 1
         is_election = epoch % self._era_epochs == 0 and epoch >= GENESIS_ERAS * self._era_epochs
-        old = {place_of(member.stash): member.weight for member in newest.members}
-        for attempt in range(TRIES if is_election else 0):
-            chance = Random(f"{self._seed}/set/{epoch}/{attempt}")
-            weights = self._elect(old, epoch, chance)
-            if self._is_sound(weights):
-                return ValidatorSet(epoch, self._members(weights, epoch))
+        old_weights = {place_of(member.stash): member.weight for member in newest_set.members}
+        for attempt in range(TRIES_MAX if is_election else 0):
+            random_source = Random(f"{self._run_seed}/set/{epoch}/{attempt}")
+            weight_by_node = self._elect_weights(old_weights, epoch, random_source)
+            if self._is_sound(weight_by_node):
+                return ValidatorSet(epoch, self._members(weight_by_node, epoch))
         # If no drawn set is sound, the election changes neither seats nor keys.
-        return ValidatorSet(epoch, newest.members)
+        return ValidatorSet(epoch, newest_set.members)
 
-    def _elect(self, old: dict[int, int], epoch: int, chance: Random) -> dict[int, int]:
-        field = self._field
-        everybody = range(len(field.rings))
-        match self._change:
+    def _elect_weights(self, old_weights: dict[int, int], epoch: int, random_source: Random) -> dict[int, int]:
+        candidate_field = self._candidate_field
+        all_nodes = range(len(candidate_field.rings))
+        match self._set_change:
             case SetChange.NONE:
                 return {}
             case SetChange.WINDOW:
-                count = len(everybody)
-                spare = count - field.seats
-                out = {((epoch - 1) * spare + place) % count for place in range(spare)}
-                return {place: field.stakes[place] for place in everybody if place not in out}
+                candidate_count = len(all_nodes)
+                spare_seats = candidate_count - candidate_field.seats
+                left_out = {
+                    ((epoch - 1) * spare_seats + node_number) % candidate_count for node_number in range(spare_seats)
+                }
+                return {
+                    node_number: candidate_field.stakes[node_number]
+                    for node_number in all_nodes
+                    if node_number not in left_out
+                }
             case SetChange.ANY:
-                fresh = [place for place in everybody if place not in old]
-                pool = fresh if chance.random() < 0.5 else list(everybody)
-                chosen = chance.sample(pool, min(len(pool), chance.randint(1, field.seats)))
-                return {place: chance.randint(1, 2_000) for place in chosen}
-            case SetChange.CUT:
-                worth = {place: field.stakes[place] * chance.randint(60, 140) // 100 for place in everybody}
-                present = [place for place in everybody if chance.randrange(100) >= ABSENT_PERCENT]
-                ranked = sorted(present, key=lambda place: (-worth[place], place))
-                following = cut(
-                    {stash_of(place): weight for place, weight in old.items()},
-                    {stash_of(place): worth[place] for place in ranked},
-                    field.seats,
+                unseated_nodes = [node_number for node_number in all_nodes if node_number not in old_weights]
+                candidate_pool = unseated_nodes if random_source.random() < 0.5 else list(all_nodes)
+                chosen_nodes = random_source.sample(
+                    candidate_pool, min(len(candidate_pool), random_source.randint(1, candidate_field.seats))
                 )
-                return {place_of(stash): weight for stash, weight in following.items()}
+                return {node_number: random_source.randint(1, 2_000) for node_number in chosen_nodes}
+            case SetChange.CUT:
+                stake_by_node = {
+                    node_number: candidate_field.stakes[node_number] * random_source.randint(60, 140) // 100
+                    for node_number in all_nodes
+                }
+                present_nodes = [
+                    node_number for node_number in all_nodes if random_source.randrange(100) >= ABSENT_PERCENT
+                ]
+                ranked_nodes = sorted(present_nodes, key=lambda node_number: (-stake_by_node[node_number], node_number))
+                next_weights = cut(
+                    {stash_of(node_number): seat_weight for node_number, seat_weight in old_weights.items()},
+                    {stash_of(node_number): stake_by_node[node_number] for node_number in ranked_nodes},
+                    candidate_field.seats,
+                )
+                return {place_of(node_stash): seat_weight for node_stash, seat_weight in next_weights.items()}
 
-    def _is_sound(self, weights: dict[int, int]) -> bool:
+    def _is_sound(self, weight_by_node: dict[int, int]) -> bool:
         """Return whether misbehaving nodes have less than a third of the stake."""
-        bad = sum(weight for place, weight in weights.items() if place in self._field.bad)
-        return 3 * bad < sum(weights.values())
+        misbehaving_weight = sum(
+            seat_weight
+            for node_number, seat_weight in weight_by_node.items()
+            if node_number in self._candidate_field.bad
+        )
+        return 3 * misbehaving_weight < sum(weight_by_node.values())
 
-    def _members(self, weights: dict[int, int], epoch: int) -> tuple[Validator, ...]:
-        return tuple(self._field.member(place, weight, epoch) for place, weight in sorted(weights.items()))
+    def _members(self, weight_by_node: dict[int, int], epoch: int) -> tuple[Validator, ...]:
+        return tuple(
+            self._candidate_field.member(node_number, seat_weight, epoch)
+            for node_number, seat_weight in sorted(weight_by_node.items())
+        )
 
 
 def seed_of(epoch: int) -> bytes:
@@ -116,11 +138,11 @@ def seed_of(epoch: int) -> bytes:
     return epoch.to_bytes(32, "big")
 
 
-def stash_of(place: int) -> bytes:
+def stash_of(node_number: int) -> bytes:
     """Return the stash of a node."""
-    return place.to_bytes(32, "big")
+    return node_number.to_bytes(32, "big")
 
 
-def place_of(stash: bytes) -> int:
+def place_of(node_stash: bytes) -> int:
     """Return the node of a stash."""
-    return int.from_bytes(stash, "big")
+    return int.from_bytes(node_stash, "big")

@@ -29,23 +29,23 @@ GENESIS = blake2b(b"twins", digest_size=32).digest()
 GENESIS_BLOCK = ev.BlockFacts(GENESIS, bytes(32), 0, 0, bytes(32), 0)
 LAST_HEIGHT = PARAMETERS.boundary(1)
 
-Utter = Callable[["BareNode", Message, "BareNode | None"], None]
+SendMessage = Callable[["BareNode", Message, "BareNode | None"], None]
 """Sender, message and recipient. None stands for every node in reach."""
 
 
 class LeaderSchedule(Leaders):
     """Leaders named by a scenario, by their place in the set. Later rounds have the default leaders."""
 
-    def __init__(self, epoch: Epoch, places: Sequence[int]) -> None:
+    def __init__(self, epoch: Epoch, leader_seats: Sequence[int]) -> None:
         """Take the places of the leaders, from round 1 on."""
         super().__init__(epoch)
-        self._places = places
+        self._leader_seats = leader_seats
 
     def leader(self, round_: int) -> bytes:
         """Return the session key of a round's leader."""
-        if round_ > len(self._places):
+        if round_ > len(self._leader_seats):
             return super().leader(round_)
-        return self._members[self._places[round_ - 1]].session
+        return self._members[self._leader_seats[round_ - 1]].session
 
 
 class BareGadget(Gadget):
@@ -58,7 +58,7 @@ class BareGadget(Gadget):
         super().begin(epoch, base, ended)
         self._heard.leaders = LeaderSchedule(epoch, self.schedules[self.members.epoch])
 
-    def _is_wanted(self, block: bytes, now_ms: int) -> bool:
+    def _is_wanted(self, fork_block: bytes, now_ms: int) -> bool:
         return True  # Snowflake's preference is absent here: only the lock limits the votes
 
     def leader(self, round_: int) -> bytes:
@@ -67,51 +67,69 @@ class BareGadget(Gadget):
 
     def proposed(self) -> bytes | None:
         """Return the block of the current round's proposal, or None without a proposal."""
-        signed = self._heard.proposals.get(self.rounds.current)
-        return None if signed is None else signed.proposal.block
+        signed_proposal = self._heard.proposals.get(self.rounds.current)
+        return None if signed_proposal is None else signed_proposal.proposal.block
 
 
 class BareNode:
     """One gadget, its chain, and its final blocks."""
 
     def __init__(
-        self, key: int, epochs: Mapping[int, Epoch], schedules: Sequence[Sequence[int]], say: Utter, *, taste: int
+        self,
+        key_number: int,
+        epochs: Mapping[int, Epoch],
+        schedules: Sequence[Sequence[int]],
+        send_message: SendMessage,
+        *,
+        fork_preference: int,
     ) -> None:
         """Begin in epoch 0 with the genesis block alone. `taste` chooses between the two sides of each fork."""
-        self.key = key
-        self.taste = taste
+        self.key = key_number
+        self.fork_preference = fork_preference
         self.finals: list[bytes] = []
         self.evidence_failures: list[str] = []
         self.accused: set[bytes] = set()
         self.boundaries: dict[int, Certificate] = {}
-        self._signer = fake_signer(key)
+        self._signer = fake_signer(key_number)
         self._epochs = epochs
-        self._say = say
+        self._send_message = send_message
         self._effects: list[ev.Effect] = []
         self.chain = Topological(BlockTree(GENESIS_BLOCK), full_poll_thresholds(4), PARAMETERS.boundary(0))
         neighbours = Neighbours()
-        relay = BallotRelay(neighbours)
+        ballot_relay = BallotRelay(neighbours)
         neighbours.begin(epochs[0].validators, None)
-        relay.begin(epochs[0].validators, 0)
+        ballot_relay.begin(epochs[0].validators, 0)
         self.gadget = BareGadget(
-            PARAMETERS, GENESIS, self.chain, verify_fake, lambda _: self._signer.public, self._effects.append, relay
+            PARAMETERS,
+            GENESIS,
+            self.chain,
+            verify_fake,
+            lambda _: self._signer.public,
+            self._effects.append,
+            ballot_relay,
         )
         self.gadget.schedules = schedules
         self.gadget.begin(epochs[0], (0, GENESIS))
 
     def grow(self, height: int) -> None:
         """Add blocks up to a height: two children per block, and one at the end of an epoch."""
-        tree = self.chain.tree
-        for block in [facts for facts in tree.blocks.values() if facts.height < height and not tree.children[facts.id]]:
-            sides = 1 if PARAMETERS.is_boundary(block.height + 1) else 2
-            for side in range(sides):
-                name = blake2b(block.id + bytes([side]), digest_size=32).digest()
-                self.chain.insert(ev.BlockFacts(name, block.id, block.height + 1, block.height + 1, bytes(32), 0))
+        block_tree = self.chain.tree
+        for fork_block in [
+            facts for facts in block_tree.blocks.values() if facts.height < height and not block_tree.children[facts.id]
+        ]:
+            fork_sides = 1 if PARAMETERS.is_boundary(fork_block.height + 1) else 2
+            for fork_side in range(fork_sides):
+                fork_block_id = blake2b(fork_block.id + bytes([fork_side]), digest_size=32).digest()
+                self.chain.insert(
+                    ev.BlockFacts(
+                        fork_block_id, fork_block.id, fork_block.height + 1, fork_block.height + 1, bytes(32), 0
+                    )
+                )
 
     def advance(self, now_ms: int) -> None:
         """Take all due steps and their immediate consequences."""
         while True:
-            self._prefer()
+            self._prefer_proposed()
             self.gadget.advance(now_ms)
             if not self._effects:
                 return
@@ -122,10 +140,10 @@ class BareNode:
 
     def receive(self, sender: "BareNode", message: Message, now_ms: int) -> None:
         """Take a message of a node in reach. As in the machine, only new information wakes the gadget."""
-        if self._hear(sender, message):
+        if self._take_message(sender, message):
             self.advance(now_ms)
 
-    def _hear(self, sender: "BareNode", message: Message) -> bool:
+    def _take_message(self, sender: "BareNode", message: Message) -> bool:
         match message:
             case Propose(proposal):
                 return self.gadget.receive_proposal(proposal)
@@ -135,51 +153,57 @@ class BareNode:
             case Certified(certificates):
                 # A list, because `any` over a generator would skip the certificates after the first success.
                 return any([self.gadget.receive_certificate(certificate) for certificate in certificates])  # noqa: C419
-            case NeedCerts() as need:
-                self._help(sender, need)
+            case NeedCerts() as certificates_needed:
+                self._send_certificates(sender, certificates_needed)
                 return False
             case _:
                 return False  # this test has no polls
 
-    def _help(self, sender: "BareNode", need: NeedCerts) -> None:
-        if need.epoch == self.gadget.members.epoch:
-            held = self.gadget.answer(need)
+    def _send_certificates(self, sender: "BareNode", certificates_needed: NeedCerts) -> None:
+        if certificates_needed.epoch == self.gadget.members.epoch:
+            held_certificates = self.gadget.answer(certificates_needed)
         else:
-            held = tuple(found for epoch, found in self.boundaries.items() if epoch == need.epoch)
-        if held:
-            self._say(self, Certified(held), sender)
+            held_certificates = tuple(
+                boundary_certificate
+                for epoch, boundary_certificate in self.boundaries.items()
+                if epoch == certificates_needed.epoch
+            )
+        if held_certificates:
+            self._send_message(self, Certified(held_certificates), sender)
 
-    def _prefer(self) -> None:
+    def _prefer_proposed(self) -> None:
         """Prefer the proposed block, else one side of each fork: only the gadget's own rules can refuse it."""
-        tree, block = self.chain.tree, self.gadget.proposed()
-        if block is None or block not in tree:
-            block = tree.final.id
-            while children := tree.children[block]:
-                block = children[self.taste % len(children)]
-        self.chain.prefer(block)
+        block_tree, preferred_block = self.chain.tree, self.gadget.proposed()
+        if preferred_block is None or preferred_block not in block_tree:
+            preferred_block = block_tree.final.id
+            while child_blocks := block_tree.children[preferred_block]:
+                preferred_block = child_blocks[self.fork_preference % len(child_blocks)]
+        self.chain.prefer(preferred_block)
 
     def _execute(self, effect: ev.Effect) -> None:
         match effect:
             case ev.Broadcast(message):
-                self._say(self, message, None)
-            case ev.PersistThenSign(record):
-                assert isinstance(record, Proposal | Ballot)  # gadgets seal no headers
-                self.gadget.signed(record, self._signer.sign(record_payload(GENESIS, record)))
+                self._send_message(self, message, None)
+            case ev.PersistThenSign(sign_record):
+                assert isinstance(sign_record, Proposal | Ballot)  # gadgets seal no headers
+                self.gadget.signed(sign_record, self._signer.sign(record_payload(GENESIS, sign_record)))
             case ev.Finalise(blocks, certificate):
                 self.finals.extend(blocks)
                 if PARAMETERS.is_boundary(certificate.ballot.height):
                     self.boundaries[certificate.ballot.epoch] = certificate
             case ev.ReportEvidence(evidence):
                 self.accused.add(evidence.accused)
-                members = self._epochs[evidence.first.epoch].validators
-                if not verify_votes(evidence, members, GENESIS, verify_fake):
+                accused_members = self._epochs[evidence.first.epoch].validators
+                if not verify_votes(evidence, accused_members, GENESIS, verify_fake):
                     self.evidence_failures.append(f"evidence of node {self.key} does not verify")
             case _:
                 pass  # this test has no disks
 
     def _change_epoch(self) -> None:
-        number, final = self.gadget.members.epoch, self.chain.tree.final
-        if final.height != PARAMETERS.boundary(number) or number + 1 not in self._epochs:
+        current_epoch, final_block = self.gadget.members.epoch, self.chain.tree.final
+        if final_block.height != PARAMETERS.boundary(current_epoch) or current_epoch + 1 not in self._epochs:
             return
-        self.gadget.begin(self._epochs[number + 1], (final.height, final.id), self.gadget.rounds.final)
-        self.chain.restart_confidence(full_poll_thresholds(4), PARAMETERS.boundary(number + 1))
+        self.gadget.begin(
+            self._epochs[current_epoch + 1], (final_block.height, final_block.id), self.gadget.rounds.final
+        )
+        self.chain.restart_confidence(full_poll_thresholds(4), PARAMETERS.boundary(current_epoch + 1))

@@ -32,16 +32,16 @@ class Joiner(Follower):
             self.table = SetTable(self.world.epochs(0).validators)
             self.is_joining = True
             self.starts += 1
-            self._ask()
+            self._ask_for_handoffs()
         elif not self.is_joining:
             super().start()
 
     def epochs(self, number: int) -> Epoch | None:
         """Return an epoch that the handoffs have proven and that this node's final block has settled, else None."""
-        found = None if self.table is None else self.table.of(number)
-        if found is None or self.disk.final.height < self.world.parameters.settled_height(number):
+        proven_set = None if self.table is None else self.table.of(number)
+        if proven_set is None or self.disk.final.height < self.world.parameters.settled_height(number):
             return None
-        return Epoch(found, seed_of(number))
+        return Epoch(proven_set, seed_of(number))
 
     def known_set(self, epoch: int) -> ValidatorSet | None:
         """Return a proven set, even one of a far later epoch."""
@@ -50,7 +50,7 @@ class Joiner(Follower):
     def receive(self, sender: SimulatedNode, packet: Packet) -> None:
         """Take handoffs before the machine exists. Pass other packets on."""
         if isinstance(packet, HandoffsSent):
-            self._follow(packet)
+            self._follow_handoffs(packet)
         else:
             super().receive(sender, packet)
 
@@ -58,52 +58,57 @@ class Joiner(Follower):
         """Ask for a handoff at each boundary: without state the node must learn the next set from it."""
         super().execute(effect)
         if isinstance(effect, ev.Finalise) and self.world.parameters.is_boundary(effect.certificate.ballot.height):
-            self._ask()
+            self._ask_for_handoffs()
 
-    def _ask(self) -> None:
+    def _ask_for_handoffs(self) -> None:
         """Ask a random peer for the handoffs after the newest known set, again and again until they arrive."""
         assert self.table is not None  # set by `start`
         epoch = self.table.newest.epoch
         is_wanted = self.is_joining or self.disk.final.height >= self.world.parameters.boundary(epoch)
         if not is_wanted:
             return
-        up = [other for other in self.neighbours() if other.machine is not None]
-        if up:
-            self.world.send(self, self.world.random.choice(up), HandoffsAsked(epoch))
-        self.world.at(self.world.now_ms + ASK_AGAIN_MS, self._ask)
+        running_peers = [other_node for other_node in self.neighbours() if other_node.machine is not None]
+        if running_peers:
+            self.world.send(self, self.world.random.choice(running_peers), HandoffsAsked(epoch))
+        self.world.at(self.world.now_ms + ASK_AGAIN_MS, self._ask_for_handoffs)
 
-    def _follow(self, sent: HandoffsSent) -> None:
+    def _follow_handoffs(self, handoffs_sent: HandoffsSent) -> None:
         world = self.world
         assert self.table is not None  # set by `start`
-        for proven in sent.handoffs:
-            handoff = proven.handoff
+        for proven_step in handoffs_sent.handoffs:
+            handoff = proven_step.handoff
             if handoff.certificate.ballot.epoch != self.table.newest.epoch:
                 continue  # an answer to an earlier question
             # The certificate covers only the header, and the facts come from the peer.
-            if not is_of(HEADER.decode(handoff.header), proven.boundary):
+            if not is_of(HEADER.decode(handoff.header), proven_step.boundary):
                 world.findings.refused_handoffs.append("facts of another block")
                 return
             try:
-                following = follow(self.table.newest, handoff, world.parameters, world.genesis_hash, world.verify)
-            except InvalidHandoffError as error:
-                world.findings.refused_handoffs.append(str(error))
+                next_set = follow(self.table.newest, handoff, world.parameters, world.genesis_hash, world.verify)
+            except InvalidHandoffError as refusal:
+                world.findings.refused_handoffs.append(str(refusal))
                 return
-            self.table.write(following)
-            self.newest = proven
+            self.table.write(next_set)
+            self.newest = proven_step
             self.followed += 1
             self.bytes_followed += len(HANDOFF.encode(handoff))
-        if self.is_joining and self.newest is not None and sent.tail and sent.tail[-1] == self.newest.boundary:
+        if (
+            self.is_joining
+            and self.newest is not None
+            and handoffs_sent.tail
+            and handoffs_sent.tail[-1] == self.newest.boundary
+        ):
             self.is_joining = False
-            self._begin(self.newest, sent.tail)
+            self._begin_at_boundary(self.newest, handoffs_sent.tail)
 
-    def _begin(self, newest: ProvenHandoff, tail: Sequence[ev.BlockFacts]) -> None:
+    def _begin_at_boundary(self, newest_handoff: ProvenHandoff, tail_blocks: Sequence[ev.BlockFacts]) -> None:
         """Start with the last boundary as the final block. Later headers may name the blocks before it."""
-        certificate = newest.handoff.certificate
+        certificate = newest_handoff.handoff.certificate
         self.disk = Disk(
-            newest.boundary,
+            newest_handoff.boundary,
             certificate,
             boundaries={certificate.ballot.epoch: certificate},
-            blocks={facts.id: facts for facts in tail},
-            ancestors={facts.height: facts.id for facts in tail},
+            blocks={block_facts.id: block_facts for block_facts in tail_blocks},
+            ancestors={block_facts.height: block_facts.id for block_facts in tail_blocks},
         )
         super().start()

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from runtime.blocks.votes import VerifyEd25519
 from runtime.cryptography import signatures
 
-Sign = Callable[[bytes], bytes]
+SignMessage = Callable[[bytes], bytes]
 
 
 class Signer(NamedTuple):
     """A session key: its public half, and a function that signs with its secret half."""
 
     public: bytes
-    sign: Sign
+    sign: SignMessage
 
 
 class KeyRing(NamedTuple):
@@ -37,26 +37,29 @@ class KeyRing(NamedTuple):
         return tuple(signer.public for signer in self.signers)
 
 
-def fake_signer(number: int) -> Signer:
+def fake_signer(validator_number: int) -> Signer:
     """Return the fast stand-in for the ed25519 key of validator `number`."""
-    public = blake2b(b"fake session key %d" % number, digest_size=32).digest()
-    return Signer(public, lambda message: _fake_signature(public, message))
+    public_key = blake2b(b"fake session key %d" % validator_number, digest_size=32).digest()
+    return Signer(public_key, lambda signed_message: _fake_signature(public_key, signed_message))
 
 
-def verify_fake(public: bytes, message: bytes, signature: bytes) -> bool:
+def verify_fake(public_key: bytes, signed_message: bytes, signature: bytes) -> bool:
     """Return whether a fake signature is valid."""
-    return signature == _fake_signature(public, message)
+    return signature == _fake_signature(public_key, signed_message)
 
 
-def _fake_signature(public: bytes, message: bytes) -> bytes:
-    return blake2b(message, key=public).digest()
+def _fake_signature(public_key: bytes, signed_message: bytes) -> bytes:
+    return blake2b(signed_message, key=public_key).digest()
 
 
-def real_signer(number: int) -> Signer:
+def real_signer(validator_number: int) -> Signer:
     """Return a real ed25519 key from a public seed."""
-    seed = blake2b(b"simulated session key %d" % number, digest_size=32).digest()
-    public, secret = signatures.keypair_from_seed(signatures.Scheme.ED25519, seed)
-    return Signer(public, lambda message: signatures.sign(signatures.Scheme.ED25519, public, secret, message))
+    key_seed = blake2b(b"simulated session key %d" % validator_number, digest_size=32).digest()
+    public_key, secret_key = signatures.keypair_from_seed(signatures.Scheme.ED25519, key_seed)
+    return Signer(
+        public_key,
+        lambda signed_message: signatures.sign(signatures.Scheme.ED25519, public_key, secret_key, signed_message),
+    )
 
 
 verify_real: VerifyEd25519 = signatures.verify_ed25519

@@ -67,16 +67,18 @@ class SimulatedNode:
 
     is_honest = True
 
-    def __init__(self, world: "World[SimulatedNode]", number: int, keys: KeyRing, clock_offset_ms: int) -> None:
+    def __init__(
+        self, world: "World[SimulatedNode]", node_number: int, key_ring: KeyRing, clock_offset_ms: int
+    ) -> None:
         """Create a node that has not started yet."""
-        genesis = world.genesis_block
+        genesis_block = world.genesis_block
         self.world = world
-        self.number = number
-        self.address = number.to_bytes(4, "big")
-        self.keys = keys
+        self.number = node_number
+        self.address = node_number.to_bytes(4, "big")
+        self.keys = key_ring
         self.clock_offset_ms = clock_offset_ms
-        self.disk = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
-        self.copy = Disk(genesis, blocks={genesis.id: genesis}, ancestors={0: genesis.id})
+        self.disk = Disk(genesis_block, blocks={genesis_block.id: genesis_block}, ancestors={0: genesis_block.id})
+        self.copy = Disk(genesis_block, blocks={genesis_block.id: genesis_block}, ancestors={0: genesis_block.id})
         self.machine: Machine | None = None
         self.starts = 0
         self.blocks = dict(self.disk.blocks)
@@ -84,7 +86,7 @@ class SimulatedNode:
         self._clock_ms = 0
         self.rules = HeaderRules(world.parameters, self.epochs, world.genesis_hash, world.verify)
         self._orphans: dict[bytes, tuple[BlockFacts, int]] = {}
-        self._inbox: deque[ev.Event] = deque()
+        self._pending_events: deque[ev.Event] = deque()
 
     def now_ms(self) -> int:
         """Return this node's clock in ms."""
@@ -93,39 +95,43 @@ class SimulatedNode:
 
     def neighbours(self) -> list["SimulatedNode"]:
         """Return the nodes that this one connects to when both are up."""
-        return [other for other in self.world.nodes if self.world.is_linked(self.number, other.number)]
+        return [other_node for other_node in self.world.nodes if self.world.is_linked(self.number, other_node.number)]
 
     # --- life
 
     def start(self) -> None:
         """Start, or restart, from the disk."""
         world = self.world
-        disk = self.disk
+        own_disk = self.disk
         self.starts += 1
         self.effects_to_live = None
         self._clock_ms = 0
-        self.blocks = dict(disk.blocks)
+        self.blocks = dict(own_disk.blocks)
         self._orphans.clear()
-        self._inbox.clear()
-        below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
-        self.machine = Machine(world.parameters, world.genesis_hash, self.epochs, world.verify, self.session_of, below)
-        undecided = [facts for facts in disk.blocks.values() if facts.height > disk.final.height]
-        above = sorted(undecided, key=lambda facts: facts.height)
-        recovery = ev.Recovery(
-            final=disk.final,
-            certificate=disk.certificate,
-            blocks=above,
-            sign_state=disk.sign_state,
-            preference=disk.preference,
-            boundaries=list(disk.boundaries.values())[-world.parameters.boundaries_kept :],
-            open_rounds=disk.certificates.values(),
-            silent_below=disk.noted,
+        self._pending_events.clear()
+        random_below = Random(f"{world.seed}/{self.number}/{self.starts}").randrange
+        self.machine = Machine(
+            world.parameters, world.genesis_hash, self.epochs, world.verify, self.session_of, random_below
         )
-        self._run(self.machine.restore(recovery, self.now_ms()))
-        for other in self.neighbours():
-            if other.machine is not None:
-                self.feed(ev.PeerConnected(other.address, other.proven()))
-                other.feed(ev.PeerConnected(self.address, self.proven()))
+        undecided = [
+            block_facts for block_facts in own_disk.blocks.values() if block_facts.height > own_disk.final.height
+        ]
+        undecided_blocks = sorted(undecided, key=lambda block_facts: block_facts.height)
+        recovery = ev.Recovery(
+            final=own_disk.final,
+            certificate=own_disk.certificate,
+            blocks=undecided_blocks,
+            sign_state=own_disk.sign_state,
+            preference=own_disk.preference,
+            boundaries=list(own_disk.boundaries.values())[-world.parameters.boundaries_kept :],
+            open_rounds=own_disk.certificates.values(),
+            silent_below=own_disk.noted,
+        )
+        self._run_effects(self.machine.restore(recovery, self.now_ms()))
+        for other_node in self.neighbours():
+            if other_node.machine is not None:
+                self.feed(ev.PeerConnected(other_node.address, other_node.proven()))
+                other_node.feed(ev.PeerConnected(self.address, self.proven()))
 
     def epochs(self, number: int) -> Epoch | None:
         """Return an epoch that this node's final state has settled, else None."""
@@ -144,17 +150,20 @@ class SimulatedNode:
     def crash(self) -> None:
         """Stop at once. The peers notice that the connection ended."""
         self.machine = None
-        for other in self.neighbours():
-            if other.machine is not None:
-                other.feed(ev.PeerLost(self.address))
+        for other_node in self.neighbours():
+            if other_node.machine is not None:
+                other_node.feed(ev.PeerLost(self.address))
 
     def lose_database(self) -> None:
         """Replace the database by an older copy, at first an empty one. The sign-state and the files beside it stay."""
-        disk, older = self.disk, self.copy
-        self.copy = Disk(disk.final, disk.certificate, {**disk.boundaries}, {**disk.blocks}, {**disk.ancestors})
+        own_disk, older_copy = self.disk, self.copy
+        self.copy = Disk(
+            own_disk.final, own_disk.certificate, {**own_disk.boundaries}, {**own_disk.blocks}, {**own_disk.ancestors}
+        )
         self.disk = replace(
-            older, sign_state=disk.sign_state, preference=disk.preference, certificates=disk.certificates,
-            noted=disk.noted,
+            older_copy, sign_state=own_disk.sign_state, preference=own_disk.preference,
+            certificates=own_disk.certificates,
+            noted=own_disk.noted,
         )  # fmt: skip
 
     def is_cut_off(self) -> bool:
@@ -172,17 +181,17 @@ class SimulatedNode:
         """Step the machine with an event, and execute the effects."""
         if self.machine is None:
             return
-        self._run(self.machine.step(event, self.now_ms()))
+        self._run_effects(self.machine.step(event, self.now_ms()))
 
-    def _run(self, effects: list[ev.Effect]) -> None:
+    def _run_effects(self, effects: list[ev.Effect]) -> None:
         while True:
             for effect in effects:
                 if self.is_cut_off():
                     return
                 self.execute(effect)
-            if not self._inbox or self.machine is None:
+            if not self._pending_events or self.machine is None:
                 break
-            effects = self.machine.step(self._inbox.popleft(), self.now_ms())
+            effects = self.machine.step(self._pending_events.popleft(), self.now_ms())
         if self.machine is not None:
             self.world.schedule_tick(self, self.machine.deadline_ms - self.clock_offset_ms)
 
@@ -191,96 +200,106 @@ class SimulatedNode:
         if self.machine is None:
             return
         match packet:
-            case BlocksAsked(block, above):
-                found = self._chain_to(block, above)
-                if found:
-                    self.world.send(self, sender, BlocksSent(found))
+            case BlocksAsked(block_id, above_height):
+                blocks_found = self._chain_to(block_id, above_height)
+                if blocks_found:
+                    self.world.send(self, sender, BlocksSent(blocks_found))
             case HandoffsAsked(epoch):
                 self.world.send(self, sender, self._handoffs_from(epoch))
             case HandoffsSent():
                 pass  # a node that executes blocks reads the sets from its state
             case BlocksSent(blocks):
-                for facts in blocks:
-                    self._import(facts, sender)
-                self._run([])
+                for block_facts in blocks:
+                    self._import_block(block_facts, sender)
+                self._run_effects([])
             case _:
                 self.feed(ev.MessageReceived(sender.address, packet))
 
     def _handoffs_from(self, epoch: int) -> HandoffsSent:
         """Return handoffs from this epoch to later ones, as far as their epochs have ended."""
-        proven: list[ProvenHandoff] = []
-        while (certificate := self.disk.boundaries.get(epoch)) is not None and len(proven) < HANDOFFS_PER_ANSWER_MAX:
-            block = certificate.ballot.block
-            following = self.known_set(epoch + 1)
-            if following is None:
+        proven_handoffs: list[ProvenHandoff] = []
+        while (certificate := self.disk.boundaries.get(epoch)) is not None and len(
+            proven_handoffs
+        ) < HANDOFFS_PER_ANSWER_MAX:
+            block_id = certificate.ballot.block
+            next_set = self.known_set(epoch + 1)
+            if next_set is None:
                 break
-            proven.append(proven_handoff(self.world.headers[block], self.disk.blocks[block], certificate, following))
+            proven_handoffs.append(
+                proven_handoff(self.world.headers[block_id], self.disk.blocks[block_id], certificate, next_set)
+            )
             epoch += 1
-        is_last = proven and epoch not in self.disk.boundaries
-        return HandoffsSent(tuple(proven), self._tail_of(proven[-1].boundary) if is_last else ())
+        is_last = proven_handoffs and epoch not in self.disk.boundaries
+        return HandoffsSent(
+            tuple(proven_handoffs), self._referenced_tail(proven_handoffs[-1].boundary) if is_last else ()
+        )
 
-    def _tail_of(self, facts: BlockFacts) -> tuple[BlockFacts, ...]:
-        named, tail = facts.referenced_height, [facts]
-        while tail[-1].height > named and tail[-1].parent in self.disk.blocks:
-            tail.append(self.disk.blocks[tail[-1].parent])
-        return tuple(reversed(tail))
+    def _referenced_tail(self, block_facts: BlockFacts) -> tuple[BlockFacts, ...]:
+        referenced_height, tail_blocks = block_facts.referenced_height, [block_facts]
+        while tail_blocks[-1].height > referenced_height and tail_blocks[-1].parent in self.disk.blocks:
+            tail_blocks.append(self.disk.blocks[tail_blocks[-1].parent])
+        return tuple(reversed(tail_blocks))
 
     def known_set(self, epoch: int) -> ValidatorSet | None:
         """Return the set of an epoch. The state knows it one epoch ahead."""
         return self.world.epochs(epoch).validators
 
-    def _chain_to(self, block: bytes, above: int) -> tuple[BlockFacts, ...]:
-        found = []
-        facts = self.blocks.get(block)
-        while facts is not None and facts.height > above:
-            found.append(facts)
-            facts = self.blocks.get(facts.parent)
-        return tuple(reversed(found[-BLOCKS_PER_ANSWER_MAX:]))
+    def _chain_to(self, block_id: bytes, undecided_blocks: int) -> tuple[BlockFacts, ...]:
+        chain_blocks = []
+        block_facts = self.blocks.get(block_id)
+        while block_facts is not None and block_facts.height > undecided_blocks:
+            chain_blocks.append(block_facts)
+            block_facts = self.blocks.get(block_facts.parent)
+        return tuple(reversed(chain_blocks[-BLOCKS_PER_ANSWER_MAX:]))
 
-    def _import(self, facts: BlockFacts, sender: "SimulatedNode") -> None:
+    def _import_block(self, block_facts: BlockFacts, sender: "SimulatedNode") -> None:
         """Check and store a block, and report it to the machine. Its waiting children follow."""
-        waiting = [facts]
-        for block in waiting:
-            if block.id in self.blocks:
-                self._inbox.append(ev.BlockImported(block))
+        waiting_blocks = [block_facts]
+        for waiting_block in waiting_blocks:
+            if waiting_block.id in self.blocks:
+                self._pending_events.append(ev.BlockImported(waiting_block))
                 continue
-            if block.parent not in self.blocks:
+            if waiting_block.parent not in self.blocks:
                 if len(self._orphans) < ORPHANS_MAX:
-                    self._orphans[block.id] = (block, sender.number)
-                self._inbox.append(ev.BlockWanted(block.parent, sender.address))
+                    self._orphans[waiting_block.id] = (waiting_block, sender.number)
+                self._pending_events.append(ev.BlockWanted(waiting_block.parent, sender.address))
                 continue
             try:
-                self._check(block)
+                self._check_block(waiting_block)
             except NotYetError:
                 continue  # a peer will announce it again
             except InvalidHeaderError:
-                self._inbox.append(ev.BlockRejected(block.id))
+                self._pending_events.append(ev.BlockRejected(waiting_block.id))
                 continue
-            if self.machine is not None and not self.machine.is_welcome(block):
+            if self.machine is not None and not self.machine.is_welcome(waiting_block):
                 continue
-            self._store(block)
-            self._inbox.append(ev.BlockImported(block))
-            children = [child for child, _ in self._orphans.values() if child.parent == block.id]
-            for child in children:
-                del self._orphans[child.id]
-            waiting.extend(children)
+            self._store_block(waiting_block)
+            self._pending_events.append(ev.BlockImported(waiting_block))
+            child_blocks = [
+                child_block for child_block, _ in self._orphans.values() if child_block.parent == waiting_block.id
+            ]
+            for child_block in child_blocks:
+                del self._orphans[child_block.id]
+            waiting_blocks.extend(child_blocks)
 
-    def _check(self, facts: BlockFacts) -> None:
-        parent = self.blocks[facts.parent]
-        self.rules.check_facts(facts, parent, lambda height: self._ancestor(parent, height), self.now_ms())
-        if not self.world.names_next_set(facts):
+    def _check_block(self, block_facts: BlockFacts) -> None:
+        parent_block = self.blocks[block_facts.parent]
+        self.rules.check_facts(
+            block_facts, parent_block, lambda height: self._ancestor_at(parent_block, height), self.now_ms()
+        )
+        if not self.world.names_next_set(block_facts):
             raise InvalidHeaderError("the header names other seats than the state")
 
-    def _ancestor(self, parent: BlockFacts, height: int) -> bytes | None:
-        while parent.height > height:
-            if self.disk.ancestors.get(parent.height) == parent.id:
+    def _ancestor_at(self, parent_block: BlockFacts, height: int) -> bytes | None:
+        while parent_block.height > height:
+            if self.disk.ancestors.get(parent_block.height) == parent_block.id:
                 return self.disk.ancestors.get(height)
-            parent = self.blocks[parent.parent]
-        return parent.id if parent.height == height else None
+            parent_block = self.blocks[parent_block.parent]
+        return parent_block.id if parent_block.height == height else None
 
-    def _store(self, facts: BlockFacts) -> None:
-        self.blocks[facts.id] = facts
-        self.world.note_block(facts)
+    def _store_block(self, block_facts: BlockFacts) -> None:
+        self.blocks[block_facts.id] = block_facts
+        self.world.note_block(block_facts)
 
     # --- effects out
 
@@ -288,37 +307,37 @@ class SimulatedNode:
         """Execute one effect."""
         world = self.world
         match effect:
-            case ev.SendTo(peer, message):
-                world.send(self, world.nodes[int.from_bytes(peer, "big")], message)
+            case ev.SendTo(peer_address, message):
+                world.send(self, world.nodes[int.from_bytes(peer_address, "big")], message)
             case ev.Broadcast(message):
                 self.broadcast(message)
-            case ev.Announce(block):
-                self.broadcast(BlocksSent((self.blocks[block],)))
-            case ev.Fetch(block, peer, above):
-                world.send(self, world.nodes[int.from_bytes(peer, "big")], BlocksAsked(block, above))
-            case ev.SendBoundary(peer, epoch):
+            case ev.Announce(block_id):
+                self.broadcast(BlocksSent((self.blocks[block_id],)))
+            case ev.Fetch(block_id, peer_address, above_height):
+                world.send(self, world.nodes[int.from_bytes(peer_address, "big")], BlocksAsked(block_id, above_height))
+            case ev.SendBoundary(peer_address, epoch):
                 if epoch in self.disk.boundaries:
-                    kept = Certified((self.disk.boundaries[epoch],))
-                    world.send(self, world.nodes[int.from_bytes(peer, "big")], kept)
+                    boundary_certificate = Certified((self.disk.boundaries[epoch],))
+                    world.send(self, world.nodes[int.from_bytes(peer_address, "big")], boundary_certificate)
             case ev.Build():
                 self.build(effect)
-            case ev.PersistThenSign(record):
-                self.sign(record)
-            case ev.PersistPreference(tip):
-                self.disk.preference = tip
+            case ev.PersistThenSign(sign_record):
+                self.sign(sign_record)
+            case ev.PersistPreference(preferred_tip):
+                self.disk.preference = preferred_tip
             case ev.PersistCertificate(certificate):
-                ballot = certificate.ballot
-                self.disk.certificates[ballot.epoch, ballot.round, ballot.kind] = certificate
+                final_ballot = certificate.ballot
+                self.disk.certificates[final_ballot.epoch, final_ballot.round, final_ballot.kind] = certificate
             case ev.Finalise(blocks, certificate):
-                self._finalise(blocks, certificate)
-            case ev.Accepted(block, height):
-                world.note_accepted(self, block, height)
+                self._finalise_blocks(blocks, certificate)
+            case ev.Accepted(block_id, height):
+                world.note_accepted(self, block_id, height)
             case ev.AcceptedReverted():
                 world.note_reverted(self)
             case ev.ReportEvidence(evidence):
                 world.note_evidence(self, evidence)
-            case ev.ReportDoubleHeader(author, _, first, second):
-                world.note_double_header(self, author, first, second)
+            case ev.ReportDoubleHeader(author_key, _, first_header, second_header):
+                world.note_double_header(self, author_key, first_header, second_header)
             case ev.PreferenceChanged() | ev.Penalise():
                 world.note_other(self, effect)
             case _:
@@ -326,32 +345,34 @@ class SimulatedNode:
 
     def broadcast(self, packet: Packet) -> None:
         """Send to every linked node that is up."""
-        for other in self.neighbours():
-            if other.machine is not None:
-                self.world.send(self, other, packet)
+        for other_node in self.neighbours():
+            if other_node.machine is not None:
+                self.world.send(self, other_node, packet)
 
     def build(self, request: ev.Build) -> None:
         """Seal a block after recording its slot in the sign-state."""
         if self.disk.is_behind:
             return
-        facts = self.make_block(request, 0)
-        record = signstate.HeaderRecord(request.slot, facts.id)
-        self.disk.sign_state = signstate.after(self.disk.sign_state, record)
-        self._store(facts)
-        self._inbox.append(ev.BlockBuilt(facts))
+        block_facts = self.make_block(request, 0)
+        sign_record = signstate.HeaderRecord(request.slot, block_facts.id)
+        self.disk.sign_state = signstate.after(self.disk.sign_state, sign_record)
+        self._store_block(block_facts)
+        self._pending_events.append(ev.BlockBuilt(block_facts))
 
     def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
         """Return a block for `request`. Another nonce gives another id."""
-        named = b"" if request.final_ref is None else request.final_ref.block
-        author = self.keys.at(request.epoch).public
-        parts = (request.parent, request.slot.to_bytes(8, "big"), author, named, bytes([nonce]))
-        identity = blake2b(b"".join(parts), digest_size=32).digest()
+        final_reference_id = b"" if request.final_ref is None else request.final_ref.block
+        author_key = self.keys.at(request.epoch).public
+        hashed_parts = (request.parent, request.slot.to_bytes(8, "big"), author_key, final_reference_id, bytes([nonce]))
+        identity = blake2b(b"".join(hashed_parts), digest_size=32).digest()
         referenced = self.blocks[request.parent].referenced_height
         if request.final_ref is not None:
             referenced = request.final_ref.height
-        slot, reference = request.slot, request.final_ref
-        facts = BlockFacts(identity, request.parent, request.height, slot, author, referenced, reference)
-        return self.world.seal(facts) if self.world.parameters.is_boundary(facts.height) else facts
+        block_slot, reference = request.slot, request.final_ref
+        block_facts = BlockFacts(
+            identity, request.parent, request.height, block_slot, author_key, referenced, reference
+        )
+        return self.world.seal(block_facts) if self.world.parameters.is_boundary(block_facts.height) else block_facts
 
     def sign(self, record: signstate.SignedRecord) -> None:
         """Persist the record in the sign-state, then sign it."""
@@ -359,40 +380,44 @@ class SimulatedNode:
             return
         # The block must be on disk before the vote for it, and a crash can come between both.
         if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
-            self._keep(record.block)
+            self._keep_on_disk(record.block)
             if self.is_cut_off():
                 return
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
         assert not isinstance(record, signstate.HeaderRecord)  # `build` seals headers
         signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
         self.world.note_signed(self, record)
-        self._inbox.append(ev.RecordSigned(record, signature))
+        self._pending_events.append(ev.RecordSigned(record, signature))
 
-    def _keep(self, block: bytes) -> None:
+    def _keep_on_disk(self, block_id: bytes) -> None:
         """Write a block and its ancestors to disk, because a vote for it must survive a crash."""
-        while block not in self.disk.blocks:
-            self.disk.blocks[block] = self.blocks[block]
-            block = self.blocks[block].parent
+        while block_id not in self.disk.blocks:
+            self.disk.blocks[block_id] = self.blocks[block_id]
+            block_id = self.blocks[block_id].parent
 
-    def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
-        disk = self.disk
-        ballot = certificate.ballot
-        self._keep(blocks[-1])
-        for block in blocks:
-            disk.ancestors[self.blocks[block].height] = block
-        disk.final = self.blocks[blocks[-1]]
-        disk.certificate = certificate
-        if self.world.parameters.is_boundary(ballot.height):
-            disk.boundaries[ballot.epoch] = certificate
-        self.world.note_final(self, [self.blocks[block] for block in blocks])
+    def _finalise_blocks(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
+        own_disk = self.disk
+        final_ballot = certificate.ballot
+        self._keep_on_disk(blocks[-1])
+        for block_id in blocks:
+            own_disk.ancestors[self.blocks[block_id].height] = block_id
+        own_disk.final = self.blocks[blocks[-1]]
+        own_disk.certificate = certificate
+        if self.world.parameters.is_boundary(final_ballot.height):
+            own_disk.boundaries[final_ballot.epoch] = certificate
+        self.world.note_final(self, [self.blocks[block_id] for block_id in blocks])
         if self.is_cut_off():
             return
         # A restored database makes blocks final again that the sign-state has already recorded.
-        if not disk.is_behind:
-            disk.sign_state = signstate.raise_floor(disk.sign_state, ballot.epoch, ballot.round)
-            disk.noted = disk.final.height
-        held = disk.certificates.items()
-        disk.certificates = {key: kept for key, kept in held if key[:2] > (ballot.epoch, ballot.round)}
+        if not own_disk.is_behind:
+            own_disk.sign_state = signstate.raise_floor(own_disk.sign_state, final_ballot.epoch, final_ballot.round)
+            own_disk.noted = own_disk.final.height
+        held_certificates = own_disk.certificates.items()
+        own_disk.certificates = {
+            round_key: certificate_kept
+            for round_key, certificate_kept in held_certificates
+            if round_key[:2] > (final_ballot.epoch, final_ballot.round)
+        }
 
 
 class Follower(SimulatedNode):

@@ -23,28 +23,33 @@ class ProvenHandoff:
     boundary: BlockFacts
 
 
-def header_of(facts: BlockFacts, following: ValidatorSet) -> Header:
+def header_of(block_facts: BlockFacts, next_set: ValidatorSet) -> Header:
     """Return the header of a boundary block. The id in `facts` serves as the hash of its extrinsics."""
-    digest = (consensus_item(seats_log(seats_of(following))),)
-    return Header(facts.parent, facts.height, _summary(facts), facts.id, digest)
+    header_digest = (consensus_item(seats_log(seats_of(next_set))),)
+    return Header(block_facts.parent, block_facts.height, _summary(block_facts), block_facts.id, header_digest)
 
 
-def is_of(header: Header, facts: BlockFacts) -> bool:
+def is_of(boundary_header: Header, block_facts: BlockFacts) -> bool:
     """Return whether a header commits to these facts."""
-    named = (block_id(header), header.parent_hash, header.number, header.state_root)
-    return named == (facts.id, facts.parent, facts.height, _summary(facts))
+    committed_values = (
+        block_id(boundary_header),
+        boundary_header.parent_hash,
+        boundary_header.number,
+        boundary_header.state_root,
+    )
+    return committed_values == (block_facts.id, block_facts.parent, block_facts.height, _summary(block_facts))
 
 
 def proven_handoff(
-    header: Header, facts: BlockFacts, certificate: Certificate, following: ValidatorSet
+    boundary_header: Header, block_facts: BlockFacts, certificate: Certificate, next_set: ValidatorSet
 ) -> ProvenHandoff:
     """Return the handoff of an epoch with a final last block."""
-    return ProvenHandoff(Handoff(HEADER.encode(header), certificate, seats_of(following)), facts)
+    return ProvenHandoff(Handoff(HEADER.encode(boundary_header), certificate, seats_of(next_set)), block_facts)
 
 
-def _summary(facts: BlockFacts) -> bytes:
-    numbers = facts.slot.to_bytes(8, "big") + facts.referenced_height.to_bytes(8, "big")
-    return blake2b(numbers + facts.author, digest_size=32).digest()
+def _summary(block_facts: BlockFacts) -> bytes:
+    encoded_numbers = block_facts.slot.to_bytes(8, "big") + block_facts.referenced_height.to_bytes(8, "big")
+    return blake2b(encoded_numbers + block_facts.author, digest_size=32).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from devnet.simulation.keys import KeyRing, fake_signer, real_signer, verify_fak
 from devnet.simulation.node import Follower, SimulatedNode
 from devnet.simulation.world import Weather, World
 
-Links = frozenset[tuple[int, int]]
+NodeLinks = frozenset[tuple[int, int]]
 START_MS = 1_800_000_000_000
-LAN = (2, 20)
-WAN = (50, 150)
+LAN_DELAY_MS = (2, 20)
+WAN_DELAY_MS = (50, 150)
 FINALS_AFTER_HEALING_MIN = 6
 STORM_MIX = ("crash", "crash", "blackout", "partition", "partition", "loss", "loss", "delay", "delay")
 HARD_MIX = ("cut", "cut", "cut", "one-way", "tail", "clocks", "clocks")
@@ -52,7 +52,7 @@ class SimulatedScenario:
     unequal: bool = False
     storm_s: int = 80
     quiet_s: int = 40
-    delay_ms: tuple[int, int] = LAN
+    delay_ms: tuple[int, int] = LAN_DELAY_MS
     clock_offset_max_ms: int = 100
     change: SetChange = SetChange.NONE
     spares: int = 0  # nodes beyond the seats that may be elected
@@ -89,17 +89,17 @@ class ScenarioOutcome:
 
     def as_json(self) -> dict[str, object]:
         """Return the outcome for the report, without the single latencies."""
-        plain = asdict(self)
-        del plain["accept_ms"], plain["final_ms"]
-        return plain
+        outcome_fields = asdict(self)
+        del outcome_fields["accept_ms"], outcome_fields["final_ms"]
+        return outcome_fields
 
 
 def run(scenario: SimulatedScenario, seed: int) -> ScenarioOutcome:
     """Simulate one scenario with one seed: storm, healing, quiet. Then judge the run."""
     world = make_world(scenario, seed)
     # Late nodes and joiners start at healing, when `_heal` starts every stopped node.
-    for node in world.nodes[: len(world.nodes) - scenario.late - scenario.joiners]:
-        node.start()
+    for sim_node in world.nodes[: len(world.nodes) - scenario.late - scenario.joiners]:
+        sim_node.start()
     heal_ms = START_MS + 1_000 * scenario.storm_s
     end_ms = heal_ms + 1_000 * scenario.quiet_s
     if scenario.storm_s:
@@ -107,217 +107,235 @@ def run(scenario: SimulatedScenario, seed: int) -> ScenarioOutcome:
     if scenario.edges:
         EdgeTrouble(world, scenario.edges, heal_ms if scenario.storm_s else end_ms - 10_000)
     world.run_until(heal_ms)
-    at_healing = {node.number: node.disk.final.height for node in world.nodes}
+    at_healing = {sim_node.number: sim_node.disk.final.height for sim_node in world.nodes}
     world.run_until(end_ms)
     return judge(world, scenario, seed, at_healing)
 
 
-def make_world(scenario: SimulatedScenario, seed: int) -> World[SimulatedNode]:
+def make_world(scenario: SimulatedScenario, run_seed: int) -> World[SimulatedNode]:
     """Return a world of nodes with their roles, not started."""
-    rings = make_rings(scenario)
+    key_rings = make_rings(scenario)
     verify = verify_real if scenario.real_signatures else verify_fake
-    bad = scenario.silent + scenario.equivocators + scenario.twins + scenario.slow + scenario.withholders
-    stakes = [stake_of(scenario, number) for number in range(len(rings))]
-    field = Field(rings, stakes, range(bad), scenario.validators)
-    name = f"{scenario.name}/{seed}"
-    epochs = Elections(field, scenario.change, scenario.era_epochs, name)
+    misbehaving_count = scenario.silent + scenario.equivocators + scenario.twins + scenario.slow + scenario.withholders
+    stakes = [stake_of(scenario, node_number) for node_number in range(len(key_rings))]
+    candidate_field = Field(key_rings, stakes, range(misbehaving_count), scenario.validators)
+    run_name = f"{scenario.name}/{run_seed}"
+    elections = Elections(candidate_field, scenario.change, scenario.era_epochs, run_name)
     world: World[SimulatedNode] = World(
-        name, scenario.parameters, epochs, verify, Weather(*scenario.delay_ms), START_MS
+        run_name, scenario.parameters, elections, verify, Weather(*scenario.delay_ms), START_MS
     )
     world.encodes = scenario.real_signatures or scenario.encodes
-    roles = [
+    node_classes = [
         *[SilentNode] * scenario.silent, *[Equivocator] * scenario.equivocators, *[SlowNode] * scenario.slow,
         *[Withholder] * scenario.withholders, *[Twin] * scenario.twins,
     ]  # fmt: skip
-    first_twin = len(roles) - scenario.twins
-    roles += [SimulatedNode] * (len(rings) - len(roles))
+    first_twin = len(node_classes) - scenario.twins
+    node_classes += [SimulatedNode] * (len(key_rings) - len(node_classes))
     # The second machine of each twin is one more node with the same keys.
-    keys = [*rings, *rings[first_twin : first_twin + scenario.twins]]
-    roles += [Twin] * scenario.twins
-    roles += [Follower] * scenario.followers + [Joiner] * scenario.joiners
-    keys += [KeyRing((fake_signer(number),)) for number in range(len(keys), len(roles))]
-    most = scenario.clock_offset_max_ms
+    node_keys = [*key_rings, *key_rings[first_twin : first_twin + scenario.twins]]
+    node_classes += [Twin] * scenario.twins
+    node_classes += [Follower] * scenario.followers + [Joiner] * scenario.joiners
+    node_keys += [KeyRing((fake_signer(node_number),)) for node_number in range(len(node_keys), len(node_classes))]
+    offset_max_ms = scenario.clock_offset_max_ms
     world.nodes = [
-        role(world, number, key, world.random.randint(0, most))
-        for number, (role, key) in enumerate(zip(roles, keys, strict=True))
+        node_class(world, node_number, key_ring, world.random.randint(0, offset_max_ms))
+        for node_number, (node_class, key_ring) in enumerate(zip(node_classes, node_keys, strict=True))
     ]
     world.links = links_of(scenario, len(world.nodes), world.random)
     return world
 
 
-def links_of(scenario: SimulatedScenario, count: int, random: Random) -> Links | None:
+def links_of(scenario: SimulatedScenario, node_count: int, random_source: Random) -> NodeLinks | None:
     """Return the connections between nodes, or None for a full mesh."""
     match scenario.shape.split():
         case ["mesh"]:
             return None
-        case ["ring", peers]:
-            return ring(count, int(peers))
+        case ["ring", peer_count]:
+            return ring_links(node_count, int(peer_count))
         case ["star"]:
-            return star(count)
+            return star_links(node_count)
         case ["line"]:
-            return line(count)
+            return line_links(node_count)
         case ["sparse"]:
-            return sparse(count, random)
+            return sparse_links(node_count, random_source)
         case _:
             raise ValueError(f"no shape {scenario.shape!r}")
 
 
-def both_ways(pairs: Iterable[tuple[int, int]]) -> Links:
+def both_ways(node_pairs: Iterable[tuple[int, int]]) -> NodeLinks:
     """Return the connections in both directions."""
-    return frozenset(link for first, second in pairs for link in ((first, second), (second, first)))
+    return frozenset(
+        node_link
+        for first_node, second_node in node_pairs
+        for node_link in ((first_node, second_node), (second_node, first_node))
+    )
 
 
-def ring(count: int, peers: int) -> Links:
+def ring_links(node_count: int, peer_count: int) -> NodeLinks:
     """Connect each node with its `peers` nearest nodes on a circle."""
-    steps = range(1, peers // 2 + 1)
-    return both_ways((place, (place + step) % count) for place in range(count) for step in steps)
+    circle_steps = range(1, peer_count // 2 + 1)
+    return both_ways(
+        (node_index, (node_index + circle_step) % node_count)
+        for node_index in range(node_count)
+        for circle_step in circle_steps
+    )
 
 
-def star(count: int) -> Links:
+def star_links(node_count: int) -> NodeLinks:
     """Connect every node with node 0 only."""
-    return both_ways((0, place) for place in range(1, count))
+    return both_ways((0, node_index) for node_index in range(1, node_count))
 
 
-def line(count: int) -> Links:
+def line_links(node_count: int) -> NodeLinks:
     """Connect each node with the next one."""
-    return both_ways((place, place + 1) for place in range(count - 1))
+    return both_ways((node_index, node_index + 1) for node_index in range(node_count - 1))
 
 
-def sparse(count: int, random: Random) -> Links:
+def sparse_links(node_count: int, random_source: Random) -> NodeLinks:
     """Connect the nodes as a random tree and half as many links again: connected, and far from a mesh."""
-    tree = [(place, random.randrange(place)) for place in range(1, count)]
-    more = [(random.randrange(count), random.randrange(count)) for _ in range(count // 2)]
-    return both_ways(pair for pair in tree + more if pair[0] != pair[1])
+    tree_links = [(node_index, random_source.randrange(node_index)) for node_index in range(1, node_count)]
+    further_links = [
+        (random_source.randrange(node_count), random_source.randrange(node_count)) for _ in range(node_count // 2)
+    ]
+    return both_ways(node_pair for node_pair in tree_links + further_links if node_pair[0] != node_pair[1])
 
 
 def make_rings(scenario: SimulatedScenario) -> list[KeyRing]:
     """Return the session keys of each candidate: one key, or two in turn."""
-    make = real_signer if scenario.real_signatures else fake_signer
-    rings = []
-    for number in range(scenario.validators + scenario.spares):
-        count = 2 if scenario.rekey and number % 2 else 1
-        signers = tuple(make(number + SECOND_KEYS * place) for place in range(count))
-        rings.append(KeyRing(signers, REKEY_ERAS * scenario.era_epochs))
-    return rings
+    make_signer = real_signer if scenario.real_signatures else fake_signer
+    key_rings = []
+    for node_number in range(scenario.validators + scenario.spares):
+        node_count = 2 if scenario.rekey and node_number % 2 else 1
+        signers = tuple(make_signer(node_number + SECOND_KEYS * node_index) for node_index in range(node_count))
+        key_rings.append(KeyRing(signers, REKEY_ERAS * scenario.era_epochs))
+    return key_rings
 
 
-def stake_of(scenario: SimulatedScenario, number: int) -> int:
+def stake_of(scenario: SimulatedScenario, node_number: int) -> int:
     """Return a validator's weight.
 
     Unequal weights differ by up to a half, so that a third of the nodes has about a third of the stake.
     """
     if scenario.unequal:
-        return 1_000 + 97 * number * number % 500
-    return scenario.stakes[number] if scenario.stakes else 1_000
+        return 1_000 + 97 * node_number * node_number % 500
+    return scenario.stakes[node_number] if scenario.stakes else 1_000
 
 
 def plan_storm(world: World[SimulatedNode], scenario: SimulatedScenario, heal_ms: int) -> None:
     """Plan crashes, partitions, loss and delay at random times until `heal_ms`. Then all faults end."""
-    chance = Random(f"storm/{world.seed}")
-    now = START_MS + 2_000
-    while now < heal_ms - 1_000:
-        end = min(now + chance.randint(1_000, 12_000), heal_ms - 1)
-        kind = chance.choice(scenario.storm)
-        if kind in ("crash", "cut", "blackout", "clocks", "put-back"):
-            plan_trouble(world, kind, chance, now, end)
+    random_source = Random(f"storm/{world.seed}")
+    moment_ms = START_MS + 2_000
+    while moment_ms < heal_ms - 1_000:
+        end_ms = min(moment_ms + random_source.randint(1_000, 12_000), heal_ms - 1)
+        fault_kind = random_source.choice(scenario.storm)
+        if fault_kind in ("crash", "cut", "blackout", "clocks", "put-back"):
+            plan_trouble(world, fault_kind, random_source, moment_ms, end_ms)
         else:
-            world.at(now, _set_weather, world, bad_weather(scenario, kind, chance, len(world.nodes)))
-        world.at(end, _set_weather, world, Weather(*scenario.delay_ms))
-        now += chance.randint(500, 6_000)
-    world.at(heal_ms, _heal, world, scenario)
+            world.at(moment_ms, _set_weather, world, bad_weather(scenario, fault_kind, random_source, len(world.nodes)))
+        world.at(end_ms, _set_weather, world, Weather(*scenario.delay_ms))
+        moment_ms += random_source.randint(500, 6_000)
+    world.at(heal_ms, _heal_network, world, scenario)
 
 
-def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: int, end: int) -> None:
+def plan_trouble(
+    world: World[SimulatedNode], fault_kind: str, random_source: Random, moment_ms: int, end_ms: int
+) -> None:
     """Plan a fault of nodes from `now` to `end`."""
-    victim = chance.choice(world.nodes)
-    match kind:
+    victim_node = random_source.choice(world.nodes)
+    match fault_kind:
         case "crash":
-            world.at(now, crash, victim)
-            world.at(end, restart, victim)
+            world.at(moment_ms, crash, victim_node)
+            world.at(end_ms, restart, victim_node)
         case "cut":
-            world.at(now, _cut, victim, chance.randrange(EFFECTS_TO_LIVE_MAX))
-            world.at(end, restart, victim)
+            world.at(moment_ms, _cut_power_after, victim_node, random_source.randrange(EFFECTS_TO_LIVE_MAX))
+            world.at(end_ms, restart, victim_node)
         case "put-back":
-            world.at(now, crash, victim)
-            world.at(end, _put_back, victim)
+            world.at(moment_ms, crash, victim_node)
+            world.at(end_ms, _restore_database, victim_node)
         case "clocks":
-            world.at(now, _set_clock, victim, chance.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
-            world.at(end, _set_clock, victim, victim.clock_offset_ms)
+            world.at(moment_ms, _set_clock, victim_node, random_source.randint(-CLOCK_JUMP_MAX_MS, CLOCK_JUMP_MAX_MS))
+            world.at(end_ms, _set_clock, victim_node, victim_node.clock_offset_ms)
         case _:
-            for node in world.nodes:
-                world.at(now + chance.randrange(50), crash, node)
-                world.at(now + chance.randint(100, 2_000), restart, node)
+            for sim_node in world.nodes:
+                world.at(moment_ms + random_source.randrange(50), crash, sim_node)
+                world.at(moment_ms + random_source.randint(100, 2_000), restart, sim_node)
 
 
-def bad_weather(scenario: SimulatedScenario, kind: str, chance: Random, count: int) -> Weather:
+def bad_weather(scenario: SimulatedScenario, fault_kind: str, random_source: Random, node_count: int) -> Weather:
     """Return the faulty weather of a kind."""
-    match kind:
+    match fault_kind:
         case "partition" | "one-way":
-            side = tuple(chance.randrange(chance.choice((2, 2, 3))) for _ in range(count))
-            return Weather(*scenario.delay_ms, side=side, one_way=kind == "one-way")
+            side_by_node = tuple(random_source.randrange(random_source.choice((2, 2, 3))) for _ in range(node_count))
+            return Weather(*scenario.delay_ms, side=side_by_node, one_way=fault_kind == "one-way")
         case "loss":
-            return Weather(*scenario.delay_ms, chance.randint(1, 40))
+            return Weather(*scenario.delay_ms, random_source.randint(1, 40))
         case "tail":
-            shares = chance.randint(1, 10), chance.randint(1, 30)
-            return Weather(*scenario.delay_ms, tail_percent=shares[0], duplicate_percent=shares[1])
+            percent_shares = random_source.randint(1, 10), random_source.randint(1, 30)
+            return Weather(*scenario.delay_ms, tail_percent=percent_shares[0], duplicate_percent=percent_shares[1])
         case _:
-            slow = chance.randint(100, 1_500)
-            return Weather(slow // 4, slow)
+            delay_max_ms = random_source.randint(100, 1_500)
+            return Weather(delay_max_ms // 4, delay_max_ms)
 
 
-def _cut(node: SimulatedNode, effects: int) -> None:
-    if node.machine is not None:
-        node.effects_to_live = effects
+def _cut_power_after(sim_node: SimulatedNode, effect_count: int) -> None:
+    if sim_node.machine is not None:
+        sim_node.effects_to_live = effect_count
 
 
-def _set_clock(node: SimulatedNode, offset_ms: int) -> None:
-    node.clock_offset_ms = offset_ms
+def _set_clock(sim_node: SimulatedNode, offset_ms: int) -> None:
+    sim_node.clock_offset_ms = offset_ms
 
 
-def _put_back(node: SimulatedNode) -> None:
+def _restore_database(sim_node: SimulatedNode) -> None:
     """Restore an old database as operators are told: one node at a time, never the last copy of a final block."""
-    others = [other.disk for other in node.world.nodes if other.is_honest and other is not node]
-    is_safe = not any(disk.is_behind for disk in others)
-    if node.machine is None and is_safe and any(disk.final.height >= node.disk.noted for disk in others):
-        node.lose_database()
-    restart(node)
+    other_disks = [
+        other_node.disk for other_node in sim_node.world.nodes if other_node.is_honest and other_node is not sim_node
+    ]
+    is_safe = not any(other_disk.is_behind for other_disk in other_disks)
+    if (
+        sim_node.machine is None
+        and is_safe
+        and any(other_disk.final.height >= sim_node.disk.noted for other_disk in other_disks)
+    ):
+        sim_node.lose_database()
+    restart(sim_node)
 
 
 def _set_weather(world: World[SimulatedNode], weather: Weather) -> None:
     world.weather = weather
 
 
-def _heal(world: World[SimulatedNode], scenario: SimulatedScenario) -> None:
+def _heal_network(world: World[SimulatedNode], scenario: SimulatedScenario) -> None:
     world.weather = Weather(*scenario.delay_ms)
-    for node in world.nodes:
-        node.effects_to_live = None
-        if node.machine is None:
-            node.start()
+    for sim_node in world.nodes:
+        sim_node.effects_to_live = None
+        if sim_node.machine is None:
+            sim_node.start()
 
 
 def judge(
-    world: World[SimulatedNode], scenario: SimulatedScenario, seed: int, at_healing: dict[int, int]
+    world: World[SimulatedNode], scenario: SimulatedScenario, run_seed: int, at_healing: dict[int, int]
 ) -> ScenarioOutcome:
     """Compare a run with the requirements."""
     findings = world.findings
     failures = [f"conflicting finals: {conflict}" for conflict in findings.conflicting_finals]
-    failures += [f"honest node framed: {charge}" for charge in findings.framed]
+    failures += [f"honest node framed: {framed_charge}" for framed_charge in findings.framed]
     if findings.false_evidence:
         failures.append(f"{findings.false_evidence} pieces of evidence do not verify")
-    honest = [node for node in world.nodes if node.is_honest]
-    new = min(node.disk.final.height - at_healing[node.number] for node in honest)
-    if new < FINALS_AFTER_HEALING_MIN:
-        failures.append(f"only {new} new final blocks after healing")
-    behind = max(world.final_at) - min(node.disk.final.height for node in honest)
-    if (scenario.late or scenario.joiners) and behind > LATE_BEHIND_MAX:
-        failures.append(f"who joined late is {behind} blocks behind")
+    honest_nodes = [sim_node for sim_node in world.nodes if sim_node.is_honest]
+    new_finals = min(sim_node.disk.final.height - at_healing[sim_node.number] for sim_node in honest_nodes)
+    if new_finals < FINALS_AFTER_HEALING_MIN:
+        failures.append(f"only {new_finals} new final blocks after healing")
+    blocks_behind = max(world.final_at) - min(sim_node.disk.final.height for sim_node in honest_nodes)
+    if (scenario.late or scenario.joiners) and blocks_behind > LATE_BEHIND_MAX:
+        failures.append(f"who joined late is {blocks_behind} blocks behind")
     for joiner in world.nodes:
         if isinstance(joiner, Joiner) and joiner.followed < scenario.handoffs_least:
             failures.append(f"who joined by handoffs followed {joiner.followed}")
-    failures += [f"a handoff was refused: {reason}" for reason in findings.refused_handoffs]
+    failures += [f"a handoff was refused: {refusal_reason}" for refusal_reason in findings.refused_handoffs]
     return ScenarioOutcome(
-        scenario.name, seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,
-        max(world.final_at), new, len(findings.accused), findings.soft_conflicts, findings.soft_reverts,
+        scenario.name, run_seed, world.trace(), tuple(failures), scenario.storm_s + scenario.quiet_s,
+        max(world.final_at), new_finals, len(findings.accused), findings.soft_conflicts, findings.soft_reverts,
         dict(sorted(findings.messages.items())), tuple(findings.accept_ms), tuple(findings.final_ms),
         findings.bytes_sent, count_changes(world),
     )  # fmt: skip
@@ -325,6 +343,6 @@ def judge(
 
 def count_changes(world: World[SimulatedNode]) -> int:
     """Return the number of finished epochs after which the set, a key or a weight changed."""
-    last = world.parameters.epoch_of(max(world.final_at) + 1)
-    members = [world.epochs(number).validators.members for number in range(last + 1)]
-    return sum(before != after for before, after in pairwise(members))
+    last_epoch = world.parameters.epoch_of(max(world.final_at) + 1)
+    members_by_epoch = [world.epochs(node_number).validators.members for node_number in range(last_epoch + 1)]
+    return sum(members_before != members_after for members_before, members_after in pairwise(members_by_epoch))

@@ -35,8 +35,8 @@ from devnet.simulation.gadgets import GENESIS, LAST_HEIGHT, PARAMETERS, BareNode
 from devnet.simulation.keys import Signer, fake_signer
 from runtime.blocks.votes import NO_BLOCK, Ballot, BallotKind, Proposal, SignedBallot, SignedProposal
 
-DOUBLED = (0, 4)  # keys with two gadgets; no set contains both
-EDGES = {
+DOUBLED_KEYS = (0, 4)  # keys with two gadgets; no set contains both
+EDGES_BY_NAME = {
     "the same": (0, 1, 2, 3),
     "the doubled key leaves": (1, 2, 3, 5),
     "another one comes doubled": (1, 2, 3, 4),
@@ -44,29 +44,29 @@ EDGES = {
     "nobody in common": (4, 5, 6, 7),
 }
 GROUPS_MAX = 3
-PHASES = 7
+PHASE_COUNT = 7
 LOSS_PERCENT = (0, 0, 30, 60)
 LEADERS_NAMED = 6
 HEALING_PHASES_MAX = 40
 PHASE_MS = 2 * PARAMETERS.resend_ms
 TIMEOUT_MS = PARAMETERS.round_timeout(PARAMETERS.timeout_doublings_max)
-STRIDE = 7_919  # coprime to the number of scenarios, so consecutive numbers spread over all of them
+SCENARIO_STRIDE = 7_919  # coprime to the number of scenarios, so consecutive numbers spread over all of them
 
 
 @lru_cache(maxsize=1)
 def partitions() -> tuple[tuple[int, ...], ...]:
     """Return the partitions of the first set's five gadgets into at most GROUPS_MAX groups."""
-    found = []
-    for groups in product(range(GROUPS_MAX), repeat=5):
-        firsts = [groups.index(group) for group in sorted(set(groups))]
-        if firsts == sorted(firsts) and set(groups) == set(range(len(firsts))):
-            found.append(groups)
-    return tuple(found)
+    partitions_found = []
+    for group_by_node in product(range(GROUPS_MAX), repeat=5):
+        first_indices = [group_by_node.index(node_group) for node_group in sorted(set(group_by_node))]
+        if first_indices == sorted(first_indices) and set(group_by_node) == set(range(len(first_indices))):
+            partitions_found.append(group_by_node)
+    return tuple(partitions_found)
 
 
 def count_scenarios() -> int:
     """Return the number of enumerated scenarios. Each has randomly drawn later phases."""
-    return len(EDGES) * len(partitions()) ** 2 * 4**2
+    return len(EDGES_BY_NAME) * len(partitions()) ** 2 * 4**2
 
 
 @dataclass(frozen=True)
@@ -83,197 +83,252 @@ class TwinsOutcome:
 class TwinsRun:
     """One scenario."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, scenario_number: int) -> None:
         """Decode the scenario's number into edge, partitions and leaders."""
-        self.number = number
-        count = len(partitions())
-        number, edge = divmod(number, len(EDGES))
-        number, first = divmod(number, count)
-        number, second = divmod(number, count)
-        led = divmod(number, 4)
-        self._chance = Random(f"twins/{self.number}")
+        self.number = scenario_number
+        partition_count = len(partitions())
+        scenario_number, edge_index = divmod(scenario_number, len(EDGES_BY_NAME))
+        scenario_number, first_partition = divmod(scenario_number, partition_count)
+        scenario_number, second_partition = divmod(scenario_number, partition_count)
+        first_leaders = divmod(scenario_number, 4)
+        self._random_source = Random(f"twins/{self.number}")
         self._now_ms = 1_000_000
-        self._messages = 0
-        self._queue: list[tuple[BareNode, BareNode, Message]] = []
-        self._planned = [partitions()[first], partitions()[second]]
-        following = list(EDGES.values())[edge]
-        epochs = {0: _epoch(0, (0, 1, 2, 3)), 1: _epoch(1, following)}
-        drawn = [[self._chance.randrange(4) for _ in range(LEADERS_NAMED)] for _ in epochs]
-        drawn[0][:2] = led
-        keys = [0, 0, 1, 2, 3, *(key for key in following if key > 3 for _ in range(1 + (key in DOUBLED)))]
+        self._message_count = 0
+        self._message_queue: list[tuple[BareNode, BareNode, Message]] = []
+        self._planned_partitions = [partitions()[first_partition], partitions()[second_partition]]
+        next_keys = list(EDGES_BY_NAME.values())[edge_index]
+        epochs = {0: _epoch_of_keys(0, (0, 1, 2, 3)), 1: _epoch_of_keys(1, next_keys)}
+        drawn_leaders = [[self._random_source.randrange(4) for _ in range(LEADERS_NAMED)] for _ in epochs]
+        drawn_leaders[0][:2] = first_leaders
+        node_keys = [
+            0,
+            0,
+            1,
+            2,
+            3,
+            *(
+                key_number
+                for key_number in next_keys
+                if key_number > 3
+                for _ in range(1 + (key_number in DOUBLED_KEYS))
+            ),
+        ]
         # The two gadgets of a doubled key prefer different sides of each fork.
         self.nodes = [
-            BareNode(key, epochs, drawn, self._say, taste=place if key in DOUBLED else self._chance.randrange(2))
-            for place, key in enumerate(keys)
+            BareNode(
+                key_number,
+                epochs,
+                drawn_leaders,
+                self._queue_message,
+                fork_preference=node_index if key_number in DOUBLED_KEYS else self._random_source.randrange(2),
+            )
+            for node_index, key_number in enumerate(node_keys)
         ]
-        self._groups: Sequence[int] = [0] * len(keys)
+        self._group_by_node: Sequence[int] = [0] * len(node_keys)
         self._loss_percent = 0
         self._is_cut_at_final = False
-        self._alone: set[int] = set()  # nodes that know of a final block and are isolated
-        self._has_third_hand = self._chance.random() < 0.5
+        self._isolated_nodes: set[int] = set()  # nodes that know of a final block and are isolated
+        self._has_third_hand = self._random_source.random() < 0.5
 
     def play(self) -> TwinsOutcome:
         """Play all phases, then heal."""
-        for phase in range(PHASES):
-            self._groups = self._partition(phase)
-            self._loss_percent = self._chance.choice(LOSS_PERCENT)
-            self._is_cut_at_final = self._chance.random() < 0.5
-            self._phase(phase + 1, is_long=self._chance.random() < 0.5)
-        self._groups = [0] * len(self.nodes)
+        for phase in range(PHASE_COUNT):
+            self._group_by_node = self._partition(phase)
+            self._loss_percent = self._random_source.choice(LOSS_PERCENT)
+            self._is_cut_at_final = self._random_source.random() < 0.5
+            self._play_phase(phase + 1, is_long=self._random_source.random() < 0.5)
+        self._group_by_node = [0] * len(self.nodes)
         self._loss_percent, self._is_cut_at_final = 0, False
-        height = PHASES
-        while min(node.chain.tree.final.height for node in self.nodes) < LAST_HEIGHT:
-            height += 1
-            if height > PHASES + HEALING_PHASES_MAX:
+        phase_number = PHASE_COUNT
+        while min(bare_node.chain.tree.final.height for bare_node in self.nodes) < LAST_HEIGHT:
+            phase_number += 1
+            if phase_number > PHASE_COUNT + HEALING_PHASES_MAX:
                 break
-            self._phase(height, is_long=True)
+            self._play_phase(phase_number, is_long=True)
         return TwinsOutcome(
-            self.number, tuple(self._failures()), len(set().union(*(node.accused for node in self.nodes))),
-            min(node.chain.tree.final.height for node in self.nodes), self._messages,
+            self.number, tuple(self._failures()), len(set().union(*(bare_node.accused for bare_node in self.nodes))),
+            min(bare_node.chain.tree.final.height for bare_node in self.nodes), self._message_count,
         )  # fmt: skip
 
     def _partition(self, phase: int) -> list[int]:
-        groups = self._planned[phase] if phase < len(self._planned) else self._chance.choice(partitions())
-        more = [self._chance.randrange(GROUPS_MAX) for _ in self.nodes[len(groups) :]]
-        apart, self._alone = self._alone, set()
-        return [GROUPS_MAX + place if place in apart else group for place, group in enumerate([*groups, *more])]
+        group_by_node = (
+            self._planned_partitions[phase]
+            if phase < len(self._planned_partitions)
+            else self._random_source.choice(partitions())
+        )
+        further_groups = [self._random_source.randrange(GROUPS_MAX) for _ in self.nodes[len(group_by_node) :]]
+        isolated_nodes, self._isolated_nodes = self._isolated_nodes, set()
+        return [
+            GROUPS_MAX + node_index if node_index in isolated_nodes else node_group
+            for node_index, node_group in enumerate([*group_by_node, *further_groups])
+        ]
 
-    def _phase(self, height: int, *, is_long: bool) -> None:
+    def _play_phase(self, block_height: int, *, is_long: bool) -> None:
         """Play a phase: add at most one block, and resend votes. In a long phase, rounds time out."""
-        for node in self.nodes:
-            node.grow(min(height, LAST_HEIGHT, PARAMETERS.boundary(node.gadget.members.epoch)))
-            if node.key not in DOUBLED:
-                node.taste = self._chance.randrange(2)
+        for bare_node in self.nodes:
+            bare_node.grow(min(block_height, LAST_HEIGHT, PARAMETERS.boundary(bare_node.gadget.members.epoch)))
+            if bare_node.key not in DOUBLED_KEYS:
+                bare_node.fork_preference = self._random_source.randrange(2)
         for step_ms in (PHASE_MS, TIMEOUT_MS) if is_long else (PHASE_MS,):
             self._now_ms += step_ms
-            for node in self.nodes:
-                node.advance(self._now_ms)
+            for bare_node in self.nodes:
+                bare_node.advance(self._now_ms)
             if self._has_third_hand:
-                self._forge()
-            self._deliver()
+                self._queue_forgeries()
+            self._deliver_all()
 
-    def _forge(self) -> None:
+    def _queue_forgeries(self) -> None:
         """Send each group statements of the doubled key that suit one node of it.
 
         They are a proposal on any parent, and votes for a block.
         """
-        for group in sorted(set(self._groups)):
-            among = [node for place, node in enumerate(self.nodes) if self._groups[place] == group]
-            node = self._chance.choice(among)
-            members, tree = node.gadget.members, node.chain.tree
-            hands = [signer for key in DOUBLED if (signer := fake_signer(key)).public in members.index]
-            above = [facts for facts in tree.blocks.values() if facts.height > tree.final.height]
-            if not hands or not above:
+        for node_group in sorted(set(self._group_by_node)):
+            group_nodes = [
+                bare_node
+                for node_index, bare_node in enumerate(self.nodes)
+                if self._group_by_node[node_index] == node_group
+            ]
+            bare_node = self._random_source.choice(group_nodes)
+            epoch_members, block_tree = bare_node.gadget.members, bare_node.chain.tree
+            doubled_signers = [
+                key_signer
+                for key_number in DOUBLED_KEYS
+                if (key_signer := fake_signer(key_number)).public in epoch_members.index
+            ]
+            newer_blocks = [
+                block_facts
+                for block_facts in block_tree.blocks.values()
+                if block_facts.height > block_tree.final.height
+            ]
+            if not doubled_signers or not newer_blocks:
                 continue
-            statements = self._statements(node, hands[0], self._chance.choice(above))
-            self._queue += [(self.nodes[0], other, statement) for statement in statements for other in among]
+            statements = self._statements(bare_node, doubled_signers[0], self._random_source.choice(newer_blocks))
+            self._message_queue += [
+                (self.nodes[0], other_node, statement) for statement in statements for other_node in group_nodes
+            ]
 
-    def _statements(self, node: BareNode, hand: Signer, facts: BlockFacts) -> Iterator[Message]:
+    def _statements(self, bare_node: BareNode, doubled_signer: Signer, block_facts: BlockFacts) -> Iterator[Message]:
         """Yield statements about a block that the key's own gadgets would never sign together."""
-        gadget = node.gadget
-        epoch, round_ = gadget.members.epoch, gadget.rounds.current
-        if gadget.leader(round_) == hand.public and gadget.proposed() is None:
-            proposal = Proposal(epoch, round_, self._chance.randrange(round_), facts.height, facts.id)
-            yield Propose(SignedProposal(proposal, hand.sign(record_payload(GENESIS, proposal))))
-        for kind in BallotKind:
-            content = (0, NO_BLOCK) if kind == BallotKind.SKIP else (facts.height, facts.id)
-            ballot = Ballot(kind, epoch, round_, *content)
-            if self._chance.random() < 0.7:
-                signature = hand.sign(record_payload(GENESIS, ballot))
-                yield Vote(SignedBallot(ballot, hand.public, signature), None)
+        gadget = bare_node.gadget
+        epoch, vote_round = gadget.members.epoch, gadget.rounds.current
+        if gadget.leader(vote_round) == doubled_signer.public and gadget.proposed() is None:
+            proposal = Proposal(
+                epoch, vote_round, self._random_source.randrange(vote_round), block_facts.height, block_facts.id
+            )
+            yield Propose(SignedProposal(proposal, doubled_signer.sign(record_payload(GENESIS, proposal))))
+        for ballot_kind in BallotKind:
+            ballot_content = (0, NO_BLOCK) if ballot_kind == BallotKind.SKIP else (block_facts.height, block_facts.id)
+            ballot = Ballot(ballot_kind, epoch, vote_round, *ballot_content)
+            if self._random_source.random() < 0.7:
+                signature = doubled_signer.sign(record_payload(GENESIS, ballot))
+                yield Vote(SignedBallot(ballot, doubled_signer.public, signature), None)
 
-    def _say(self, sender: BareNode, message: Message, to: BareNode | None) -> None:
-        group = self._groups[self.nodes.index(sender)]
-        for place, node in enumerate(self.nodes):
-            if node is not sender and self._groups[place] == group and to in (None, node):
-                self._queue.append((sender, node, message))
+    def _queue_message(self, sender: BareNode, message: Message, recipient: BareNode | None) -> None:
+        node_group = self._group_by_node[self.nodes.index(sender)]
+        for node_index, bare_node in enumerate(self.nodes):
+            if (
+                bare_node is not sender
+                and self._group_by_node[node_index] == node_group
+                and recipient in (None, bare_node)
+            ):
+                self._message_queue.append((sender, bare_node, message))
 
-    def _deliver(self) -> None:
+    def _deliver_all(self) -> None:
         """Deliver all messages in flight, in random order."""
-        while self._queue:
+        while self._message_queue:
             # Loss makes quorums that only some nodes know. Without loss, all nodes of a group know the same.
-            is_lost = self._chance.randrange(100) < self._loss_percent
-            place = self._chance.randrange(len(self._queue))
-            self._queue[place], self._queue[-1] = self._queue[-1], self._queue[place]
-            sender, node, message = self._queue.pop()
-            self._messages += 1
+            is_lost = self._random_source.randrange(100) < self._loss_percent
+            message_index = self._random_source.randrange(len(self._message_queue))
+            self._message_queue[message_index], self._message_queue[-1] = (
+                self._message_queue[-1],
+                self._message_queue[message_index],
+            )
+            sender, bare_node, message = self._message_queue.pop()
+            self._message_count += 1
             if is_lost:
                 continue
-            before = len(node.finals)
-            node.receive(sender, message, self._now_ms)
+            finals_before = len(bare_node.finals)
+            bare_node.receive(sender, message, self._now_ms)
             # One node knows that a block is final, and no other node hears of it. The next rounds must still respect
             # it.
-            if self._is_cut_at_final and len(node.finals) > before:
-                self._queue.clear()
-                self._alone.add(self.nodes.index(node))
+            if self._is_cut_at_final and len(bare_node.finals) > finals_before:
+                self._message_queue.clear()
+                self._isolated_nodes.add(self.nodes.index(bare_node))
 
     def _failures(self) -> Iterator[str]:
-        honest = [node for node in self.nodes if node.key not in DOUBLED]
+        honest_nodes = [bare_node for bare_node in self.nodes if bare_node.key not in DOUBLED_KEYS]
         final_at: dict[int, bytes] = {}
-        for node in honest:
-            for height, block in enumerate(node.finals, 1):
-                if final_at.setdefault(height, block) != block:
-                    yield f"conflicting finals at height {height}"
-            yield from node.evidence_failures
-        keys = {fake_signer(node.key).public for node in honest}
-        if any(node.accused & keys for node in self.nodes):
+        for bare_node in honest_nodes:
+            for final_height, final_block in enumerate(bare_node.finals, 1):
+                if final_at.setdefault(final_height, final_block) != final_block:
+                    yield f"conflicting finals at height {final_height}"
+            yield from bare_node.evidence_failures
+        honest_keys = {fake_signer(bare_node.key).public for bare_node in honest_nodes}
+        if any(bare_node.accused & honest_keys for bare_node in self.nodes):
             yield "an honest key is accused"
-        if (lowest := min(node.chain.tree.final.height for node in honest)) < LAST_HEIGHT:
-            yield f"stands at {lowest} of {LAST_HEIGHT} after healing"
+        if (lowest_final := min(bare_node.chain.tree.final.height for bare_node in honest_nodes)) < LAST_HEIGHT:
+            yield f"stands at {lowest_final} of {LAST_HEIGHT} after healing"
 
 
-def _epoch(number: int, keys: Sequence[int]) -> Epoch:
-    publics = [(key, fake_signer(key).public) for key in sorted(keys)]
-    members = tuple(Validator(key.to_bytes(32, "big"), public, public, 1) for key, public in publics)
-    return Epoch(ValidatorSet(number, members), number.to_bytes(32, "big"))
+def _epoch_of_keys(epoch_number: int, key_numbers: Sequence[int]) -> Epoch:
+    public_keys = [(key_number, fake_signer(key_number).public) for key_number in sorted(key_numbers)]
+    epoch_members = tuple(
+        Validator(key_number.to_bytes(32, "big"), public_key, public_key, 1) for key_number, public_key in public_keys
+    )
+    return Epoch(ValidatorSet(epoch_number, epoch_members), epoch_number.to_bytes(32, "big"))
 
 
-def play(number: int) -> TwinsOutcome:
+def play_scenario(scenario_number: int) -> TwinsOutcome:
     """Return the outcome of one scenario, in a worker process."""
-    return TwinsRun(number).play()
+    return TwinsRun(scenario_number).play()
 
 
-def choose(count: int, first: int = 0) -> list[int]:
+def chosen_scenarios(chosen_count: int, first_index: int = 0) -> list[int]:
     """Return the numbers of `count` scenarios from `first` on, spread over all of them."""
-    total = count_scenarios()
-    return [place * STRIDE % total for place in range(first, first + min(count, total))]
+    scenario_total = count_scenarios()
+    return [
+        scenario_index * SCENARIO_STRIDE % scenario_total
+        for scenario_index in range(first_index, first_index + min(chosen_count, scenario_total))
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the scenarios that the command line selects. Return 0 if every requirement holds."""
-    parser = argparse.ArgumentParser("devnet.simulation.twins", description="Twins on the bare finality gadget.")
-    parser.add_argument("--count", type=int, default=100_000, help="scenarios")
-    parser.add_argument("--first", type=int, default=0, help="first of them: another shard")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--report", default="out/twins.json", help="where the figures go")
-    options = parser.parse_args(arguments)
-    started = time.monotonic()
-    with ProcessPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(play, choose(options.count, options.first), chunksize=64))
-    report = summarise_twins(outcomes, time.monotonic() - started)
-    path = Path(options.report)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    failed = [outcome for outcome in outcomes if outcome.failures]
-    for outcome in failed[:20]:
+    option_parser = argparse.ArgumentParser("devnet.simulation.twins", description="Twins on the bare finality gadget.")
+    option_parser.add_argument("--count", type=int, default=100_000, help="scenarios")
+    option_parser.add_argument("--first", type=int, default=0, help="first of them: another shard")
+    option_parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    option_parser.add_argument("--report", default="out/twins.json", help="where the figures go")
+    run_options = option_parser.parse_args(arguments)
+    start_time = time.monotonic()
+    with ProcessPoolExecutor(run_options.jobs) as process_pool:
+        outcomes = list(
+            process_pool.map(play_scenario, chosen_scenarios(run_options.count, run_options.first), chunksize=64)
+        )
+    report = summarise_twins(outcomes, time.monotonic() - start_time)
+    report_path = Path(run_options.report)
+    report_path.parent.mkdir(parents=True, exist_ok=True)
+    report_path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    failed_outcomes = [outcome for outcome in outcomes if outcome.failures]
+    for outcome in failed_outcomes[:20]:
         print(f"FAILED scenario {outcome.number}: {'; '.join(outcome.failures)}")
     print(
         f"twins: {report['scenarios']} of {report['possible']} scenarios, {report['conflicts']} conflicts, "
         f"{report['honest_accused']} honest keys accused, {report['stalled']} stalls after healing; the doubled key "
         f"accused in {report['guilty_accused']}, {report['messages']} messages, {report['wall_s']} s"
     )
-    return 1 if failed else 0
+    return 1 if failed_outcomes else 0
 
 
 def summarise_twins(outcomes: Sequence[TwinsOutcome], wall_s: float) -> dict[str, object]:
     """Return the figures of a set of scenarios."""
-    said = [" ".join(outcome.failures) for outcome in outcomes]
+    failure_texts = [" ".join(outcome.failures) for outcome in outcomes]
     return {
         "scenarios": len(outcomes),
         "possible": count_scenarios(),
-        "conflicts": sum("conflicting" in failures for failures in said),
-        "honest_accused": sum("accused" in failures or "verify" in failures for failures in said),
-        "stalled": sum("after healing" in failures for failures in said),
+        "conflicts": sum("conflicting" in failures for failures in failure_texts),
+        "honest_accused": sum("accused" in failures or "verify" in failures for failures in failure_texts),
+        "stalled": sum("after healing" in failures for failures in failure_texts),
         "guilty_accused": sum(outcome.accused > 0 for outcome in outcomes),
         "messages": sum(outcome.messages for outcome in outcomes),
         "failures": {str(outcome.number): outcome.failures for outcome in outcomes if outcome.failures},

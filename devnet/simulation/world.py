@@ -41,18 +41,18 @@ class Weather:
     tail_percent: int = 0
     duplicate_percent: int = 0
 
-    def travels_ms(self, sender: int, receiver: int, random: Random) -> list[int]:
+    def travels_ms(self, sender: int, receiver: int, random_source: Random) -> list[int]:
         """Return the delay of each arriving copy of a message that is sent now. An empty list means that it is lost."""
         if self.side and self.side[sender] != self.side[receiver] and not (self.one_way and self.side[sender] == 0):
             return []
-        if self.loss_percent and random.randrange(100) < self.loss_percent:
+        if self.loss_percent and random_source.randrange(100) < self.loss_percent:
             return []
-        travels = [random.randint(self.delay_min_ms, self.delay_max_ms)]
-        if self.tail_percent and random.randrange(100) < self.tail_percent:
-            travels[0] *= random.randint(2, TAIL_FACTOR_MAX)
-        if self.duplicate_percent and random.randrange(100) < self.duplicate_percent:
-            travels.append(travels[0] + random.randrange(DUPLICATE_LATE_MAX_MS))
-        return travels
+        travel_times_ms = [random_source.randint(self.delay_min_ms, self.delay_max_ms)]
+        if self.tail_percent and random_source.randrange(100) < self.tail_percent:
+            travel_times_ms[0] *= random_source.randint(2, TAIL_FACTOR_MAX)
+        if self.duplicate_percent and random_source.randrange(100) < self.duplicate_percent:
+            travel_times_ms.append(travel_times_ms[0] + random_source.randrange(DUPLICATE_LATE_MAX_MS))
+        return travel_times_ms
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Findings:
     refused_handoffs: list[str] = field(default_factory=list)
 
 
-TICK = Tick()
+TICK_EVENT = Tick()
 
 
 class Resident(Protocol):
@@ -97,7 +97,7 @@ class World(Generic[R]):
 
     def __init__(
         self,
-        seed: str,
+        run_seed: str,
         parameters: Parameters,
         epochs: Callable[[int], Epoch],
         verify: VerifyEd25519,
@@ -105,15 +105,15 @@ class World(Generic[R]):
         start_ms: int,
     ) -> None:
         """Create an empty world with clocks that begin at `start_ms`."""
-        self.seed = seed
+        self.seed = run_seed
         self.parameters = parameters
         self.epochs = epochs
         self.verify = verify
         self.encodes = False
         self.weather = weather
         self.now_ms = start_ms
-        self.random = Random(seed)
-        self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
+        self.random = Random(run_seed)
+        self.genesis_hash = blake2b(run_seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
         self.nodes: Sequence[R] = ()
         self.headers: dict[bytes, Header] = {}  # headers of boundary blocks, by id
@@ -123,44 +123,44 @@ class World(Generic[R]):
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
         self._accepted_at: dict[int, bytes] = {}
         self._built_ms: dict[bytes, int] = {}
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._order = count()
-        self._ticks: dict[int, int] = {}
-        self._trace = blake2b(digest_size=16)
+        self._action_queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._action_numbers = count()
+        self._planned_wakes: dict[int, int] = {}
+        self._trace_hash = blake2b(digest_size=16)
 
     # --- time
 
     def at(self, when_ms: int, action: Callable[..., None], *arguments: Any) -> None:
         """Schedule an action. Equal times keep the order of their scheduling."""
-        heappush(self._queue, (when_ms, next(self._order), action, arguments))
+        heappush(self._action_queue, (when_ms, next(self._action_numbers), action, arguments))
 
-    def schedule_tick(self, node: R, when_ms: int) -> None:
+    def schedule_tick(self, sim_node: R, when_ms: int) -> None:
         """Wake a node at a time, unless an earlier wake-up is planned."""
-        planned = self._ticks.get(node.number)
-        if planned is not None and self.now_ms < planned <= when_ms:
+        planned_ms = self._planned_wakes.get(sim_node.number)
+        if planned_ms is not None and self.now_ms < planned_ms <= when_ms:
             return  # it schedules again when it wakes
-        self._ticks[node.number] = when_ms
-        self.at(when_ms, self._tick, node, when_ms)
+        self._planned_wakes[sim_node.number] = when_ms
+        self.at(when_ms, self._wake_node, sim_node, when_ms)
 
-    def _tick(self, node: R, when_ms: int) -> None:
+    def _wake_node(self, sim_node: R, when_ms: int) -> None:
         # An earlier wake-up may have replaced this one.
-        if self._ticks.get(node.number) == when_ms:
-            del self._ticks[node.number]
-            node.feed(TICK)
+        if self._planned_wakes.get(sim_node.number) == when_ms:
+            del self._planned_wakes[sim_node.number]
+            sim_node.feed(TICK_EVENT)
 
     def run_until(self, end_ms: int) -> None:
         """Run all actions up to a time."""
-        queue = self._queue
-        while queue and queue[0][0] <= end_ms:
-            self.now_ms, _, action, arguments = heappop(queue)
+        action_queue = self._action_queue
+        while action_queue and action_queue[0][0] <= end_ms:
+            self.now_ms, _, action, arguments = heappop(action_queue)
             action(*arguments)
         self.now_ms = end_ms
 
     # --- links
 
-    def is_linked(self, first: int, second: int) -> bool:
+    def is_linked(self, first_node: int, second_node: int) -> bool:
         """Return whether two nodes can connect."""
-        return first != second and (self.links is None or (first, second) in self.links)
+        return first_node != second_node and (self.links is None or (first_node, second_node) in self.links)
 
     def send(self, sender: R, receiver: R, packet: Packet) -> None:
         """Send a packet through the weather. Runs with `encodes` also encode and decode consensus messages."""
@@ -174,94 +174,94 @@ class World(Generic[R]):
 
     # --- the last blocks of epochs
 
-    def seal(self, facts: BlockFacts, following: ValidatorSet | None = None) -> BlockFacts:
+    def seal(self, block_facts: BlockFacts, next_set: ValidatorSet | None = None) -> BlockFacts:
         """Return a boundary block with its true id, and keep its header, which names the next set.
 
         A dishonest author may pass another set as `following`.
         """
-        if following is None:
-            following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
-        header = header_of(facts, following)
-        sealed = replace(facts, id=block_id(header))
-        self.headers[sealed.id] = header
-        return sealed
+        if next_set is None:
+            next_set = self.epochs(self.parameters.epoch_of(block_facts.height) + 1).validators
+        boundary_header = header_of(block_facts, next_set)
+        sealed_block = replace(block_facts, id=block_id(boundary_header))
+        self.headers[sealed_block.id] = boundary_header
+        return sealed_block
 
-    def names_next_set(self, facts: BlockFacts) -> bool:
+    def names_next_set(self, block_facts: BlockFacts) -> bool:
         """Return whether a boundary block's header names the state's next set, as execution checks.
 
         True for other blocks.
         """
-        if not self.parameters.is_boundary(facts.height):
+        if not self.parameters.is_boundary(block_facts.height):
             return True
-        following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
-        header = self.headers[facts.id]
-        return is_of(header, facts) and header.digest == header_of(facts, following).digest
+        next_set = self.epochs(self.parameters.epoch_of(block_facts.height) + 1).validators
+        boundary_header = self.headers[block_facts.id]
+        return is_of(boundary_header, block_facts) and boundary_header.digest == header_of(block_facts, next_set).digest
 
     # --- the observer
 
-    def note_block(self, facts: BlockFacts) -> None:
+    def note_block(self, block_facts: BlockFacts) -> None:
         """Record the time of a new block."""
-        self._built_ms.setdefault(facts.id, self.now_ms)
+        self._built_ms.setdefault(block_facts.id, self.now_ms)
 
-    def note_final(self, node: R, blocks: Sequence[BlockFacts]) -> None:
+    def note_final(self, sim_node: R, blocks: Sequence[BlockFacts]) -> None:
         """Record final blocks of a node. Two honest nodes with different blocks at a height are a conflict."""
-        if not node.is_honest:
+        if not sim_node.is_honest:
             return
-        for block in blocks:
-            is_first = block.height not in self.final_at
-            if self.final_at.setdefault(block.height, block.id) != block.id:
-                self.findings.conflicting_finals.append(f"height {block.height} at node {node.number}")
-            self.findings.final_ms.append(self.now_ms - self._built_ms[block.id])
-            self._note(node, b"final", block.id)
-            for watch in self.watchers if is_first else ():
-                watch(block.height)
+        for final_block in blocks:
+            is_first = final_block.height not in self.final_at
+            if self.final_at.setdefault(final_block.height, final_block.id) != final_block.id:
+                self.findings.conflicting_finals.append(f"height {final_block.height} at node {sim_node.number}")
+            self.findings.final_ms.append(self.now_ms - self._built_ms[final_block.id])
+            self._trace_event(sim_node, b"final", final_block.id)
+            for on_final_height in self.watchers if is_first else ():
+                on_final_height(final_block.height)
 
-    def note_accepted(self, node: R, block: bytes, height: int) -> None:
+    def note_accepted(self, sim_node: R, block_id: bytes, block_height: int) -> None:
         """Record an accepted block. Acceptance is soft: it may be reverted."""
-        if not node.is_honest:
+        if not sim_node.is_honest:
             return
-        if self._accepted_at.setdefault(height, block) != block:
+        if self._accepted_at.setdefault(block_height, block_id) != block_id:
             self.findings.soft_conflicts += 1
-        self.findings.accept_ms.append(self.now_ms - self._built_ms[block])
-        self._note(node, b"accept", block)
+        self.findings.accept_ms.append(self.now_ms - self._built_ms[block_id])
+        self._trace_event(sim_node, b"accept", block_id)
 
-    def note_reverted(self, node: R) -> None:
+    def note_reverted(self, sim_node: R) -> None:
         """Record a reverted acceptance."""
-        self.findings.soft_reverts += node.is_honest
+        self.findings.soft_reverts += sim_node.is_honest
 
-    def note_signed(self, node: R, record: SignedRecord) -> None:
+    def note_signed(self, sim_node: R, signed_record: SignedRecord) -> None:
         """Record a signed vote."""
-        self._note(node, b"sign", repr(record).encode())
+        self._trace_event(sim_node, b"sign", repr(signed_record).encode())
 
-    def note_evidence(self, node: R, evidence: DoubleProposal | DoubleBallot) -> None:
+    def note_evidence(self, sim_node: R, evidence: DoubleProposal | DoubleBallot) -> None:
         """Record reported evidence. It must verify, and must not name an honest key."""
-        if node.is_honest:
-            members = self.epochs(evidence.first.epoch).validators
-            if not verify_votes(evidence, members, self.genesis_hash, self.verify):
+        if sim_node.is_honest:
+            validators = self.epochs(evidence.first.epoch).validators
+            if not verify_votes(evidence, validators, self.genesis_hash, self.verify):
                 self.findings.false_evidence += 1
-            self._accuse(evidence.accused, type(evidence).__name__)
+            self._record_accusation(evidence.accused, type(evidence).__name__)
 
-    def note_double_header(self, node: R, author: bytes, first: bytes, second: bytes) -> None:
+    def note_double_header(self, sim_node: R, author_key: bytes, first_header: bytes, second_header: bytes) -> None:
         """Record two blocks of one author in one slot."""
-        if node.is_honest and first != second:
-            self._accuse(author, "DoubleHeader")
+        if sim_node.is_honest and first_header != second_header:
+            self._record_accusation(author_key, "DoubleHeader")
 
-    def note_other(self, node: R, effect: Effect) -> None:
+    def note_other(self, sim_node: R, effect: Effect) -> None:
         """Record an effect that needs no action."""
-        self._note(node, type(effect).__name__.encode(), b"")
+        self._trace_event(sim_node, type(effect).__name__.encode(), b"")
 
-    def _accuse(self, key: bytes, what: str) -> None:
-        self.findings.accused.add(key)
-        for node in self.nodes:
-            if node.is_honest and key in node.keys.public:
-                self.findings.framed.append(f"{what} against node {node.number}")
+    def _record_accusation(self, accused_key: bytes, offence_name: str) -> None:
+        self.findings.accused.add(accused_key)
+        for sim_node in self.nodes:
+            if sim_node.is_honest and accused_key in sim_node.keys.public:
+                self.findings.framed.append(f"{offence_name} against node {sim_node.number}")
 
-    def _note(self, node: R, what: bytes, detail: bytes) -> None:
-        self._trace.update(b"%d %d %s " % (self.now_ms, node.number, what) + detail)
+    def _trace_event(self, sim_node: R, event_name: bytes, event_detail: bytes) -> None:
+        self._trace_hash.update(b"%d %d %s " % (self.now_ms, sim_node.number, event_name) + event_detail)
 
     def trace(self) -> str:
         """Return the hash of all decisions so far."""
-        trace = self._trace.copy()
-        trace.update(b"%d" % self.random.getstate()[1][0])
-        trace.update(repr(sorted(self.findings.messages.items())).encode())
-        return trace.hexdigest()
+        trace_hash = self._trace_hash.copy()
+        trace_hash.update(b"%d" % self.random.getstate()[1][0])
+        trace_hash.update(repr(sorted(self.findings.messages.items())).encode())
+        return trace_hash.hexdigest()

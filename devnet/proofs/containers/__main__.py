@@ -192,14 +192,14 @@ def with_engine(proof_run: ProofRun) -> Iterator[ContainerStage]:
     """Open engine, registry and devnet. Raise DevnetError if a program is missing."""
     shutil.rmtree(proof_run.folder, ignore_errors=True)
     (proof_run.folder / "yard").mkdir(parents=True)
-    with engine_and_registry(proof_run.folder / "yard") as shipyard_here:
-        os.environ["DOCKER_HOST"] = shipyard_here.engine  # the daemons find it there, as an operator's would
+    with engine_and_registry(proof_run.folder / "yard") as private_engine:
+        os.environ["DOCKER_HOST"] = private_engine.engine  # the daemons find it there, as an operator's would
         with CONTAINER_NETWORK.open(proof_run) as stage:
             for provider_name, asked_price in ASKED_PRICES.items():
-                arguments = ("--kind", "container", "--image", shipyard_here.repository, "--least-price", asked_price)
+                arguments = ("--kind", "container", "--image", private_engine.repository, "--least-price", asked_price)
                 stage.provider(provider_name, "policy", *arguments)
             stage.restart(dict.fromkeys(ASKED_PRICES))
-            yield ContainerStage(stage.devnet, stage.narrator, stage.options, engine_and_registry=shipyard_here)
+            yield ContainerStage(stage.devnet, stage.narrator, stage.options, engine_and_registry=private_engine)
 
 
 def run_errand(errand: Callable[[ErrandPlace], Iterator[str]], stage: ContainerStage) -> dict[str, list[str]]:
@@ -222,13 +222,13 @@ def run_scene(container_scene: ContainerScene, stage: ContainerStage) -> RanCont
     if container_scene.liar:
         stage.restart({container_scene.liar: "bent-outputs"})
     wealth_before, start_time, missed_requirements = stage.wealth(stashes_by_address), time.monotonic(), list[str]()
-    task_sale_done = _sell_scene(stage, container_scene, missed_requirements)
+    finished_sale = _sell_scene(stage, container_scene, missed_requirements)
     if container_scene.liar:
         stage.restart({container_scene.liar: None})
-    task_record = task_sale.record(stage, task_sale_done.task_id)
+    task_record = task_sale.record(stage, finished_sale.task_id)
     seconds = round(time.monotonic() - start_time, 1)
     remaining_containers = _remaining_containers(stage)
-    task_view: dict[str, Any] = json.loads(task_sale.ask_about_task(stage, task_sale_done, "task show"))
+    task_view: dict[str, Any] = json.loads(task_sale.ask_about_task(stage, finished_sale, "task show"))
     grains_moved = {
         stash_address: wealth_now - wealth_before[stash_address]
         for stash_address, wealth_now in stage.wealth(stashes_by_address).items()
@@ -245,10 +245,10 @@ def run_scene(container_scene: ContainerScene, stage: ContainerStage) -> RanCont
         container_outcome,
         task_view,
         grains_moved,
-        _fetched_outputs(stage, task_sale_done, task_record),
+        _fetched_outputs(stage, finished_sale, task_record),
         remaining_containers,
     )
-    verification_rows = task_sale.verification_rows(stage, task_sale_done)
+    verification_rows = task_sale.verification_rows(stage, finished_sale)
     container_outcome.failures += [
         f"verify: {verification_row['what']}: {verification_row['says']}"
         for verification_row in verification_rows
@@ -277,16 +277,16 @@ def _sell_scene(stage: ContainerStage, container_scene: ContainerScene, missed_r
         raise
 
 
-def _act_on_container(stage: ContainerStage, container_scene: ContainerScene, task_sale_done: TaskSale) -> list[str]:
+def _act_on_container(stage: ContainerStage, container_scene: ContainerScene, finished_sale: TaskSale) -> list[str]:
     """Act as the scene says, and return failures."""
-    missed_requirements = visit_container(stage, task_sale_done.name) if container_scene.ports else []
+    missed_requirements = visit_container(stage, finished_sale.name) if container_scene.ports else []
     if container_scene.is_stopped:
         task_sale.ask_about_task(
-            stage, task_sale_done, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True
+            stage, finished_sale, "task amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True
         )
     else:
         stage.kill_and_restart(
-            name_of_account(task_sale.record(stage, task_sale_done.task_id).slots[0].provider), "amid its lease"
+            name_of_account(task_sale.record(stage, finished_sale.task_id).slots[0].provider), "amid its lease"
         )
     return missed_requirements
 
@@ -323,13 +323,13 @@ def _remaining_containers(stage: ContainerStage) -> list[str]:
         return remaining_containers
 
 
-def _fetched_outputs(stage: ContainerStage, task_sale_done: TaskSale, task_record: Task) -> dict[str, bytes] | None:
+def _fetched_outputs(stage: ContainerStage, finished_sale: TaskSale, task_record: Task) -> dict[str, bytes] | None:
     """Return the files of /out that the customer fetched, or None without a result."""
     if not any(task_slot.result is not None for task_slot in task_record.slots):
         return None
-    outputs_file = stage.devnet.folder / f"{task_sale_done.name[:10]}.tar"
+    outputs_file = stage.devnet.folder / f"{finished_sale.name[:10]}.tar"
     task_sale.ask_about_task(
-        stage, task_sale_done, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs_file), is_shown=True
+        stage, finished_sale, "task result", "--key", CUSTOMER_KEY, "--out", str(outputs_file), is_shown=True
     )
     return task_sale.files_of(outputs_file)
 

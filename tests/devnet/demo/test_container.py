@@ -47,7 +47,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *, sells: Any = None, *
     monkeypatch.setattr(task_sale, "ask", ask)
     monkeypatch.setattr(task_sale, "record", lambda *_: SimpleNamespace(slots=(slot,), outcome=good["outcome"]))
     net = Devnet(folder, (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
-    return DemoProgram(Stage(net, Narrator(1)), DemoEngine("unix:///nowhere")).end()
+    return DemoProgram(Stage(net, Narrator(1)), DemoEngine("unix:///nowhere")).wait_for_end()
 
 
 def test_a_container_that_ran_is_told_with_what_it_paid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_without_an_engine_it_is_left_out_and_says_why(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setattr(container, "why_no_engine", lambda: "not installed: dockerd (apt-get install docker.io)")
-    with engine_for(stay=False) as engine:
-        report = DemoProgram(Stage(Devnet(tmp_path, ()), Narrator(1)), engine).end()
+    with engine_for(stays_running=False) as engine:
+        report = DemoProgram(Stage(Devnet(tmp_path, ()), Narrator(1)), engine).wait_for_end()
     assert report["failures"] == []
     assert "apt-get install docker.io" in report["left_out"]
     assert "left out: not installed: dockerd" in capsys.readouterr().out
@@ -104,10 +104,10 @@ def test_an_engine_of_its_own_is_not_left_running_with_the_network(
     monkeypatch.setattr(container, "why_no_engine", lambda: "")
     monkeypatch.setattr(container, "why_no_program", lambda: "")
     monkeypatch.setattr(container, "own_engine", own)
-    with engine_for(stay=True) as engine:
-        assert "end with it" in engine.why_not
+    with engine_for(stays_running=True) as engine:
+        assert "end with it" in engine.missing_reason
     assert not started
-    with engine_for(stay=False) as engine:
+    with engine_for(stays_running=False) as engine:
         assert engine == DemoEngine("unix:///own")
     assert len(started) == 1
 
@@ -116,4 +116,4 @@ def test_its_task_is_one_that_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(container, "busybox_files", lambda: ())
     loaded = load_any(write_task(tmp_path / "job"))
     assert loaded.image is not None
-    assert container.LEAVES["count"].strip() == str(len(container.WORDS.split())).encode()
+    assert container.EXPECTED_OUTPUTS["count"].strip() == str(len(container.INPUT_TEXT.split())).encode()

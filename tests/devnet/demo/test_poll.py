@@ -52,7 +52,7 @@ def told(
     tell = Narrator(1)
     tell.console = Console(width=200)
     with tell.console.capture() as captured:
-        shown = steps.show(Stage(layout.create(folder, 2, any_ports=True), tell))
+        shown = steps.show_poll(Stage(layout.create(folder, 2, any_ports=True), tell))
     text = captured.get()
     lines = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
     return shown, [[cell.strip() for cell in line] for line in lines], text

@@ -11,7 +11,7 @@ SLASHED = [{"provider": "Eve"}]
 
 
 def test_a_demo_that_went_well_has_no_failure() -> None:
-    assert summary.failures([PAID], SLASHED, 1, []) == []
+    assert summary.failures_of([PAID], SLASHED, 1, []) == []
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_a_demo_that_went_well_has_no_failure() -> None:
     ],
 )
 def test_a_demo_that_did_not_says_why(change: dict[str, Any], slashed: list[dict[str, Any]], said: str) -> None:
-    assert any(said in failure for failure in summary.failures([PAID | change], slashed, 1, []))
+    assert any(said in failure for failure in summary.failures_of([PAID | change], slashed, 1, []))
 
 
 def test_a_missing_unit_and_a_wrong_sum_are_failures() -> None:
-    assert len(summary.failures([PAID], SLASHED, 2, ["a sum"])) == 2
+    assert len(summary.failures_of([PAID], SLASHED, 2, ["a sum"])) == 2

@@ -51,7 +51,7 @@ def ended(
     monkeypatch.setattr(task_sale, "sell_task", sells or (lambda *_: TaskSale(TASK)))
     monkeypatch.setattr(task_sale, "ask_about_task", lambda *_, **__: CHECKS % is_right)
     net = Devnet(Path(), (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
-    return steps.DemoTask(Stage(net, Narrator(1))).end()
+    return steps.DemoTask(Stage(net, Narrator(1))).wait_for_end()
 
 
 def test_a_task_that_went_well_is_told_with_what_it_paid(monkeypatch: pytest.MonkeyPatch) -> None:

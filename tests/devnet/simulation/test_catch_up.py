@@ -7,7 +7,7 @@ import pytest
 from consensus import events as ev
 from consensus.parameters import DEVNET, Parameters
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.scenario import LAN, START_MS, SimulatedScenario, make_world
+from devnet.simulation.scenario import LAN_DELAY_MS, START_MS, SimulatedScenario, make_world
 from devnet.simulation.world import Weather, World
 
 KEPT = 8
@@ -24,7 +24,7 @@ def grown(seed: int) -> World[SimulatedNode]:
         world.run_until(START_MS + 1_000 * second)
         world.weather = Weather(400, 1_600)
         world.run_until(START_MS + 1_000 * (second + 4))
-        world.weather = Weather(*LAN)
+        world.weather = Weather(*LAN_DELAY_MS)
     world.run_until(START_MS + 1_000 * SECONDS)
     return world
 

@@ -7,7 +7,7 @@ import pytest
 
 from consensus import events as ev
 from consensus.parameters import DEVNET
-from devnet.simulation.__main__ import catalogue, deal, parse
+from devnet.simulation.__main__ import catalogue, deal_jobs, parse
 from devnet.simulation.byzantine import Equivocator
 from devnet.simulation.elections import Elections, Field, SetChange, place_of
 from devnet.simulation.joiner import Joiner
@@ -54,7 +54,7 @@ def test_half_of_all_networks_change_their_sets() -> None:
     dealt = [
         scenario
         for place, size in enumerate((4, 5, 7))
-        for scenario, _ in deal(list(catalogue(size)), options, place * 200)
+        for scenario, _ in deal_jobs(list(catalogue(size)), options, place * 200)
     ]
     assert sum(scenario.change is not SetChange.NONE for scenario in dealt) >= len(dealt) / 2
 

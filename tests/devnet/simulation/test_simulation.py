@@ -15,7 +15,7 @@ from consensus.finality.gadget import Gadget
 from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
 from devnet.simulation import scenario as scenarios
-from devnet.simulation.__main__ import catalogue, deal, kind_of, main, parse, sampled, summarise
+from devnet.simulation.__main__ import catalogue, deal_jobs, kind_of, main, parse, sampled, summarise
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import SimulatedScenario, run
 from inline_pool import InlinePool
@@ -64,10 +64,10 @@ def test_five_validators_that_poll_three_units_agree(scenario: SimulatedScenario
 
 def test_a_third_of_the_seeds_samples_and_no_scenario_is_left_out() -> None:
     options, scenarios = parse(["--seeds", "300"]), list(catalogue(4))
-    dealt = list(deal(scenarios, options))
+    dealt = list(deal_jobs(scenarios, options))
     chosen = [scenario.name for scenario, _ in dealt if scenario.parameters.force_sampling]
     assert [seed for scenario, seed in dealt if scenario.parameters.force_sampling] == list(range(2, 300, 3))
-    of_every = deal(scenarios, parse(["--every", "--seeds", "3"]))
+    of_every = deal_jobs(scenarios, parse(["--every", "--seeds", "3"]))
     assert {seed for scenario, seed in of_every if scenario.parameters.force_sampling} == {2}
     assert {kind_of(name) for name in chosen} == {kind_of(scenario.name) for scenario in scenarios}
     assert all(sampled(scenario, seed, None) == scenario for seed in range(9) for scenario in catalogue(26))
@@ -75,7 +75,7 @@ def test_a_third_of_the_seeds_samples_and_no_scenario_is_left_out() -> None:
 
 @pytest.mark.parametrize(("words", "sizes"), [(["--sample", "0"], {0}), (["--sample", "4"], {4}), ([], {0, 3})])
 def test_the_command_line_may_choose_the_sample(words: list[str], sizes: set[int]) -> None:
-    dealt = deal(list(catalogue(5)), parse(["--seeds", "6", *words]))
+    dealt = deal_jobs(list(catalogue(5)), parse(["--seeds", "6", *words]))
     assert {each.parameters.force_sampling and each.parameters.sample_units for each, _ in dealt} == sizes
 
 
@@ -187,16 +187,16 @@ def test_nobody_loses_the_last_copy_of_a_final_block() -> None:
     victim, behind = world.nodes[:2]
     victim.crash()
     victim.disk.noted += 100  # as if it alone had seen so much
-    scenarios._put_back(victim)
+    scenarios._restore_database(victim)
     assert victim.disk.final.height > 0
     victim.crash()
     victim.disk.noted = behind.disk.noted
     behind.disk.noted += 1
-    scenarios._put_back(victim)
+    scenarios._restore_database(victim)
     assert victim.disk.final.height > 0
     victim.crash()
     behind.disk.noted -= 1
-    scenarios._put_back(victim)
+    scenarios._restore_database(victim)
     assert victim.disk.final.height == 0
     world.run_until(scenarios.START_MS + 20_000)
     assert victim.disk.final.height > 10
@@ -237,7 +237,9 @@ def test_every_kind_of_scenario_has_its_turn(seeds: int) -> None:
     options = parse(["--seeds", str(seeds)])
     kinds: Counter[str] = Counter()
     for place, size in enumerate((4, 5, 7)):
-        turns = Counter(kind_of(scenario.name) for scenario, _ in deal(list(catalogue(size)), options, place * seeds))
+        turns = Counter(
+            kind_of(scenario.name) for scenario, _ in deal_jobs(list(catalogue(size)), options, place * seeds)
+        )
         assert max(turns.values()) - (min(turns.values()) if len(turns) == len(list(catalogue(size))) else 0) <= 1
         kinds.update(turns.keys())
     assert kinds.keys() == {kind_of(scenario.name) for scenario in catalogue(4)}

@@ -10,7 +10,7 @@ from consensus import signstate
 from consensus.finality.rounds import Rounds
 from consensus.validators import ValidatorSet
 from devnet.simulation.gadgets import BareNode
-from devnet.simulation.twins import EDGES, choose, count_scenarios, main, partitions, play
+from devnet.simulation.twins import EDGES_BY_NAME, chosen_scenarios, count_scenarios, main, partitions, play_scenario
 from inline_pool import InlinePool
 from runtime.blocks.votes import BallotKind
 
@@ -20,24 +20,26 @@ LINKS_ARE_NEEDED = (103_322,)
 
 def failures_of(count: int) -> str:
     """Return the failures of the first failing scenario out of `count`."""
-    return next((" ".join(found) for number in choose(count) if (found := play(number).failures)), "")
+    return next(
+        (" ".join(found) for number in chosen_scenarios(count) if (found := play_scenario(number).failures)), ""
+    )
 
 
 def test_the_scenarios_are_all_that_there_are_and_any_number_of_them_is_spread() -> None:
     assert len(partitions()) == 41  # of five gadgets, in at most three groups
-    assert count_scenarios() == len(EDGES) * 41**2 * 16 > 100_000
-    assert len(set(choose(count_scenarios()))) == count_scenarios()
-    assert len({number % len(EDGES) for number in choose(20)}) == len(EDGES)
-    assert choose(4, first=2)[:2] == choose(4)[2:]
+    assert count_scenarios() == len(EDGES_BY_NAME) * 41**2 * 16 > 100_000
+    assert len(set(chosen_scenarios(count_scenarios()))) == count_scenarios()
+    assert len({number % len(EDGES_BY_NAME) for number in chosen_scenarios(20)}) == len(EDGES_BY_NAME)
+    assert chosen_scenarios(4, first_index=2)[:2] == chosen_scenarios(4)[2:]
 
 
 def test_no_scenario_breaks_a_rule_and_the_doubled_key_is_found() -> None:
-    outcomes = [play(number) for number in choose(SCENARIOS)]
+    outcomes = [play_scenario(number) for number in chosen_scenarios(SCENARIOS)]
     assert [outcome.failures for outcome in outcomes if outcome.failures] == []
-    assert [play(number).failures for number in LINKS_ARE_NEEDED] == [()] * len(LINKS_ARE_NEEDED)
+    assert [play_scenario(number).failures for number in LINKS_ARE_NEEDED] == [()] * len(LINKS_ARE_NEEDED)
     assert sum(outcome.accused > 0 for outcome in outcomes) > SCENARIOS // 2
     assert {outcome.height for outcome in outcomes} == {6}
-    assert play(choose(1)[0]) == outcomes[0]
+    assert play_scenario(chosen_scenarios(1)[0]) == outcomes[0]
 
 
 def test_half_a_quorum_makes_two_finals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +52,7 @@ def test_a_proposal_over_rounds_that_nobody_skipped_makes_two_finals(monkeypatch
     monkeypatch.setattr(
         Rounds, "links", lambda self, parent, round_: (parent == 0 or parent in self.notarised) and parent < round_
     )
-    assert any("conflicting finals" in " ".join(play(number).failures) for number in LINKS_ARE_NEEDED)
+    assert any("conflicting finals" in " ".join(play_scenario(number).failures) for number in LINKS_ARE_NEEDED)
 
 
 def test_finalise_after_skip_frames_the_honest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +72,7 @@ def test_without_help_for_those_who_lack_certificates_somebody_stands_still(monk
 
 
 def test_without_help_over_the_edge_somebody_stays_in_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = BareNode._help
+    sound = BareNode._send_certificates
 
     def this_epoch_only(node: BareNode, sender: BareNode, need: Any) -> None:
         if need.epoch == node.gadget.members.epoch:
