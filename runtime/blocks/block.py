@@ -21,22 +21,22 @@ BLOCK_BYTES_MAX = HEADER_BYTES_MAX + BLOCK_LENGTH_MAX_BYTES + 1024
 GENESIS_PARENT = bytes(32)
 
 
-def _decode_extrinsic(data: bytes, start: int) -> tuple[bytes, int]:
-    length, begin = decode_compact(data, start)
-    if length > EXTRINSIC_LENGTH_MAX_BYTES:
-        raise DecodeError("extrinsic too long", start)
-    end = begin + length
-    if end > len(data):
-        raise DecodeError("end of input", len(data))
-    return data[start:end], end
+def _decode_extrinsic(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
+    content_length, content_offset = decode_compact(encoded, start_offset)
+    if content_length > EXTRINSIC_LENGTH_MAX_BYTES:
+        raise DecodeError("extrinsic too long", start_offset)
+    end_offset = content_offset + content_length
+    if end_offset > len(encoded):
+        raise DecodeError("end of input", len(encoded))
+    return encoded[start_offset:end_offset], end_offset
 
 
-def _encode_extrinsic(raw: bytes) -> bytes:
-    length, begin = decode_compact(raw, 0)
+def _encode_extrinsic(extrinsic_bytes: bytes) -> bytes:
+    content_length, content_offset = decode_compact(extrinsic_bytes, 0)
     # The prefix is part of the hash, so it must be there and match.
-    if begin + length != len(raw):
+    if content_offset + content_length != len(extrinsic_bytes):
         raise EncodeError("extrinsic with a wrong length prefix")
-    return raw
+    return extrinsic_bytes
 
 
 RawExtrinsic = Annotated[bytes, Codec(_encode_extrinsic, _decode_extrinsic, BYTES, "OpaqueExtrinsic")]
@@ -73,8 +73,8 @@ def block_id(header: Header) -> bytes:
 
 def without_seal(header: Header) -> Header:
     """Return the header for execution, without its seal. Raise DecodeError if it has no seal."""
-    digest, _ = split_seal(header.digest)
-    return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
+    unsealed_digest, _ = split_seal(header.digest)
+    return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, unsealed_digest)
 
 
 def seal_payload(genesis_hash: bytes, header: Header) -> bytes:
@@ -87,7 +87,7 @@ def seal_payload(genesis_hash: bytes, header: Header) -> bytes:
 
 def extrinsics_root(extrinsics: tuple[bytes, ...]) -> bytes:
     """Return the root of the trie that maps positions to extrinsics."""
-    return Trie({encode_compact(position): raw for position, raw in enumerate(extrinsics)}).root
+    return Trie({encode_compact(position): extrinsic_bytes for position, extrinsic_bytes in enumerate(extrinsics)}).root
 
 
 def genesis_header(state_root: bytes) -> Header:

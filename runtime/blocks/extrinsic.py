@@ -35,38 +35,40 @@ class MultiSignature:
     signature: bytes
 
 
-def _encode_signature(value: MultiSignature) -> bytes:
-    return bytes((value.scheme,)) + value.signature
+def _encode_signature(multi_signature: MultiSignature) -> bytes:
+    return bytes((multi_signature.scheme,)) + multi_signature.signature
 
 
-def _decode_signature(data: bytes, start: int) -> tuple[MultiSignature, int]:
-    tag = data[start]
-    end = start + 65
+def _decode_signature(encoded: bytes, start_offset: int) -> tuple[MultiSignature, int]:
+    scheme_tag = encoded[start_offset]
+    end_offset = start_offset + 65
     # Ecdsa is in metadata, because clients look for the whole type (ADR 11).
-    if tag > 1:
-        raise DecodeError("signature neither ed25519 nor sr25519", start)
-    if end > len(data):
-        raise DecodeError("end of input", len(data))
-    return MultiSignature(_SCHEMES[tag], data[start + 1 : end]), end
+    if scheme_tag > 1:
+        raise DecodeError("signature neither ed25519 nor sr25519", start_offset)
+    if end_offset > len(encoded):
+        raise DecodeError("end of input", len(encoded))
+    return MultiSignature(_SCHEMES[scheme_tag], encoded[start_offset + 1 : end_offset]), end_offset
 
 
 def _signature_info() -> TypeInfo:
-    sizes = (("Ed25519", "ed25519", 64), ("Sr25519", "sr25519", 64), ("Ecdsa", "ecdsa", 65))
-    variants = []
-    for tag, (name, crate, size) in enumerate(sizes):
-        signature = TypeInfo(info.ArrayShape(size, info.U8))
-        variants.append(info.VariantInfo(name, tag, (info.FieldInfo(None, signature, f"{crate}::Signature"),)))
-    return TypeInfo(info.VariantsShape(tuple(variants)), rust_path("sp_runtime::MultiSignature"))
+    scheme_sizes = (("Ed25519", "ed25519", 64), ("Sr25519", "sr25519", 64), ("Ecdsa", "ecdsa", 65))
+    scheme_variants = []
+    for scheme_tag, (scheme_name, crate_name, byte_size) in enumerate(scheme_sizes):
+        signature = TypeInfo(info.ArrayShape(byte_size, info.U8))
+        scheme_variants.append(
+            info.VariantInfo(scheme_name, scheme_tag, (info.FieldInfo(None, signature, f"{crate_name}::Signature"),))
+        )
+    return TypeInfo(info.VariantsShape(tuple(scheme_variants)), rust_path("sp_runtime::MultiSignature"))
 
 
 _SCHEMES = tuple(Scheme)
 MULTI_SIGNATURE = Codec(_encode_signature, _decode_signature, _signature_info(), "MultiSignature")
 
 
-def _decode_mode(data: bytes, start: int) -> tuple[None, int]:
-    if data[start] != 0:
-        raise DecodeError("unsupported metadata hash mode", start)
-    return None, start + 1
+def _decode_mode(encoded: bytes, start_offset: int) -> tuple[None, int]:
+    if encoded[start_offset] != 0:
+        raise DecodeError("unsupported metadata hash mode", start_offset)
+    return None, start_offset + 1
 
 
 _MODE_INFO = TypeInfo(
@@ -115,9 +117,9 @@ class Authorization:
         """Return the signed message."""
         return signing_payload(self.payload_head, additional)
 
-    def payload_with(self, tail: bytes) -> bytes:
+    def payload_with(self, additional_bytes: bytes) -> bytes:
         """Return the signed message for an encoded `Additional`, which most transactions of a block share."""
-        return _payload(self.payload_head + tail)
+        return _payload(self.payload_head + additional_bytes)
 
 
 @record
@@ -145,61 +147,61 @@ class Envelope:
 
     def decode(self, runtime: Runtime) -> Extrinsic:
         """Return the extrinsic with its decoded call. Raise DecodeError if that is malformed."""
-        call = runtime.call_codec.decode(self.call_bytes)
-        return Extrinsic(call, call.weight, self.authorization, self.raw)
+        decoded_call = runtime.call_codec.decode(self.call_bytes)
+        return Extrinsic(decoded_call, decoded_call.weight, self.authorization, self.raw)
 
 
-def open_envelope(raw: bytes) -> Envelope:
+def open_envelope(extrinsic_bytes: bytes) -> Envelope:
     """Return a signed extrinsic without decoding its call. Raise DecodeError if it is malformed.
 
     Calls contain calls: decoding 60 kB of them takes 26 ms. No sender may cause that work before its signature is
     checked.
     """
     try:
-        length, start = decode_compact(raw, 0)
-        if start + length != len(raw):
-            raise DecodeError("wrong length prefix", start)
-        if raw[start] == SIGNED_V4:
-            return _open_signed(raw, start + 1)
+        content_length, start_offset = decode_compact(extrinsic_bytes, 0)
+        if start_offset + content_length != len(extrinsic_bytes):
+            raise DecodeError("wrong length prefix", start_offset)
+        if extrinsic_bytes[start_offset] == SIGNED_V4:
+            return _open_signed(extrinsic_bytes, start_offset + 1)
     except IndexError:
-        raise DecodeError("end of input", len(raw)) from None
-    raise DecodeError("not a signed extrinsic", start)
+        raise DecodeError("end of input", len(extrinsic_bytes)) from None
+    raise DecodeError("not a signed extrinsic", start_offset)
 
 
-def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
-    """Return the extrinsic with exactly the bytes `raw`, length prefix included. Raise DecodeError if malformed."""
-    if len(raw) > EXTRINSIC_LENGTH_MAX_BYTES:
+def decode_extrinsic(runtime: Runtime, extrinsic_bytes: bytes) -> Extrinsic:
+    """Return the extrinsic of exactly these bytes, length prefix included. Raise DecodeError if they are malformed."""
+    if len(extrinsic_bytes) > EXTRINSIC_LENGTH_MAX_BYTES:
         raise DecodeError("extrinsic too long")
     try:
-        length, start = decode_compact(raw, 0)
-        if start + length != len(raw):
-            raise DecodeError("wrong length prefix", start)
-        version = raw[start]
-        if version == SIGNED_V4:
-            return _decode_signed(runtime, raw, start + 1)
-        if version in BARE_VERSIONS:
-            call = runtime.call_codec.decode(raw[start + 1 :])
-            return Extrinsic(call, call.weight, None, raw)
+        content_length, start_offset = decode_compact(extrinsic_bytes, 0)
+        if start_offset + content_length != len(extrinsic_bytes):
+            raise DecodeError("wrong length prefix", start_offset)
+        format_version = extrinsic_bytes[start_offset]
+        if format_version == SIGNED_V4:
+            return _decode_signed(runtime, extrinsic_bytes, start_offset + 1)
+        if format_version in BARE_VERSIONS:
+            decoded_call = runtime.call_codec.decode(extrinsic_bytes[start_offset + 1 :])
+            return Extrinsic(decoded_call, decoded_call.weight, None, extrinsic_bytes)
     except IndexError:
-        raise DecodeError("end of input", len(raw)) from None
-    raise DecodeError("unknown extrinsic version", start)
+        raise DecodeError("end of input", len(extrinsic_bytes)) from None
+    raise DecodeError("unknown extrinsic version", start_offset)
 
 
-def _decode_signed(runtime: Runtime, raw: bytes, start: int) -> Extrinsic:
-    return _open_signed(raw, start).decode(runtime)
+def _decode_signed(runtime: Runtime, extrinsic_bytes: bytes, start_offset: int) -> Extrinsic:
+    return _open_signed(extrinsic_bytes, start_offset).decode(runtime)
 
 
-def _open_signed(raw: bytes, start: int) -> Envelope:
+def _open_signed(extrinsic_bytes: bytes, start_offset: int) -> Envelope:
     # Before any decoding, whose cost grows with the length (`runtime.frame.weights`).
-    if len(raw) > SIGNED_LENGTH_MAX_BYTES:
+    if len(extrinsic_bytes) > SIGNED_LENGTH_MAX_BYTES:
         raise DecodeError("signed extrinsic too long")
-    signer, signature_start = _ADDRESS.decode_from(raw, start)
-    signature, extra_start = MULTI_SIGNATURE.decode_from(raw, signature_start)
-    extra, call_start = _EXTRA.decode_from(raw, extra_start)
-    call_bytes = raw[call_start:]
+    signer, signature_start = _ADDRESS.decode_from(extrinsic_bytes, start_offset)
+    signature, extra_start = MULTI_SIGNATURE.decode_from(extrinsic_bytes, signature_start)
+    extra, call_start = _EXTRA.decode_from(extrinsic_bytes, extra_start)
+    call_bytes = extrinsic_bytes[call_start:]
     # Signed in another order than sent: the call comes first.
-    head = call_bytes + raw[extra_start:call_start]
-    return Envelope(Authorization(signer, signature, extra, head), call_bytes, raw)
+    signed_head = call_bytes + extrinsic_bytes[extra_start:call_start]
+    return Envelope(Authorization(signer, signature, extra, signed_head), call_bytes, extrinsic_bytes)
 
 
 def signing_payload(payload_head: bytes, additional: Additional) -> bytes:
@@ -212,8 +214,8 @@ def additional_tail(additional: Additional) -> bytes:
     return _ADDITIONAL.encode(additional)
 
 
-def _payload(payload: bytes) -> bytes:
-    return blake2_256(payload) if len(payload) > HASHED_PAYLOAD_BYTES else payload
+def _payload(full_payload: bytes) -> bytes:
+    return blake2_256(full_payload) if len(full_payload) > HASHED_PAYLOAD_BYTES else full_payload
 
 
 def payload_head(runtime: Runtime, call: Call, extra: Extra) -> bytes:
@@ -223,8 +225,8 @@ def payload_head(runtime: Runtime, call: Call, extra: Extra) -> bytes:
 
 def encode_signed(runtime: Runtime, call: Call, extra: Extra, signer: bytes, signature: MultiSignature) -> bytes:
     """Return a signed extrinsic, ready to submit."""
-    body = bytes((SIGNED_V4,)) + _ADDRESS.encode(signer) + MULTI_SIGNATURE.encode(signature)
-    return _prefixed(body + _EXTRA.encode(extra) + runtime.call_codec.encode(call))
+    signed_body = bytes((SIGNED_V4,)) + _ADDRESS.encode(signer) + MULTI_SIGNATURE.encode(signature)
+    return _prefixed(signed_body + _EXTRA.encode(extra) + runtime.call_codec.encode(call))
 
 
 def encode_bare(runtime: Runtime, call: Call) -> bytes:
@@ -232,5 +234,5 @@ def encode_bare(runtime: Runtime, call: Call) -> bytes:
     return _prefixed(bytes((BARE_VERSIONS[0],)) + runtime.call_codec.encode(call))
 
 
-def _prefixed(body: bytes) -> bytes:
-    return encode_compact(len(body)) + body
+def _prefixed(extrinsic_body: bytes) -> bytes:
+    return encode_compact(len(extrinsic_body)) + extrinsic_body

@@ -75,19 +75,19 @@ _BALLOT: Codec[Ballot] = codec(Ballot)
 _PROPOSAL: Codec[Proposal] = codec(Proposal)
 
 
-def skip_ballot(epoch: int, round_: int) -> Ballot:
+def skip_ballot(epoch_number: int, round_number: int) -> Ballot:
     """Return the ballot that skips a round."""
-    return Ballot(BallotKind.SKIP, epoch, round_, 0, NO_BLOCK)
+    return Ballot(BallotKind.SKIP, epoch_number, round_number, 0, NO_BLOCK)
 
 
 # All voters of a ballot sign the same bytes.
 @lru_cache(maxsize=4096)
-def ballot_payload(genesis: bytes, ballot: Ballot) -> bytes:
+def ballot_payload(genesis_hash: bytes, ballot: Ballot) -> bytes:
     """Return the bytes that a voter signs."""
-    return domain(_LABELS[ballot.kind], genesis, _BALLOT.encode(ballot))
+    return domain(_LABELS[ballot.kind], genesis_hash, _BALLOT.encode(ballot))
 
 
 @lru_cache(maxsize=1024)
-def proposal_payload(genesis: bytes, proposal: Proposal) -> bytes:
+def proposal_payload(genesis_hash: bytes, proposal: Proposal) -> bytes:
     """Return the bytes that a leader signs."""
-    return domain(b"propose", genesis, _PROPOSAL.encode(proposal))
+    return domain(b"propose", genesis_hash, _PROPOSAL.encode(proposal))

@@ -106,8 +106,8 @@ def derive_sr25519(public_key: bytes, secret_key: bytes, chain_code: bytes, *, h
 
     The nonce half of a soft child's secret is random, so equal children have equal public keys, but not equal bytes.
     """
-    derive = sr25519.hard_derive_keypair if hard else sr25519.derive_keypair
-    _, child_public, child_secret = derive((chain_code, public_key, secret_key), b"")
+    derive_child = sr25519.hard_derive_keypair if hard else sr25519.derive_keypair
+    _, child_public, child_secret = derive_child((chain_code, public_key, secret_key), b"")
     return bytes(child_public), bytes(child_secret)
 
 
@@ -116,8 +116,8 @@ def seal_keypair_from_seed(seed: bytes) -> tuple[bytes, bytes]:
 
     A hash under a domain of its own keeps the two uses of the seed apart.
     """
-    secret = blake2_256(b"ogpu/seal-key/1" + seed)
-    return crypto_scalarmult_base(secret), secret
+    secret_key = blake2_256(b"ogpu/seal-key/1" + seed)
+    return crypto_scalarmult_base(secret_key), secret_key
 
 
 def secret_key_to_expanded(scheme: Scheme, secret_key: bytes) -> bytes:
@@ -130,10 +130,10 @@ def secret_key_from_expanded(scheme: Scheme, expanded: bytes) -> tuple[bytes, by
     if scheme is Scheme.SR25519:
         public_key, secret_key = sr25519.pair_from_ed25519_secret_key(expanded)
         return bytes(public_key), bytes(secret_key)
-    pair = keypair_from_seed(scheme, expanded[:SEED_BYTES])
-    if pair[1] != expanded:
+    key_pair = keypair_from_seed(scheme, expanded[:SEED_BYTES])
+    if key_pair[1] != expanded:
         raise ValueError("not an ed25519 secret key: the public half does not match the seed")
-    return pair
+    return key_pair
 
 
 def _small_order_keys() -> frozenset[bytes]:
@@ -142,13 +142,13 @@ def _small_order_keys() -> frozenset[bytes]:
     The y coordinates are 0 (order 4), 1 (the identity), -1 (order 2) and the two of order 8, which are facts of the
     curve. y = 0 and y = 1 also fit below 2^255 with the prime added. Each may have either sign bit.
     """
-    prime = 2**255 - 19
-    order_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-    found = set()
-    for coordinate in (0, 1, prime - 1, order_8, prime - order_8, prime, prime + 1):
-        for sign in (0, 1):
-            found.add((coordinate | sign << 255).to_bytes(32, "little"))
-    return frozenset(found)
+    field_prime = 2**255 - 19
+    order_8_y = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+    encodings = set()
+    for coordinate in (0, 1, field_prime - 1, order_8_y, field_prime - order_8_y, field_prime, field_prime + 1):
+        for sign_bit in (0, 1):
+            encodings.add((coordinate | sign_bit << 255).to_bytes(32, "little"))
+    return frozenset(encodings)
 
 
 SMALL_ORDER_KEYS = _small_order_keys()

@@ -29,39 +29,39 @@ def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
     """Return the address of a 32-byte account on the network `prefix` (0 to 16383)."""
     if len(account) != ACCOUNT_BYTES:
         raise ValueError(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
-    body = _prefix_bytes(prefix) + account
-    return _base58(body + _checksum(body))
+    address_body = _prefix_bytes(prefix) + account
+    return _base58(address_body + _checksum(address_body))
 
 
-def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
+def decode(address_text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
     """Return the account of an address of network `prefix`, or of any network if None.
 
     Raise InvalidAddress with the reason.
     """
-    data = _unbase58(text)
-    width = 2 if data and data[0] & 0x40 else 1
-    if len(data) != width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
+    address_bytes = _unbase58(address_text)
+    prefix_width = 2 if address_bytes and address_bytes[0] & 0x40 else 1
+    if len(address_bytes) != prefix_width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
         raise InvalidAddress("characters are missing or extra, or the address belongs to another kind of chain")
-    body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
-    if checksum != _checksum(body):
+    address_body, checksum = address_bytes[:-_CHECKSUM_BYTES], address_bytes[-_CHECKSUM_BYTES:]
+    if checksum != _checksum(address_body):
         raise InvalidAddress("wrong checksum of the address: a character is mistyped")
-    found = _parse_prefix(body[:width])
-    if prefix is not None and found != prefix:
-        raise InvalidAddress(f"the address is for network {found}, not {prefix}")
-    return body[width:]
+    found_prefix = _parse_prefix(address_body[:prefix_width])
+    if prefix is not None and found_prefix != prefix:
+        raise InvalidAddress(f"the address is for network {found_prefix}, not {prefix}")
+    return address_body[prefix_width:]
 
 
-def account_from_text(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
+def account_from_text(account_text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
     """Return the account in a user's or a specification's text: an address, or `0x` and 64 hex digits."""
-    if not text.startswith("0x"):
-        return decode(text, prefix)
+    if not account_text.startswith("0x"):
+        return decode(account_text, prefix)
     try:
-        account = bytes.fromhex(text[2:])
+        account_id = bytes.fromhex(account_text[2:])
     except ValueError:
         raise InvalidAddress("not hex digits") from None
-    if len(account) != ACCOUNT_BYTES:
-        raise InvalidAddress(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
-    return account
+    if len(account_id) != ACCOUNT_BYTES:
+        raise InvalidAddress(f"an account has {ACCOUNT_BYTES} bytes, not {len(account_id)}")
+    return account_id
 
 
 def _prefix_bytes(prefix: int) -> bytes:
@@ -76,39 +76,39 @@ def _prefix_bytes(prefix: int) -> bytes:
     return bytes([(prefix & 0xFC) >> 2 | 0x40, prefix >> 8 | (prefix & 0x03) << 6])
 
 
-def _parse_prefix(data: bytes) -> int:
-    if data[0] & 0x80:
+def _parse_prefix(prefix_bytes: bytes) -> int:
+    if prefix_bytes[0] & 0x80:
         raise InvalidAddress("the network prefix of the address is reserved")
-    if len(data) == 1:
-        return data[0]
-    prefix = (data[0] & 0x3F) << 2 | data[1] >> 6 | (data[1] & 0x3F) << 8
+    if len(prefix_bytes) == 1:
+        return prefix_bytes[0]
+    prefix = (prefix_bytes[0] & 0x3F) << 2 | prefix_bytes[1] >> 6 | (prefix_bytes[1] & 0x3F) << 8
     if prefix < 0x40:
         # A second form of a short prefix would give one account two addresses.
         raise InvalidAddress("the network prefix of the address is longer than it needs to be")
     return prefix
 
 
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(b"SS58PRE" + body).digest()[:_CHECKSUM_BYTES]
+def _checksum(address_body: bytes) -> bytes:
+    return hashlib.blake2b(b"SS58PRE" + address_body).digest()[:_CHECKSUM_BYTES]
 
 
-def _base58(data: bytes) -> str:
-    number = int.from_bytes(data, "big")
+def _base58(byte_string: bytes) -> str:
+    number = int.from_bytes(byte_string, "big")
     characters = ""
     while number:
-        number, digit = divmod(number, 58)
-        characters = _ALPHABET[digit] + characters
-    return "1" * (len(data) - len(data.lstrip(b"\0"))) + characters
+        number, base58_digit = divmod(number, 58)
+        characters = _ALPHABET[base58_digit] + characters
+    return "1" * (len(byte_string) - len(byte_string.lstrip(b"\0"))) + characters
 
 
-def _unbase58(text: str) -> bytes:
+def _unbase58(address_text: str) -> bytes:
     # Before the loop, whose cost grows with the square of the length.
-    if len(text) > MAX_TEXT_LENGTH:
+    if len(address_text) > MAX_TEXT_LENGTH:
         raise InvalidAddress("an address has at most 50 characters")
     number = 0
-    for character in text:
+    for character in address_text:
         if character not in _VALUES:
             raise InvalidAddress(f"{character!r} is not a character of an address")
         number = number * 58 + _VALUES[character]
-    zeros = len(text) - len(text.lstrip("1"))
-    return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
+    leading_zeros = len(address_text) - len(address_text.lstrip("1"))
+    return bytes(leading_zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")

@@ -36,25 +36,25 @@ _ZERO_SCALAR = bytes(SCALAR_BYTES)
 
 def public_key(seed: bytes) -> bytes:
     """Return the 32-byte public key of a 32-byte seed, the same as the ed25519 public key of that seed."""
-    secret, _ = _expand(seed)
-    return crypto_scalarmult_ed25519_base_noclamp(secret)
+    secret_scalar, _ = _expand(seed)
+    return crypto_scalarmult_ed25519_base_noclamp(secret_scalar)
 
 
 def prove(seed: bytes, alpha: bytes) -> tuple[bytes, bytes]:
     """Return the 32-byte output for the input `alpha`, and the 80-byte proof. About 160 us."""
-    secret, nonce_key = _expand(seed)
-    key = crypto_scalarmult_ed25519_base_noclamp(secret)
-    point = _hash_to_curve(key, alpha)
-    gamma = crypto_scalarmult_ed25519_noclamp(secret, point)
+    secret_scalar, nonce_key = _expand(seed)
+    own_public_key = crypto_scalarmult_ed25519_base_noclamp(secret_scalar)
+    point = _hash_to_curve(own_public_key, alpha)
+    gamma = crypto_scalarmult_ed25519_noclamp(secret_scalar, point)
     nonce = _hash_to_scalar(b"nonce", nonce_key, point)
     challenge = _challenge(
-        key,
+        own_public_key,
         point,
         gamma,
         crypto_scalarmult_ed25519_base_noclamp(nonce),
         crypto_scalarmult_ed25519_noclamp(nonce, point),
     )
-    product = crypto_core_ed25519_scalar_mul(_as_scalar(challenge), secret)
+    product = crypto_core_ed25519_scalar_mul(_as_scalar(challenge), secret_scalar)
     response = crypto_core_ed25519_scalar_add(nonce, product)
     return _output(gamma), gamma + challenge + response
 
@@ -111,12 +111,12 @@ def _expand(seed: bytes) -> tuple[bytes, bytes]:
     return crypto_core_ed25519_scalar_reduce(clamped + bytes(32)), digest[32:]
 
 
-def _hash_to_curve(key: bytes, alpha: bytes) -> bytes:
+def _hash_to_curve(public_key: bytes, alpha: bytes) -> bytes:
     """Return a point of the prime-order subgroup with an unknown logarithm.
 
     It is Elligator 2 of a digest, times the cofactor.
     """
-    digest = hashlib.blake2b(alpha, digest_size=POINT_BYTES, key=key, person=b"ogpu-vrf-h2c").digest()
+    digest = hashlib.blake2b(alpha, digest_size=POINT_BYTES, key=public_key, person=b"ogpu-vrf-h2c").digest()
     return crypto_core_ed25519_from_uniform(digest)
 
 
@@ -128,8 +128,8 @@ def _output(gamma: bytes) -> bytes:
     return hashlib.blake2b(gamma, digest_size=OUTPUT_BYTES, person=b"ogpu-vrf-out").digest()
 
 
-def _hash_to_scalar(label: bytes, key: bytes, data: bytes) -> bytes:
-    digest = hashlib.blake2b(data, digest_size=64, key=key, person=b"ogpu-vrf-" + label).digest()
+def _hash_to_scalar(label: bytes, hash_key: bytes, hashed_bytes: bytes) -> bytes:
+    digest = hashlib.blake2b(hashed_bytes, digest_size=64, key=hash_key, person=b"ogpu-vrf-" + label).digest()
     return crypto_core_ed25519_scalar_reduce(digest)
 
 

@@ -90,22 +90,22 @@ class Codec(Generic[T]):
         return self.encode, self.decode_from
 
     def decode(self, data: bytes) -> T:
-        """Return the value that `data` encodes. Raise DecodeError if it is not exactly one encoding."""
+        """Return the value that `encoded` encodes. Raise DecodeError if it is not exactly one encoding."""
         try:
             # Wires read single bytes without a bounds check (`runtime.encoding.scale`).
-            value, end = self.decode_from(data, 0)
+            value, end_offset = self.decode_from(data, 0)
         except IndexError:
             raise DecodeError("end of input", len(data)) from None
-        if end != len(data):
-            raise DecodeError("bytes left over", end)
+        if end_offset != len(data):
+            raise DecodeError("bytes left over", end_offset)
         return value
 
-    def decode_prefix(self, data: bytes) -> tuple[T, int]:
-        """Return the value at the start of `data` and its length. Raise DecodeError if there is none."""
+    def decode_prefix(self, encoded: bytes) -> tuple[T, int]:
+        """Return the value at the start of `encoded` and its length. Raise DecodeError if there is none."""
         try:
-            return self.decode_from(data, 0)
+            return self.decode_from(encoded, 0)
         except IndexError:
-            raise DecodeError("end of input", len(data)) from None
+            raise DecodeError("end of input", len(encoded)) from None
 
 
 class Codecs:
@@ -126,19 +126,19 @@ class Codecs:
     def of(self, annotation: Any) -> Codec[Any]: ...
     def of(self, annotation: Any) -> Codec[Any]:  # deterministic: as deep as our own declarations
         """Return the codec of a type. Raise TypeError if its declaration has no bounded encoding."""
-        known = self._known.get(annotation)
-        if known is None:
-            known = self._known[annotation] = self._derive(annotation)
-        return known
+        known_codec = self._known.get(annotation)
+        if known_codec is None:
+            known_codec = self._known[annotation] = self._derive(annotation)
+        return known_codec
 
     def _derive(self, annotation: Any) -> Codec[Any]:
-        origin = get_origin(annotation)
-        if origin is Annotated:
-            plain, *marks = get_args(annotation)
-            return self._marked(plain, marks)
-        if origin in (Union, UnionType):
+        origin_type = get_origin(annotation)
+        if origin_type is Annotated:
+            plain_type, *marks = get_args(annotation)
+            return self._marked(plain_type, marks)
+        if origin_type in (Union, UnionType):
             return self._option(annotation)
-        if origin is tuple:
+        if origin_type is tuple:
             return self._tuple(get_args(annotation))
         if annotation is bool:
             return Codec(*scale.boolean(), info.BOOL, "bool")
@@ -150,158 +150,173 @@ class Codecs:
             return self._struct(annotation)
         raise TypeError(f"{annotation!r} has no bounded encoding")
 
-    def _marked(self, plain: Any, marks: list[Any]) -> Codec[Any]:
+    def _marked(self, plain_type: Any, marks: list[Any]) -> Codec[Any]:
         # Named and TypeName change the description of the codec before them. They add no bytes.
-        made: Codec[Any] | None = None
+        marked_codec: Codec[Any] | None = None
         for mark in marks:
             if isinstance(mark, Codec):
-                made = mark
-            elif isinstance(mark, Named) and made is not None:
-                path = rust_path(mark.path)
-                wrapped = info.CompositeShape((info.FieldInfo(None, made.info, made.type_name),))
-                made = Codec(*made.wire, TypeInfo(wrapped, path), path[-1])
-            elif isinstance(mark, TypeName) and made is not None:
-                made = Codec(*made.wire, made.info, mark.text)
+                marked_codec = mark
+            elif isinstance(mark, Named) and marked_codec is not None:
+                type_path = rust_path(mark.path)
+                wrapped_shape = info.CompositeShape((info.FieldInfo(None, marked_codec.info, marked_codec.type_name),))
+                marked_codec = Codec(*marked_codec.wire, TypeInfo(wrapped_shape, type_path), type_path[-1])
+            elif isinstance(mark, TypeName) and marked_codec is not None:
+                marked_codec = Codec(*marked_codec.wire, marked_codec.info, mark.text)
             elif isinstance(mark, UInt | Compact | Fixed | Bounded | Sorted | Tagged):
-                made = self._shaped(plain, mark)
-        return made or self.of(plain)
+                marked_codec = self._shaped(plain_type, mark)
+        return marked_codec or self.of(plain_type)
 
-    def _shaped(self, plain: Any, mark: Any) -> Codec[Any]:
-        match mark:
-            case UInt(size) if plain is int:
-                name = f"u{8 * size}"
-                return Codec(*scale.uint(size), TypeInfo(info.PrimitiveShape(name)), name)
-            case Compact(size) if plain is int:
-                inner = TypeInfo(info.PrimitiveShape(f"u{8 * size}"))
-                return Codec(*scale.compact(size), TypeInfo(info.CompactShape(inner)), f"Compact<u{8 * size}>")
-            case Fixed(length) if plain is bytes:
-                shape = info.ArrayShape(length, info.U8)
-                return Codec(*scale.fixed_bytes(length), TypeInfo(shape), f"[u8; {length}]")
-            case Bounded(limit) if plain is bytes:
-                return Codec(*scale.bounded_bytes(limit), info.BYTES, "Vec<u8>")
-            case Bounded(limit) if plain is str:
-                return Codec(*scale.bounded_text(limit), info.STR, "Text")
-            case Bounded(limit) if _is_list(plain):
-                return self._vector(get_args(plain)[0], limit)
-            case Sorted(limit) if _is_list(plain):
-                return self._sorted(get_args(plain)[0], limit)
-            case Tagged(path) if get_origin(plain) in (Union, UnionType) or is_dataclass(plain):
-                return self._union(get_args(plain) or (plain,), path)
-            case Tagged(path) if any(issubclass(kind, plain) for kind in self._variants):
-                kinds = (kind for kind in self._variants if issubclass(kind, plain))
+    def _shaped(self, plain_type: Any, type_mark: Any) -> Codec[Any]:
+        match type_mark:
+            case UInt(byte_size) if plain_type is int:
+                type_name = f"u{8 * byte_size}"
+                return Codec(*scale.uint(byte_size), TypeInfo(info.PrimitiveShape(type_name)), type_name)
+            case Compact(byte_size) if plain_type is int:
+                inner_info = TypeInfo(info.PrimitiveShape(f"u{8 * byte_size}"))
+                return Codec(
+                    *scale.compact(byte_size), TypeInfo(info.CompactShape(inner_info)), f"Compact<u{8 * byte_size}>"
+                )
+            case Fixed(length) if plain_type is bytes:
+                array_shape = info.ArrayShape(length, info.U8)
+                return Codec(*scale.fixed_bytes(length), TypeInfo(array_shape), f"[u8; {length}]")
+            case Bounded(limit_max) if plain_type is bytes:
+                return Codec(*scale.bounded_bytes(limit_max), info.BYTES, "Vec<u8>")
+            case Bounded(limit_max) if plain_type is str:
+                return Codec(*scale.bounded_text(limit_max), info.STR, "Text")
+            case Bounded(limit_max) if _is_list(plain_type):
+                return self._vector(get_args(plain_type)[0], limit_max)
+            case Sorted(limit_max) if _is_list(plain_type):
+                return self._sorted(get_args(plain_type)[0], limit_max)
+            case Tagged(union_path) if get_origin(plain_type) in (Union, UnionType) or is_dataclass(plain_type):
+                return self._union(get_args(plain_type) or (plain_type,), union_path)
+            case Tagged(union_path) if any(issubclass(variant_class, plain_type) for variant_class in self._variants):
+                variant_classes = (
+                    variant_class for variant_class in self._variants if issubclass(variant_class, plain_type)
+                )
                 # By tag, so that metadata does not depend on the order of pallets.
-                return self._union(tuple(sorted(kinds, key=lambda kind: kind.__variant__)), path)
-        raise TypeError(f"{mark} does not apply to {plain!r}")
+                return self._union(
+                    tuple(sorted(variant_classes, key=lambda variant_class: variant_class.__variant__)), union_path
+                )
+        raise TypeError(f"{type_mark} does not apply to {plain_type!r}")
 
-    def _vector(self, item: Any, limit: int) -> Codec[Any]:
-        item_codec = self.of(item)
+    def _vector(self, item_type: Any, item_limit: int) -> Codec[Any]:
+        item_codec = self.of(item_type)
         # For items without bytes, the length of the input would not bound the decoder's loop.
         if item_codec.info == info.UNIT:
             raise TypeError("a list of units has no bounded encoding")
-        shape = TypeInfo(info.SequenceShape(item_codec.info))
-        return Codec(*scale.vector(item_codec.wire, limit), shape, f"Vec<{item_codec.type_name}>")
+        list_info = TypeInfo(info.SequenceShape(item_codec.info))
+        return Codec(*scale.vector(item_codec.wire, item_limit), list_info, f"Vec<{item_codec.type_name}>")
 
-    def _sorted(self, item: Any, limit: int) -> Codec[Any]:
-        listed = self._vector(item, limit)
-        inner = info.CompositeShape((info.FieldInfo(None, listed.info, listed.type_name),))
-        parts = get_args(item) if get_origin(item) is tuple else ()
-        if len(parts) == 2:
-            key, value = (self.of(part) for part in parts)
-            wire = scale.ascending(listed.wire, lambda pair: pair[0])
-            params = (("K", key.info), ("V", value.info))
-            name = f"BTreeMap<{key.type_name}, {value.type_name}>"
-            return Codec(*wire, TypeInfo(inner, ("BTreeMap",), params), name)
-        wire = scale.ascending(listed.wire, lambda member: member)
-        member = self.of(item)
-        described = TypeInfo(inner, ("BTreeSet",), (("T", member.info),))
-        return Codec(*wire, described, f"BTreeSet<{member.type_name}>")
+    def _sorted(self, item_type: Any, item_limit: int) -> Codec[Any]:
+        list_codec = self._vector(item_type, item_limit)
+        inner_shape = info.CompositeShape((info.FieldInfo(None, list_codec.info, list_codec.type_name),))
+        part_types = get_args(item_type) if get_origin(item_type) is tuple else ()
+        if len(part_types) == 2:
+            key_codec, value_codec = (self.of(part_type) for part_type in part_types)
+            sorted_wire = scale.ascending(list_codec.wire, lambda key_and_value: key_and_value[0])
+            type_parameters = (("K", key_codec.info), ("V", value_codec.info))
+            type_name = f"BTreeMap<{key_codec.type_name}, {value_codec.type_name}>"
+            return Codec(*sorted_wire, TypeInfo(inner_shape, ("BTreeMap",), type_parameters), type_name)
+        sorted_wire = scale.ascending(list_codec.wire, lambda member_codec: member_codec)
+        member_codec = self.of(item_type)
+        set_info = TypeInfo(inner_shape, ("BTreeSet",), (("T", member_codec.info),))
+        return Codec(*sorted_wire, set_info, f"BTreeSet<{member_codec.type_name}>")
 
     def _option(self, annotation: Any) -> Codec[Any]:
-        rest = [part for part in get_args(annotation) if part is not NoneType]
-        if len(rest) != 1 or len(get_args(annotation)) != 2:
+        some_types = [part_type for part_type in get_args(annotation) if part_type is not NoneType]
+        if len(some_types) != 1 or len(get_args(annotation)) != 2:
             raise TypeError(f"{annotation!r}: a union of variants needs Tagged")
-        some = self.of(rest[0])
+        some_codec = self.of(some_types[0])
         none_variant = info.VariantInfo("None", 0)
-        some_variant = info.VariantInfo("Some", 1, (info.FieldInfo(None, some.info, ""),))
-        shape = TypeInfo(info.VariantsShape((none_variant, some_variant)), ("Option",), (("T", some.info),))
-        return Codec(*scale.option(some.wire), shape, f"Option<{some.type_name}>")
+        some_variant = info.VariantInfo("Some", 1, (info.FieldInfo(None, some_codec.info, ""),))
+        option_info = TypeInfo(info.VariantsShape((none_variant, some_variant)), ("Option",), (("T", some_codec.info),))
+        return Codec(*scale.option(some_codec.wire), option_info, f"Option<{some_codec.type_name}>")
 
-    def _tuple(self, parts: tuple[Any, ...]) -> Codec[Any]:
+    def _tuple(self, part_types: tuple[Any, ...]) -> Codec[Any]:
         # Bounds are part of types, so that input always bounds the work of decoding (ADR 11).
-        if Ellipsis in parts:
+        if Ellipsis in part_types:
             raise TypeError("a list needs a limit: Annotated[tuple[T, ...], Bounded(n)]")
-        members = [self.of(part) for part in parts]
-        wires = [(f"value[{number}]", member.wire) for number, member in enumerate(members)]
-        wire = struct_wire(wires, lambda *values: values)
-        name = f"({', '.join(member.type_name for member in members)})"
-        return Codec(*wire, TypeInfo(info.TupleShape(tuple(member.info for member in members))), name)
+        member_codecs = [self.of(part_type) for part_type in part_types]
+        member_wires = [
+            (f"value[{member_index}]", member_codec.wire) for member_index, member_codec in enumerate(member_codecs)
+        ]
+        tuple_wire = struct_wire(member_wires, lambda *member_values: member_values)
+        type_name = f"({', '.join(member_codec.type_name for member_codec in member_codecs)})"
+        return Codec(
+            *tuple_wire,
+            TypeInfo(info.TupleShape(tuple(member_codec.info for member_codec in member_codecs))),
+            type_name,
+        )
 
-    def _struct(self, cls: type[Any], prefix: bytes = b"") -> Codec[Any]:
-        parts, members = self._members(cls)
-        path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
-        params = tuple((name, self.of(parameter).info) for name, parameter in getattr(cls, "__rust_params__", ()))
-        shape = TypeInfo(info.CompositeShape(members), path, params, sentences(cls.__doc__))
-        return Codec(*struct_wire(parts, cls, prefix), shape, cls.__name__)
+    def _struct(self, cls: type[Any], tag_prefix: bytes = b"") -> Codec[Any]:
+        field_wires, field_infos = self._members(cls)
+        type_path = rust_path(getattr(cls, "__rust_path__", cls.__name__))
+        type_parameters = tuple(
+            (parameter_name, self.of(parameter).info)
+            for parameter_name, parameter in getattr(cls, "__rust_params__", ())
+        )
+        struct_info = TypeInfo(info.CompositeShape(field_infos), type_path, type_parameters, sentences(cls.__doc__))
+        return Codec(*struct_wire(field_wires, cls, tag_prefix), struct_info, cls.__name__)
 
     def _members(self, cls: type[Any]) -> tuple[list[tuple[str, Wire]], tuple[info.FieldInfo, ...]]:
-        hints = get_type_hints(cls, include_extras=True)
-        hide = getattr(cls, "__unnamed__", False)
-        parts = []
-        members = []
-        for member in fields(cls):
-            member_codec = self.of(hints[member.name])
-            parts.append((f"value.{member.name}", member_codec.wire))
+        annotations = get_type_hints(cls, include_extras=True)
+        hides_names = getattr(cls, "__unnamed__", False)
+        field_wires = []
+        field_infos = []
+        for class_field in fields(cls):
+            member_codec = self.of(annotations[class_field.name])
+            field_wires.append((f"value.{class_field.name}", member_codec.wire))
             # The underscore only avoids a Python keyword.
-            name = None if hide else member.name.rstrip("_")
-            members.append(info.FieldInfo(name, member_codec.info, member_codec.type_name))
-        return parts, tuple(members)
+            field_name = None if hides_names else class_field.name.rstrip("_")
+            field_infos.append(info.FieldInfo(field_name, member_codec.info, member_codec.type_name))
+        return field_wires, tuple(field_infos)
 
-    def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.VariantInfo]:
+    def alternative(self, cls: Any, tag_prefix: bytes = b"") -> tuple[Wire, info.VariantInfo]:
         """Return the wire and shape of a `@variant` class.
 
-        It encodes `before`, tag and fields, and decodes the fields.
+        It encodes `tag_prefix`, tag and fields, and decodes the fields.
         """
-        tag = cls.__variant__
-        if not 0 <= tag < ENUM_VARIANTS_MAX:
-            raise TypeError(f"{cls!r}: tag {tag} is out of range")
-        parts, members = self._members(cls)
-        shape = info.VariantInfo(cls.__variant_name__, tag, members, sentences(cls.__doc__))
-        return struct_wire(parts, cls, before + bytes((tag,))), shape
+        variant_tag = cls.__variant__
+        if not 0 <= variant_tag < ENUM_VARIANTS_MAX:
+            raise TypeError(f"{cls!r}: tag {variant_tag} is out of range")
+        field_wires, field_infos = self._members(cls)
+        variant_info = info.VariantInfo(cls.__variant_name__, variant_tag, field_infos, sentences(cls.__doc__))
+        return struct_wire(field_wires, cls, tag_prefix + bytes((variant_tag,))), variant_info
 
-    def _union(self, classes: tuple[Any, ...], path: str) -> Codec[Any]:
-        wires = {}
-        variants = []
-        for cls in classes:
-            wires[cls.__variant__], shape = self.alternative(cls)
-            variants.append(shape)
-        if len(wires) != len(classes):
-            raise TypeError(f"{path}: two variants have one tag")
-        wire = scale.tagged(wires, lambda value: value.__variant__)
-        segments = rust_path(path)
-        described = TypeInfo(info.VariantsShape(tuple(variants)), segments)
-        return Codec(*wire, described, segments[-1] if segments else "Enum")
+    def _union(self, variant_classes: tuple[Any, ...], union_path: str) -> Codec[Any]:
+        wires_by_tag = {}
+        variant_infos = []
+        for cls in variant_classes:
+            wires_by_tag[cls.__variant__], variant_info = self.alternative(cls)
+            variant_infos.append(variant_info)
+        if len(wires_by_tag) != len(variant_classes):
+            raise TypeError(f"{union_path}: two variants have one tag")
+        union_wire = scale.tagged(wires_by_tag, lambda variant_value: variant_value.__variant__)
+        segments = rust_path(union_path)
+        union_info = TypeInfo(info.VariantsShape(tuple(variant_infos)), segments)
+        return Codec(*union_wire, union_info, segments[-1] if segments else "Enum")
 
 
-def _is_list(plain: Any) -> bool:
-    parts = get_args(plain)
-    return get_origin(plain) is tuple and len(parts) == 2 and parts[1] is Ellipsis
+def _is_list(plain_type: Any) -> bool:
+    part_types = get_args(plain_type)
+    return get_origin(plain_type) is tuple and len(part_types) == 2 and part_types[1] is Ellipsis
 
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     """Return the codec of an IntEnum: one byte, its value."""
     # A default argument binds each member. A plain closure would see only the last one.
-    wires = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
-    variants = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
-    path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
-    shape = TypeInfo(info.VariantsShape(variants), path, (), sentences(cls.__doc__))
-    return Codec(*scale.tagged(wires, int), shape, cls.__name__)
+    wires_by_value = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
+    variant_infos = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
+    type_path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
+    enum_info = TypeInfo(info.VariantsShape(variant_infos), type_path, (), sentences(cls.__doc__))
+    return Codec(*scale.tagged(wires_by_value, int), enum_info, cls.__name__)
 
 
-def _camel(name: str) -> str:
+def _camel(upper_name: str) -> str:
     """Return `ALL_GOOD` as `AllGood`. Other names stay as they are."""
-    if not name.isupper():
-        return name
-    return "".join(part.capitalize() for part in name.split("_"))  # deterministic: our own names
+    if not upper_name.isupper():
+        return upper_name
+    return "".join(name_part.capitalize() for name_part in upper_name.split("_"))  # deterministic: our own names
 
 
 codec = Codecs().of

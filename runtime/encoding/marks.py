@@ -120,13 +120,13 @@ def struct(
     fields' names from metadata, as in a Rust tuple struct.
     """
 
-    def wrap(plain: type[T]) -> type[T]:
-        made: Any = record(plain)
-        made.__rust_path__ = path or own_path(plain)
+    def wrap(plain_class: type[T]) -> type[T]:
+        marked_class: Any = record(plain_class)
+        marked_class.__rust_path__ = path or own_path(plain_class)
         # polkadot-js takes two types of one path for the same unless these differ (ADR 11).
-        made.__rust_params__ = tuple((params or {}).items())
-        made.__unnamed__ = unnamed
-        return made  # type: ignore[no-any-return]
+        marked_class.__rust_params__ = tuple((params or {}).items())
+        marked_class.__unnamed__ = unnamed
+        return marked_class  # type: ignore[no-any-return]
 
     return wrap if cls is None else wrap(cls)
 
@@ -135,11 +135,11 @@ def struct(
 def variant(index: int, *, name: str = "", unnamed: bool = False) -> Callable[[type[T]], type[T]]:
     """Make a class one alternative of a `Tagged` union, with `index` as its tag byte."""
 
-    def wrap(plain: type[T]) -> type[T]:
-        made = struct(unnamed=unnamed)(plain)
-        made.__variant__ = index  # type: ignore[attr-defined]
-        made.__variant_name__ = name or plain.__name__  # type: ignore[attr-defined]
-        return made
+    def wrap(plain_class: type[T]) -> type[T]:
+        marked_class = struct(unnamed=unnamed)(plain_class)
+        marked_class.__variant__ = index  # type: ignore[attr-defined]
+        marked_class.__variant_name__ = name or plain_class.__name__  # type: ignore[attr-defined]
+        return marked_class
 
     return wrap
 

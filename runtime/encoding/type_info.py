@@ -107,26 +107,26 @@ class TypeInfo:
     docs: tuple[str, ...] = ()
 
 
-def rust_path(text: str) -> tuple[str, ...]:
+def rust_path(path_text: str) -> tuple[str, ...]:
     """Return a path such as `"sp_core::crypto::AccountId32"` as the segments in metadata."""
-    return tuple(text.split("::")) if text else ()
+    return tuple(path_text.split("::")) if path_text else ()
 
 
-def pallet_path(pallet: str, kind: str) -> tuple[str, ...]:
+def pallet_path(pallet_name: str, enum_name: str) -> tuple[str, ...]:
     """Return the path of a pallet's enum as the SDK's macros name it, such as `pallet_trust_stake::pallet::Call`."""
-    snake = ""
-    for letter in pallet:
-        snake += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
+    snake_name = ""
+    for letter in pallet_name:
+        snake_name += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
     # Clients look for the SDK's own crate under this path, though the pallet is listed as System.
-    crate = "frame_system" if snake == "_system" else f"pallet{snake}"
-    return (crate, "pallet", kind)
+    crate_name = "frame_system" if snake_name == "_system" else f"pallet{snake_name}"
+    return (crate_name, "pallet", enum_name)
 
 
 def sentences(docstring: str | None) -> tuple[str, ...]:
     """Return a docstring as the lines in metadata."""
     # Metadata lists documentation line by line.
-    lines = [line.strip() for line in (docstring or "").strip().splitlines()]
-    return tuple(line for line in lines if line)
+    doc_lines = [doc_line.strip() for doc_line in (docstring or "").strip().splitlines()]
+    return tuple(doc_line for doc_line in doc_lines if doc_line)
 
 
 UNIT = TypeInfo(TupleShape(()))

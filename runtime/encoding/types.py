@@ -41,38 +41,40 @@ GRAINS_PER_OGPU = 10**8
 CAP_GRAINS = 21_000_000 * GRAINS_PER_OGPU
 
 
-def _decode_address(data: bytes, start: int) -> tuple[bytes, int]:
+def _decode_address(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
     # The SDK's other forms are in metadata, because clients look for the whole type (ADR 11).
-    if data[start] != 0:
-        raise DecodeError("address other than MultiAddress::Id", start)
-    end = start + 33
-    if end > len(data):
-        raise DecodeError("end of input", len(data))
-    return data[start + 1 : end], end
+    if encoded[start_offset] != 0:
+        raise DecodeError("address other than MultiAddress::Id", start_offset)
+    end_offset = start_offset + 33
+    if end_offset > len(encoded):
+        raise DecodeError("end of input", len(encoded))
+    return encoded[start_offset + 1 : end_offset], end_offset
 
 
-def _encode_address(account: bytes) -> bytes:
-    if len(account) != 32:
-        raise EncodeError(f"expected an account of 32 bytes, got {len(account)}")
-    return b"\0" + account
+def _encode_address(account_id: bytes) -> bytes:
+    if len(account_id) != 32:
+        raise EncodeError(f"expected an account of 32 bytes, got {len(account_id)}")
+    return b"\0" + account_id
 
 
 def _address_info() -> TypeInfo:
-    account = codec(AccountId).info
+    account_info = codec(AccountId).info
     unit_index = TypeInfo(info.CompactShape(info.UNIT))
-    kinds = (
-        ("Id", account, "AccountId"),
+    address_forms = (
+        ("Id", account_info, "AccountId"),
         ("Index", unit_index, "AccountIndex"),
         ("Raw", info.BYTES, "Vec<u8>"),
         ("Address32", TypeInfo(info.ArrayShape(32, info.U8)), "[u8; 32]"),
         ("Address20", TypeInfo(info.ArrayShape(20, info.U8)), "[u8; 20]"),
     )
-    variants = tuple(
-        info.VariantInfo(name, number, (info.FieldInfo(None, of, text),))
-        for number, (name, of, text) in enumerate(kinds)
+    form_infos = tuple(
+        info.VariantInfo(form_name, form_index, (info.FieldInfo(None, form_info, type_name),))
+        for form_index, (form_name, form_info, type_name) in enumerate(address_forms)
     )
-    params = (("AccountId", account), ("AccountIndex", info.UNIT))
-    return TypeInfo(info.VariantsShape(variants), rust_path("sp_runtime::multiaddress::MultiAddress"), params)
+    type_parameters = (("AccountId", account_info), ("AccountIndex", info.UNIT))
+    return TypeInfo(
+        info.VariantsShape(form_infos), rust_path("sp_runtime::multiaddress::MultiAddress"), type_parameters
+    )
 
 
 MultiAddress = Annotated[bytes, Codec(_encode_address, _decode_address, _address_info(), "AccountIdLookupOf<T>")]
@@ -86,9 +88,9 @@ class Weight:
     ref_time: CompactU64 = 0
     proof_size: CompactU64 = 0
 
-    def __add__(self, other: "Weight") -> "Weight":
+    def __add__(self, other_weight: "Weight") -> "Weight":
         """Return the sum of both parts."""
-        return Weight(self.ref_time + other.ref_time, self.proof_size + other.proof_size)
+        return Weight(self.ref_time + other_weight.ref_time, self.proof_size + other_weight.proof_size)
 
     def fits(self, limit: "Weight") -> bool:
         """Return True if neither part exceeds the limit's."""

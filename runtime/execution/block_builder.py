@@ -34,14 +34,16 @@ class BuiltBlock:
 class Authoring:
     """A block under construction on one parent."""
 
-    def __init__(self, runtime: Runtime, reader: StateReader, trie: Trie, parent_hash: bytes, digest: Digest) -> None:
-        """Start on the state `reader` with the tree `trie` after the block `parent_hash`. `digest` has no seal."""
+    def __init__(
+        self, runtime: Runtime, reader: StateReader, trie: Trie, parent_hash: bytes, header_digest: Digest
+    ) -> None:
+        """Start on a state and its tree after the block `parent_hash`. `header_digest` has no seal."""
         self.runtime = runtime
         self._trie = trie
         self._parent_hash = parent_hash
-        self._digest = digest
+        self._digest = header_digest
         self.number = runtime.at(reader)[System].number.get() + 1
-        self._execution = BlockExecution(runtime, reader, self.number, parent_hash, digest)
+        self._execution = BlockExecution(runtime, reader, self.number, parent_hash, header_digest)
         self._extrinsics: list[bytes] = []
 
     @property
@@ -51,18 +53,18 @@ class Authoring:
 
     def inherent(self, call: Call) -> None:
         """Add an inherent. Raise InvalidBlock if it fails, which is a bug of the author."""
-        raw = encode_bare(self.runtime, call)
-        self._execution.apply_inherent(decode_extrinsic(self.runtime, raw))
-        self._extrinsics.append(raw)
+        inherent_bytes = encode_bare(self.runtime, call)
+        self._execution.apply_inherent(decode_extrinsic(self.runtime, inherent_bytes))
+        self._extrinsics.append(inherent_bytes)
 
-    def offer(self, extrinsic: bytes | Extrinsic, verify: VerifySignature) -> bool:
+    def offer(self, extrinsic: bytes | Extrinsic, verify_signature: VerifySignature) -> bool:
         """Add a signed extrinsic. Return True if its call succeeded.
 
         Raise InvalidTransaction or DecodeError if the extrinsic was left out.
         """
         if isinstance(extrinsic, bytes):
             extrinsic = decode_extrinsic(self.runtime, extrinsic)
-        succeeded = self._execution.apply_signed(extrinsic, verify)
+        succeeded = self._execution.apply_signed(extrinsic, verify_signature)
         # Only after it was applied, because a refused one must not be in the block.
         self._extrinsics.append(extrinsic.raw)
         return succeeded
@@ -71,7 +73,7 @@ class Authoring:
         """Close the block and compute its roots."""
         changes = self._execution.finalize()
         self.bound.overlay.release()
-        after = self._trie.updated(changes)
+        next_trie = self._trie.updated(changes)
         extrinsics = tuple(self._extrinsics)
-        header = Header(self._parent_hash, self.number, after.root, extrinsics_root(extrinsics), self._digest)
-        return BuiltBlock(header, extrinsics, ExecutionOutcome(changes, after))
+        header = Header(self._parent_hash, self.number, next_trie.root, extrinsics_root(extrinsics), self._digest)
+        return BuiltBlock(header, extrinsics, ExecutionOutcome(changes, next_trie))

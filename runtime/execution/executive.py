@@ -44,13 +44,13 @@ class ExecutionOutcome:
 
 
 def execute_block(
-    runtime: Runtime, reader: StateReader, trie: Trie, block: Block, verify: VerifySignature
+    runtime: Runtime, state_reader: StateReader, trie: Trie, block: Block, verify_signature: VerifySignature
 ) -> ExecutionOutcome:
     """Execute a sealed block over its parent's state and tree. Raise InvalidBlock if it breaks a rule.
 
-    The caller must check the seal, and that `reader` is the state of the header's parent.
+    The caller must check the seal, and that `state_reader` is the state of the header's parent.
     """
-    outcome = execute_proven(runtime, reader, trie, block, verify)
+    outcome = execute_proven(runtime, state_reader, trie, block, verify_signature)
     if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
         raise InvalidBlock("wrong extrinsics root")
     return outcome
@@ -58,10 +58,10 @@ def execute_block(
 
 def execute_proven(
     runtime: Runtime,
-    reader: StateReader,
+    state_reader: StateReader,
     trie: Trie,
     block: Block,
-    verify: VerifySignature,
+    verify_signature: VerifySignature,
     decode: DecodeExtrinsic = decode_extrinsic,
 ) -> ExecutionOutcome:
     """Execute a block whose extrinsics are already known to match its header.
@@ -69,41 +69,43 @@ def execute_proven(
     `decode` is `decode_extrinsic`, or returns the same results from a cache.
     """
     header = _unsealed(block.header)
-    execution = BlockExecution(runtime, reader, header.number, header.parent_hash, header.digest)
+    execution = BlockExecution(runtime, state_reader, header.number, header.parent_hash, header.digest)
     try:
-        for raw in block.extrinsics:
-            execution.apply_from_block(raw, verify, decode)
+        for extrinsic_bytes in block.extrinsics:
+            execution.apply_from_block(extrinsic_bytes, verify_signature, decode)
         changes = execution.finalize()
     finally:
         execution.bound.overlay.release()
-    after = trie.updated(changes)
-    if after.root != header.state_root:
+    next_trie = trie.updated(changes)
+    if next_trie.root != header.state_root:
         raise InvalidBlock("wrong state root")
-    return ExecutionOutcome(changes, after)
+    return ExecutionOutcome(changes, next_trie)
 
 
 def _unsealed(header: Header) -> Header:
     try:
         return without_seal(header)
-    except DecodeError as error:
-        raise InvalidBlock(str(error)) from error
+    except DecodeError as failure:
+        raise InvalidBlock(str(failure)) from failure
 
 
 class BlockExecution:
     """A block under execution. `apply_*` either applies an extrinsic or changes nothing."""
 
-    def __init__(self, runtime: Runtime, reader: StateReader, number: int, parent_hash: bytes, digest: Digest) -> None:
-        """Initialise block `number` on `parent_hash`. Raise InvalidBlock if its header does not fit the state."""
+    def __init__(
+        self, runtime: Runtime, state_reader: StateReader, block_number: int, parent_hash: bytes, header_digest: Digest
+    ) -> None:
+        """Initialise block `block_number` on `parent_hash`. Raise InvalidBlock if its header does not fit the state."""
         self.runtime = runtime
-        self.bound = runtime.at(reader)
+        self.bound = runtime.at(state_reader)
         self.fullness = BlockFullness()
         self._last_inherent = (-1, -1)
         self._inherents_only = True
         self._success = ExtrinsicSuccess(DispatchInfo(Weight(), DispatchClass.Normal, Pays.Yes))
-        system = self.bound[System]
-        if number != system.number.get() + 1:
+        system_pallet = self.bound[System]
+        if block_number != system_pallet.number.get() + 1:
             raise InvalidBlock("height not the parent's plus one")
-        system.initialize(number, parent_hash, digest)
+        system_pallet.initialize(block_number, parent_hash, header_digest)
         # Before any hook, which reads storage in its current form.
         self._add_hook(migrate(self.bound.pallets))
         for pallet in self.bound.pallets:
@@ -112,103 +114,107 @@ class BlockExecution:
         self._balances = self.bound[Balances]
         self._payment = self.bound[TransactionPayment]
 
-    def _add_hook(self, weight: Weight | None) -> None:
-        if weight is not None:
-            self.fullness.add_hook(weight)
-            self.bound.mandatory_left -= weight.ref_time
+    def _add_hook(self, hook_weight: Weight | None) -> None:
+        if hook_weight is not None:
+            self.fullness.add_hook(hook_weight)
+            self.bound.mandatory_left -= hook_weight.ref_time
 
-    def apply_from_block(self, raw: bytes, verify: VerifySignature, decode: DecodeExtrinsic = decode_extrinsic) -> None:
+    def apply_from_block(
+        self, extrinsic_bytes: bytes, verify_signature: VerifySignature, decode: DecodeExtrinsic = decode_extrinsic
+    ) -> None:
         """Apply an extrinsic of a finished block. Raise InvalidBlock if it is not allowed there."""
         try:
-            extrinsic = decode(self.runtime, raw)
+            extrinsic = decode(self.runtime, extrinsic_bytes)
             if extrinsic.authorization is None:
                 self.apply_inherent(extrinsic)
             else:
-                self.apply_signed(extrinsic, verify)
-        except (DecodeError, InvalidTransaction) as error:
-            raise InvalidBlock(f"extrinsic {self.fullness.count}: {error}") from error
+                self.apply_signed(extrinsic, verify_signature)
+        except (DecodeError, InvalidTransaction) as failure:
+            raise InvalidBlock(f"extrinsic {self.fullness.count}: {failure}") from failure
 
     def apply_inherent(self, extrinsic: Extrinsic) -> None:
         """Apply a call by the author. Raise InvalidBlock if it fails or is out of order."""
-        method = extrinsic.call.method
-        place = (method.pallet.index, method.index)
-        if extrinsic.authorization is not None or not method.is_inherent:
+        call_method = extrinsic.call.method
+        inherent_place = (call_method.pallet.index, call_method.index)
+        if extrinsic.authorization is not None or not call_method.is_inherent:
             raise InvalidBlock("bare extrinsic that is no inherent")
-        if not self._inherents_only or place <= self._last_inherent:
+        if not self._inherents_only or inherent_place <= self._last_inherent:
             raise InvalidBlock("inherent late, repeated or out of pallet order")
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
             try:
-                weight = self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN).actual_weight or extrinsic.weight
-            except DispatchError as error:
-                raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(error).__name__}") from error
-            info = DispatchInfo(weight, method.dispatch_class, Pays.Yes)
-            self.bound.emit(ExtrinsicSuccess(info))
-        self._last_inherent = place
-        self.bound.mandatory_left -= weight.ref_time
-        self.fullness.add(method.dispatch_class, weight, len(extrinsic.raw))
+                used_weight = self.bound.dispatch(extrinsic.call, _MANDATORY_ORIGIN).actual_weight or extrinsic.weight
+            except DispatchError as failure:
+                raise InvalidBlock(f"inherent {extrinsic.call.name}: {type(failure).__name__}") from failure
+            dispatch_info = DispatchInfo(used_weight, call_method.dispatch_class, Pays.Yes)
+            self.bound.emit(ExtrinsicSuccess(dispatch_info))
+        self._last_inherent = inherent_place
+        self.bound.mandatory_left -= used_weight.ref_time
+        self.fullness.add(call_method.dispatch_class, used_weight, len(extrinsic.raw))
 
-    def apply_signed(self, extrinsic: Extrinsic, verify: VerifySignature) -> bool:
+    def apply_signed(self, extrinsic: Extrinsic, verify_signature: VerifySignature) -> bool:
         """Apply a signed call. Return True if it succeeded. Raise InvalidTransaction if it may not be applied."""
-        who = extrinsic.authorization
-        if who is None:
+        authorization = extrinsic.authorization
+        if authorization is None:
             raise InvalidTransaction(InvalidReason.BAD_MANDATORY, "not signed")
-        withdrawn = self._checks.check(extrinsic, who, verify)
+        withdrawn = self._checks.check(extrinsic, authorization, verify_signature)
         self.bound.phase = ApplyExtrinsic(self.fullness.count)
         with self.bound.overlay.transaction():
-            info, failure = self._pay_and_dispatch(extrinsic, who, withdrawn)
+            dispatch_info, failure = self._pay_and_dispatch(extrinsic, authorization, withdrawn)
             if failure is not None:
-                self.bound.emit(ExtrinsicFailed(failure.value, info))
+                self.bound.emit(ExtrinsicFailed(failure.value, dispatch_info))
             else:
-                if info is not self._success.dispatch_info:
-                    self._success = ExtrinsicSuccess(info)
+                if dispatch_info is not self._success.dispatch_info:
+                    self._success = ExtrinsicSuccess(dispatch_info)
                 self.bound.emit(self._success)
         self._inherents_only = False
-        self.fullness.add(info.class_, info.weight, len(extrinsic.raw))
+        self.fullness.add(dispatch_info.class_, dispatch_info.weight, len(extrinsic.raw))
         return failure is None
 
     def _pay_and_dispatch(
-        self, extrinsic: Extrinsic, who: Authorization, withdrawn: int
+        self, extrinsic: Extrinsic, authorization: Authorization, withdrawn_grains: int
     ) -> tuple[DispatchInfo, DispatchError | None]:
         """Use the nonce and take the fee, make the call in a layer of its own, then settle the fee actually due."""
-        self._balances.begin_transaction(who.signer, withdrawn)
-        result, failure = self._dispatch(extrinsic, who)
-        tip = who.extra.tip
-        weight = extrinsic.weight
+        self._balances.begin_transaction(authorization.signer, withdrawn_grains)
+        post_dispatch, failure = self._dispatch(extrinsic, authorization)
+        tip_grains = authorization.extra.tip
+        used_weight = extrinsic.weight
         # A call may correct its weight only downwards, because no fee for more was withdrawn.
-        if result.actual_weight is not None and result.actual_weight.fits(weight):
-            weight = result.actual_weight
-        if not result.pays_fee:
-            due = tip
+        if post_dispatch.actual_weight is not None and post_dispatch.actual_weight.fits(used_weight):
+            used_weight = post_dispatch.actual_weight
+        if not post_dispatch.pays_fee:
+            due_grains = tip_grains
         # The usual case: the fee for the declared weight is known already.
-        elif weight is extrinsic.weight:
-            due = withdrawn
+        elif used_weight is extrinsic.weight:
+            due_grains = withdrawn_grains
         else:
-            due = self._payment.total_fee(len(extrinsic.raw), weight) + tip
-        self._payment.settle(who.signer, withdrawn, due, tip)
-        pays = Pays.Yes if result.pays_fee else Pays.No
-        kind, last = extrinsic.call.method.dispatch_class, self._success.dispatch_info
+            due_grains = self._payment.total_fee(len(extrinsic.raw), used_weight) + tip_grains
+        self._payment.settle(authorization.signer, withdrawn_grains, due_grains, tip_grains)
+        pays_fee = Pays.Yes if post_dispatch.pays_fee else Pays.No
+        dispatch_class, last_info = extrinsic.call.method.dispatch_class, self._success.dispatch_info
         # Consecutive equal calls, such as transfers, share one success event: it is created and encoded once.
-        if weight is last.weight and kind is last.class_ and pays is last.pays_fee:
-            return last, failure
-        return DispatchInfo(weight, kind, pays), failure
+        if used_weight is last_info.weight and dispatch_class is last_info.class_ and pays_fee is last_info.pays_fee:
+            return last_info, failure
+        return DispatchInfo(used_weight, dispatch_class, pays_fee), failure
 
-    def _dispatch(self, extrinsic: Extrinsic, who: Authorization) -> tuple[PostDispatch, DispatchError | None]:
+    def _dispatch(
+        self, extrinsic: Extrinsic, authorization: Authorization
+    ) -> tuple[PostDispatch, DispatchError | None]:
         try:
             with self.bound.overlay.transaction():
-                return self.bound.dispatch(extrinsic.call, SignedOrigin(who.signer)), None
-        except DispatchError as error:
-            return PostDispatch(), error
+                return self.bound.dispatch(extrinsic.call, SignedOrigin(authorization.signer)), None
+        except DispatchError as failure:
+            return PostDispatch(), failure
 
     def finalize(self) -> Changes:
         """End the block: hooks, events, supply check. Return the writes of the whole block, by ascending key."""
         self.bound.phase = Finalization()
-        system = self.bound[System]
+        system_pallet = self.bound[System]
         fullness = self.fullness
-        system.note_extrinsics(fullness.count, fullness.length, fullness.consumed())
+        system_pallet.note_extrinsics(fullness.count, fullness.length, fullness.consumed())
         for pallet in self.bound.pallets:
             pallet.on_finalize()
-        system.finalize()
+        system_pallet.finalize()
         # After the last hook, because fees are burned in one.
         check_supply(self.bound)
         return self.bound.overlay.changes()

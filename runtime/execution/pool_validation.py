@@ -32,8 +32,8 @@ class Validity:
     @property
     def requires(self) -> tuple[bytes, ...]:
         """The tag of the predecessor, () if the nonce is the account's next."""
-        nonce = self.who.extra.nonce
-        return (nonce_tag(self.who.signer, nonce - 1),) if nonce > self.account_nonce else ()
+        own_nonce = self.who.extra.nonce
+        return (nonce_tag(self.who.signer, own_nonce - 1),) if own_nonce > self.account_nonce else ()
 
     @property
     def provides(self) -> tuple[bytes, ...]:
@@ -58,28 +58,34 @@ class TransactionValidator:
     `check_outside` before the signature check, in a time independent of the call, and `check_call` after it.
     """
 
-    def __init__(self, runtime: Runtime, reader: StateReader, block_hash: bytes) -> None:
-        """Prepare the block after `block_hash`, on its state `reader`."""
+    def __init__(self, runtime: Runtime, state_reader: StateReader, block_hash: bytes) -> None:
+        """Prepare the block after `block_hash`, on its state `state_reader`."""
         self._runtime = runtime
-        self._bound = runtime.at(reader)
-        system = self._bound[System]
-        self._height = system.number.get() + 1
+        self._bound = runtime.at(state_reader)
+        system_pallet = self._bound[System]
+        self._height = system_pallet.number.get() + 1
         # The checks read the height and the birth hashes of the block to come.
-        system.initialize(self._height, block_hash, ())
+        system_pallet.initialize(self._height, block_hash, ())
         self._checks = TransactionChecks(self._bound, BlockFullness())
         self._payment = self._bound[TransactionPayment]
 
-    def validate(self, raw: bytes | Extrinsic, verify: VerifySignature) -> Validity:
+    def validate(self, encoded_or_decoded: bytes | Extrinsic, verify_signature: VerifySignature) -> Validity:
         """Check a whole transaction. A nonce that lies ahead is valid.
 
         Raise InvalidTransaction or DecodeError if no block may hold it now.
         """
-        extrinsic = decode_extrinsic(self._runtime, raw) if isinstance(raw, bytes) else raw
-        who = extrinsic.authorization
-        if who is None:
+        extrinsic = (
+            decode_extrinsic(self._runtime, encoded_or_decoded)
+            if isinstance(encoded_or_decoded, bytes)
+            else encoded_or_decoded
+        )
+        authorization = extrinsic.authorization
+        if authorization is None:
             raise InvalidTransaction(InvalidReason.CALL, "inherent outside a block")
-        fee = self._checks.check(extrinsic, who, verify, ahead=True)
-        return self._validity(extrinsic, who, self._bound[System].account[who.signer].nonce, fee)
+        fee_grains = self._checks.check(extrinsic, authorization, verify_signature, ahead=True)
+        return self._validity(
+            extrinsic, authorization, self._bound[System].account[authorization.signer].nonce, fee_grains
+        )
 
     def payload(self, who: Authorization) -> bytes:
         """Return the message that the signer must have signed. Raise InvalidTransaction for an unknown birth block."""
@@ -90,13 +96,13 @@ class TransactionValidator:
 
         Raise InvalidTransaction if no block may hold the transaction now.
         """
-        who = envelope.authorization
-        info, payload = self._checks.check_signer(who, ahead=True)
-        spendable = self._checks.spendable(info)
+        authorization = envelope.authorization
+        account_info, payload = self._checks.check_signer(authorization, ahead=True)
+        spendable_grains = self._checks.spendable(account_info)
         # The exact fee needs the call. The least one already refuses senders without money.
-        if self._payment.least_fee(len(envelope.raw)) + who.extra.tip > spendable:
+        if self._payment.least_fee(len(envelope.raw)) + authorization.extra.tip > spendable_grains:
             raise InvalidTransaction(InvalidReason.PAYMENT)
-        return Vouched(envelope, payload, info.nonce, spendable)
+        return Vouched(envelope, payload, account_info.nonce, spendable_grains)
 
     def check_call(self, vouched: Vouched) -> Validity:
         """Check the rest of a transaction with a valid signature.
@@ -104,23 +110,25 @@ class TransactionValidator:
         Raise DecodeError or InvalidTransaction if no block may hold it now.
         """
         extrinsic = vouched.envelope.decode(self._runtime)
-        who = vouched.envelope.authorization
-        fee = self._checks.check_call(extrinsic, who, vouched.spendable)
-        return self._validity(extrinsic, who, vouched.account_nonce, fee)
+        authorization = vouched.envelope.authorization
+        fee_grains = self._checks.check_call(extrinsic, authorization, vouched.spendable)
+        return self._validity(extrinsic, authorization, vouched.account_nonce, fee_grains)
 
-    def _validity(self, extrinsic: Extrinsic, who: Authorization, account_nonce: int, fee: int) -> Validity:
-        era = who.extra.era
-        death = era.death(self._height) if era.period else None
+    def _validity(
+        self, extrinsic: Extrinsic, authorization: Authorization, account_nonce: int, fee_grains: int
+    ) -> Validity:
+        mortal_era = authorization.extra.era
+        death_height = mortal_era.death(self._height) if mortal_era.period else None
         return Validity(
             extrinsic,
-            who,
+            authorization,
             account_nonce,
-            priority(who.extra.tip, len(extrinsic.raw), extrinsic.weight),
-            U64_MAX if death is None else death - self._height,
-            fee,
+            priority(authorization.extra.tip, len(extrinsic.raw), extrinsic.weight),
+            U64_MAX if death_height is None else death_height - self._height,
+            fee_grains,
         )
 
 
-def nonce_tag(who: bytes, nonce: int) -> bytes:
+def nonce_tag(account_id: bytes, nonce: int) -> bytes:
     """Return the tag of an account's transaction: SCALE of (account, nonce)."""
-    return who + nonce.to_bytes(4, "little")
+    return account_id + nonce.to_bytes(4, "little")

@@ -18,30 +18,30 @@ class SupplyBroken(Exception):
 
 def check_supply(bound: Bound) -> None:
     """Raise SupplyBroken unless the execution so far conserved every grain."""
-    account = bound.runtime.item(System.account)
-    gained = 0
-    for key, value in bound.overlay.changed_values(account.prefix):
-        gained += _owned(value) - _owned(bound.overlay.before(key, account.decode))
-    issued, burned = _delta(bound, Balances.total_issuance), _delta(bound, Balances.burned)
+    account_item = bound.runtime.item(System.account)
+    gained_grains = 0
+    for account_key, new_account in bound.overlay.changed_values(account_item.prefix):
+        gained_grains += _owned(new_account) - _owned(bound.overlay.before(account_key, account_item.decode))
+    issued_grains, burned_grains = _delta(bound, Balances.total_issuance), _delta(bound, Balances.burned)
     # Three independent records of the same sum.
-    if not gained == issued == -burned:
-        raise SupplyBroken(f"accounts {gained:+}, issuance {issued:+}, burned {burned:+}")
+    if not gained_grains == issued_grains == -burned_grains:
+        raise SupplyBroken(f"accounts {gained_grains:+}, issuance {issued_grains:+}, burned {burned_grains:+}")
 
 
 def recount(bound: Bound) -> int:
     """Return the sum of all accounts. Raise SupplyBroken unless it equals the issuance."""
-    total = sum(_owned(info) for _, info in bound[System].account.items())
-    if total != bound[Balances].total_issuance.get():
-        raise SupplyBroken(f"accounts hold {total}, total issuance is {bound[Balances].total_issuance.get()}")
-    return total
+    total_grains = sum(_owned(account_info) for _, account_info in bound[System].account.items())
+    if total_grains != bound[Balances].total_issuance.get():
+        raise SupplyBroken(f"accounts hold {total_grains}, total issuance is {bound[Balances].total_issuance.get()}")
+    return total_grains
 
 
-def _owned(info: AccountInfo | None) -> int:
-    return 0 if info is None else info.data.free + info.data.reserved
+def _owned(account_info: AccountInfo | None) -> int:
+    return 0 if account_info is None else account_info.data.free + account_info.data.reserved
 
 
 def _delta(bound: Bound, declaration: Any) -> int:
-    item = bound.runtime.item(declaration)
-    before = bound.overlay.before(item.key(), item.decode)
-    now = bound.overlay.load(item.key(), item.decode)
-    return int(now or item.default) - int(before or item.default)
+    storage_item = bound.runtime.item(declaration)
+    value_before = bound.overlay.before(storage_item.key(), storage_item.decode)
+    value_now = bound.overlay.load(storage_item.key(), storage_item.decode)
+    return int(value_now or storage_item.default) - int(value_before or storage_item.default)

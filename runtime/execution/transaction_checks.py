@@ -33,60 +33,67 @@ class TransactionChecks:
         self._version = bound.runtime.version
         self._tails: dict[int, bytes] = {}  # the signed bytes that are not sent, by birth block
 
-    def check(self, extrinsic: Extrinsic, who: Authorization, verify: VerifySignature, *, ahead: bool = False) -> int:
+    def check(
+        self,
+        extrinsic: Extrinsic,
+        authorization: Authorization,
+        verify_signature: VerifySignature,
+        *,
+        ahead: bool = False,
+    ) -> int:
         """Return the fee to withdraw for a valid extrinsic, tip included. Raise InvalidTransaction if it is invalid."""
         _refuse_inherent(extrinsic)
-        info, payload = self.check_signer(who, ahead=ahead)
+        account_info, payload = self.check_signer(authorization, ahead=ahead)
         # Before the signature, which costs more than all other checks.
-        fee = self._fee(extrinsic, who, self._balances.spendable_of(info.data))
-        signature = who.signature
-        if not verify(signature.scheme, who.signer, payload, signature.signature):
+        fee_grains = self._fee(extrinsic, authorization, self._balances.spendable_of(account_info.data))
+        signature = authorization.signature
+        if not verify_signature(signature.scheme, authorization.signer, payload, signature.signature):
             raise InvalidTransaction(InvalidReason.BAD_PROOF)
-        return fee
+        return fee_grains
 
-    def check_signer(self, who: Authorization, *, ahead: bool) -> tuple[AccountInfo, bytes]:
+    def check_signer(self, authorization: Authorization, *, ahead: bool) -> tuple[AccountInfo, bytes]:
         """Return the signer's account and the message that it must have signed. The call may still be encoded."""
-        if who.signer == ZERO_SENDER:  # a key of small order: anyone can sign for it (ADR 6)
+        if authorization.signer == ZERO_SENDER:  # a key of small order: anyone can sign for it (ADR 6)
             raise InvalidTransaction(InvalidReason.BAD_SIGNER)
-        payload = self.payload(who)
-        info = self._account[who.signer]
-        check_nonce(who.extra.nonce, info, ahead=ahead)
-        return info, payload
+        payload = self.payload(authorization)
+        account_info = self._account[authorization.signer]
+        check_nonce(authorization.extra.nonce, account_info, ahead=ahead)
+        return account_info, payload
 
     def payload(self, who: Authorization) -> bytes:
         """Return the signed message. Raise InvalidTransaction if the birth block is unknown."""
-        era = who.extra.era
-        birth = era.birth(self._height) if era.period else 0
+        mortal_era = who.extra.era
+        birth_height = mortal_era.birth(self._height) if mortal_era.period else 0
         # Cached by birth block, which most transactions of a block share.
-        return who.payload_with(self._tails.get(birth) or self._tail(birth))
+        return who.payload_with(self._tails.get(birth_height) or self._tail(birth_height))
 
-    def check_call(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
+    def check_call(self, extrinsic: Extrinsic, authorization: Authorization, spendable: int) -> int:
         """Return the fee of an extrinsic whose signer was checked and can spend `spendable` grains."""
         _refuse_inherent(extrinsic)
-        return self._fee(extrinsic, who, spendable)
+        return self._fee(extrinsic, authorization, spendable)
 
-    def spendable(self, info: AccountInfo) -> int:
+    def spendable(self, account_info: AccountInfo) -> int:
         """Return the grains with which an account can pay fees."""
-        return self._balances.spendable_of(info.data)
+        return self._balances.spendable_of(account_info.data)
 
-    def additional(self, birth: int) -> Additional:
+    def additional(self, birth_height: int) -> Additional:
         """Return the signed values that are not sent. Raise InvalidTransaction if the birth block is unknown."""
-        if birth not in self._block_hash:
+        if birth_height not in self._block_hash:
             raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
-        genesis, born = self._block_hash[0], self._block_hash[birth]
-        return Additional(self._version.spec_version, self._version.transaction_version, genesis, born)
+        genesis_hash, birth_hash = self._block_hash[0], self._block_hash[birth_height]
+        return Additional(self._version.spec_version, self._version.transaction_version, genesis_hash, birth_hash)
 
-    def _tail(self, birth: int) -> bytes:
-        tail = self._tails[birth] = additional_tail(self.additional(birth))
-        return tail
+    def _tail(self, birth_height: int) -> bytes:
+        additional_bytes = self._tails[birth_height] = additional_tail(self.additional(birth_height))
+        return additional_bytes
 
-    def _fee(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
-        weight = extrinsic.weight
-        self._fullness.check(extrinsic.call.method.dispatch_class, weight, len(extrinsic.raw))
-        fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
-        if fee > spendable:  # a duty that turns out free must be payable too
+    def _fee(self, extrinsic: Extrinsic, authorization: Authorization, spendable: int) -> int:
+        call_weight = extrinsic.weight
+        self._fullness.check(extrinsic.call.method.dispatch_class, call_weight, len(extrinsic.raw))
+        fee_grains = self._payment.total_fee(len(extrinsic.raw), call_weight) + authorization.extra.tip
+        if fee_grains > spendable:  # a duty that turns out free must be payable too
             raise InvalidTransaction(InvalidReason.PAYMENT)
-        return fee
+        return fee_grains
 
 
 def _refuse_inherent(extrinsic: Extrinsic) -> None:
@@ -94,9 +101,9 @@ def _refuse_inherent(extrinsic: Extrinsic) -> None:
         raise InvalidTransaction(InvalidReason.CALL, "signed inherent")
 
 
-def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:
+def check_nonce(nonce: int, account_info: AccountInfo, *, ahead: bool) -> None:
     """Raise InvalidTransaction unless the nonce is the account's next, or (`ahead`) a later one."""
-    if nonce < info.nonce:
+    if nonce < account_info.nonce:
         raise InvalidTransaction(InvalidReason.STALE)
-    if (nonce > info.nonce and not ahead) or nonce > NONCE_MAX:
+    if (nonce > account_info.nonce and not ahead) or nonce > NONCE_MAX:
         raise InvalidTransaction(InvalidReason.FUTURE)

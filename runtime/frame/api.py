@@ -46,15 +46,19 @@ class RuntimeApi:
     def __init_subclass__(cls, *, version: int) -> None:
         """Collect the queries."""
         cls.api_version = version
-        cls.queries = {name: value for name, value in vars(cls).items() if getattr(value, "is_query", False)}
+        cls.queries = {
+            query_name: attribute
+            for query_name, attribute in vars(cls).items()
+            if getattr(attribute, "is_query", False)
+        }
 
-    def __init__(self, apis: "Apis", reader: StateReader, block_hash: bytes, verify: VerifySignature) -> None:
+    def __init__(self, apis: "Apis", reader: StateReader, block_hash: bytes, verify_signature: VerifySignature) -> None:
         """Create the API over the state `reader`, which follows the block `block_hash`."""
         self.apis = apis
         self.runtime = apis.runtime
         self.reader = reader
         self.block_hash = block_hash
-        self.verify = verify
+        self.verify = verify_signature
 
     @cached_property
     def bound(self) -> Bound:
@@ -93,9 +97,9 @@ class Apis:
         self.runtime = runtime
         self.families = families
         self.methods = {
-            f"{api.__name__}_{name}": _method(api, name, function, runtime.codecs)
-            for api in families
-            for name, function in api.queries.items()
+            f"{api_family.__name__}_{query_name}": _method(api_family, query_name, function, runtime.codecs)
+            for api_family in families
+            for query_name, function in api_family.queries.items()
         }
 
     def call(
@@ -103,30 +107,34 @@ class Apis:
         reader: StateReader,
         block_hash: bytes,
         method: str,
-        data: bytes,
+        encoded_arguments: bytes,
         verify: VerifySignature = verify_signature,
     ) -> bytes:
         """Return the encoded answer of `method` (`Family_name`) to encoded arguments.
 
         Raise UnknownApi for an unknown method, DecodeError for malformed arguments.
         """
-        asked = self.methods.get(method)
-        if asked is None:
+        api_method = self.methods.get(method)
+        if api_method is None:
             raise UnknownApi(method)
         # A new instance for each query, so that its writes vanish with it.
-        family = asked.api(self, reader, block_hash, verify)
-        return asked.output.encode(asked.function(family, *asked.arguments.decode(data)))
+        api_instance = api_method.api(self, reader, block_hash, verify)
+        return api_method.output.encode(
+            api_method.function(api_instance, *api_method.arguments.decode(encoded_arguments))
+        )
 
 
 def with_apis(version: RuntimeVersion, families: tuple[type[RuntimeApi], ...]) -> RuntimeVersion:
     """Return the version with these APIs listed. Clients choose their calls by that list."""
-    return replace(version, apis=tuple((api.identifier(), api.api_version) for api in families))
+    return replace(version, apis=tuple((api_family.identifier(), api_family.api_version) for api_family in families))
 
 
-def _method(api: type[RuntimeApi], name: str, function: Callable[..., Any], codecs: Codecs) -> ApiMethod:
-    hints = get_type_hints(function, include_extras=True)
-    output = codecs.of(hints.pop("return"))
-    inputs = tuple((key, codecs.of(hint)) for key, hint in hints.items())
-    wires = [(f"value[{place}]", codec.wire) for place, (_, codec) in enumerate(inputs)]
-    arguments = Codec(*struct_wire(wires, lambda *values: values), UNIT, "")
-    return ApiMethod(api, name, function, inputs, arguments, output)
+def _method(api_family: type[RuntimeApi], query_name: str, function: Callable[..., Any], codecs: Codecs) -> ApiMethod:
+    annotations = get_type_hints(function, include_extras=True)
+    output_codec = codecs.of(annotations.pop("return"))
+    input_codecs = tuple((input_name, codecs.of(annotation)) for input_name, annotation in annotations.items())
+    input_wires = [
+        (f"value[{input_index}]", input_codec.wire) for input_index, (_, input_codec) in enumerate(input_codecs)
+    ]
+    arguments = Codec(*struct_wire(input_wires, lambda *arguments_given: arguments_given), UNIT, "")
+    return ApiMethod(api_family, query_name, function, input_codecs, arguments, output_codec)

@@ -65,13 +65,15 @@ class Call:
     @property
     def weight(self) -> Weight:
         """The greatest weight of executing it."""
-        weight = self.method.weight
-        return weight(*self.arguments) if callable(weight) else weight
+        call_weight = self.method.weight
+        return call_weight(*self.arguments) if callable(call_weight) else call_weight
 
     def __repr__(self) -> str:
         """Return the call as source code."""
-        inner = ", ".join(f"{name}={value!r}" for name, value in self.named_arguments.items())
-        return f"{self.name}({inner})"
+        arguments_text = ", ".join(
+            f"{argument_name}={argument!r}" for argument_name, argument in self.named_arguments.items()
+        )
+        return f"{self.name}({arguments_text})"
 
 
 class CallMethod(Generic[O_contra, P, R]):
@@ -118,19 +120,24 @@ class CallMethod(Generic[O_contra, P, R]):
 
         Raise TypeError if an annotation is missing, or that of the origin is not an origin.
         """
-        hints = get_type_hints(self.function, include_extras=True)
-        _self, first, *_ = signature(self.function).parameters
-        bare = [name for name in (first, *self.parameters) if name not in hints]
-        if bare:
-            raise TypeError(f"{self.pallet.__name__}.{self.name}: {', '.join(bare)} must have an annotation")
-        origin = hints[first]
-        self.origins = get_args(origin) or (origin,)
-        if any(kind not in CHAIN_ORIGINS and not issubclass(kind, PalletOrigin) for kind in self.origins):
-            raise TypeError(f"{self.name}: {origin} is not an origin")
+        annotations = get_type_hints(self.function, include_extras=True)
+        _self, origin_name, *_ = signature(self.function).parameters
+        unannotated = [
+            parameter_name for parameter_name in (origin_name, *self.parameters) if parameter_name not in annotations
+        ]
+        if unannotated:
+            raise TypeError(f"{self.pallet.__name__}.{self.name}: {', '.join(unannotated)} must have an annotation")
+        origin_hint = annotations[origin_name]
+        self.origins = get_args(origin_hint) or (origin_hint,)
+        if any(
+            origin_type not in CHAIN_ORIGINS and not issubclass(origin_type, PalletOrigin)
+            for origin_type in self.origins
+        ):
+            raise TypeError(f"{self.name}: {origin_hint} is not an origin")
         self.is_inherent = self.origins == (Unsigned,)
         if self.is_inherent:
             self.dispatch_class = DispatchClass.Mandatory
-        return {name: hints[name] for name in self.parameters}
+        return {parameter_name: annotations[parameter_name] for parameter_name in self.parameters}
 
     def accepts(self, origin: Origin) -> bool:
         """Return True if this origin may call. `PalletOrigin` in the annotation allows the origins of all pallets."""
@@ -138,18 +145,21 @@ class CallMethod(Generic[O_contra, P, R]):
 
     def wire(self, codecs: Codecs) -> Wire:
         """Return the wire: it encodes pallet index, call index and arguments, and decodes the arguments alone."""
-        hints = self.hints().values()
-        parts = [(f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(hints)]
-        prefix = bytes((self.pallet.index, self.index))
-        return struct_wire(parts, lambda *values: Call(self, values), prefix)
+        annotations = self.hints().values()
+        argument_wires = [
+            (f"value.arguments[{argument_index}]", codecs.of(annotation).wire)
+            for argument_index, annotation in enumerate(annotations)
+        ]
+        tag_prefix = bytes((self.pallet.index, self.index))
+        return struct_wire(argument_wires, lambda *argument_values: Call(self, argument_values), tag_prefix)
 
     def variant(self, codecs: Codecs) -> VariantInfo:
         """Return this call as one alternative of its pallet's call type in metadata."""
-        fields = []
-        for name, hint in self.hints().items():
-            argument = codecs.of(hint)
-            fields.append(FieldInfo(name.rstrip("_"), argument.info, argument.type_name))
-        return VariantInfo(self.name, self.index, tuple(fields), self.docs)
+        field_infos = []
+        for argument_name, annotation in self.hints().items():
+            argument_codec = codecs.of(annotation)
+            field_infos.append(FieldInfo(argument_name.rstrip("_"), argument_codec.info, argument_codec.type_name))
+        return VariantInfo(self.name, self.index, tuple(field_infos), self.docs)
 
 
 def call(

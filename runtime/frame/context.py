@@ -42,14 +42,14 @@ class ExecutionContext:
 
     def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
         """Execute a call. Raise DispatchError if it fails. The caller must then undo its writes."""
-        method = call.method
+        call_method = call.method
         # Most calls have neither filter: this test saves them a method call.
         if self.base_filter is not None or (type(origin) is Signed and origin.filters):
             self._filter(call, origin)
-        if type(origin) not in method.origins:
-            ensure(method.accepts(origin), BadOrigin)
-        result = method.function(self.members[method.pallet], origin, *call.arguments)
-        return result if isinstance(result, PostDispatch) else _SUCCESS
+        if type(origin) not in call_method.origins:
+            ensure(call_method.accepts(origin), BadOrigin)
+        dispatch_result = call_method.function(self.members[call_method.pallet], origin, *call.arguments)
+        return dispatch_result if isinstance(dispatch_result, PostDispatch) else _SUCCESS
 
     def _filter(self, call: Call, origin: Origin) -> None:
         """Raise CallFiltered unless the chain and all filters of the origin allow the call. Root is not filtered."""
@@ -58,4 +58,4 @@ class ExecutionContext:
             return
         ensure(self.base_filter is None or self.base_filter(self, call), CallFiltered)
         if isinstance(origin, Signed):
-            ensure(all(allowed.allows(call) for allowed in origin.filters), CallFiltered)
+            ensure(all(origin_filter.allows(call) for origin_filter in origin.filters), CallFiltered)

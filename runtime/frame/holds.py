@@ -67,35 +67,44 @@ class HoldEnd:
     """The blocks for which the money stays held after the event that ends its case."""
 
 
-def numbered_case(number: int) -> CaseId:
+def numbered_case(case_number: int) -> CaseId:
     """Return the case of a numbered thing."""
-    return number.to_bytes(CASE_BYTES, "big")
+    return case_number.to_bytes(CASE_BYTES, "big")
 
 
 def reason_codec(reasons: Sequence[HoldReason]) -> Codec[HoldReason]:
     """Return the codec of the reasons of a runtime: an enum of the pallets' enums."""
-    wires: dict[int, dict[int, scale.Wire]] = {}
-    members: dict[str, list[info.VariantInfo]] = {}
-    for reason in reasons:
-        index, place = reason.tag
+    wires_by_pallet: dict[int, dict[int, scale.Wire]] = {}
+    infos_by_pallet: dict[str, list[info.VariantInfo]] = {}
+    for hold_reason in reasons:
+        pallet_index, reason_index = hold_reason.tag
         # The inner encoder writes the tag, as `scale.tagged` requires.
-        wires.setdefault(index, {})[place] = struct_wire([], lambda reason=reason: reason, reason.tag)
-        members.setdefault(reason.pallet, []).append(info.VariantInfo(reason.name, place, (), (reason.doc,)))
-    inner = {index: scale.tagged(places, lambda reason: reason.tag[1]) for index, places in wires.items()}
-    encode, decode = scale.tagged(inner, _pallet_index)
-    variants = tuple(
-        info.VariantInfo(pallet, index, (info.FieldInfo(None, _enum_of(pallet, places), "HoldReason"),))
-        for index, (pallet, places) in zip(wires, members.items(), strict=True)
+        wires_by_pallet.setdefault(pallet_index, {})[reason_index] = struct_wire(
+            [], lambda hold_reason=hold_reason: hold_reason, hold_reason.tag
+        )
+        infos_by_pallet.setdefault(hold_reason.pallet, []).append(
+            info.VariantInfo(hold_reason.name, reason_index, (), (hold_reason.doc,))
+        )
+    pallet_wires = {
+        pallet_index: scale.tagged(variant_infos, lambda hold_reason: hold_reason.tag[1])
+        for pallet_index, variant_infos in wires_by_pallet.items()
+    }
+    encode, decode = scale.tagged(pallet_wires, _pallet_index)
+    pallet_variants = tuple(
+        info.VariantInfo(
+            pallet_name, pallet_index, (info.FieldInfo(None, _enum_of(pallet_name, variant_infos), "HoldReason"),)
+        )
+        for pallet_index, (pallet_name, variant_infos) in zip(wires_by_pallet, infos_by_pallet.items(), strict=True)
     )
-    shape = TypeInfo(info.VariantsShape(variants), rust_path("ogpu_runtime::RuntimeHoldReason"))
-    return Codec(encode, decode, shape, "RuntimeHoldReason")
+    reason_info = TypeInfo(info.VariantsShape(pallet_variants), rust_path("ogpu_runtime::RuntimeHoldReason"))
+    return Codec(encode, decode, reason_info, "RuntimeHoldReason")
 
 
-def _pallet_index(reason: HoldReason) -> int:
-    if not reason.tag:
-        raise TypeError(f"{reason.name} is in no pallet's hold_reasons")
-    return reason.tag[0]
+def _pallet_index(hold_reason: HoldReason) -> int:
+    if not hold_reason.tag:
+        raise TypeError(f"{hold_reason.name} is in no pallet's hold_reasons")
+    return hold_reason.tag[0]
 
 
-def _enum_of(pallet: str, places: list[info.VariantInfo]) -> TypeInfo:
-    return TypeInfo(info.VariantsShape(tuple(places)), pallet_path(pallet, "HoldReason"))
+def _enum_of(pallet_name: str, variant_infos: list[info.VariantInfo]) -> TypeInfo:
+    return TypeInfo(info.VariantsShape(tuple(variant_infos)), pallet_path(pallet_name, "HoldReason"))

@@ -22,7 +22,7 @@ class MeasuredWeights:
         """Take generated rows. A `digest` that differs from theirs shows an edit by hand."""
         self.digest = digest
         self.rows = dict(rows)
-        self._weights = {name: Weight(nanoseconds * PICOSECONDS, 0) for name, nanoseconds in rows.items()}
+        self._weights = {row_name: Weight(nanoseconds * PICOSECONDS, 0) for row_name, nanoseconds in rows.items()}
 
     def __getitem__(self, name: str) -> Weight:
         """Return the weight of a row, UNMEASURED if there is none."""
@@ -31,9 +31,9 @@ class MeasuredWeights:
 
 def digest_of(rows: Mapping[str, int]) -> str:
     """Return the digest of a table's rows."""
-    return blake2_128("".join(f"{name} {rows[name]}\n" for name in sorted(rows)).encode()).hex()
+    return blake2_128("".join(f"{row_name} {rows[row_name]}\n" for row_name in sorted(rows)).encode()).hex()
 
 
-def times(count: int, weight: Weight) -> Weight:
-    """Return `count` times a weight."""
-    return Weight(count * weight.ref_time, count * weight.proof_size)
+def times(unit_count: int, unit_weight: Weight) -> Weight:
+    """Return `unit_count` times a weight."""
+    return Weight(unit_count * unit_weight.ref_time, unit_count * unit_weight.proof_size)

@@ -44,50 +44,52 @@ def origin_codec(pallets: Sequence[type[Originating]], codecs: Codecs) -> Codec[
 
     Raise ValueError if two pallets declare one origin, or a pallet with origins has System's index.
     """
-    account = codec(AccountId)
+    account_codec = codec(AccountId)
     # The SDK has the chain's origins under System.
-    wires = {SYSTEM_INDEX: _raw_wire(account)}
-    encoders: dict[type[Any], scale.Encode] = dict.fromkeys((Signed, Root, Unsigned), wires[SYSTEM_INDEX][0])
-    variants = [_outer("system", SYSTEM_INDEX, _raw_info(account.info), "frame_system::Origin<Runtime>")]
-    for pallet in pallets:
-        if not pallet.origins:
+    wires_by_index = {SYSTEM_INDEX: _raw_wire(account_codec)}
+    encoders: dict[type[Any], scale.Encode] = dict.fromkeys((Signed, Root, Unsigned), wires_by_index[SYSTEM_INDEX][0])
+    pallet_variants = [_outer("system", SYSTEM_INDEX, _raw_info(account_codec.info), "frame_system::Origin<Runtime>")]
+    for pallet_class in pallets:
+        if not pallet_class.origins:
             continue
-        if pallet.index == SYSTEM_INDEX or encoders.keys() & set(pallet.origins):
-            raise ValueError(f"{pallet.__name__}: an origin belongs to another pallet, or the index is System's")
-        inner, members = {}, []
-        for kind in pallet.origins:
-            wire, member = codecs.alternative(kind, bytes((pallet.index,)))
-            inner[member.index], encoders[kind] = wire, wire[0]
-            members.append(member)
-        wires[pallet.index] = scale.tagged(inner, lambda _: 0)
-        shape = TypeInfo(info.VariantsShape(tuple(members)), pallet_path(pallet.__name__, "Origin"))
-        variants.append(_outer(pallet.__name__, pallet.index, shape, f"{pallet.__name__}Origin"))
-    _, decode = scale.tagged(wires, lambda _: 0)
-    described = TypeInfo(info.VariantsShape(tuple(variants)), rust_path("ogpu_runtime::OriginCaller"))
-    return Codec(lambda origin: encoders[type(origin)](origin), decode, described, "OriginCaller")
+        if pallet_class.index == SYSTEM_INDEX or encoders.keys() & set(pallet_class.origins):
+            raise ValueError(f"{pallet_class.__name__}: an origin belongs to another pallet, or the index is System's")
+        pallet_wires, variant_infos = {}, []
+        for origin_type in pallet_class.origins:
+            variant_wire, variant_info = codecs.alternative(origin_type, bytes((pallet_class.index,)))
+            pallet_wires[variant_info.index], encoders[origin_type] = variant_wire, variant_wire[0]
+            variant_infos.append(variant_info)
+        wires_by_index[pallet_class.index] = scale.tagged(pallet_wires, lambda _: 0)
+        origins_info = TypeInfo(info.VariantsShape(tuple(variant_infos)), pallet_path(pallet_class.__name__, "Origin"))
+        pallet_variants.append(
+            _outer(pallet_class.__name__, pallet_class.index, origins_info, f"{pallet_class.__name__}Origin")
+        )
+    _, decode = scale.tagged(wires_by_index, lambda _: 0)
+    described = TypeInfo(info.VariantsShape(tuple(pallet_variants)), rust_path("ogpu_runtime::OriginCaller"))
+    return Codec(lambda origin_value: encoders[type(origin_value)](origin_value), decode, described, "OriginCaller")
 
 
-def _raw_wire(account: Codec[bytes]) -> scale.Wire:
+def _raw_wire(account_codec: Codec[bytes]) -> scale.Wire:
     """Return the wire of `RawOrigin` under System's index. As in the SDK, it leaves out an origin's filters."""
-    members = {
+    origin_wires = {
         _ROOT: struct_wire([], Root, bytes((SYSTEM_INDEX, _ROOT))),
-        _SIGNED: struct_wire([("value.account", account.wire)], Signed, bytes((SYSTEM_INDEX, _SIGNED))),
+        _SIGNED: struct_wire([("value.account", account_codec.wire)], Signed, bytes((SYSTEM_INDEX, _SIGNED))),
         _UNSIGNED: struct_wire([], Unsigned, bytes((SYSTEM_INDEX, _UNSIGNED))),
     }
-    tags = {Root: _ROOT, Signed: _SIGNED, Unsigned: _UNSIGNED}
-    return scale.tagged(members, lambda origin: tags[type(origin)])
+    tags_by_type = {Root: _ROOT, Signed: _SIGNED, Unsigned: _UNSIGNED}
+    return scale.tagged(origin_wires, lambda origin_value: tags_by_type[type(origin_value)])
 
 
-def _raw_info(account: TypeInfo) -> TypeInfo:
-    signed = info.FieldInfo(None, account, "AccountId")
-    members = (
+def _raw_info(account_info: TypeInfo) -> TypeInfo:
+    account_field = info.FieldInfo(None, account_info, "AccountId")
+    variant_infos = (
         info.VariantInfo("Root", _ROOT),
-        info.VariantInfo("Signed", _SIGNED, (signed,)),
+        info.VariantInfo("Signed", _SIGNED, (account_field,)),
         info.VariantInfo("None", _UNSIGNED),
     )
-    path = rust_path("frame_support::dispatch::RawOrigin")
-    return TypeInfo(info.VariantsShape(members), path, (("AccountId", account),))
+    type_path = rust_path("frame_support::dispatch::RawOrigin")
+    return TypeInfo(info.VariantsShape(variant_infos), type_path, (("AccountId", account_info),))
 
 
-def _outer(name: str, index: int, of: TypeInfo, type_name: str) -> info.VariantInfo:
-    return info.VariantInfo(name, index, (info.FieldInfo(None, of, type_name),))
+def _outer(pallet_name: str, pallet_index: int, origin_info: TypeInfo, type_name: str) -> info.VariantInfo:
+    return info.VariantInfo(pallet_name, pallet_index, (info.FieldInfo(None, origin_info, type_name),))

@@ -40,8 +40,10 @@ class ScheduleItem(Generic[K]):
         """
         self.singular = singular
         self.attribute = ""
-        hashers = (Hasher.TWOX_64_CONCAT, hasher)
-        self.waiting: StorageDoubleMap[BlockNumber, K, bool] = StorageDoubleMap(default=False, hashers=hashers, doc=doc)
+        key_hashers = (Hasher.TWOX_64_CONCAT, hasher)
+        self.waiting: StorageDoubleMap[BlockNumber, K, bool] = StorageDoubleMap(
+            default=False, hashers=key_hashers, doc=doc
+        )
         self.places: StorageMap[K, BlockNumber] = StorageMap(
             default=0, doc=f"The height at which an item waits, or 0. {doc}"
         )
@@ -51,19 +53,21 @@ class ScheduleItem(Generic[K]):
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
-        for name, item in self.parts.items():
-            item.__set_name__(owner, name)
+        for item_name, storage_item in self.parts.items():
+            storage_item.__set_name__(owner, item_name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
         """Return the declaration on the class, the schedule over its state on an instance, made once."""
         if pallet is None:
             return self
-        bound = object.__new__(type(self))  # fast copy, as in `StorageItem.bound`: every block binds each schedule
-        bound.__dict__.update(self.__dict__)
-        waiting, places, cursor = (pallet.bound_item(name) for name in self.parts)
-        bound.waiting, bound.places, bound.cursor = waiting, places, cursor
-        pallet.__dict__[self.attribute] = bound
-        return bound
+        bound_schedule = object.__new__(
+            type(self)
+        )  # fast copy, as in `StorageItem.bound`: every block binds each schedule
+        bound_schedule.__dict__.update(self.__dict__)
+        waiting_item, places_item, cursor_item = (pallet.bound_item(item_name) for item_name in self.parts)
+        bound_schedule.waiting, bound_schedule.places, bound_schedule.cursor = waiting_item, places_item, cursor_item
+        pallet.__dict__[self.attribute] = bound_schedule
+        return bound_schedule
 
     @property
     def parts(self) -> dict[str, StorageItem]:
@@ -73,29 +77,29 @@ class ScheduleItem(Generic[K]):
 
     def annotations(self, annotation: Any) -> dict[str, Any]:
         """Return the annotations of the three items, derived from the schedule's own."""
-        (key,) = get_args(annotation)
-        waiting: Any = StorageDoubleMap
-        places: Any = StorageMap
-        kinds = waiting[BlockNumber, key, bool], places[key, BlockNumber], StorageValue[BlockNumber]
+        (key_type,) = get_args(annotation)
+        waiting_map: Any = StorageDoubleMap
+        place_map: Any = StorageMap
+        kinds = waiting_map[BlockNumber, key_type, bool], place_map[key_type, BlockNumber], StorageValue[BlockNumber]
         return dict(zip(self.parts, kinds, strict=True))
 
     def put(self, height: int, item: K) -> None:
         """Schedule the item at `height`, which must be above the cursor, and at no other height."""
         assert height > self.cursor.get(), "an item is scheduled above the cursor"
-        before = self.places[item]
-        if before == height:
+        previous_height = self.places[item]
+        if previous_height == height:
             return
-        if before:
-            del self.waiting[before, item]
+        if previous_height:
+            del self.waiting[previous_height, item]
         self.waiting[height, item] = True
         self.places[item] = height
 
     def drop(self, item: K) -> None:
         """Remove the item from the schedule."""
-        before = self.places[item]
+        previous_height = self.places[item]
         # An entry that outlived its case used up a step: units posted and cancelled for 29 oGPU jammed the market.
-        if before:
-            del self.waiting[before, item]
+        if previous_height:
+            del self.waiting[previous_height, item]
             del self.places[item]
 
     def take(self, limit: int, budget: "WeightMeter", each: Weight = NOTHING) -> Iterator[K]:
@@ -104,24 +108,24 @@ class ScheduleItem(Generic[K]):
         Each item charges the budget with the cost of taking it and `each`. The caller may charge further work to the
         same budget.
         """
-        done = self.cursor.get()
-        assert done <= limit, "the cursor never passes the current height"
+        taken_height = self.cursor.get()
+        assert taken_height <= limit, "the cursor never passes the current height"
         # Bounded, because walking over empty heights also takes time.
-        price, end = each + TAKE_WEIGHT, min(limit, done + HEIGHTS_PER_BLOCK_MAX)
-        while done < end:
-            for item, is_there in self.waiting.under(done + 1):
+        item_price, last_height = each + TAKE_WEIGHT, min(limit, taken_height + HEIGHTS_PER_BLOCK_MAX)
+        while taken_height < last_height:
+            for item, is_there in self.waiting.under(taken_height + 1):
                 # A list of leftovers would be copied by every block: units posted and
                 # cancelled for some 20 oGPU in fees would stop the chain.
                 if budget.is_spent:
-                    self.cursor.set(done)
+                    self.cursor.set(taken_height)
                     return
                 if is_there:  # the work on an earlier item may have dropped it
-                    budget.spend(price)
-                    del self.waiting[done + 1, item]
+                    budget.spend(item_price)
+                    del self.waiting[taken_height + 1, item]
                     del self.places[item]
                     yield item
-            done += 1
-        self.cursor.set(done)
+            taken_height += 1
+        self.cursor.set(taken_height)
 
 
 class WeightMeter:

@@ -28,14 +28,14 @@ class Versioned(Protocol):
         ...
 
 
-def version_key(pallet: str) -> bytes:
+def version_key(pallet_name: str) -> bytes:
     """Return the storage key of a pallet's storage version."""
-    return twox_128(pallet.encode()) + twox_128(_ITEM)
+    return twox_128(pallet_name.encode()) + twox_128(_ITEM)
 
 
-def version_value(version: int) -> bytes:
+def version_value(storage_version: int) -> bytes:
     """Return a version as stored bytes."""
-    return version.to_bytes(VERSION_BYTES, "little")
+    return storage_version.to_bytes(VERSION_BYTES, "little")
 
 
 def migrate(pallets: Iterable[Versioned]) -> Weight | None:
@@ -43,18 +43,18 @@ def migrate(pallets: Iterable[Versioned]) -> Weight | None:
 
     Raise StateCorrupted if a newer program has written the storage.
     """
-    spent = None
+    migration_weight = None
     for pallet in pallets:
-        declared = pallet.storage_version
+        declared_version = pallet.storage_version
         # Version 0 is never stored (`Runtime.genesis`).
-        if not declared:
+        if not declared_version:
             continue
-        key = version_key(type(pallet).__name__)
-        found = int.from_bytes(pallet.overlay.raw(key) or b"", "little")
+        storage_key = version_key(type(pallet).__name__)
+        stored_version = int.from_bytes(pallet.overlay.raw(storage_key) or b"", "little")
         # An older program must not misread a newer form.
-        if found > declared:
-            raise StateCorrupted(f"{type(pallet).__name__}: storage version {found} needs a newer program")
-        if found < declared:
-            spent = (spent or Weight()) + pallet.migrate(found)
-            pallet.overlay.store_raw(key, version_value(declared))
-    return spent
+        if stored_version > declared_version:
+            raise StateCorrupted(f"{type(pallet).__name__}: storage version {stored_version} needs a newer program")
+        if stored_version < declared_version:
+            migration_weight = (migration_weight or Weight()) + pallet.migrate(stored_version)
+            pallet.overlay.store_raw(storage_key, version_value(declared_version))
+    return migration_weight

@@ -42,21 +42,21 @@ EXTRINSICS_PER_BLOCK_MAX = 12_000
 
 def work(reads: int = 0, writes: int = 0, microseconds: int = 0) -> Weight:
     """Return the weight of a call with these reads and writes of entries, and this much other computation."""
-    time = reads * DB_WEIGHT.read + writes * DB_WEIGHT.write + microseconds * MICROSECOND
-    return Weight(time, 0)
+    reference_time = reads * DB_WEIGHT.read + writes * DB_WEIGHT.write + microseconds * MICROSECOND
+    return Weight(reference_time, 0)
 
 
-def class_limit(kind: DispatchClass) -> Weight | None:
+def class_limit(dispatch_class: DispatchClass) -> Weight | None:
     """Return the weight up to which an extrinsic of a class fits, other classes included. None means no limit."""
     # Without its inherents a block is invalid, so their class has no shared limit.
-    return None if kind is DispatchClass.Mandatory else BLOCK_MAX
+    return None if dispatch_class is DispatchClass.Mandatory else BLOCK_MAX
 
 
-def length_limit(kind: DispatchClass) -> int:
+def length_limit(dispatch_class: DispatchClass) -> int:
     """Return the total bytes of a block's extrinsics up to which one of this class may be added."""
     # Ordinary transactions leave a quarter of the bytes to other classes, attestations above all.
-    share = NORMAL_LENGTH_PERCENT if kind is DispatchClass.Normal else 100
-    return BLOCK_LENGTH_MAX_BYTES * share // 100
+    percent_share = NORMAL_LENGTH_PERCENT if dispatch_class is DispatchClass.Normal else 100
+    return BLOCK_LENGTH_MAX_BYTES * percent_share // 100
 
 
 @struct(path="sp_weights::RuntimeDbWeight")
@@ -111,8 +111,8 @@ class BlockLength:
     max: LengthsOfClasses
 
 
-def _limits(kind: DispatchClass) -> WeightsPerClass:
-    return WeightsPerClass(EXTRINSIC_BASE, class_limit(kind), class_limit(kind), None)
+def _limits(dispatch_class: DispatchClass) -> WeightsPerClass:
+    return WeightsPerClass(EXTRINSIC_BASE, class_limit(dispatch_class), class_limit(dispatch_class), None)
 
 
 BLOCK_WEIGHTS = BlockWeights(BLOCK_BASE, BLOCK_MAX, WeightsOfClasses(*(_limits(kind) for kind in DispatchClass)))

@@ -94,84 +94,94 @@ class LocksApi(RuntimeApi, version=1):
     @query
     def held(self, account: AccountId, behind: Hold | None) -> HeldLocks:
         """Return an account's own holds, in the order of the storage keys. A bond's unlocking parts are separate."""
-        cases = self.bound[Balances].held_cases.under(account, behind=behind)
-        page = list(islice(cases, LOCKS_PER_PAGE))
-        found: list[Lock] = []
-        for hold, amount in page:
+        held_cases = self.bound[Balances].held_cases.under(account, behind=behind)
+        page_entries = list(islice(held_cases, LOCKS_PER_PAGE))
+        found_locks: list[Lock] = []
+        for hold, held_grains in page_entries:
             if hold.reason is STAKE:
-                found += _own_stake(self.bound[TrustStake], account, hold.case, amount)
+                found_locks += _own_stake(self.bound[TrustStake], account, hold.case, held_grains)
             else:
-                found.append(_whole(self.bound, hold, amount))
+                found_locks.append(_whole(self.bound, hold, held_grains))
         # A full page may be the last one. The next page is then empty.
-        return HeldLocks(tuple(found), page[-1][0] if len(page) == LOCKS_PER_PAGE else None)
+        return HeldLocks(tuple(found_locks), page_entries[-1][0] if len(page_entries) == LOCKS_PER_PAGE else None)
 
     @query
     def entrusted(self, account: AccountId, behind: AccountId | None) -> EntrustedLocks:
         """Return an account's delegations, in the order of the storage keys. The first page adds unlocking ones."""
-        stake, found = self.bound[TrustStake], list[Lock]()
-        for validator, _ in islice(stake.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
-            found.append(_behind(stake, LockPart.DELEGATION, validator, stake_of(stake, account, validator)))
-        more = found[-1].case if len(found) == LOCKS_PER_PAGE else None
+        stake_ledger, found_locks = self.bound[TrustStake], list[Lock]()
+        for validator, _ in islice(stake_ledger.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
+            found_locks.append(
+                _behind(stake_ledger, LockPart.DELEGATION, validator, stake_of(stake_ledger, account, validator))
+            )
+        next_start = found_locks[-1].case if len(found_locks) == LOCKS_PER_PAGE else None
         # On the first page alone, because an account has at most `UNLOCKING_MAX` chunks.
         if behind is None:
-            chunks = stake.unlocking[account]
-            found += [_leaving(stake, chunk) for chunk in chunks if chunk.validator != account]
-        return EntrustedLocks(tuple(found), more)
+            unlocking_chunks = stake_ledger.unlocking[account]
+            found_locks += [
+                _leaving(stake_ledger, unlocking_chunk)
+                for unlocking_chunk in unlocking_chunks
+                if unlocking_chunk.validator != account
+            ]
+        return EntrustedLocks(tuple(found_locks), next_start)
 
 
-def _whole(bound: Bound, hold: Hold, amount: int) -> Lock:
+def _whole(bound_pallets: Bound, held_case: Hold, held_grains: int) -> Lock:
     """Return the whole hold for a case. Its pallet determines the end."""
-    pallet = next(pallet for pallet in bound.pallets if hold.reason in pallet.hold_reasons)
-    end = pallet.hold_end(hold)
+    owning_pallet = next(
+        owning_pallet for owning_pallet in bound_pallets.pallets if held_case.reason in owning_pallet.hold_reasons
+    )
+    hold_end = owning_pallet.hold_end(held_case)
     return Lock(
-        reason=hold.reason,
+        reason=held_case.reason,
         part=LockPart.WHOLE,
-        case=hold.case,
-        amount=amount,
+        case=held_case.case,
+        amount=held_grains,
         # A deposit always comes back whole.
-        at_most=0 if hold.reason.is_deposit else amount,
+        at_most=0 if held_case.reason.is_deposit else held_grains,
         until_epoch=None,
-        until_block=end.block,
+        until_block=hold_end.block,
         stays_epochs=0,
-        stays_blocks=end.stays,
+        stays_blocks=hold_end.stays,
         kept_by=SlashWait.NONE,
     )
 
 
-def _own_stake(stake: TrustStake, owner: bytes, validator: bytes, amount: int) -> Iterator[Lock]:
+def _own_stake(stake_ledger: TrustStake, owner_account: bytes, validator: bytes, held_grains: int) -> Iterator[Lock]:
     """Yield an owner's bond and its unlocking parts. For the chain's account, yield a validator's delegations."""
-    if validator != owner:
-        yield _staked(LockPart.POOLED, validator, amount)
+    if validator != owner_account:
+        yield _staked(LockPart.POOLED, validator, held_grains)
         return
-    if stake.bonds[owner]:
-        yield _behind(stake, LockPart.BOND, owner, stake.bonds[owner])
-    for chunk in stake.unlocking[owner]:
-        if chunk.validator == owner:
-            yield _leaving(stake, chunk)
+    if stake_ledger.bonds[owner_account]:
+        yield _behind(stake_ledger, LockPart.BOND, owner_account, stake_ledger.bonds[owner_account])
+    for unlocking_chunk in stake_ledger.unlocking[owner_account]:
+        if unlocking_chunk.validator == owner_account:
+            yield _leaving(stake_ledger, unlocking_chunk)
 
 
-def _behind(stake: TrustStake, part: LockPart, validator: bytes, amount: int) -> Lock:
+def _behind(stake_ledger: TrustStake, lock_part: LockPart, validator: bytes, staked_grains: int) -> Lock:
     """Return the lock of stake behind a validator, until its owner unlocks it."""
-    kept_by = SlashWait.UNDECIDED if stake.pending_slash_counts[validator] else SlashWait.NONE
-    return _staked(part, validator, amount, stays_epochs=stake.unbonding_epochs, kept_by=kept_by)
+    slash_wait = SlashWait.UNDECIDED if stake_ledger.pending_slash_counts[validator] else SlashWait.NONE
+    return _staked(lock_part, validator, staked_grains, stays_epochs=stake_ledger.unbonding_epochs, kept_by=slash_wait)
 
 
-def _leaving(stake: TrustStake, chunk: Unlocking) -> Lock:
-    kept_by = SlashWait.NONE
-    if is_kept(stake, chunk):
-        is_frozen = any(stake.pending_slash_counts[answer.validator] for answer in chunk.answers)
-        kept_by = SlashWait.UNDECIDED if is_frozen else SlashWait.RAISABLE
-    until, amount = kept_until(stake, chunk), value_now(stake, chunk)
-    return _staked(LockPart.LEAVING, chunk.validator, amount, until_epoch=until, kept_by=kept_by)
+def _leaving(stake_ledger: TrustStake, unlocking_chunk: Unlocking) -> Lock:
+    slash_wait = SlashWait.NONE
+    if is_kept(stake_ledger, unlocking_chunk):
+        is_frozen = any(stake_ledger.pending_slash_counts[liability.validator] for liability in unlocking_chunk.answers)
+        slash_wait = SlashWait.UNDECIDED if is_frozen else SlashWait.RAISABLE
+    until_epoch, staked_grains = kept_until(stake_ledger, unlocking_chunk), value_now(stake_ledger, unlocking_chunk)
+    return _staked(
+        LockPart.LEAVING, unlocking_chunk.validator, staked_grains, until_epoch=until_epoch, kept_by=slash_wait
+    )
 
 
 def _staked(
-    part: LockPart,
+    lock_part: LockPart,
     validator: bytes,
-    amount: int,
+    staked_grains: int,
     *,
     until_epoch: int | None = None,
     stays_epochs: int = 0,
     kept_by: SlashWait = SlashWait.NONE,
 ) -> Lock:
-    return Lock(STAKE, part, validator, amount, amount, until_epoch, None, stays_epochs, 0, kept_by)
+    return Lock(STAKE, lock_part, validator, staked_grains, staked_grains, until_epoch, None, stays_epochs, 0, kept_by)

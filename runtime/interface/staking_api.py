@@ -132,8 +132,10 @@ class OgpuApi(RuntimeApi, version=3):
     @query
     def candidates(self) -> Annotated[tuple[ValidatorSummary, ...], Bounded(CANDIDATES_MAX)]:
         """Return every candidate, by ascending stash."""
-        offers = sorted(self.bound[TrustStake].candidates.items(), key=lambda offer: offer[0])
-        return tuple(self._summary(stash, candidate) for stash, candidate in offers if candidate is not None)
+        candidate_entries = sorted(
+            self.bound[TrustStake].candidates.items(), key=lambda candidate_entry: candidate_entry[0]
+        )
+        return tuple(self._summary(stash, candidate) for stash, candidate in candidate_entries if candidate is not None)
 
     @query
     def election(self) -> Annotated[tuple[Chance, ...], Bounded(CANDIDATES_MAX + VALIDATORS_MAX)]:
@@ -147,27 +149,39 @@ class OgpuApi(RuntimeApi, version=3):
     @query
     def stakes(self, account: AccountId) -> StakeSummary:
         """Return an account's bond, delegations, unlocking stake and holds."""
-        stake = self.bound[TrustStake]
-        behind = [account] if stake.bonds[account] else []
+        stake_ledger = self.bound[TrustStake]
+        validators = [account] if stake_ledger.bonds[account] else []
         # An account may delegate to more validators than one answer may list.
-        behind += islice((validator for validator, _ in stake.delegations.under(account)), STAKES_MAX - 1)
-        chunks = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
-        waiting = tuple(
-            WaitingStake(chunk.validator, value, kept_until(stake, chunk), is_kept(stake, chunk))
-            for chunk, value in chunks
+        validators += islice((validator for validator, _ in stake_ledger.delegations.under(account)), STAKES_MAX - 1)
+        chunks_and_values = [
+            (unlocking_chunk, value_now(stake_ledger, unlocking_chunk))
+            for unlocking_chunk in stake_ledger.unlocking[account]
+        ]
+        waiting_stakes = tuple(
+            WaitingStake(
+                unlocking_chunk.validator,
+                remaining_grains,
+                kept_until(stake_ledger, unlocking_chunk),
+                is_kept(stake_ledger, unlocking_chunk),
+            )
+            for unlocking_chunk, remaining_grains in chunks_and_values
         )
         return StakeSummary(
-            tuple(Stake(validator, stake_of(stake, account, validator)) for validator in sorted(behind)),
-            waiting,
-            sum(value for chunk, value in chunks if is_free(stake, chunk)),
+            tuple(Stake(validator, stake_of(stake_ledger, account, validator)) for validator in sorted(validators)),
+            waiting_stakes,
+            sum(
+                remaining_grains
+                for unlocking_chunk, remaining_grains in chunks_and_values
+                if is_free(stake_ledger, unlocking_chunk)
+            ),
             self.bound[Balances].holds[account],
         )
 
     @query
     def held_cases(self, account: AccountId) -> Annotated[tuple[HeldCase, ...], Bounded(HELD_CASES_MAX)]:
         """Return an account's holds, case by case, in the order of the storage keys."""
-        cases = islice(self.bound[Balances].held_cases.under(account), HELD_CASES_MAX)
-        return tuple(HeldCase(hold, amount) for hold, amount in cases)
+        entries = islice(self.bound[Balances].held_cases.under(account), HELD_CASES_MAX)
+        return tuple(HeldCase(hold, held_grains) for hold, held_grains in entries)
 
     @query
     def pending_rewards(self, account: AccountId) -> Annotated[tuple[PendingReward, ...], Bounded(PENDING_MAX)]:
@@ -177,35 +191,38 @@ class OgpuApi(RuntimeApi, version=3):
     @query
     def expected_returns(self, eras: U32) -> Annotated[tuple[ExpectedReturn, ...], Bounded(VALIDATORS_MAX)]:
         """Return the least payment of `eras` eras like the last behind each elected validator, if nothing changes."""
-        reserve = self.bound[Balances].free_balance(RESERVE)
-        return expected_returns(self.bound[TrustStake], reserve, eras)
+        reserve_grains = self.bound[Balances].free_balance(RESERVE)
+        return expected_returns(self.bound[TrustStake], reserve_grains, eras)
 
-    def _pending(self, account: bytes) -> Iterator[PendingReward]:
-        stake = self.bound[TrustStake]
-        behind = {account, *(validator for validator, _ in islice(stake.delegations.under(account), STAKES_MAX))}
-        for validator in sorted(behind):
-            earned = earned_by(stake, account, validator)
-            if earned:
-                yield PendingReward(validator, earned)
+    def _pending(self, account_id: bytes) -> Iterator[PendingReward]:
+        stake_ledger = self.bound[TrustStake]
+        validators = {
+            account_id,
+            *(validator for validator, _ in islice(stake_ledger.delegations.under(account_id), STAKES_MAX)),
+        }
+        for validator in sorted(validators):
+            earned_grains = earned_by(stake_ledger, account_id, validator)
+            if earned_grains:
+                yield PendingReward(validator, earned_grains)
 
     def _summary(self, stash: bytes, candidate: Candidate) -> ValidatorSummary:
-        stake = self.bound[TrustStake]
-        points = stake.eras_reward_points[stake.current_era.get()]
-        pool, profile = stake.pools[stash], stake.profiles[stash]
+        stake_ledger = self.bound[TrustStake]
+        era_points = stake_ledger.eras_reward_points[stake_ledger.current_era.get()]
+        pool, profile = stake_ledger.pools[stash], stake_ledger.profiles[stash]
         return ValidatorSummary(
             stash=stash,
             session_key=candidate.session_key,
             provider_key=candidate.provider_key,
-            commission_ppm=stake.commission_of(stash) or 0,
-            commission_change=stake.commission_changes[stash],
+            commission_ppm=stake_ledger.commission_of(stash) or 0,
+            commission_change=stake_ledger.commission_changes[stash],
             name=profile.name if profile else b"",
             web=profile.web if profile else b"",
-            own=stake.bonds[stash],
-            total=stake.behind(stash),
+            own=stake_ledger.bonds[stash],
+            total=stake_ledger.behind(stash),
             delegators=pool.delegators,
-            in_office=stake.seat_of(stash) is not None,
-            elected=any(standing.stash == stash for standing in stake.elected.get()),
-            tombstoned=stash in stake.tombstones,
-            slashes_held=stake.pending_slash_counts[stash],
-            points=sum(entry.points for entry in points if entry.stash == stash),
+            in_office=stake_ledger.seat_of(stash) is not None,
+            elected=any(standing.stash == stash for standing in stake_ledger.elected.get()),
+            tombstoned=stash in stake_ledger.tombstones,
+            slashes_held=stake_ledger.pending_slash_counts[stash],
+            points=sum(author_points.points for author_points in era_points if author_points.stash == stash),
         )

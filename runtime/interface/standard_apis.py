@@ -39,12 +39,12 @@ OpaqueMetadata = Annotated[bytes, Codec(_BYTES.encode, _BYTES.decode_from, _OPAQ
 _RAW = codec(RawExtrinsic)
 
 
-def _decode_asked(data: bytes, start: int) -> tuple[bytes, int]:
-    raw, end = _RAW.decode_from(data, start)
+def _decode_asked(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
+    extrinsic_bytes, end_offset = _RAW.decode_from(encoded, start_offset)
     # Inherents may be four times as long, but half a megabyte of nested calls took a second to decode.
-    if len(raw) > SIGNED_LENGTH_MAX_BYTES:
-        raise DecodeError("extrinsic longer than the limit", start)
-    return raw, end
+    if len(extrinsic_bytes) > SIGNED_LENGTH_MAX_BYTES:
+        raise DecodeError("extrinsic longer than the limit", start_offset)
+    return extrinsic_bytes, end_offset
 
 
 EncodedExtrinsic = Annotated[
@@ -113,15 +113,17 @@ class TransactionPaymentApi(RuntimeApi, version=4):
     @query
     def query_info(self, uxt: EncodedExtrinsic, len: U32) -> RuntimeDispatchInfo:  # noqa: A002 - the SDK's name
         """Return weight, class and fee, without tip."""
-        extrinsic, fee = self._fee(uxt, len)
-        kind = extrinsic.call.method.dispatch_class
-        return RuntimeDispatchInfo(extrinsic.weight, kind, 0 if fee is None else fee.total)
+        extrinsic, inclusion_fee = self._fee(uxt, len)
+        dispatch_class = extrinsic.call.method.dispatch_class
+        return RuntimeDispatchInfo(
+            extrinsic.weight, dispatch_class, 0 if inclusion_fee is None else inclusion_fee.total
+        )
 
     @query
     def query_fee_details(self, uxt: EncodedExtrinsic, len: U32) -> FeeDetails:  # noqa: A002 - the SDK's name
         """Return the parts of the fee."""
-        extrinsic, fee = self._fee(uxt, len)
-        return FeeDetails(fee, extrinsic.authorization.extra.tip if extrinsic.authorization else 0)
+        extrinsic, inclusion_fee = self._fee(uxt, len)
+        return FeeDetails(inclusion_fee, extrinsic.authorization.extra.tip if extrinsic.authorization else 0)
 
     @query
     def query_weight_to_fee(self, weight: Weight) -> Balance:
@@ -133,12 +135,12 @@ class TransactionPaymentApi(RuntimeApi, version=4):
         """Return the fee for a length."""
         return self.bound[TransactionPayment].fee(length, Weight()).len_fee
 
-    def _fee(self, raw: bytes, length: int) -> tuple[Extrinsic, InclusionFee | None]:
-        extrinsic = decode_extrinsic(self.runtime, raw)
+    def _fee(self, extrinsic_bytes: bytes, byte_length: int) -> tuple[Extrinsic, InclusionFee | None]:
+        extrinsic = decode_extrinsic(self.runtime, extrinsic_bytes)
         # Inherents pay no fee.
         if extrinsic.authorization is None:
             return extrinsic, None
-        return extrinsic, self.bound[TransactionPayment].fee(length, extrinsic.weight)
+        return extrinsic, self.bound[TransactionPayment].fee(byte_length, extrinsic.weight)
 
 
 @named("sp_runtime::transaction_validity::TransactionSource")
@@ -167,46 +169,55 @@ class ValidTransaction:
 _VALID = codec(ValidTransaction)
 
 
-def _encode_validity(value: ValidTransaction | InvalidReason) -> bytes:
+def _encode_validity(validity: ValidTransaction | InvalidReason) -> bytes:
     # Err, then Invalid, then the reason: the SDK's nested enums.
-    return bytes((1, 0, value)) if isinstance(value, InvalidReason) else b"\0" + _VALID.encode(value)
+    return bytes((1, 0, validity)) if isinstance(validity, InvalidReason) else b"\0" + _VALID.encode(validity)
 
 
-def _decode_validity(data: bytes, start: int) -> tuple[ValidTransaction | InvalidReason, int]:
-    if data[start] == 0:
-        return _VALID.decode_from(data, start + 1)
-    if data[start : start + 2] != b"\1\0" or data[start + 2] not in list(InvalidReason):
-        raise DecodeError("unknown variant", start)
-    return InvalidReason(data[start + 2]), start + 3
+def _decode_validity(encoded: bytes, start_offset: int) -> tuple[ValidTransaction | InvalidReason, int]:
+    if encoded[start_offset] == 0:
+        return _VALID.decode_from(encoded, start_offset + 1)
+    if encoded[start_offset : start_offset + 2] != b"\1\0" or encoded[start_offset + 2] not in list(InvalidReason):
+        raise DecodeError("unknown variant", start_offset)
+    return InvalidReason(encoded[start_offset + 2]), start_offset + 3
 
 
 def _validity_info() -> TypeInfo:
-    names = (
+    error_names = (
         "Call Payment Future Stale BadProof AncientBirthBlock ExhaustsResources Custom BadMandatory "
         "MandatoryValidation BadSigner"
     ).split()
-    fields = {"Custom": (FieldInfo(None, info.U8, "u8"),)}
-    path = "sp_runtime::transaction_validity"
-    invalid = VariantsShape(tuple(VariantInfo(name, number, fields.get(name, ())) for number, name in enumerate(names)))
-    unknown = VariantsShape(
+    fields_by_name = {"Custom": (FieldInfo(None, info.U8, "u8"),)}
+    base_path = "sp_runtime::transaction_validity"
+    invalid_shape = VariantsShape(
+        tuple(
+            VariantInfo(error_name, variant_index, fields_by_name.get(error_name, ()))
+            for variant_index, error_name in enumerate(error_names)
+        )
+    )
+    unknown_shape = VariantsShape(
         (
             VariantInfo("CannotLookup", 0),
             VariantInfo("NoUnsignedValidator", 1),
-            VariantInfo("Custom", 2, fields["Custom"]),
+            VariantInfo("Custom", 2, fields_by_name["Custom"]),
         )
     )
-    either = tuple(
-        VariantInfo(name, number, (FieldInfo(None, TypeInfo(shape, rust_path(f"{path}::{kind}")), kind),))
-        for number, (name, kind, shape) in enumerate(
-            (("Invalid", "InvalidTransaction", invalid), ("Unknown", "UnknownTransaction", unknown))
+    error_variants = tuple(
+        VariantInfo(
+            error_name,
+            variant_index,
+            (FieldInfo(None, TypeInfo(error_shape, rust_path(f"{base_path}::{variant_name}")), variant_name),),
+        )
+        for variant_index, (error_name, variant_name, error_shape) in enumerate(
+            (("Invalid", "InvalidTransaction", invalid_shape), ("Unknown", "UnknownTransaction", unknown_shape))
         )
     )
-    error = TypeInfo(VariantsShape(either), rust_path(f"{path}::TransactionValidityError"))
-    sides = (
+    error_info = TypeInfo(VariantsShape(error_variants), rust_path(f"{base_path}::TransactionValidityError"))
+    result_variants = (
         VariantInfo("Ok", 0, (FieldInfo(None, _VALID.info, ""),)),
-        VariantInfo("Err", 1, (FieldInfo(None, error, ""),)),
+        VariantInfo("Err", 1, (FieldInfo(None, error_info, ""),)),
     )
-    return TypeInfo(VariantsShape(sides), ("Result",), (("T", _VALID.info), ("E", error)))
+    return TypeInfo(VariantsShape(result_variants), ("Result",), (("T", _VALID.info), ("E", error_info)))
 
 
 TransactionValidity = Annotated[
@@ -223,12 +234,14 @@ class TaggedTransactionQueue(RuntimeApi, version=3):
     ) -> TransactionValidity:
         """Return a transaction's validity for the next block. `block_hash` is ignored: the state knows its block."""
         try:
-            valid = TransactionValidator(self.runtime, self.reader, self.block_hash).validate(tx, self.verify)
-        except InvalidTransaction as error:
-            return error.reason
+            validity = TransactionValidator(self.runtime, self.reader, self.block_hash).validate(tx, self.verify)
+        except InvalidTransaction as failure:
+            return failure.reason
         except DecodeError:
             return InvalidReason.CALL
-        return ValidTransaction(valid.priority, valid.requires, valid.provides, valid.longevity, valid.propagate)
+        return ValidTransaction(
+            validity.priority, validity.requires, validity.provides, validity.longevity, validity.propagate
+        )
 
 
 STANDARD_APIS: tuple[type[RuntimeApi], ...] = (

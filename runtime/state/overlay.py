@@ -59,8 +59,8 @@ class RecordedReads:
             self._note(key)
             yield key
 
-    def _note(self, key: bytes) -> None:
-        self.noted[key] = None
+    def _note(self, storage_key: bytes) -> None:
+        self.noted[storage_key] = None
         if len(self.noted) > self._keys_max:
             raise TooManyReads(f"more than {self._keys_max} keys")
 
@@ -90,19 +90,19 @@ class Memory:
 
     def updated(self, changes: Changes) -> "Memory":
         """Return the state after `changes`."""
-        values, new, gone = self.values.copy(), [], set()
+        new_values, added_keys, removed_keys = self.values.copy(), [], set()
         for key, value in changes.items():
             if value is not None:
-                if key not in values:
-                    new.append(key)
-                values[key] = value
-            elif values.pop(key, None) is not None:
-                gone.add(key)
-        made = Memory(values)
+                if key not in new_values:
+                    added_keys.append(key)
+                new_values[key] = value
+            elif new_values.pop(key, None) is not None:
+                removed_keys.add(key)
+        next_memory = Memory(new_values)
         if self._sorted is not None:  # almost in order: Python's sort needs one pass
-            kept = [key for key in self._sorted if key not in gone] if gone else self._sorted
-            made._sorted = sorted([*kept, *new])
-        return made
+            kept_keys = [key for key in self._sorted if key not in removed_keys] if removed_keys else self._sorted
+            next_memory._sorted = sorted([*kept_keys, *added_keys])
+        return next_memory
 
 
 _NOTHING: Any = object()
@@ -133,27 +133,27 @@ class Overlay:
         self._journal: list[tuple[bytes, Any, Any]] = []
         self._depth = 0
 
-    def load(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
-        """Return the decoded value under `key`, None if there is none."""
-        value = self._values.get(key, _NOTHING)
-        if value is _NOTHING:
-            raw = self.raw(key)
-            value = self._values[key] = None if raw is None else decode(raw)
-            if key not in self._written:
+    def load(self, storage_key: bytes, decode: Callable[[bytes], Any]) -> Any:
+        """Return the decoded value under `storage_key`, None if there is none."""
+        loaded_value = self._values.get(storage_key, _NOTHING)
+        if loaded_value is _NOTHING:
+            value_bytes = self.raw(storage_key)
+            loaded_value = self._values[storage_key] = None if value_bytes is None else decode(value_bytes)
+            if storage_key not in self._written:
                 # Only an unwritten key still has its value from before the block.
-                self._before[key] = value
-        return value
+                self._before[storage_key] = loaded_value
+        return loaded_value
 
     def before(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
         """Return the decoded value under `key` in the state below, None if there is none."""
-        value = self._before.get(key, _NOTHING)
-        if value is _NOTHING:
-            raw = self.reader.get(key)
-            value = self._before[key] = None if raw is None else decode(raw)
-        return value
+        loaded_value = self._before.get(key, _NOTHING)
+        if loaded_value is _NOTHING:
+            value_bytes = self.reader.get(key)
+            loaded_value = self._before[key] = None if value_bytes is None else decode(value_bytes)
+        return loaded_value
 
-    def store(self, key: bytes, raw: bytes | EncodeValue | None, value: Any) -> None:
-        """Write `value`, encoded as `raw`, or by the function `raw` when the block ends. None removes."""
+    def store(self, key: bytes, new_bytes: bytes | EncodeValue | None, new_value: Any) -> None:
+        """Write a value with its encoding, or with the function that encodes it when the block ends. None removes."""
         if self._depth:
             # Outside of layers nothing is ever undone.
             self._journal.append((key, self._written.get(key, _NOTHING), self._values.get(key, _NOTHING)))
@@ -161,33 +161,37 @@ class Overlay:
             self._new.append(key)
         if self._listings:
             self._keep_for_listings(key)
-        self._written[key] = raw
-        self._values[key] = value
+        self._written[key] = new_bytes
+        self._values[key] = new_value
 
-    def store_raw(self, key: bytes, raw: bytes) -> None:
+    def store_raw(self, storage_key: bytes, value_bytes: bytes) -> None:
         """Write bytes that no code in this block reads as a cached value.
 
         They are not undone, so this is for the start and the end of a block only.
         """
         if self._depth:
             raise RuntimeError("raw write inside a transaction")
-        if key not in self._written:
-            self._new.append(key)
+        if storage_key not in self._written:
+            self._new.append(storage_key)
         if self._listings:
-            self._keep_for_listings(key)
-        self._written[key] = raw
+            self._keep_for_listings(storage_key)
+        self._written[storage_key] = value_bytes
         # A cached value would hide the raw bytes from later reads.
-        self._values.pop(key, None)
+        self._values.pop(storage_key, None)
 
     def raw(self, key: bytes) -> bytes | None:
         """Return the bytes under `key`."""
-        entry = self._written.get(key, _NOTHING)
-        if entry is _NOTHING:
+        written_entry = self._written.get(key, _NOTHING)
+        if written_entry is _NOTHING:
             return self.reader.get(key)
-        return self._bytes(key, entry)
+        return self._bytes(key, written_entry)
 
-    def _bytes(self, key: bytes, entry: bytes | EncodeValue | None) -> bytes | None:
-        return entry if entry is None or isinstance(entry, bytes) else entry(self._values[key])
+    def _bytes(self, storage_key: bytes, written_entry: bytes | EncodeValue | None) -> bytes | None:
+        return (
+            written_entry
+            if written_entry is None or isinstance(written_entry, bytes)
+            else written_entry(self._values[storage_key])
+        )
 
     def keys(self, prefix: bytes, start: bytes = b"") -> Iterator[bytes]:
         """Yield the keys present now that begin with `prefix` and come after `start`, ascending.
@@ -196,33 +200,39 @@ class Overlay:
         for each key that this block removed in front of them.
         """
         self._listed += 1
-        number = self._listed
-        since = self._listings[number] = {}
+        listing_number = self._listed
+        replaced_entries = self._listings[listing_number] = {}
         try:
-            own = self._own_keys(prefix, start, since)
-            first = next(own, None)
-            if first is None:  # the usual case: the block wrote nothing there
+            own_keys = self._own_keys(prefix, start, replaced_entries)
+            first_key = next(own_keys, None)
+            if first_key is None:  # the usual case: the block wrote nothing there
                 yield from self.reader.keys(prefix, start)
                 return
-            last = None
-            for key in merge(self.reader.keys(prefix, start), chain((first,), own)):
-                if key != last and self._entry(key, since) is not None:
-                    yield key
-                last = key
+            last_key = None
+            for listed_key in merge(self.reader.keys(prefix, start), chain((first_key,), own_keys)):
+                if listed_key != last_key and self._entry(listed_key, replaced_entries) is not None:
+                    yield listed_key
+                last_key = listed_key
         finally:
-            self._listings.pop(number, None)
+            self._listings.pop(listing_number, None)
 
-    def _own_keys(self, prefix: bytes, start: bytes, since: Mapping[bytes, Any]) -> Iterator[bytes]:
-        return (key for key in self._keys.under(prefix, start) if self._entry(key, since) is not _NOTHING)
+    def _own_keys(self, prefix: bytes, start: bytes, replaced_entries: Mapping[bytes, Any]) -> Iterator[bytes]:
+        return (
+            written_key
+            for written_key in self._keys.under(prefix, start)
+            if self._entry(written_key, replaced_entries) is not _NOTHING
+        )
 
-    def _entry(self, key: bytes, since: Mapping[bytes, Any]) -> Any:
-        """Return the entry written under `key` when a listing began, `_NOTHING` if there was none, or it was undone."""
-        return since[key] if key in since else self._written.get(key, _NOTHING)
+    def _entry(self, written_key: bytes, replaced_entries: Mapping[bytes, Any]) -> Any:
+        """Return the entry written under a key when a listing began, `_NOTHING` if there was none, or it was undone."""
+        if written_key in replaced_entries:
+            return replaced_entries[written_key]
+        return self._written.get(written_key, _NOTHING)
 
-    def _keep_for_listings(self, key: bytes) -> None:
-        entry = self._written.get(key, _NOTHING)
-        for since in self._listings.values():
-            since.setdefault(key, entry)
+    def _keep_for_listings(self, written_key: bytes) -> None:
+        written_entry = self._written.get(written_key, _NOTHING)
+        for replaced_entries in self._listings.values():
+            replaced_entries.setdefault(written_key, written_entry)
 
     def transaction(self) -> "Transaction":
         """Return a context manager that undoes every write and event of its body if the body raises."""
@@ -237,30 +247,33 @@ class Overlay:
 
     def keys_in_layers(self) -> Iterator[bytes]:
         """Return the keys that the open layers have written, with repetitions, for the audit of a step."""
-        return (key for key, _, _ in self._journal)
+        return (written_key for written_key, _, _ in self._journal)
 
-    def leave_layer(self, marks: tuple[int, int], *, undo: bool) -> None:
+    def leave_layer(self, layer_marks: tuple[int, int], *, undo: bool) -> None:
         """End a layer. Undo its writes and events if `undo` is True."""
         if undo:
-            self._undo(marks[0])
+            self._undo(layer_marks[0])
             # A failed call must leave no events either.
-            del self.events[marks[1] :]
+            del self.events[layer_marks[1] :]
         self._depth -= 1
         if not self._depth:
             self._journal.clear()
 
-    def _undo(self, mark: int) -> None:
-        while len(self._journal) > mark:
-            key, written, value = self._journal.pop()
+    def _undo(self, journal_mark: int) -> None:
+        while len(self._journal) > journal_mark:
+            written_key, previous_write, previous_value = self._journal.pop()
             if self._listings:
-                self._keep_for_listings(key)
-            _put_back(self._written, key, written)
-            _put_back(self._values, key, value)
+                self._keep_for_listings(written_key)
+            _put_back(self._written, written_key, previous_write)
+            _put_back(self._values, written_key, previous_value)
 
     def changes(self) -> Changes:
         """Return the writes, by ascending key."""
-        written = self._written
-        return {key: self._bytes(key, written[key]) for key in sorted(written)}
+        written_entries = self._written
+        return {
+            written_key: self._bytes(written_key, written_entries[written_key])
+            for written_key in sorted(written_entries)
+        }
 
     def release(self) -> None:
         """Drop everything after the last use, because an execution and its pallets refer to each other.
@@ -269,16 +282,16 @@ class Overlay:
         collector, which took a seventh of an import's time to scan them together with everything else.
         """
         self.reader = Memory()
-        for held in (self._values, self._before, self._written, self._listings, self._keys):
-            held.clear()
+        for container in (self._values, self._before, self._written, self._listings, self._keys):
+            container.clear()
         self.events.clear()
         self._journal.clear()
 
     def changed_values(self, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
         """Yield the written keys with this prefix and their current values, in order of first writing."""
-        for key in self._written:
-            if key.startswith(prefix):
-                yield key, self._values[key]
+        for written_key in self._written:
+            if written_key.startswith(prefix):
+                yield written_key, self._values[written_key]
 
 
 class Transaction:
@@ -295,14 +308,14 @@ class Transaction:
         self._marks = self._overlay.enter_layer()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the layer, and undo it if the body raised."""
-        self._overlay.leave_layer(self._marks, undo=kind is not None)
+        self._overlay.leave_layer(self._marks, undo=error_type is not None)
 
 
-def _put_back(where: dict[bytes, Any], key: bytes, before: Any) -> None:
-    if before is _NOTHING:
-        where.pop(key, None)
+def _put_back(entries: dict[bytes, Any], entry_key: bytes, previous: Any) -> None:
+    if previous is _NOTHING:
+        entries.pop(entry_key, None)
     else:
-        where[key] = before
+        entries[entry_key] = previous

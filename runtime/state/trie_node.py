@@ -49,17 +49,17 @@ class TrieNode:
             self.reference = bytes((len(encoded) << 2,)) + encoded
 
 
-def encode(node: TrieNode) -> bytes:
+def encode(trie_node: TrieNode) -> bytes:
     """Return a node's bytes: header and partial key, bitmap of the children, value, references of the children."""
-    value = node.value
-    partial = node.partial
-    children = node.children
-    even = partial if len(partial) % 2 == 0 else "0" + partial
-    start = _HEADER_BYTES[_kind(value, children)][len(partial)] + bytes.fromhex(even)
+    value = trie_node.value
+    partial_key = trie_node.partial
+    children = trie_node.children
+    even_nibbles = partial_key if len(partial_key) % 2 == 0 else "0" + partial_key
+    header_bytes = _HEADER_BYTES[_kind(value, children)][len(partial_key)] + bytes.fromhex(even_nibbles)
     if children is None:
-        return start + _encode_value(value)
-    bitmap = sum(compress(_BITS, children)).to_bytes(2, "little")
-    return b"".join((start, bitmap, _encode_value(value), *map(_REFERENCE, filter(None, children))))
+        return header_bytes + _encode_value(value)
+    child_bitmap = sum(compress(_BITS, children)).to_bytes(2, "little")
+    return b"".join((header_bytes, child_bitmap, _encode_value(value), *map(_REFERENCE, filter(None, children))))
 
 
 def is_hashed(value: bytes) -> bool:
@@ -81,16 +81,16 @@ def _kind(value: bytes | None, children: "tuple[TrieNode | None, ...] | None") -
     return is_hashed(value) + (0 if children is None else 2)
 
 
-def _header(first: int, bits: int, length: int) -> bytes:
+def _header(first_byte: int, length_bits: int, nibble_count: int) -> bytes:
     """Return a header with a length in the low bits of the first byte.
 
     A longer one sets all these bits, and continues in bytes of 255 and a last smaller one.
     """
-    top = (1 << bits) - 1
-    if length < top:
-        return bytes((first | length,))
-    more, rest = divmod(length - top, 255)
-    return bytes((first | top,)) + b"\xff" * more + bytes((rest,))
+    greatest_short = (1 << length_bits) - 1
+    if nibble_count < greatest_short:
+        return bytes((first_byte | nibble_count,))
+    full_bytes, remainder = divmod(nibble_count - greatest_short, 255)
+    return bytes((first_byte | greatest_short,)) + b"\xff" * full_bytes + bytes((remainder,))
 
 
 _HEADER_BYTES = tuple(
@@ -100,6 +100,8 @@ _BITS = tuple(1 << nibble for nibble in range(CHILDREN))
 _REFERENCE = attrgetter("reference")
 
 
-def may_lead_to(path: str, prefix: str, start: str) -> bool:
-    """Return True if a key below `path` can have the prefix and come after `start`. All are hexadecimal digits."""
-    return (path.startswith(prefix) or prefix.startswith(path)) and path >= start[: len(path)]
+def may_lead_to(node_path: str, key_prefix: str, after_path: str) -> bool:
+    """Return True if a key below a path can have the prefix and come after `after_path`. All are hexadecimal digits."""
+    return (node_path.startswith(key_prefix) or key_prefix.startswith(node_path)) and node_path >= after_path[
+        : len(node_path)
+    ]

@@ -45,10 +45,10 @@ class ProvedState:
     Nodes are decoded when an answer needs them, so one proof may serve many queries.
     """
 
-    def __init__(self, root: bytes, proof: Iterable[bytes]) -> None:
+    def __init__(self, state_root: bytes, proof_nodes: Iterable[bytes]) -> None:
         """Index the proof's nodes. Raise InvalidProof if it is too long."""
-        self._root = root
-        self._nodes = _by_hash(proof)
+        self._root = state_root
+        self._nodes = _by_hash(proof_nodes)
         self._known: dict[bytes, _Decoded] = {}
 
     def get(self, key: bytes, /) -> bytes | None:
@@ -62,117 +62,123 @@ class ProvedState:
         if encoded == EMPTY_NODE:
             return None
         nibbles = key.hex()
-        depth = 0
+        nibble_depth = 0
         while True:
-            node = self._node(encoded)
-            if not nibbles.startswith(node.partial, depth):
+            decoded_node = self._node(encoded)
+            if not nibbles.startswith(decoded_node.partial, nibble_depth):
                 return None
-            depth += len(node.partial)
-            if depth == len(nibbles):
-                return _value(self._nodes, node)
-            child = node.children[int(nibbles[depth], 16)] if node.children else None
-            if child is None:
+            nibble_depth += len(decoded_node.partial)
+            if nibble_depth == len(nibbles):
+                return _value(self._nodes, decoded_node)
+            child_reference = decoded_node.children[int(nibbles[nibble_depth], 16)] if decoded_node.children else None
+            if child_reference is None:
                 return None
-            encoded = self._encoding(child)
-            depth += 1
+            encoded = self._encoding(child_reference)
+            nibble_depth += 1
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
         """Yield the keys that begin with `prefix` and come after `start`, ascending, none left out."""
-        wanted, after = prefix.hex(), start.hex()
-        waiting: list[tuple[str, bytes]] = [("", self._root)]
-        while waiting:
-            path, reference = waiting.pop()
-            if not may_lead_to(path, wanted, after):
+        prefix_path, after_path = prefix.hex(), start.hex()
+        waiting_references: list[tuple[str, bytes]] = [("", self._root)]
+        while waiting_references:
+            node_path, reference = waiting_references.pop()
+            if not may_lead_to(node_path, prefix_path, after_path):
                 continue
             encoded = self._encoding(reference)
             if encoded == EMPTY_NODE:
                 return
-            node = self._node(encoded)
-            path += node.partial
-            if not may_lead_to(path, wanted, after):
+            decoded_node = self._node(encoded)
+            node_path += decoded_node.partial
+            if not may_lead_to(node_path, prefix_path, after_path):
                 continue
-            below = [(f"{path}{nibble:x}", child) for nibble, child in enumerate(node.children) if child is not None]
+            children_below = [
+                (f"{node_path}{child_nibble:x}", child_reference)
+                for child_nibble, child_reference in enumerate(decoded_node.children)
+                if child_reference is not None
+            ]
             # Reversed, because the stack takes the last one first.
-            waiting += reversed(below)
-            if node.value is not None and path.startswith(wanted) and path > after:
-                yield _whole_bytes(path)
+            waiting_references += reversed(children_below)
+            if decoded_node.value is not None and node_path.startswith(prefix_path) and node_path > after_path:
+                yield _whole_bytes(node_path)
 
     def _encoding(self, reference: bytes) -> bytes:
         return reference if len(reference) < HASH_BYTES else _find_long(self._nodes, reference, self._root)
 
     def _node(self, encoded: bytes) -> _Decoded:
-        known = self._known.get(encoded)
-        if known is None:
-            known = self._known[encoded] = _decode(encoded)
-        return known
+        decoded_node = self._known.get(encoded)
+        if decoded_node is None:
+            decoded_node = self._known[encoded] = _decode(encoded)
+        return decoded_node
 
 
-def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
-    """Return the value of `key` under the state root, None if the proof shows that there is none.
+def verify_proof(state_root: bytes, proof_nodes: Iterable[bytes], storage_key: bytes) -> bytes | None:
+    """Return the value of `storage_key` under the state root, None if the proof shows that there is none.
 
     Raise InvalidProof if it shows neither.
     """
-    return ProvedState(root, proof).get(key)
+    return ProvedState(state_root, proof_nodes).get(storage_key)
 
 
-def _whole_bytes(path: str) -> bytes:
-    if len(path) % 2:
+def _whole_bytes(key_digits: str) -> bytes:
+    if len(key_digits) % 2:
         raise InvalidProof("state key with half a byte")
-    return bytes.fromhex(path)
+    return bytes.fromhex(key_digits)
 
 
-def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
-    nodes: dict[bytes, bytes] = {}
-    size = 0
-    for count, node in enumerate(proof, start=1):
-        size += len(node)
+def _by_hash(proof_nodes: Iterable[bytes]) -> dict[bytes, bytes]:
+    nodes_by_hash: dict[bytes, bytes] = {}
+    byte_count = 0
+    for node_count, node_bytes in enumerate(proof_nodes, start=1):
+        byte_count += len(node_bytes)
         # Counted while reading, because an untrusted node chooses the size of the proof.
-        if count > MAX_PROOF_NODES or size > MAX_PROOF_BYTES:
+        if node_count > MAX_PROOF_NODES or byte_count > MAX_PROOF_BYTES:
             raise InvalidProof(f"proof above {MAX_PROOF_NODES} nodes or {MAX_PROOF_BYTES} bytes")
         # The hash is computed here and never taken from the sender.
-        nodes[blake2_256(node)] = node
-    return nodes
+        nodes_by_hash[blake2_256(node_bytes)] = node_bytes
+    return nodes_by_hash
 
 
-def _find(nodes: dict[bytes, bytes], digest: bytes) -> bytes:
-    if digest not in nodes:
-        raise InvalidProof(f"incomplete proof: no entry with the hash {digest.hex()}")
-    return nodes[digest]
+def _find(nodes_by_hash: dict[bytes, bytes], node_hash: bytes) -> bytes:
+    if node_hash not in nodes_by_hash:
+        raise InvalidProof(f"incomplete proof: no entry with the hash {node_hash.hex()}")
+    return nodes_by_hash[node_hash]
 
 
-def _find_long(nodes: dict[bytes, bytes], digest: bytes, root: bytes) -> bytes:
-    found = _find(nodes, digest)
-    if len(found) < HASH_BYTES and digest != root:
+def _find_long(nodes_by_hash: dict[bytes, bytes], node_hash: bytes, state_root: bytes) -> bytes:
+    found_node = _find(nodes_by_hash, node_hash)
+    if len(found_node) < HASH_BYTES and node_hash != state_root:
         raise InvalidProof("node below 32 bytes outside its parent")
-    return found
+    return found_node
 
 
-def _value(nodes: dict[bytes, bytes], node: _Decoded) -> bytes | None:
-    if node.value is None or not node.value_is_hash:
-        return node.value
-    value = _find(nodes, node.value)
-    if not is_hashed(value):
+def _value(nodes_by_hash: dict[bytes, bytes], decoded_node: _Decoded) -> bytes | None:
+    if decoded_node.value is None or not decoded_node.value_is_hash:
+        return decoded_node.value
+    hashed_value = _find(nodes_by_hash, decoded_node.value)
+    if not is_hashed(hashed_value):
         raise InvalidProof("value of at most 32 bytes outside its node")
-    return value
+    return hashed_value
 
 
-def _decode(data: bytes) -> _Decoded:
+def _decode(node_bytes: bytes) -> _Decoded:
     """Return the parts of an encoded node. Raise InvalidProof unless it is the only encoding of a possible node."""
-    cursor = _Cursor(data)
-    kind, length = _read_header(cursor)
-    partial = _read_partial(cursor, length)
-    is_leaf = kind in (_LEAF_INLINE, _LEAF_HASHED)
-    bitmap = 0 if is_leaf else int.from_bytes(cursor.take(2), "little")
-    value = _read_value(cursor, kind)
+    node_cursor = _Cursor(node_bytes)
+    node_kind, nibble_count = _read_header(node_cursor)
+    partial_key = _read_partial(node_cursor, nibble_count)
+    is_leaf = node_kind in (_LEAF_INLINE, _LEAF_HASHED)
+    child_bitmap = 0 if is_leaf else int.from_bytes(node_cursor.take(2), "little")
+    value = _read_value(node_cursor, node_kind)
     children: list[bytes | None] = []
     if not is_leaf:
-        children = [_read_child(cursor) if bitmap >> nibble & 1 else None for nibble in range(CHILDREN)]
-    cursor.finish()
+        children = [
+            _read_child(node_cursor) if child_bitmap >> child_nibble & 1 else None for child_nibble in range(CHILDREN)
+        ]
+    node_cursor.finish()
     children_min = 1 if value is not None else 2
     # A trie has one form for its contents, which never contains a branch with a single child and no value.
-    if not is_leaf and bitmap.bit_count() < children_min:
+    if not is_leaf and child_bitmap.bit_count() < children_min:
         raise InvalidProof("trie branch with too few children")
-    return _Decoded(partial, value, kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
+    return _Decoded(partial_key, value, node_kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
 
 
 class _Cursor:
@@ -180,68 +186,68 @@ class _Cursor:
 
     __slots__ = ("data", "position")
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, node_bytes: bytes) -> None:
+        self.data = node_bytes
         self.position = 0
 
-    def take(self, count: int) -> bytes:
-        taken = self.data[self.position : self.position + count]
-        if len(taken) != count:
+    def take(self, byte_count: int) -> bytes:
+        taken_bytes = self.data[self.position : self.position + byte_count]
+        if len(taken_bytes) != byte_count:
             raise InvalidProof("truncated trie node")
-        self.position += count
-        return taken
+        self.position += byte_count
+        return taken_bytes
 
     def finish(self) -> None:
         if self.position != len(self.data):
             raise InvalidProof("bytes after the end of a trie node")
 
 
-def _read_header(cursor: _Cursor) -> tuple[int, int]:
+def _read_header(node_cursor: _Cursor) -> tuple[int, int]:
     """Return the kind of the node (an index of HEADERS) and the number of nibbles in its partial key."""
-    first = cursor.take(1)[0]
-    for kind, (marker, bits) in enumerate(HEADERS):
-        if first >> bits == marker >> bits:
-            return kind, _read_length(cursor, first, bits)
+    first_byte = node_cursor.take(1)[0]
+    for node_kind, (kind_marker, length_bits) in enumerate(HEADERS):
+        if first_byte >> length_bits == kind_marker >> length_bits:
+            return node_kind, _read_length(node_cursor, first_byte, length_bits)
     raise InvalidProof("not a trie node")
 
 
-def _read_length(cursor: _Cursor, first: int, bits: int) -> int:
-    top = (1 << bits) - 1
-    length = first & top
-    more = 255 if length == top else 0
-    while more == 255:
-        more = cursor.take(1)[0]
-        length += more
+def _read_length(node_cursor: _Cursor, first_byte: int, length_bits: int) -> int:
+    greatest_short = (1 << length_bits) - 1
+    nibble_count = first_byte & greatest_short
+    next_byte = 255 if nibble_count == greatest_short else 0
+    while next_byte == 255:
+        next_byte = node_cursor.take(1)[0]
+        nibble_count += next_byte
         # Inside the loop, so that a crafted length ends after a few bytes.
-        if length > MAX_PARTIAL_NIBBLES:
+        if nibble_count > MAX_PARTIAL_NIBBLES:
             raise InvalidProof("partial key too long")
-    return length
+    return nibble_count
 
 
-def _read_partial(cursor: _Cursor, length: int) -> str:
-    digits = cursor.take((length + 1) // 2).hex()
-    if length % 2 == 1:
-        if digits[0] != "0":
+def _read_partial(node_cursor: _Cursor, nibble_count: int) -> str:
+    hex_digits = node_cursor.take((nibble_count + 1) // 2).hex()
+    if nibble_count % 2 == 1:
+        if hex_digits[0] != "0":
             raise InvalidProof("partial key with nonzero padding")
-        return digits[1:]
-    return digits
+        return hex_digits[1:]
+    return hex_digits
 
 
-def _read_value(cursor: _Cursor, kind: int) -> bytes | None:
-    if kind == _BRANCH_EMPTY:
+def _read_value(node_cursor: _Cursor, node_kind: int) -> bytes | None:
+    if node_kind == _BRANCH_EMPTY:
         return None
-    if kind in (_LEAF_HASHED, _BRANCH_HASHED):
-        return cursor.take(HASH_BYTES)
-    return cursor.take(_read_short_length(cursor, MAX_INLINE_VALUE_BYTES))
+    if node_kind in (_LEAF_HASHED, _BRANCH_HASHED):
+        return node_cursor.take(HASH_BYTES)
+    return node_cursor.take(_read_short_length(node_cursor, MAX_INLINE_VALUE_BYTES))
 
 
-def _read_child(cursor: _Cursor) -> bytes:
-    return cursor.take(_read_short_length(cursor, HASH_BYTES))
+def _read_child(node_cursor: _Cursor) -> bytes:
+    return node_cursor.take(_read_short_length(node_cursor, HASH_BYTES))
 
 
-def _read_short_length(cursor: _Cursor, limit: int) -> int:
+def _read_short_length(node_cursor: _Cursor, length_limit: int) -> int:
     """Read a SCALE compact integer of one byte."""
-    byte = cursor.take(1)[0]
-    if byte & 3 or byte >> 2 > limit:
+    length_byte = node_cursor.take(1)[0]
+    if length_byte & 3 or length_byte >> 2 > length_limit:
         raise InvalidProof("invalid length of a trie node's value or child")
-    return byte >> 2
+    return length_byte >> 2

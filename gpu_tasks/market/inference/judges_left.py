@@ -48,30 +48,38 @@ class JudgesLeft:
     free: Mapping[bytes, int] = field(default_factory=dict)
     """The free grains of each eligible judge. Client programs that only ask about racing leave this empty."""
 
-    def spare(self, sealed_at: int, barred: Iterable[bytes], places: int) -> Spare:
+    def spare(self, sealed_at: int, barred: Iterable[bytes], place_count: int) -> Spare:
         """Return the limits for validators that race for an input sealed at `sealed_at`, without the barred ones."""
-        outside = dict.fromkeys(barred)
-        able = (stash for stash, since in self.since.items() if since <= sealed_at and stash not in outside)
-        count = sum(1 for _ in able) - self.needed
+        barred_stashes = dict.fromkeys(barred)
+        able_stashes = (
+            stash
+            for stash, reads_since in self.since.items()
+            if reads_since <= sealed_at and stash not in barred_stashes
+        )
+        spare_count = sum(1 for _ in able_stashes) - self.needed
         if self.needed < LEFT_MIN:
-            return Spare(count, sum(self.stakes.values()))
-        by_stake = spare_of_stake(self.stakes, outside, places)
-        return replace(by_stake, count=min(count, by_stake.count))
+            return Spare(spare_count, sum(self.stakes.values()))
+        by_stake = spare_of_stake(self.stakes, barred_stashes, place_count)
+        return replace(by_stake, count=min(spare_count, by_stake.count))
 
-    def can_pay(self, sealed_at: int, barred: Collection[bytes], seat: int) -> bool:
+    def can_pay(self, sealed_at: int, barred_stashes: Collection[bytes], seat_grains: int) -> bool:
         """Return True if enough eligible judges of an input sealed at `sealed_at` can pay for a seat.
 
         The barred do not count.
         """
-        there = [stash for stash, since in self.since.items() if since <= sealed_at and stash not in barred]
-        paying = sum(self.stakes[stash] for stash in there if self.free[stash] >= seat)
-        return is_covered(paying, sum(self.stakes[stash] for stash in there))
+        able_stashes = [
+            stash
+            for stash, reads_since in self.since.items()
+            if reads_since <= sealed_at and stash not in barred_stashes
+        ]
+        paying_stake = sum(self.stakes[stash] for stash in able_stashes if self.free[stash] >= seat_grains)
+        return is_covered(paying_stake, sum(self.stakes[stash] for stash in able_stashes))
 
     def racing(self, owners: Collection[bytes], spare: Spare) -> int:
         """Return the number of these owners that may race for one unit, within the limits of `spare`."""
-        in_office = [self.stakes[owner] for owner in owners if owner in self.stakes]
-        fit = sum(stake <= spare.heaviest for stake in in_office)
-        return len(owners) - len(in_office) + min(fit, max(0, spare.count))
+        office_stakes = [self.stakes[owner_stash] for owner_stash in owners if owner_stash in self.stakes]
+        fitting_count = sum(owner_stake <= spare.heaviest for owner_stake in office_stakes)
+        return len(owners) - len(office_stakes) + min(fitting_count, max(0, spare.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,53 +90,53 @@ class JudgesFound:
     looks: int
 
 
-def judges_needed(in_office: int) -> int:
+def judges_needed(seat_count: int) -> int:
     """Return how many judges of an active set of this size must stay outside a race."""
-    if in_office < DEVELOPMENT_SET:
+    if seat_count < DEVELOPMENT_SET:
         return 0
-    return LEFT_MIN_SMALL if in_office < SMALL_SET else LEFT_MIN
+    return LEFT_MIN_SMALL if seat_count < SMALL_SET else LEFT_MIN
 
 
-def is_covered(paying: int, stake: int) -> bool:
-    """Return True if `paying` is enough of the eligible `stake`."""
-    return COVERED * paying >= COVERING * stake
+def is_covered(paying_stake: int, eligible_stake: int) -> bool:
+    """Return True if `paying_stake` is enough of the eligible `eligible_stake`."""
+    return COVERED * paying_stake >= COVERING * eligible_stake
 
 
-def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
+def read_judges(devices_pallet: Devices) -> tuple[JudgesLeft, Weight]:
     """Return the eligible judges, and the weight of reading them."""
-    stakes = dict(in_office(devices))
-    needed = judges_needed(len(stakes))
-    if not needed:
+    stakes = dict(in_office(devices_pallet))
+    needed_judges = judges_needed(len(stakes))
+    if not needed_judges:
         return JudgesLeft(0, {}, {}), Weight(0, 0)
-    since, free, balances = dict[bytes, int](), dict[bytes, int](), devices.stake.balances
+    since_blocks, free_grains, balances = dict[bytes, int](), dict[bytes, int](), devices_pallet.stake.balances
     for stash in stakes:
-        reads = reads_since(devices, stash)
-        if reads is not None:
-            since[stash] = reads
-            free[stash] = balances.free_balance(stash)
-    return JudgesLeft(needed, since, stakes, free), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
+        since_block = reads_since(devices_pallet, stash)
+        if since_block is not None:
+            since_blocks[stash] = since_block
+            free_grains[stash] = balances.free_balance(stash)
+    return JudgesLeft(needed_judges, since_blocks, stakes, free_grains), Weight(len(stakes) * LOOK_WEIGHT.ref_time, 0)
 
 
-def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat: int) -> JudgesFound:
+def find_judges(devices_pallet: Devices, customer: bytes, sealed_at: int, seat_grains: int) -> JudgesFound:
     """Search for enough judges of an input sealed at `sealed_at` that can pay for a seat, before any racer is drawn.
 
     The search stops as soon as the answer is known. If all can pay, it reads validators with two thirds of the stake.
     """
-    seats, balances = in_office(devices), devices.stake.balances
+    office_seats, balances = in_office(devices_pallet), devices_pallet.stake.balances
     # A customer that is a stash's provider key is the same party as the stash.
-    own, needed = (customer, devices.operator(customer)), judges_needed(len(seats))
-    stake = sum(weight for _, weight in seats)
-    able = paying = looks = 0
-    is_enough = not needed
-    while not is_enough and looks < len(seats):
-        stash, weight = seats[looks]
-        looks += 1
-        since = None if stash in own else reads_since(devices, stash)
+    customer_stashes, needed_judges = (customer, devices_pallet.operator(customer)), judges_needed(len(office_seats))
+    eligible_stake = sum(seat_stake for _, seat_stake in office_seats)
+    able_count = paying_stake = look_count = 0
+    is_enough = not needed_judges
+    while not is_enough and look_count < len(office_seats):
+        stash, seat_stake = office_seats[look_count]
+        look_count += 1
+        since_block = None if stash in customer_stashes else reads_since(devices_pallet, stash)
         # Ineligible stake is taken off when it is found, so the answer may be known before the last validator.
-        if since is None or since > sealed_at:
-            stake -= weight
+        if since_block is None or since_block > sealed_at:
+            eligible_stake -= seat_stake
         else:
-            able += 1
-            paying += weight if balances.free_balance(stash) >= seat else 0
-        is_enough = able >= needed and is_covered(paying, stake)
-    return JudgesFound(is_enough, looks)
+            able_count += 1
+            paying_stake += seat_stake if balances.free_balance(stash) >= seat_grains else 0
+        is_enough = able_count >= needed_judges and is_covered(paying_stake, eligible_stake)
+    return JudgesFound(is_enough, look_count)

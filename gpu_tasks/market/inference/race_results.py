@@ -33,14 +33,14 @@ class RaceResult:
     witness: Racer | None
 
 
-def with_racer(racers: tuple[Racer, ...], changed: Racer) -> tuple[Racer, ...]:
+def with_racer(racers: tuple[Racer, ...], changed_racer: Racer) -> tuple[Racer, ...]:
     """Return the racers with one of them replaced."""
-    return tuple(changed if racer.owner == changed.owner else racer for racer in racers)
+    return tuple(changed_racer if racer.owner == changed_racer.owner else racer for racer in racers)
 
 
-def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
+def is_last_to_commit(racers: tuple[Racer, ...], owner_stash: bytes) -> bool:
     """Return True if all others have committed, declined or run out of time."""
-    return all(not race_clocks.is_open(racer) or racer.owner == owner for racer in racers)
+    return all(not race_clocks.is_open(racer) or racer.owner == owner_stash for racer in racers)
 
 
 def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
@@ -58,48 +58,48 @@ def with_reveal(racer: Racer, reveal: Reveal) -> Racer:
     return replace(racer, reveal=reveal)
 
 
-def read_reveals(racers: tuple[Racer, ...], wanted: int) -> RevealsRead:
-    """Return the result of the reveals of a race with `wanted` places.
+def read_reveals(racers: tuple[Racer, ...], place_count: int) -> RevealsRead:
+    """Return the result of the reveals of a race with `place_count` places.
 
     A lone answer counts only if one racer was wanted. Otherwise two racers must reveal and all must agree, or else fast
     garbage could win by shutting the others out.
     """
-    roots = [racer.reveal.output_root for racer in racers if racer.reveal]
-    if not roots:
+    revealed_roots = [racer.reveal.output_root for racer in racers if racer.reveal]
+    if not revealed_roots:
         return RevealsRead.NOTHING
-    if len(roots) == 1 and wanted > 1:
+    if len(revealed_roots) == 1 and place_count > 1:
         return RevealsRead.LONE
-    return RevealsRead.AGREED if len(frozenset(roots)) == 1 else RevealsRead.DISPUTED
+    return RevealsRead.AGREED if len(frozenset(revealed_roots)) == 1 else RevealsRead.DISPUTED
 
 
 def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
     """Return winner and witness of a race whose reveals agree."""
-    root = next(racer.reveal.output_root for racer in racers if racer.reveal)
-    agreed = result(racers, root)
-    assert agreed is not None, "a root comes from a reveal"
-    return agreed
+    revealed_root = next(racer.reveal.output_root for racer in racers if racer.reveal)
+    agreed_race = result(racers, revealed_root)
+    assert agreed_race is not None, "a root comes from a reveal"
+    return agreed_race
 
 
 def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
     """Return the racers that revealed `output_root` in time: earliest commit first, then in draw order."""
-    right = [
+    right_racers = [
         racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root and not racer.is_late
     ]
-    earliest = min((racer.committed_at for racer in right), default=0)
+    earliest_commit = min((racer.committed_at for racer in right_racers), default=0)
 
     def lateness(racer: Racer) -> int:
-        late = racer.committed_at - earliest
-        return 0 if late <= SIMULTANEOUS_BLOCKS else late
+        late_blocks = racer.committed_at - earliest_commit
+        return 0 if late_blocks <= SIMULTANEOUS_BLOCKS else late_blocks
 
-    return sorted(right, key=lateness)  # A stable sort: racers are in draw order.
+    return sorted(right_racers, key=lateness)  # A stable sort: racers are in draw order.
 
 
 def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
     """Return winner and witness for a root that counts as right, or None if no racer revealed it in time."""
-    right = ranked(racers, output_root)
-    if not right:
+    right_racers = ranked(racers, output_root)
+    if not right_racers:
         return None
-    return RaceResult(output_root, right[0], right[1] if len(right) > 1 else None)
+    return RaceResult(output_root, right_racers[0], right_racers[1] if len(right_racers) > 1 else None)
 
 
 def silent(racers: tuple[Racer, ...]) -> list[Racer]:

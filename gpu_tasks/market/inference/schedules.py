@@ -24,49 +24,49 @@ EXPIRY_BUDGET = work(microseconds=16_000)
 """The weight for dropping records. A record that waits longer keeps its deposit until it is dropped."""
 
 
-def follow(market: InferenceStorage, unit: bytes, change: tuple[int | None, int]) -> None:
+def follow(market: InferenceStorage, unit_id: bytes, next_change: tuple[int | None, int]) -> None:
     """Schedule the unit for the next change of its race that needs no call (`race_clocks.next_change`)."""
-    deadline, awaited = change
+    deadline, awaited_final = next_change
     # The deadline's own block may still hold a commit or a reveal, so the step comes after it.
     if deadline is not None:
-        market.agenda.put(max(deadline, market.height) + 1, unit)
-    if awaited > market.beacon.final_height():
-        market.final_agenda.put(awaited, unit)
+        market.agenda.put(max(deadline, market.height) + 1, unit_id)
+    if awaited_final > market.beacon.final_height():
+        market.final_agenda.put(awaited_final, unit_id)
 
 
-def draw_at(market: InferenceStorage, height: int, posted_at: int, unit: bytes) -> None:
+def draw_at(market: InferenceStorage, height: int, posted_at: int, unit_id: bytes) -> None:
     """Schedule a draw for the unit once `height` is final, after units posted earlier.
 
     With an order by hash alone, a unit would lose to the same other units in each draw.
     """
-    market.draws.put(height, aged(posted_at, unit))
+    market.draws.put(height, aged(posted_at, unit_id))
 
 
-def drop_draw(market: InferenceStorage, posted_at: int, unit: bytes) -> None:
+def drop_draw(market: InferenceStorage, posted_at: int, unit_id: bytes) -> None:
     """Cancel the unit's scheduled draw."""
-    market.draws.drop(aged(posted_at, unit))
+    market.draws.drop(aged(posted_at, unit_id))
 
 
-def drop(market: InferenceStorage, posted_at: int, unit: bytes) -> None:
+def drop(market: InferenceStorage, posted_at: int, unit_id: bytes) -> None:
     """Remove an ended unit from all schedules."""
-    drop_draw(market, posted_at, unit)
+    drop_draw(market, posted_at, unit_id)
     for schedule in (market.agenda, market.final_agenda, market.price_rises):
-        schedule.drop(unit)
+        schedule.drop(unit_id)
 
 
 def due(market: InferenceStorage, height_budget: WeightMeter, final_budget: WeightMeter) -> tuple[bytes, ...]:
     """Return the units that are due in this block, each once."""
-    final = market.final_agenda.take(market.beacon.final_height(), final_budget, STEP_WEIGHT)
-    reached = market.agenda.take(market.height, height_budget, STEP_WEIGHT)
+    due_by_finality = market.final_agenda.take(market.beacon.final_height(), final_budget, STEP_WEIGHT)
+    due_by_height = market.agenda.take(market.height, height_budget, STEP_WEIGHT)
     # A unit may be due both ways, and its step must run once.
-    return tuple(dict.fromkeys((*final, *reached)))
+    return tuple(dict.fromkeys((*due_by_finality, *due_by_height)))
 
 
-def drawable(market: InferenceStorage, budget: WeightMeter) -> Iterator[bytes]:
+def drawable(market: InferenceStorage, weight_meter: WeightMeter) -> Iterator[bytes]:
     """Yield the units whose beacon is final, while the budget lasts."""
-    return (unit_of(key) for key in market.draws.take(market.beacon.final_height(), budget))
+    return (unit_of(aged_unit) for aged_unit in market.draws.take(market.beacon.final_height(), weight_meter))
 
 
-def expired(market: InferenceStorage, budget: WeightMeter) -> Iterator[bytes]:
+def expired(market: InferenceStorage, weight_meter: WeightMeter) -> Iterator[bytes]:
     """Yield the ended units whose records are dropped in this block, while the budget lasts."""
-    return market.expiring.take(market.height, budget, EXPIRY_WEIGHT)
+    return market.expiring.take(market.height, weight_meter, EXPIRY_WEIGHT)

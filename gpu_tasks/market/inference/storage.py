@@ -162,11 +162,11 @@ class InferenceStorage(MarketNumbers):
         """The counter of one execution. The hook that ended the earlier units pays for those that began."""
         return BegunUnits()
 
-    def open_unit(self, unit: bytes) -> OpenUnit:
+    def open_unit(self, unit_id: bytes) -> OpenUnit:
         """Return an open unit. Raise UnknownUnit if there is none."""
-        record = known(self.units[unit], UnknownUnit)
-        ensure(is_open(record), UnknownUnit)
-        return OpenUnit(unit, record)
+        unit_record = known(self.units[unit_id], UnknownUnit)
+        ensure(is_open(unit_record), UnknownUnit)
+        return OpenUnit(unit_id, unit_record)
 
     def service(self, number: int) -> Service:
         """Return a service. Raise UnknownService if there is none."""
@@ -178,19 +178,21 @@ class InferenceStorage(MarketNumbers):
         ensure(service.is_open, UnknownService)
         return service
 
-    def classes_of(self, unit: Unit) -> tuple[DeviceClass, ...]:
+    def classes_of(self, unit_record: Unit) -> tuple[DeviceClass, ...]:
         """Return the classes of devices that may race for a unit, in its next or in its current race."""
-        return classes.classes_of(unit, self.service(unit.service).terms.ramp)
+        return classes.classes_of(unit_record, self.service(unit_record.service).terms.ramp)
 
-    def commit_window_of(self, unit: Unit) -> int:
+    def commit_window_of(self, unit_record: Unit) -> int:
         """Return the commit window of a unit in blocks, by the slowest class that may race."""
-        slowest = min(self.classes_of(unit))
-        return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit), slowest)
+        slowest_class = min(self.classes_of(unit_record))
+        return services.commit_window_of(
+            self.service(unit_record.service).terms, money.work_allowed(unit_record), slowest_class
+        )
 
-    def longest_commit_window(self, unit: Unit) -> int:
+    def longest_commit_window(self, unit_record: Unit) -> int:
         """Return the commit window of a unit in blocks for a device of any class, such as a judge's."""
-        return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit))
+        return services.commit_window_of(self.service(unit_record.service).terms, money.work_allowed(unit_record))
 
-    def windows_of(self, unit: Unit) -> Windows:
+    def windows_of(self, unit_record: Unit) -> Windows:
         """Return the windows of a unit's race. Its service and its work decide the commit window."""
-        return unit.rules.race_windows(self.commit_window_of(unit))
+        return unit_record.rules.race_windows(self.commit_window_of(unit_record))

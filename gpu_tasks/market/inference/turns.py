@@ -18,48 +18,51 @@ BEGIN_WEIGHT = work(reads=6, writes=5, microseconds=20)
 """The weight of beginning a unit: its record, its service's terms, its schedule."""
 
 
-def free(market: InferenceStorage, device: bytes, unit_id: bytes) -> None:
+def free(market: InferenceStorage, device_id: bytes, unit_id: bytes) -> None:
     """End a device's work on a unit, and begin its next one."""
-    _begin(market, market.devices.free(device, unit_id), device)
+    _begin(market, market.devices.free(device_id, unit_id), device_id)
 
 
-def unsecure(market: InferenceStorage, device: bytes, unit_id: bytes) -> None:
+def unsecure(market: InferenceStorage, device_id: bytes, unit_id: bytes) -> None:
     """End a device's work on a unit with all its liability, and begin its next one."""
-    _begin(market, market.devices.unsecure(device, unit_id), device)
+    _begin(market, market.devices.unsecure(device_id, unit_id), device_id)
 
 
-def recall(market: InferenceStorage, budget: WeightMeter) -> None:
+def recall(market: InferenceStorage, weight_meter: WeightMeter) -> None:
     """Recall units from devices that failed an earlier one, while the budget lasts."""
-    for device, unit_id in market.devices.recalled_units(budget):
-        _recall(market, device, unit_id)
+    for device_id, unit_id in market.devices.recalled_units(weight_meter):
+        _recall(market, device_id, unit_id)
 
 
-def _begin(market: InferenceStorage, unit_id: bytes | None, device: bytes) -> None:
+def _begin(market: InferenceStorage, unit_id: bytes | None, device_id: bytes) -> None:
     """Start the clock of the device's racer in a unit."""
     if unit_id is None:
         return
     # The hook charges for these at its end: their number is unknown before the earlier units end.
     market.begun.count += 1
-    record, height = market.units[unit_id], market.height
-    assert record is not None, "a device's unit is open"
-    racers = tuple(replace(racer, started_at=height) if racer.device == device else racer for racer in record.racers)
-    market.units[unit_id] = replace(record, racers=racers)
-    windows = market.windows_of(record)
-    change = race_clocks.next_change(racers, round_of(record), windows)
-    schedules.follow(market, unit_id, change)
+    unit_record, current_height = market.units[unit_id], market.height
+    assert unit_record is not None, "a device's unit is open"
+    started_racers = tuple(
+        replace(unit_racer, started_at=current_height) if unit_racer.device == device_id else unit_racer
+        for unit_racer in unit_record.racers
+    )
+    market.units[unit_id] = replace(unit_record, racers=started_racers)
+    race_windows = market.windows_of(unit_record)
+    next_change = race_clocks.next_change(started_racers, round_of(unit_record), race_windows)
+    schedules.follow(market, unit_id, next_change)
 
 
-def _recall(market: InferenceStorage, device: bytes, unit_id: bytes) -> None:
-    record = market.units[unit_id]
-    if record is None or record.state is not UnitState.RACING:
+def _recall(market: InferenceStorage, device_id: bytes, unit_id: bytes) -> None:
+    unit_record = market.units[unit_id]
+    if unit_record is None or unit_record.state is not UnitState.RACING:
         return
-    racer = next((each for each in record.racers if each.device == device), None)
+    recalled_racer = next((unit_racer for unit_racer in unit_record.racers if unit_racer.device == device_id), None)
     # Recalls wait for their budget: the race may have ended or replaced this racer meanwhile.
-    if racer is None or not race_clocks.is_open(racer):
+    if recalled_racer is None or not race_clocks.is_open(recalled_racer):
         return
-    market.devices.unsecure(device, unit_id)
-    del market.duties[racer.owner, unit_id]
-    left = tuple(each for each in record.racers if each is not racer)
-    market.units[unit_id] = replace(record, racers=left)
+    market.devices.unsecure(device_id, unit_id)
+    del market.duties[recalled_racer.owner, unit_id]
+    remaining_racers = tuple(unit_racer for unit_racer in unit_record.racers if unit_racer is not recalled_racer)
+    market.units[unit_id] = replace(unit_record, racers=remaining_racers)
     market.agenda.put(market.height + 1, unit_id)
-    market.emit(RacerRecalled(unit_id, record.attempt, racer.owner))
+    market.emit(RacerRecalled(unit_id, unit_record.attempt, recalled_racer.owner))

@@ -68,7 +68,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
     market, devices = bound[InferenceMarket], bound[Devices]
     for number in range(1, services + 1):
         sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(OGPU // 100), per_thousand(OGPU), 10, 30, 64)
-        catalogue.create(market, CUSTOMER.stash, sold, deposit=0)
+        catalogue.create(market, CUSTOMER.stash, sold, deposit_grains=0)
         for place in range(offers):
             group = (number - 1) // OFFERS_PER_DEVICE_MAX
             device_id = blake2_256(f"{group}/{place}".encode())

@@ -270,10 +270,10 @@ def test_who_is_no_candidate_judges_nothing() -> None:
     bound[TrustStake].tombstone(chain.validators[0].stash)
     left, _ = read_judges(bound[Devices])
     assert sorted(left.since) == sorted(who.stash for who in chain.validators[1:])
-    assert find_judges(bound[Devices], CUSTOMER.stash, 1, seat=0) == JudgesFound(is_enough=True, looks=3)
+    assert find_judges(bound[Devices], CUSTOMER.stash, 1, seat_grains=0) == JudgesFound(is_enough=True, looks=3)
     for who in chain.validators[1:3]:
         bound[TrustStake].tombstone(who.stash)
-    assert find_judges(bound[Devices], CUSTOMER.stash, 1, seat=0) == JudgesFound(is_enough=False, looks=4)
+    assert find_judges(bound[Devices], CUSTOMER.stash, 1, seat_grains=0) == JudgesFound(is_enough=False, looks=4)
 
 
 @pytest.mark.parametrize(("gone", "looks"), [(0, 6), (2, 6), (5, 8)])
@@ -507,7 +507,7 @@ def test_what_one_service_was_given_counts_once_for_another(price: int) -> None:
     sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(price // 100), per_thousand(price), 1, 30, 64)
     numbers = (1, 2)
     for number in numbers:
-        catalogue.create(bound[InferenceMarket], CUSTOMER.stash, sold, deposit=0)
+        catalogue.create(bound[InferenceMarket], CUSTOMER.stash, sold, deposit_grains=0)
         catalogue.place_offer(bound[InferenceMarket], only.device, number, per_thousand(price // 100))
     chain.state = chain.state.updated(bound.overlay.changes())
     chain.blocks(3)
