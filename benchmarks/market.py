@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.crowds import timed
 from benchmarks.figures import Figures
-from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
 from runtime.cryptography.hashing import blake2_256
@@ -102,7 +102,7 @@ class OfferedMarket(MarketChain):
             "InferenceMarket": {
                 "services": [_service(CUSTOMER.stash) for _ in range(self.services)],
                 "offers": [
-                    {"service": service, "device": hexed(device_id(owner.stash, uuid)), "ask": self.ask}
+                    {"service": service, "device": hexed(device_id_of(owner.stash, uuid)), "ask": self.ask}
                     for service in range(self.services)
                     for owner, uuid in devices[service // SERVICES_PER_DEVICE * self.offers :][: self.offers]
                 ],

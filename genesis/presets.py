@@ -13,7 +13,7 @@ from genesis.chain import genesis_state
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES, VALIDATORS_MAX
 from genesis.spec import ChainSpec, Patch, from_json
 from gpu_tasks.market.courts.cases import AUDIT_POT
-from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.devices.records import device_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
@@ -167,7 +167,7 @@ def _device(name: str) -> dict[str, Any]:
 
 
 def _device_id(name: str) -> bytes:
-    return device_id(dev_accounts.stash(name), _uuid_hash(name))
+    return device_id_of(dev_accounts.stash(name), _uuid_hash(name))
 
 
 def _uuid_hash(name: str) -> bytes:

@@ -48,13 +48,13 @@ class ConnectionDoor:
 
     def __init__(
         self,
-        make: Callable[[], asyncio.Protocol],
+        make_protocol: Callable[[], asyncio.Protocol],
         limits: DoorLimits,
         turns: Turns | None = None,
         caller_of: Callable[[asyncio.BaseTransport], Caller] | None = None,
     ) -> None:
-        """Create it; `make` returns the protocol behind the door, `caller_of` the caller of a connection."""
-        self.make = make
+        """Create it; `make_protocol` returns the protocol behind the door, `caller_of` the caller of a connection."""
+        self.make = make_protocol
         self.limits = limits
         self.turns = turns or Turns()
         self.caller_of = caller_of or KnownCallers(Caller).of
@@ -114,10 +114,10 @@ class ConnectionDoor:
 class PacedTransport(asyncio.Transport):
     """A transport that reads only while both its protocol and its door allow it."""
 
-    def __init__(self, real: asyncio.Transport) -> None:
+    def __init__(self, real_transport: asyncio.Transport) -> None:
         """Create it; both allow reading at first."""
         super().__init__()
-        self._real = real
+        self._real = real_transport
         self._is_held_by_protocol = self._is_held_by_door = False
 
     def hold(self, *, is_held: bool) -> None:
@@ -212,8 +212,8 @@ class Visitor(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Enter through the door, or refuse and close."""
         assert isinstance(transport, asyncio.Transport)
-        peer = transport.get_extra_info("peername")
-        self.transport, self.network = PacedTransport(transport), network_of(str(peer[0])) if peer else None
+        peer_name = transport.get_extra_info("peername")
+        self.transport, self.network = PacedTransport(transport), network_of(str(peer_name[0])) if peer_name else None
         self.active_at = asyncio.get_running_loop().time()
         if not self._door.enter(self):
             if not self._door.is_closed:
@@ -228,9 +228,9 @@ class Visitor(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the door, and pass the loss on."""
         self._door.leave(self)
-        for pending in (self._timer, self._turn):
-            if pending is not None:
-                pending.cancel()
+        for pending_work in (self._timer, self._turn):
+            if pending_work is not None:
+                pending_work.cancel()
         if self._inner is not None:
             self._inner.connection_lost(exc)
 
@@ -247,11 +247,11 @@ class Visitor(asyncio.BufferedProtocol):
             self.end()
             return
         # Wall time: no code waits here, and reading the thread's own time is a system call.
-        before = time.perf_counter()
+        started_at = time.perf_counter()
         self._inner.data_received(bytes(self._door.buffer[:nbytes]))
-        seconds = max(STEP_SECONDS_MIN, time.perf_counter() - before)
-        self.caller.used += seconds
-        self._since_turn += seconds
+        parsing_seconds = max(STEP_SECONDS_MIN, time.perf_counter() - started_at)
+        self.caller.used += parsing_seconds
+        self._since_turn += parsing_seconds
         if self._since_turn >= SHARE_SECONDS and self._turn is None:
             self.transport.hold(is_held=True)
             self._turn = asyncio.get_running_loop().create_task(self._go_on_in_turn())
@@ -297,9 +297,9 @@ class Visitor(asyncio.BufferedProtocol):
         self.transport.hold(is_held=self._is_deaf)
 
     def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        idle = self._door.limits.idle_seconds
-        if not self.served and loop.time() - self.active_at >= idle:
+        running_loop = asyncio.get_running_loop()
+        idle_seconds = self._door.limits.idle_seconds
+        if not self.served and running_loop.time() - self.active_at >= idle_seconds:
             self.end()
             return
-        self._timer = loop.call_later(idle / 2, self._watch)
+        self._timer = running_loop.call_later(idle_seconds / 2, self._watch)

@@ -39,9 +39,9 @@ def network_of(host: str) -> str | None:
 class KnownCallers(Generic[CallerT]):
     """The recent callers."""
 
-    def __init__(self, make: Callable[[str | None], CallerT]) -> None:
-        """Start empty; `make` gives a new caller of a network."""
-        self._make = make
+    def __init__(self, make_caller: Callable[[str | None], CallerT]) -> None:
+        """Start empty; `make_caller` gives a new caller of a network."""
+        self._make = make_caller
         self._known: OrderedDict[str, CallerT] = OrderedDict()
 
     def __len__(self) -> int:
@@ -50,15 +50,15 @@ class KnownCallers(Generic[CallerT]):
 
     def of(self, transport: asyncio.BaseTransport | None) -> CallerT:
         """Return the caller behind a connection."""
-        peer = transport.get_extra_info("peername") if transport is not None else None
-        if not peer:
+        peer_name = transport.get_extra_info("peername") if transport is not None else None
+        if not peer_name:
             return self._make("")
-        network = network_of(str(peer[0]))
+        caller_network = network_of(str(peer_name[0]))
         # Programs on this machine are told apart by their ports: all of them have one address, and so do a proxy's
         # clients.
-        name = network or f"{peer[0]} {peer[1]}"
-        caller = self._known.pop(name, None) or self._make(network)
-        self._known[name] = caller
+        caller_name = caller_network or f"{peer_name[0]} {peer_name[1]}"
+        known_caller = self._known.pop(caller_name, None) or self._make(caller_network)
+        self._known[caller_name] = known_caller
         if len(self._known) > CALLERS_MAX:
             self._known.popitem(last=False)
-        return caller
+        return known_caller

@@ -53,7 +53,7 @@ class ChunkBudget:
         self._size = 0
 
     def take(self, size: int, *, is_end: bool) -> None:
-        """Count `size` more bytes, and with `is_end` one more chunk.
+        """Count `byte_count` more bytes, and with `is_end` one more chunk.
 
         Raise `TinyChunksError` if the chunks are too small on average.
         """
@@ -94,14 +94,14 @@ class HttpServer:
 
     async def listen(self, host: str, port: int) -> int:
         """Listen and return the port. Raise `OSError` if the port is in use."""
-        loop = asyncio.get_running_loop()
+        running_loop = asyncio.get_running_loop()
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
-        loop.set_exception_handler(QuietAccepting().handle)
+        running_loop.set_exception_handler(QuietAccepting().handle)
         await self._runner.setup()
-        self._listener = await loop.create_server(self.door, host, port, backlog=ACCEPTED_AT_ONCE)
+        self._listener = await running_loop.create_server(self.door, host, port, backlog=ACCEPTED_AT_ONCE)
         for listening in self._listener.sockets:
-            with listening.dup() as same:
-                same.listen(QUEUE)
+            with listening.dup() as listening_copy:
+                listening_copy.listen(QUEUE)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -151,8 +151,8 @@ class PlainHandler(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Return the answer to malformed HTTP, or to a request that failed here."""
-        plain = None if message is None else HTTPStatus(status).phrase
-        response = super().handle_error(request, status, exc, plain)
+        plain_message = None if message is None else HTTPStatus(status).phrase
+        response = super().handle_error(request, status, exc, plain_message)
         response.headers[hdrs.SERVER] = SERVER_NAME
         return response
 
@@ -166,40 +166,42 @@ class QuietAccepting:
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle a loop error that no task awaits."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in OUT_OF_FILES and "socket" in context):
+        accept_error = context.get("exception")
+        if not (isinstance(accept_error, OSError) and accept_error.errno in OUT_OF_FILES and "socket" in context):
             loop.default_exception_handler(context)
         elif time.monotonic() - self._said_at >= LOG_SECONDS:
             self._said_at = time.monotonic()
-            _LOG.warning("no connection can be accepted: %s; raise the limit of open files", error.strerror)
+            _LOG.warning("no connection can be accepted: %s; raise the limit of open files", accept_error.strerror)
 
 
-async def body_of(request: web.BaseRequest, limit: int, moved: Callable[[int], None] | None = None) -> bytes:
-    """Return the whole body; `moved` receives the number of bytes of each part.
+async def body_of(
+    request: web.BaseRequest, limit_bytes: int, count_moved: Callable[[int], None] | None = None
+) -> bytes:
+    """Return the whole body; `count_moved` receives the number of bytes of each part.
 
     Raise 413 if a body is too long, by its header or in fact, and 400 if its chunks are tiny.
     """
-    if (request.content_length or 0) > limit:
-        raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
-    budget, body = ChunkBudget(), bytearray()
+    if (request.content_length or 0) > limit_bytes:
+        raise web.HTTPRequestEntityTooLarge(limit_bytes, request.content_length or 0)
+    chunk_budget, body_bytes = ChunkBudget(), bytearray()
     while not request.content.at_eof():  # aiohttp's empty body reports no end if it is read a second time
-        piece, is_end = await request.content.readchunk()
+        body_part, is_chunk_end = await request.content.readchunk()
         try:
-            budget.take(len(piece), is_end=is_end)
+            chunk_budget.take(len(body_part), is_end=is_chunk_end)
         except TinyChunksError:
             raise web.HTTPBadRequest(text="the chunks of the body are too small") from None
-        body += piece
-        if moved is not None:
-            moved(len(piece))
-        if len(body) > limit:
-            raise web.HTTPRequestEntityTooLarge(limit, len(body))
-    return bytes(body)
+        body_bytes += body_part
+        if count_moved is not None:
+            count_moved(len(body_part))
+        if len(body_bytes) > limit_bytes:
+            raise web.HTTPRequestEntityTooLarge(limit_bytes, len(body_bytes))
+    return bytes(body_bytes)
 
 
 async def _name_no_version(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers[hdrs.SERVER] = SERVER_NAME
 
 
-def _is_our_fault(record: logging.LogRecord) -> bool:
+def _is_our_fault(log_record: logging.LogRecord) -> bool:
     """Return whether a log record is about our own fault: traces of strangers' faults could fill the disk."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
+    return not (log_record.exc_info and isinstance(log_record.exc_info[1], HttpProcessingError | ConnectionError))

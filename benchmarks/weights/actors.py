@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.devices.records import device_id_of
 from runtime.encoding.types import CAP_GRAINS
 from runtime.pallets.pots import RESERVE
 from simulation.chains.market_chain import MODEL, OGPU, WORKLOAD, device_row, hexed, provider_row, validator_row
@@ -31,7 +31,7 @@ class Actor(NamedKeys):
 
     def device(self, number: int = 0) -> bytes:
         """Return the id of a device."""
-        return device_id(self.stash, self.uuid_hash(number))
+        return device_id_of(self.stash, self.uuid_hash(number))
 
 
 CUSTOMER = Actor("customer")

@@ -171,7 +171,7 @@ class MarketHook(MarketCases):
 
 
 def _ordered(slots: list[FreeSlot]) -> DrawOrder:
-    return DrawOrder(slots, seed=bytes(32), label=b"", recorded_at=1, given=Given())
+    return DrawOrder(slots, seed=bytes(32), label=b"", recorded_at=1, given_units=Given())
 
 
 def hashed(number: int) -> bytes:

@@ -15,12 +15,12 @@ KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000)
 class BlockRoom:
     """The weight that hooks may still take of a block, in picoseconds of reference time."""
 
-    def __init__(self, left: int) -> None:
-        """Start with `left` picoseconds, or with 0 if `left` is negative."""
-        self._left = max(0, left)
+    def __init__(self, left_picoseconds: int) -> None:
+        """Start with `left_picoseconds` picoseconds, or with 0 if `left_picoseconds` is negative."""
+        self._left = max(0, left_picoseconds)
 
     def budget(self, wanted: Weight) -> WeightMeter:
-        """Return a budget of `wanted`, or of the rest of the room if that is less."""
-        given = min(wanted.ref_time, self._left)
-        self._left -= given
-        return WeightMeter(Weight(given, 0))
+        """Return a budget of `wanted_weight`, or of the rest of the room if that is less."""
+        given_picoseconds = min(wanted.ref_time, self._left)
+        self._left -= given_picoseconds
+        return WeightMeter(Weight(given_picoseconds, 0))

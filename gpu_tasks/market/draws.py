@@ -101,55 +101,64 @@ class Given:
         self.secured: dict[bytes, int] = {}
         """The grains of the device's bond that secure these units."""
 
-    def give(self, device: bytes, collateral: int) -> None:
+    def give(self, device_id: bytes, collateral: int) -> None:
         """Add a unit that `collateral` grains of the device's bond secure."""
-        self.units[device] = self.units.get(device, 0) + 1
-        self.secured[device] = self.secured.get(device, 0) + collateral
+        self.units[device_id] = self.units.get(device_id, 0) + 1
+        self.secured[device_id] = self.secured.get(device_id, 0) + collateral
 
 
-def depth_at(slot: FreeSlot, recorded_at: int) -> int:
+def depth_at(free_slot: FreeSlot, recorded_at: int) -> int:
     """Return the number of units ahead of one recorded at `recorded_at`.
 
     A unit that ended after that block still counts.
     """
-    return slot.depth + sum(height > recorded_at for height in slot.freed)
+    return free_slot.depth + sum(freed_height > recorded_at for freed_height in free_slot.freed)
 
 
-def is_eligible(candidate: FreeSlot, wanted: Wanted, secured: int = 0) -> bool:
+def is_eligible(candidate: FreeSlot, slot_conditions: Wanted, secured_grains: int = 0) -> bool:
     """Return True if the slot may race: by class, ask, bond, seal key, last change and owner.
 
-    `secured` is the part of its bond that secures units of this block.
+    `secured_grains` is the part of its bond that secures units of this block.
     """
     return (
-        candidate.kind in wanted.classes
-        and candidate.ask <= wanted.rate
-        and candidate.free_bond - secured >= wanted.collateral
-        and candidate.key_since <= wanted.sealed_at
+        candidate.kind in slot_conditions.classes
+        and candidate.ask <= slot_conditions.rate
+        and candidate.free_bond - secured_grains >= slot_conditions.collateral
+        and candidate.key_since <= slot_conditions.sealed_at
         # A slot that changes after the recording may know the beacon: it could steer the draw.
-        and candidate.changed_at <= wanted.recorded_at
-        and candidate.owner not in wanted.excluded
+        and candidate.changed_at <= slot_conditions.recorded_at
+        and candidate.owner not in slot_conditions.excluded
     )
 
 
-def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], places: int) -> Spare:
+def spare_of_stake(stakes: Mapping[bytes, int], barred_stashes: Mapping[bytes, None], place_count: int) -> Spare:
     """Return the number and the greatest stake of validators that may race, so that any draw stays within a third.
 
-    The third is that of the active set's stake. The function tries each number of places from `places` downward. For
-    each number it leaves out the heaviest validators until any choice of that many others, together with the barred
+    The third is that of the active set's stake. The function tries each number of places from `place_count` downward.
+    For each number it leaves out the heaviest validators until any choice of that many others, together with the barred
     ones, holds at most a third.
 
     The result depends on the active set alone. A check during the draw, racer by racer, would be open to an attack: an
     owner that knows the beacon withdraws a slot and so pushes a rival out of the race.
     """
-    room = sum(stakes.values()) // RACING_PART - sum(stake for stash, stake in stakes.items() if stash in barred)
-    heavy = sorted((stake for stash, stake in stakes.items() if stash not in barred), reverse=True)
-    before = list(accumulate(heavy, initial=0))
-    for count in range(min(places, len(heavy)), 0, -1):
-        for first in range(len(heavy) - count + 1):
+    stake_room = sum(stakes.values()) // RACING_PART - sum(
+        validator_stake for validator_stash, validator_stake in stakes.items() if validator_stash in barred_stashes
+    )
+    heaviest_first = sorted(
+        (
+            validator_stake
+            for validator_stash, validator_stake in stakes.items()
+            if validator_stash not in barred_stashes
+        ),
+        reverse=True,
+    )
+    stake_sums = list(accumulate(heaviest_first, initial=0))
+    for racing_count in range(min(place_count, len(heaviest_first)), 0, -1):
+        for first_index in range(len(heaviest_first) - racing_count + 1):
             # `Spare` names a stake, not a validator. A limit equal to a left-out validator's stake would admit it.
-            is_tied = first > 0 and heavy[first] == heavy[first - 1]
-            if not is_tied and before[first + count] - before[first] <= room:
-                return Spare(count, heavy[first])
+            is_tied = first_index > 0 and heaviest_first[first_index] == heaviest_first[first_index - 1]
+            if not is_tied and stake_sums[first_index + racing_count] - stake_sums[first_index] <= stake_room:
+                return Spare(racing_count, heaviest_first[first_index])
     return Spare(0, 0)
 
 
@@ -157,19 +166,19 @@ class DrawOrder:
     """All slots of a service in the order in which one beacon draws them: by number of units, then by bond."""
 
     def __init__(
-        self, candidates: Sequence[FreeSlot], *, seed: bytes, label: bytes, recorded_at: int, given: Given
+        self, candidates: Sequence[FreeSlot], *, seed: bytes, label: bytes, recorded_at: int, given_units: Given
     ) -> None:
         """Shuffle the slots once. All units of the draw were recorded at one block.
 
         The order of `candidates` does not matter.
         """
-        entrants = [(slot.device, slot.bond) for slot in candidates]
-        self._given = given
-        shuffled = [candidates[place] for place in lottery(seed, label, entrants, len(entrants))]
+        entrants = [(free_slot.device, free_slot.bond) for free_slot in candidates]
+        self._given = given_units
+        shuffled = [candidates[beacon_place] for beacon_place in lottery(seed, label, entrants, len(entrants))]
         self._slots = sorted(
-            (before + given.units.get(slot.device, 0), place, before, slot)
-            for place, slot in enumerate(shuffled)
-            for before in (depth_at(slot, recorded_at),)
+            (depth_before + given_units.units.get(free_slot.device, 0), beacon_place, depth_before, free_slot)
+            for beacon_place, free_slot in enumerate(shuffled)
+            for depth_before in (depth_at(free_slot, recorded_at),)
         )
         """Depth, place in the beacon's order, depth before this block, and slot.
 
@@ -180,42 +189,44 @@ class DrawOrder:
         """The number of slots that the draws have looked at: the measure of their cost."""
 
     def draw(self, wanted: Wanted, racers: int) -> list[FreeSlot]:
-        """Return the first `racers` eligible slots of distinct owners, or an empty list if there are too few.
+        """Return the first `racer_count` eligible slots of distinct owners, or an empty list if there are too few.
 
         The first slot of an owner comes as early as one slot with the sum of its bonds would, so this draws owners by
         their bonds. It skips validators that must stay to judge. Later owners outside the active set race instead.
         """
-        spare = wanted.spare.count
-        if spare < 0:
+        spare_count = wanted.spare.count
+        if spare_count < 0:
             return []
-        drawn: dict[bytes, FreeSlot] = {}
-        secured = self._given.secured
+        drawn_by_owner: dict[bytes, FreeSlot] = {}
+        secured_grains = self._given.secured
         for candidate in self._in_order():
-            if candidate.owner in drawn or not is_eligible(candidate, wanted, secured.get(candidate.device, 0)):
+            if candidate.owner in drawn_by_owner or not is_eligible(
+                candidate, wanted, secured_grains.get(candidate.device, 0)
+            ):
                 continue
-            stake = wanted.judges.get(candidate.owner)
-            if stake is not None:
-                if not spare or stake > wanted.spare.heaviest:
+            owner_stake = wanted.judges.get(candidate.owner)
+            if owner_stake is not None:
+                if not spare_count or owner_stake > wanted.spare.heaviest:
                     continue
-                spare -= 1
-            drawn[candidate.owner] = candidate
-            if len(drawn) == racers:
-                return list(drawn.values())
+                spare_count -= 1
+            drawn_by_owner[candidate.owner] = candidate
+            if len(drawn_by_owner) == racers:
+                return list(drawn_by_owner.values())
         return []
 
     def _in_order(self) -> Iterator[FreeSlot]:
         """Yield every slot with a free place, fewest units first."""
-        place, slots, given = 0, self._slots, self._given.units
-        while place < len(slots):
+        slot_index, ordered_slots, given_counts = 0, self._slots, self._given.units
+        while slot_index < len(ordered_slots):
             self.looks += 1
-            noted, order, before, slot = slots[place]
-            depth = before + given.get(slot.device, 0)
-            if depth >= slot.places:
+            noted_depth, beacon_place, depth_before, free_slot = ordered_slots[slot_index]
+            current_depth = depth_before + given_counts.get(free_slot.device, 0)
+            if current_depth >= free_slot.places:
                 # Nothing takes units from a slot within a block: a full slot can leave the order for good.
-                del slots[place]
-            elif depth > noted:
-                del slots[place]
-                insort(slots, (depth, order, before, slot), lo=place)
+                del ordered_slots[slot_index]
+            elif current_depth > noted_depth:
+                del ordered_slots[slot_index]
+                insort(ordered_slots, (current_depth, beacon_place, depth_before, free_slot), lo=slot_index)
             else:
-                place += 1
-                yield slot
+                slot_index += 1
+                yield free_slot

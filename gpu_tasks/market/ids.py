@@ -20,16 +20,16 @@ AgedUnit = Annotated[bytes, Fixed(_HEIGHT_BYTES + 32)]
 """A block number, big-endian so that keys sort by it, followed by a unit."""
 
 
-def aged(since: int, unit: bytes) -> AgedUnit:
-    """Return the key of a unit whose age counts from block `since`."""
-    return since.to_bytes(_HEIGHT_BYTES, "big") + unit
+def aged(since_height: int, unit_id: bytes) -> AgedUnit:
+    """Return the key of a unit whose age counts from block `since_height`."""
+    return since_height.to_bytes(_HEIGHT_BYTES, "big") + unit_id
 
 
-def since_of(key: bytes) -> int:
+def since_of(aged_unit: bytes) -> int:
     """Return the block in a key."""
-    return int.from_bytes(key[:_HEIGHT_BYTES], "big")
+    return int.from_bytes(aged_unit[:_HEIGHT_BYTES], "big")
 
 
-def unit_of(key: bytes) -> UnitId:
+def unit_of(aged_unit: bytes) -> UnitId:
     """Return the unit in a key."""
-    return key[_HEIGHT_BYTES:]
+    return aged_unit[_HEIGHT_BYTES:]

@@ -13,7 +13,7 @@ from typing import Any
 from cli.chain_time import read_time
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id
+from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id_of
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.task_records import spendable
@@ -57,7 +57,7 @@ class Registration:
     @property
     def device(self) -> bytes:
         """The identifier of the device."""
-        return device_id(self.stash, self.hardware.uuid_hash)
+        return device_id_of(self.stash, self.hardware.uuid_hash)
 
 
 @dataclass(frozen=True, slots=True)

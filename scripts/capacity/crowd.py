@@ -20,7 +20,7 @@ from gpu_tasks.market.capacity.proofs import (
 )
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceClass, device_id
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, DeviceClass, device_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import BOND, OGPU, Keys, MarketChain, named_keys, signed, validates
@@ -59,7 +59,7 @@ class Fake:
     @property
     def device(self) -> bytes:
         """Its id."""
-        return device_id(self.owner.stash, self.uuid_hash)
+        return device_id_of(self.owner.stash, self.uuid_hash)
 
 
 def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:

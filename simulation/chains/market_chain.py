@@ -24,7 +24,7 @@ from gpu_tasks.market.courts.cases import CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device, DeviceClass, device_id
+from gpu_tasks.market.devices.records import Device, DeviceClass, device_id_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, result_commitment, unit_id_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
@@ -79,7 +79,7 @@ class Keys(NamedKeys):
     @property
     def device(self) -> bytes:
         """Its first device."""
-        return device_id(self.stash, self.uuid_hash)
+        return device_id_of(self.stash, self.uuid_hash)
 
 
 def named_keys(count: int) -> list[Keys]:

@@ -90,32 +90,32 @@ class Attestations(Pallet, index=11):
         """
         if not 0 < len(attestations) <= ATTESTATIONS_PER_BLOCK_MAX:
             raise InvalidBlock("number of attestations out of bounds")
-        if sum(size(signed) for signed in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
+        if sum(size(attestation) for attestation in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
             raise InvalidBlock("attestations above the limit of bytes")
         # Strict order excludes duplicates, and leaves an author no choice of order.
-        keys = [order_key(signed) for signed in attestations]
-        if any(low >= high for low, high in pairwise(keys)):
+        order_keys = [order_key(attestation) for attestation in attestations]
+        if any(key_before >= next_key for key_before, next_key in pairwise(order_keys)):
             raise InvalidBlock("attestations out of order, or a duplicate")
-        spent, room = WEIGHTS["Attestations.attach"], self.room()
-        for signed in attestations:
-            problem = self.problem(signed)  # Checked in turn: an earlier one may have settled the unit.
+        spent_weight, room_weight = WEIGHTS["Attestations.attach"], self.room()
+        for attestation in attestations:
+            problem = self.problem(attestation)  # Checked in turn: an earlier one may have settled the unit.
             if problem:
-                raise InvalidBlock(f"attestation of {signed.subject.hex()}: {problem}")
-            spent += self.weight_of(signed)
+                raise InvalidBlock(f"attestation of {attestation.subject.hex()}: {problem}")
+            spent_weight += self.weight_of(attestation)
             # Importers weigh the same, so an author cannot overfill its block.
-            if not spent.fits(room):
+            if not spent_weight.fits(room_weight):
                 raise InvalidBlock("attestations heavier than the room in the block")
-            self._put_in(signed)
-        return PostDispatch(actual_weight=spent)
+            self._put_in(attestation)
+        return PostDispatch(actual_weight=spent_weight)
 
     @call(index=1, weight=WEIGHTS["Attestations.reveal"])
     def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
         """Attach your attestation of a unit by transaction, if authors omit it. The call is free if it succeeds."""
         ensure(not self.problem(attestation), NotAdmissible)
-        weight = self.weight_of(attestation)
+        attach_weight = self.weight_of(attestation)
         self._put_in(attestation)
         # Free like an attestation: otherwise an author could impose a fee by omitting it.
-        return PostDispatch(pays_fee=False, actual_weight=weight)
+        return PostDispatch(pays_fee=False, actual_weight=attach_weight)
 
     def room(self) -> Weight:
         """Return the weight that is left for attestations in the block under construction."""
@@ -130,9 +130,9 @@ class Attestations(Pallet, index=11):
         """Return the reason why this attestation may not be attached now, or "" if it may."""
         return self._source(signed).attestation_problem(signed)
 
-    def _put_in(self, signed: AnyAttestation) -> None:
+    def _put_in(self, attestation: AnyAttestation) -> None:
         self.attested.set(self.attested.get() + 1)
-        self._source(signed).attach_work(signed)
+        self._source(attestation).attach_work(attestation)
 
-    def _source(self, signed: AnyAttestation) -> WorkSource:
-        return source_of(signed, self.context.members.values())
+    def _source(self, attestation: AnyAttestation) -> WorkSource:
+        return source_of(attestation, self.context.members.values())

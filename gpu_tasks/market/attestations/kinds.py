@@ -60,25 +60,25 @@ AttestationList = Annotated[tuple[AttestationWire, ...], Bounded(ATTESTATIONS_PE
 
 
 @lru_cache(maxsize=16)
-def _codec(kind: type[AnyAttestation]) -> Codec[AnyAttestation]:
-    return codec(Annotated[kind, Tagged()])
+def _codec(attestation_class: type[AnyAttestation]) -> Codec[AnyAttestation]:
+    return codec(Annotated[attestation_class, Tagged()])
 
 
-def encode_attestation(signed: AnyAttestation) -> bytes:
+def encode_attestation(attestation: AnyAttestation) -> bytes:
     """Return the encoded attestation: a byte for the kind, the statement, the signature."""
-    return _codec(type(signed)).encode(signed)
+    return _codec(type(attestation)).encode(attestation)
 
 
-def order_key(signed: AnyAttestation) -> OrderKey:
+def order_key(attestation: AnyAttestation) -> OrderKey:
     """Return the sort key of an attestation, unique for each place of a race and each step of a slot."""
-    return signed.__variant__, signed.subject, *signed.step
+    return attestation.__variant__, attestation.subject, *attestation.step
 
 
-def size(signed: AnyAttestation) -> int:
+def size(attestation: AnyAttestation) -> int:
     """Return the encoded length in bytes."""
-    return len(encode_attestation(signed))
+    return len(encode_attestation(attestation))
 
 
-def attestation_hash(signed: AnyAttestation) -> bytes:
+def attestation_hash(attestation: AnyAttestation) -> bytes:
     """Return the hash that names an attestation in explorers and in a node's answer to a submission."""
-    return blake2_256(encode_attestation(signed))
+    return blake2_256(encode_attestation(attestation))

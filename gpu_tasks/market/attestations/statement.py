@@ -82,10 +82,10 @@ class SignedAttestation(AnyAttestation):
 _STATEMENT = codec(Attestation)
 
 
-def signing_payload(genesis: bytes, statement: Attestation) -> bytes:
+def signing_payload(genesis_hash: bytes, statement: Attestation) -> bytes:
     """Return the bytes that the provider key signs."""
     # The genesis hash keeps the signature from counting on another chain.
-    return domain(b"attest", genesis, _STATEMENT.encode(statement))
+    return domain(b"attest", genesis_hash, _STATEMENT.encode(statement))
 
 
 def usage_problem(statement: Attestation, *, drawn_at: int, height: int) -> str:

@@ -54,14 +54,16 @@ class WorkSource(Protocol):
         """Record the statement of an admissible attestation."""
 
 
-def source_of(signed: AnyAttestation, pallets: Iterable[Pallet]) -> WorkSource:
+def source_of(attestation: AnyAttestation, pallets: Iterable[Pallet]) -> WorkSource:
     """Return the market of an attestation, among the pallets of an execution."""
-    found = next((pallet for pallet in pallets if type(signed) in pallet.variants), None)
-    assert isinstance(found, WorkSource), "a pallet that lists an attestation kind is a work source"
-    return found
+    work_source = next(
+        (market_pallet for market_pallet in pallets if type(attestation) in market_pallet.variants), None
+    )
+    assert isinstance(work_source, WorkSource), "a pallet that lists an attestation kind is a work source"
+    return work_source
 
 
 def open_work(pallets: Iterable[type[Pallet]]) -> list[OpenWork]:
     """Return the counts of all markets of a chain, in the order of its pallets."""
-    listed = (getattr(pallet, "open_work", None) for pallet in pallets)
-    return [each for each in listed if isinstance(each, OpenWork)]
+    listed_counts = (getattr(pallet_class, "open_work", None) for pallet_class in pallets)
+    return [open_count for open_count in listed_counts if isinstance(open_count, OpenWork)]

@@ -163,29 +163,29 @@ class Capacity(Pallet, index=16):
         ensure(device not in self.enrolments, AlreadyEnrolled)
         ensure(is_sound(shape), UnsoundWork)
         self.lock.lock(origin.account, roll_call_hold(device), self.bond)
-        now, last = self.system.number.get(), self.current.get()
+        current_height, newest_call = self.system.number.get(), self.current.get()
         # Earlier roll calls do not count against a new enrolment.
-        number = 0 if last is None else last.number
-        self.enrolments[device] = Enrolment(origin.account, shape, now, self.bond, number)
+        checked_number = 0 if newest_call is None else newest_call.number
+        self.enrolments[device] = Enrolment(origin.account, shape, current_height, self.bond, checked_number)
         self.emit(DeviceEnrolled(device, shape))
 
     @call(index=1, weight=WEIGHTS["Capacity.withdraw"])
     def withdraw(self, origin: Signed, device: DeviceId) -> None:
         """Withdraw your device from roll calls, between two of them. Its proof ends at once."""
-        enrolled = self._enrolled(device, origin.account)
-        last = self.current.get()
-        is_called = last is not None and enrolled.since < last.at and not self._is_over(last)
+        enrolment = self._enrolled(device, origin.account)
+        newest_call = self.current.get()
+        is_called = newest_call is not None and enrolment.since < newest_call.at and not self._is_over(newest_call)
         # A device that left during a roll call would escape the loss of its bond.
         ensure(not is_called, RollCallOpen)
-        left = self._reckoned(device, enrolled)
-        if left.bond:
-            self.lock.unlock(left.owner, roll_call_hold(device), left.bond)
+        settled_enrolment = self._reckoned(device, enrolment)
+        if settled_enrolment.bond:
+            self.lock.unlock(settled_enrolment.owner, roll_call_hold(device), settled_enrolment.bond)
         self.lock.end(roll_call_hold(device))
         del self.enrolments[device]
         if device in self.opened_rows:
             del self.opened_rows[device]
         # `proven` reads proofs without the enrolment, so none may remain.
-        self._forget(device, 0 if last is None else last.number + 1)
+        self._forget(device, 0 if newest_call is None else newest_call.number + 1)
         self.emit(DeviceUnenrolled(device))
 
     @call(index=2, weight=WEIGHTS["Capacity.commit"])
@@ -194,17 +194,17 @@ class Capacity(Pallet, index=16):
 
         If the bond was lost at an earlier roll call, the call holds a new one.
         """
-        enrolled = self._enrolled(device, self.devices.operator(origin.account))
-        called = self._called(enrolled)
-        ensure(times.can_commit(called, self.system.number.get()), WrongTime)
-        ensure(self.proofs[device, called.number] is None, CommittedAlready)
+        enrolment = self._enrolled(device, self.devices.operator(origin.account))
+        roll_call = self._called(enrolment)
+        ensure(times.can_commit(roll_call, self.system.number.get()), WrongTime)
+        ensure(self.proofs[device, roll_call.number] is None, CommittedAlready)
         # Earlier roll calls are settled first: a lost bond burns before a new one is held.
-        self.enrolments[device] = self._bonded(device, self._reckoned(device, enrolled))
-        slot = self.beacon.last_slot.get()
-        rate = times.rate(operations(enrolled.shape), called.from_slot, slot)
-        self._forget(device, called.number - 1)
-        self.proofs[device, called.number] = CapacityProof(root, enrolled.shape, slot, rate)
-        self.emit(CapacityCommitted(device, called.number, rate))
+        self.enrolments[device] = self._bonded(device, self._reckoned(device, enrolment))
+        commit_slot = self.beacon.last_slot.get()
+        proven_rate = times.rate(operations(enrolment.shape), roll_call.from_slot, commit_slot)
+        self._forget(device, roll_call.number - 1)
+        self.proofs[device, roll_call.number] = CapacityProof(root, enrolment.shape, commit_slot, proven_rate)
+        self.emit(CapacityCommitted(device, roll_call.number, proven_rate))
 
     @call(index=3, weight=SHOW_WEIGHT)
     def show_rows(
@@ -215,25 +215,27 @@ class Capacity(Pallet, index=16):
         The weight prepays the objections of three inspectors, and the report to the market that the device may work
         again.
         """
-        enrolled = self._enrolled(device, self.devices.operator(origin.account))
-        called = self._called(enrolled)
-        ensure(times.can_open(called, self.system.number.get()), WrongTime)
-        proof = self.proofs[device, called.number]
-        ensure(proof is not None and not proof.is_open, NothingCommitted)
-        assert proof is not None, "just looked"
-        places = drawn_rows(called.rows_seed, device, proof.shape.rows)
-        ensure(len(rows) == len(places), WrongRows)
+        enrolment = self._enrolled(device, self.devices.operator(origin.account))
+        roll_call = self._called(enrolment)
+        ensure(times.can_open(roll_call, self.system.number.get()), WrongTime)
+        capacity_proof = self.proofs[device, roll_call.number]
+        ensure(capacity_proof is not None and not capacity_proof.is_open, NothingCommitted)
+        assert capacity_proof is not None, "just looked"
+        drawn_places = drawn_rows(roll_call.rows_seed, device, capacity_proof.shape.rows)
+        ensure(len(rows) == len(drawn_places), WrongRows)
         # Paths alone: to compute one row costs up to size^2 x rounds products, too much for a block (ADR 20).
-        for row, place in zip(rows, places, strict=True):
-            is_there = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
-            ensure(is_there, WrongRows)
-        self.proofs[device, called.number] = replace(proof, is_open=True)
-        self.opened_rows[device] = tuple(row.digest for row in rows)
-        record = self.devices.devices[device]
+        for shown_row, drawn_row in zip(rows, drawn_places, strict=True):
+            is_row_proven = is_member(
+                ROW_DOMAIN, capacity_proof.root, capacity_proof.shape.rows, drawn_row, shown_row.digest, shown_row.path
+            )
+            ensure(is_row_proven, WrongRows)
+        self.proofs[device, roll_call.number] = replace(capacity_proof, is_open=True)
+        self.opened_rows[device] = tuple(shown_row.digest for shown_row in rows)
+        device_record = self.devices.devices[device]
         # An earlier proof below the class's minimum gives no work either, so it must not silence this report.
-        if self.roll_calls_enabled and record is not None and not self.has_proven(device, record.kind):
-            self.returning.put(times.over_at(called), device)
-        self.emit(RowsOpened(device, called.number))
+        if self.roll_calls_enabled and device_record is not None and not self.has_proven(device, device_record.kind):
+            self.returning.put(times.over_at(roll_call), device)
+        self.emit(RowsOpened(device, roll_call.number))
 
     @call(index=4, weight=WEIGHTS["Capacity.object"])
     def object(self, origin: Signed, device: DeviceId) -> PostDispatch:
@@ -242,16 +244,18 @@ class Capacity(Pallet, index=16):
         Free if it succeeds: the call that showed the rows has paid for it.
         """
         inspector = self.devices.operator(origin.account)
-        enrolled = known(self.enrolments[device], NotEnrolled)
-        called = self._called(enrolled)
-        ensure(times.can_object(called, self.system.number.get()), WrongTime)
-        proof = self.proofs[device, called.number]
-        ensure(proof is not None and proof.is_open, NothingCommitted)
-        assert proof is not None, "just looked"
-        ensure(inspector in self.inspectors(called, device, enrolled.owner), NotInspector)
-        ensure(inspector not in proof.objections, NotInspector)
-        self.proofs[device, called.number] = replace(proof, objections=(*proof.objections, inspector))
-        self.emit(RowsObjected(device, called.number, inspector))
+        enrolment = known(self.enrolments[device], NotEnrolled)
+        roll_call = self._called(enrolment)
+        ensure(times.can_object(roll_call, self.system.number.get()), WrongTime)
+        capacity_proof = self.proofs[device, roll_call.number]
+        ensure(capacity_proof is not None and capacity_proof.is_open, NothingCommitted)
+        assert capacity_proof is not None, "just looked"
+        ensure(inspector in self.inspectors(roll_call, device, enrolment.owner), NotInspector)
+        ensure(inspector not in capacity_proof.objections, NotInspector)
+        self.proofs[device, roll_call.number] = replace(
+            capacity_proof, objections=(*capacity_proof.objections, inspector)
+        )
+        self.emit(RowsObjected(device, roll_call.number, inspector))
         return FREE
 
     def on_initialize(self) -> Weight:
@@ -259,33 +263,35 @@ class Capacity(Pallet, index=16):
 
         Then tell the market which devices may work again, within the budget.
         """
-        now, last = self.system.number.get(), self.current.get()
+        current_height, newest_call = self.system.number.get(), self.current.get()
         if self.roll_calls_enabled:
-            self._plan(now)
+            self._plan(current_height)
             # In force only from here on: before the first roll call ends, no device could have proven anything.
-            if last is not None and now == times.over_at(last):
+            if newest_call is not None and current_height == times.over_at(newest_call):
                 self.is_enforced.set(True)
         # The parameter switched roll calls off: every device may work at once.
         elif self.is_enforced.get() or self.next_roll_call.get():
             self.is_enforced.set(False)
             self.next_roll_call.set(0)
-        self._go_on(now, last)
-        return self._return_devices(now)
+        self._go_on(current_height, newest_call)
+        return self._return_devices(current_height)
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
-    def rate_min(self, kind: DeviceClass) -> int:
+    def rate_min(self, device_class: DeviceClass) -> int:
         """Return the least throughput of a class, in 10^9 operations a slot."""
-        return (self.cpu_rate_min, self.consumer_rate_min, self.datacenter_rate_min)[kind]
+        return (self.cpu_rate_min, self.consumer_rate_min, self.datacenter_rate_min)[device_class]
 
     def proven(self, device: DeviceId) -> int:
         """Return the proven throughput of a device, in 10^9 operations a slot, or 0 without a proof."""
-        last = self.current.get()
-        if last is None:
+        newest_call = self.current.get()
+        if newest_call is None:
             return 0
         # A withdrawn device has no proofs, so this also tells whether the device is enrolled.
-        proof = self.proofs[device, last.number if self._is_over(last) else last.number - 1]
-        return proof.rate if proof is not None and stands(proof) else 0
+        capacity_proof = self.proofs[
+            device, newest_call.number if self._is_over(newest_call) else newest_call.number - 1
+        ]
+        return capacity_proof.rate if capacity_proof is not None and stands(capacity_proof) else 0
 
     def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
         """Return True if a device has proven its class's minimum, or need not.
@@ -294,101 +300,105 @@ class Capacity(Pallet, index=16):
         """
         return not self.is_enforced.get() or self.proven(device) >= self.rate_min(kind)
 
-    def can_work(self, device: DeviceId, record: Device) -> bool:
+    def can_work(self, device: DeviceId, device_record: Device) -> bool:
         """Return True if a device may get a unit now: it has a place, is in service, and has proven enough."""
-        return self.devices.can_work(record) and self.has_proven(device, record.kind)
+        return self.devices.can_work(device_record) and self.has_proven(device, device_record.kind)
 
-    def is_free(self, device: DeviceId, record: Device) -> bool:
+    def is_free(self, device: DeviceId, device_record: Device) -> bool:
         """Return True if a device may get a task now: it has no work, is in service, and has proven enough."""
-        return self.devices.is_free(record) and self.has_proven(device, record.kind)
+        return self.devices.is_free(device_record) and self.has_proven(device, device_record.kind)
 
-    def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
+    def inspectors(self, roll_call: RollCall, device: DeviceId, owner_stash: bytes) -> list[bytes]:
         """Return the inspectors of a device's rows, drawn from the active set at the time of the draw."""
         # The epoch of the draw, not the current one: a later active set must not change the drawn inspectors.
-        seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(called)))
+        office_seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(roll_call)))
         # An owner would never object to its own rows.
-        others = [seat for seat in seats if seat[0] != owner]
-        return drawn_inspectors(called.inspectors_seed, device, others)
+        other_seats = [office_seat for office_seat in office_seats if office_seat[0] != owner_stash]
+        return drawn_inspectors(roll_call.inspectors_seed, device, other_seats)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
-    def _plan(self, now: int) -> None:
+    def _plan(self, current_height: int) -> None:
         """Set the block of a period's roll call, and note the slot before that block."""
-        if now % self.period == 0:
-            self.next_roll_call.set(times.next_at(now, self.period, self.beacon.current.get()))
+        if current_height % self.period == 0:
+            self.next_roll_call.set(times.next_at(current_height, self.period, self.beacon.current.get()))
         # A proof's time counts from the slot after this block's: from there on an author may know the seed.
-        if now == self.next_roll_call.get() - 1:
+        if current_height == self.next_roll_call.get() - 1:
             self.previous_slot.set(self.beacon.last_slot.get())
 
-    def _go_on(self, now: int, last: RollCall | None) -> None:
+    def _go_on(self, current_height: int, newest_call: RollCall | None) -> None:
         """Begin the planned roll call, or make the draw that is due in the current one."""
-        value = self.beacon.current.get()
-        if self.next_roll_call.get() == now:
-            self._begin(last, now, value)
-        elif last is not None and now == times.rows_at(last):
-            self.current.set(replace(last, rows_seed=value))
-            self.emit(RowsDrawn(last.number, value))
-        elif last is not None and now == times.inspectors_at(last):
-            self.current.set(replace(last, inspectors_seed=value))
-            self.emit(InspectorsDrawn(last.number, value))
+        beacon_value = self.beacon.current.get()
+        if self.next_roll_call.get() == current_height:
+            self._begin(newest_call, current_height, beacon_value)
+        elif newest_call is not None and current_height == times.rows_at(newest_call):
+            self.current.set(replace(newest_call, rows_seed=beacon_value))
+            self.emit(RowsDrawn(newest_call.number, beacon_value))
+        elif newest_call is not None and current_height == times.inspectors_at(newest_call):
+            self.current.set(replace(newest_call, inspectors_seed=beacon_value))
+            self.emit(InspectorsDrawn(newest_call.number, beacon_value))
 
-    def _return_devices(self, now: int) -> Weight:
+    def _return_devices(self, current_height: int) -> Weight:
         """Tell the market of devices that may work again, within the budget. The rest waits for the next block."""
-        budget = WeightMeter(RETURN_BUDGET)
-        for device in self.returning.take(now, budget, RETURN_WEIGHT):
-            self.devices.stir(device)
-        return budget.spent
+        weight_meter = WeightMeter(RETURN_BUDGET)
+        for device_id in self.returning.take(current_height, weight_meter, RETURN_WEIGHT):
+            self.devices.stir(device_id)
+        return weight_meter.spent
 
-    def _begin(self, last: RollCall | None, now: int, seed: bytes) -> None:
-        number = 1 if last is None else last.number + 1
-        self.current.set(RollCall(number, now, self.previous_slot.get() + 1, seed))
+    def _begin(self, newest_call: RollCall | None, current_height: int, call_seed: bytes) -> None:
+        call_number = 1 if newest_call is None else newest_call.number + 1
+        self.current.set(RollCall(call_number, current_height, self.previous_slot.get() + 1, call_seed))
         self.next_roll_call.set(0)
-        self.emit(RollCalled(number, seed))
+        self.emit(RollCalled(call_number, call_seed))
 
-    def _is_over(self, called: RollCall) -> bool:
-        return times.is_over(called, self.system.number.get())
+    def _is_over(self, roll_call: RollCall) -> bool:
+        return times.is_over(roll_call, self.system.number.get())
 
-    def _enrolled(self, device: bytes, owner: bytes) -> Enrolment:
+    def _enrolled(self, device_id: bytes, owner_stash: bytes) -> Enrolment:
         """Return the enrolment. It may outlive its device's registration, because its bond must always come back."""
-        found = known(self.enrolments[device], NotEnrolled)
-        ensure(found.owner == owner, NotOwner)
-        return found
+        enrolment = known(self.enrolments[device_id], NotEnrolled)
+        ensure(enrolment.owner == owner_stash, NotOwner)
+        return enrolment
 
-    def _called(self, enrolled: Enrolment) -> RollCall:
+    def _called(self, enrolment: Enrolment) -> RollCall:
         """Return the newest roll call. Raise NotEnrolled if the device enrolled after it began."""
-        last = known(self.current.get(), WrongTime)
-        ensure(enrolled.since < last.at, NotEnrolled)
-        return last
+        newest_call = known(self.current.get(), WrongTime)
+        ensure(enrolment.since < newest_call.at, NotEnrolled)
+        return newest_call
 
-    def _reckoned(self, device: bytes, enrolled: Enrolment) -> Enrolment:
+    def _reckoned(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
         """Return the enrolment after all finished roll calls. Burn the bond if the device was silent or wrong."""
-        last = self.current.get()
-        done = 0 if last is None else last.number - (not self._is_over(last))
-        first = enrolled.checked + 1
-        if done < first:
-            return enrolled
+        newest_call = self.current.get()
+        finished_number = 0 if newest_call is None else newest_call.number - (not self._is_over(newest_call))
+        first_unchecked = enrolment.checked + 1
+        if finished_number < first_unchecked:
+            return enrolment
         # Only the newest two proofs are kept. An answered roll call further back was settled by its own commit, so a
         # larger gap means silence.
-        missed = [number for number in range(max(first, done - 1), done + 1) if not self._answered(device, number)]
-        if (missed or done - first > 1) and enrolled.bond:
-            self.lock.pay_out(enrolled.owner, roll_call_hold(device), (Share(None, enrolled.bond),))
-            self.emit(RollCallBondLost(device, done, enrolled.bond))
-            return replace(enrolled, bond=0, checked=done)
-        return replace(enrolled, checked=done)
+        missed_calls = [
+            call_number
+            for call_number in range(max(first_unchecked, finished_number - 1), finished_number + 1)
+            if not self._answered(device_id, call_number)
+        ]
+        if (missed_calls or finished_number - first_unchecked > 1) and enrolment.bond:
+            self.lock.pay_out(enrolment.owner, roll_call_hold(device_id), (Share(None, enrolment.bond),))
+            self.emit(RollCallBondLost(device_id, finished_number, enrolment.bond))
+            return replace(enrolment, bond=0, checked=finished_number)
+        return replace(enrolment, checked=finished_number)
 
-    def _bonded(self, device: bytes, enrolled: Enrolment) -> Enrolment:
+    def _bonded(self, device_id: bytes, enrolment: Enrolment) -> Enrolment:
         """Return the enrolment with a bond held."""
-        if enrolled.bond:
-            return enrolled
-        self.lock.lock(enrolled.owner, roll_call_hold(device), self.bond)
-        return replace(enrolled, bond=self.bond)
+        if enrolment.bond:
+            return enrolment
+        self.lock.lock(enrolment.owner, roll_call_hold(device_id), self.bond)
+        return replace(enrolment, bond=self.bond)
 
-    def _answered(self, device: bytes, number: int) -> bool:
-        proof = self.proofs[device, number]
-        return proof is not None and stands(proof)
+    def _answered(self, device_id: bytes, call_number: int) -> bool:
+        capacity_proof = self.proofs[device_id, call_number]
+        return capacity_proof is not None and stands(capacity_proof)
 
-    def _forget(self, device: bytes, before: int) -> None:
-        """Drop the device's proofs of roll calls before number `before`."""
-        for number, _ in list(self.proofs.under(device)):
-            if number < before:
-                del self.proofs[device, number]
+    def _forget(self, device_id: bytes, kept_from: int) -> None:
+        """Drop the device's proofs of roll calls before number `kept_from`."""
+        for call_number, _ in list(self.proofs.under(device_id)):
+            if call_number < kept_from:
+                del self.proofs[device_id, call_number]

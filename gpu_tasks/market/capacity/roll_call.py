@@ -37,56 +37,56 @@ class RollCall:
     inspectors_seed: Hash = bytes(32)
 
 
-def next_at(first: int, every: int, beacon: bytes) -> int:
-    """Return the block of the roll call in the period of `every` blocks that begins at `first`.
+def next_at(period_start: int, period_blocks: int, beacon_value: bytes) -> int:
+    """Return the block of the roll call in the period of `period_blocks` blocks that begins at `period_start`.
 
     The beacon of the period's first block decides, so the block is unknown before that.
     """
     # The roll call must end within its period, so that periods never overlap.
-    room = every - CALL_BLOCKS
-    assert room > 0, "a roll call fits in its period"
-    return first + 1 + int.from_bytes(beacon, "little") % room
+    block_room = period_blocks - CALL_BLOCKS
+    assert block_room > 0, "a roll call fits in its period"
+    return period_start + 1 + int.from_bytes(beacon_value, "little") % block_room
 
 
-def can_commit(call: RollCall, height: int) -> bool:
+def can_commit(roll_call: RollCall, height: int) -> bool:
     """Return True if block `height` may hold commits."""
-    return call.at + COMMITS_FROM <= height <= call.at + COMMITS_TO
+    return roll_call.at + COMMITS_FROM <= height <= roll_call.at + COMMITS_TO
 
 
-def rows_at(call: RollCall) -> int:
+def rows_at(roll_call: RollCall) -> int:
     """Return the block whose beacon draws the rows."""
-    return call.at + COMMITS_TO + ROWS_DELAY
+    return roll_call.at + COMMITS_TO + ROWS_DELAY
 
 
-def can_open(call: RollCall, height: int) -> bool:
+def can_open(roll_call: RollCall, height: int) -> bool:
     """Return True if block `height` may hold openings."""
-    return rows_at(call) <= height <= rows_at(call) + OPEN_BLOCKS
+    return rows_at(roll_call) <= height <= rows_at(roll_call) + OPEN_BLOCKS
 
 
-def inspectors_at(call: RollCall) -> int:
+def inspectors_at(roll_call: RollCall) -> int:
     """Return the block whose beacon draws the inspectors, after the window of openings."""
-    return rows_at(call) + OPEN_BLOCKS + 1
+    return rows_at(roll_call) + OPEN_BLOCKS + 1
 
 
-def can_object(call: RollCall, height: int) -> bool:
+def can_object(roll_call: RollCall, height: int) -> bool:
     """Return True if block `height` may hold objections."""
-    return inspectors_at(call) <= height <= inspectors_at(call) + INSPECT_BLOCKS
+    return inspectors_at(roll_call) <= height <= inspectors_at(roll_call) + INSPECT_BLOCKS
 
 
-def over_at(call: RollCall) -> int:
+def over_at(roll_call: RollCall) -> int:
     """Return the block from which the proofs of a roll call count."""
-    return inspectors_at(call) + INSPECT_BLOCKS + 1
+    return inspectors_at(roll_call) + INSPECT_BLOCKS + 1
 
 
-def is_over(call: RollCall, height: int) -> bool:
+def is_over(roll_call: RollCall, height: int) -> bool:
     """Return True if the proofs of the roll call count."""
-    return height >= over_at(call)
+    return height >= over_at(roll_call)
 
 
-def rate(operations: int, from_slot: int, slot: int) -> int:
-    """Return the throughput that a commit in `slot` proves, in 10^9 operations a slot, rounded down.
+def rate(operations: int, from_slot: int, commit_slot: int) -> int:
+    """Return the throughput that a commit in `commit_slot` proves, in 10^9 operations a slot, rounded down.
 
     The owner may have known the seed since the beginning of `from_slot`. This slot is the reason for the bound of 1.2
     instead of 1.
     """
-    return operations // (max(COMMITS_FROM, slot - from_slot) * UNIT)
+    return operations // (max(COMMITS_FROM, commit_slot - from_slot) * UNIT)

@@ -26,14 +26,14 @@ NOT_ASKED = ProvenRates(in_force=False, rates_min=(0, 0, 0), proven={})
 """The rates of a chain without roll calls: every device may work."""
 
 
-def standing_number(called: RollCall, height: int) -> int:
-    """Return the number of the roll call whose proofs count after block `height`, if `called` is the newest."""
-    return called.number if is_over(called, height) else called.number - 1
+def standing_number(newest_call: RollCall, height: int) -> int:
+    """Return the number of the roll call whose proofs count after block `height`, if `newest_call` is the newest."""
+    return newest_call.number if is_over(newest_call, height) else newest_call.number - 1
 
 
 def standing_at(
-    called: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device: bytes
+    newest_call: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device_id: bytes
 ) -> int:
     """Return the proven throughput of a device after block `height`, in 10^9 operations a slot."""
-    proof = proofs.get((device, standing_number(called, height)))
-    return proof.rate if proof is not None and stands(proof) else 0
+    capacity_proof = proofs.get((device_id, standing_number(newest_call, height)))
+    return capacity_proof.rate if capacity_proof is not None and stands(capacity_proof) else 0

@@ -46,121 +46,127 @@ class DeviceWork(Pallet):
         default=(), doc="Units that waited behind a failed unit of their device. The market reassigns them."
     )
 
-    def stir(self, device: bytes) -> None:
+    def stir(self, device_id: bytes) -> None:
         """Report a freed or changed slot to the market in the next block."""
         # Deferred to the next block: a call that frees a slot must not pay for the search among sleeping units.
-        if not self.woken_devices.places[device]:
-            self.woken_devices.put(self.system.number.get() + 1, device)
+        if not self.woken_devices.places[device_id]:
+            self.woken_devices.put(self.system.number.get() + 1, device_id)
 
-    def assign(self, device: bytes, task: UnitId) -> None:
+    def assign(self, device_id: bytes, task_id: UnitId) -> None:
         """Assign a free device to a task, to the exclusion of all other work."""
-        free = self._registered(device)
-        assert free.assignment is None, "a device has one active assignment"
-        self.devices[device] = replace(free, assignment=task, is_dedicated=True)
-        self.emit(DeviceAssigned(device, task))
+        device_record = self._registered(device_id)
+        assert device_record.assignment is None, "a device has one active assignment"
+        self.devices[device_id] = replace(device_record, assignment=task_id, is_dedicated=True)
+        self.emit(DeviceAssigned(device_id, task_id))
 
-    def engage(self, device: bytes, unit: UnitId, collateral: int) -> bool:
+    def engage(self, device_id: bytes, unit_id: UnitId, collateral: int) -> bool:
         """Assign a unit to a device and secure it by `collateral` grains of its bond.
 
         Return True if the device works on it at once, False if the unit waits behind others.
         """
-        before = self._registered(device)
-        self.lock.rededicate(before.owner, Hold(FREE_BOND, device), Hold(COLLATERAL, unit), collateral)
-        engaged = replace(run_queue.with_unit(before, unit), secured=before.secured + collateral)
-        self.devices[device] = engaged
-        self.emit(DeviceAssigned(device, unit))
-        return engaged.assignment == unit
+        device_record = self._registered(device_id)
+        self.lock.rededicate(device_record.owner, Hold(FREE_BOND, device_id), Hold(COLLATERAL, unit_id), collateral)
+        engaged_device = replace(
+            run_queue.with_unit(device_record, unit_id), secured=device_record.secured + collateral
+        )
+        self.devices[device_id] = engaged_device
+        self.emit(DeviceAssigned(device_id, unit_id))
+        return engaged_device.assignment == unit_id
 
-    def free(self, device: bytes, unit: UnitId) -> UnitId | None:
+    def free(self, device_id: bytes, unit_id: UnitId) -> UnitId | None:
         """End the device's work on a unit, and return its next unit. The collateral stays.
 
         Return None if the current unit does not change. The device records the block: its owner chooses when to commit,
         and must not enter a draw whose beacon it may know. A device that lost all collateral of the unit may have left
         the market.
         """
-        before = self.devices[device]
-        if before is None or unit not in run_queue.units_of(before):
+        device_record = self.devices[device_id]
+        if device_record is None or unit_id not in run_queue.units_of(device_record):
             return None
-        after = run_queue.without_unit(before, unit, self.system.number.get())
-        self.devices[device] = after
-        self.stir(device)
-        return after.assignment if after.assignment != before.assignment else None
+        freed_device = run_queue.without_unit(device_record, unit_id, self.system.number.get())
+        self.devices[device_id] = freed_device
+        self.stir(device_id)
+        return freed_device.assignment if freed_device.assignment != device_record.assignment else None
 
-    def unsecure(self, device: bytes, unit: UnitId) -> UnitId | None:
+    def unsecure(self, device_id: bytes, unit_id: UnitId) -> UnitId | None:
         """End everything that binds a device to a unit, and free the rest of its collateral.
 
         Return the device's next unit, as `free` does. A device that has left the market holds no collateral: it could
         not leave while it held any, and a race that is over holds none (`end_collateral`).
         """
-        following = self.free(device, unit)
-        before = self.devices[device]
-        if before is None:
+        next_unit = self.free(device_id, unit_id)
+        device_record = self.devices[device_id]
+        if device_record is None:
             return None
-        left = self.lock.locked(before.owner, Hold(COLLATERAL, unit))
-        assert before.secured >= left, "a device secures each unit once"
-        self.lock.rededicate(before.owner, Hold(COLLATERAL, unit), Hold(FREE_BOND, device), left)
-        self.devices[device] = replace(before, secured=before.secured - left)
-        self.stir(device)
-        return following
+        remaining_grains = self.lock.locked(device_record.owner, Hold(COLLATERAL, unit_id))
+        assert device_record.secured >= remaining_grains, "a device secures each unit once"
+        self.lock.rededicate(
+            device_record.owner, Hold(COLLATERAL, unit_id), Hold(FREE_BOND, device_id), remaining_grains
+        )
+        self.devices[device_id] = replace(device_record, secured=device_record.secured - remaining_grains)
+        self.stir(device_id)
+        return next_unit
 
-    def end_collateral(self, unit: UnitId) -> None:
+    def end_collateral(self, unit_id: UnitId) -> None:
         """End the collateral of a unit whose race is over."""
-        self.lock.end(Hold(COLLATERAL, unit))
+        self.lock.end(Hold(COLLATERAL, unit_id))
 
-    def halt(self, device: bytes, unit: UnitId) -> None:
+    def halt(self, device_id: bytes, unit_id: UnitId) -> None:
         """Pause a device that failed a unit, and recall the units that wait behind its current one."""
-        self._recall_behind(device)
-        self.devices[device] = replace(self._registered(device), is_paused=True)
-        self.emit(DevicePaused(device, unit))
+        self._recall_behind(device_id)
+        self.devices[device_id] = replace(self._registered(device_id), is_paused=True)
+        self.emit(DevicePaused(device_id, unit_id))
 
-    def close_queue(self, device: bytes) -> None:
+    def close_queue(self, device_id: bytes) -> None:
         """Recall the units that wait behind a device's current one, and set its queue to 0.
 
         The queue was too long for the device. Its owner may set it again.
         """
-        if self._recall_behind(device):
-            self.devices[device] = replace(self._registered(device), queue=0, changed_at=self.system.number.get())
-            self.emit(DeviceQueueSet(device, 0))
+        if self._recall_behind(device_id):
+            self.devices[device_id] = replace(self._registered(device_id), queue=0, changed_at=self.system.number.get())
+            self.emit(DeviceQueueSet(device_id, 0))
 
-    def recalled_units(self, budget: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
+    def recalled_units(self, weight_meter: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
         """Yield each device with a unit to recall from it, while the budget lasts. Each pair is yielded once."""
-        gone = self.requeued_units.keys()
-        for device in gone:
-            if budget.is_spent:
+        device_ids = self.requeued_units.keys()
+        for device_id in device_ids:
+            if weight_meter.is_spent:
                 return
-            units = self.requeued_units[device]
-            del self.requeued_units[device]
-            budget.spend(times(len(units), RECALL_WEIGHT))
-            yield from ((device, unit) for unit in units)
+            units = self.requeued_units[device_id]
+            del self.requeued_units[device_id]
+            weight_meter.spend(times(len(units), RECALL_WEIGHT))
+            yield from ((device_id, unit_id) for unit_id in units)
 
-    def collateral_of(self, owner: bytes, unit: UnitId) -> int:
+    def collateral_of(self, owner: bytes, unit_id: UnitId) -> int:
         """Return the grains that the owner's device holds for a unit."""
-        return self.lock.locked(owner, Hold(COLLATERAL, unit))
+        return self.lock.locked(owner, Hold(COLLATERAL, unit_id))
 
-    def charge(self, device: bytes, unit: UnitId, shares: Sequence[Share]) -> None:
+    def charge(self, device_id: bytes, unit: UnitId, shares: Sequence[Share]) -> None:
         """Pay the shares from a device's collateral of one unit. The collateral of other units is not touched."""
-        before = self._registered(device)
-        self._check_bond(device, before)
-        taken = sum(share.amount for share in shares)
-        self.lock.pay_out(before.owner, Hold(COLLATERAL, unit), shares)
-        self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - taken)
+        device_record = self._registered(device_id)
+        self._check_bond(device_id, device_record)
+        paid_grains = sum(paid_share.amount for paid_share in shares)
+        self.lock.pay_out(device_record.owner, Hold(COLLATERAL, unit), shares)
+        self.devices[device_id] = replace(
+            device_record, bond=device_record.bond - paid_grains, secured=device_record.secured - paid_grains
+        )
 
-    def _recall_behind(self, device: bytes) -> bool:
+    def _recall_behind(self, device_id: bytes) -> bool:
         """Note the units behind a device's current one for recall. Return True if there are any."""
-        before = self._registered(device)
-        if not before.behind:
+        device_record = self._registered(device_id)
+        if not device_record.behind:
             return False
         # A device with units to recall can neither resume nor take units, so it has no unit behind its current one.
-        assert device not in self.requeued_units, "recalled units are reassigned before their device takes others"
-        self.devices[device] = replace(before, behind=())
-        self.requeued_units[device] = before.behind
+        assert device_id not in self.requeued_units, "recalled units are reassigned before their device takes others"
+        self.devices[device_id] = replace(device_record, behind=())
+        self.requeued_units[device_id] = device_record.behind
         return True
 
-    def _registered(self, device: bytes) -> Device:
-        found = self.devices[device]
-        assert found is not None, "a device that secures a unit or offers a service is registered"
-        return found
+    def _registered(self, device_id: bytes) -> Device:
+        device_record = self.devices[device_id]
+        assert device_record is not None, "a device that secures a unit or offers a service is registered"
+        return device_record
 
-    def _check_bond(self, device: bytes, record: Device) -> None:
-        held = self.lock.locked(record.owner, Hold(FREE_BOND, device))
-        assert held == record.bond - record.secured, "a device's unsecured bond is held"
+    def _check_bond(self, device_id: bytes, device_record: Device) -> None:
+        held_grains = self.lock.locked(device_record.owner, Hold(FREE_BOND, device_id))
+        assert held_grains == device_record.bond - device_record.secured, "a device's unsecured bond is held"

@@ -324,7 +324,7 @@ class Devices(DeviceWork, index=9):
         """Register the first providers and devices. Their owners are validators that TrustStake seated.
 
         `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond", ...}]}`;
-        a device's `queue` is 0 by default. Raise ValueError for a bad entry.
+        a device's `queue_length` is 0 by default. Raise ValueError for a bad entry.
         """
         for given in config.get("providers", []):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
@@ -380,13 +380,13 @@ class Devices(DeviceWork, index=9):
         return not device.is_paused and device.owner in self.providers and self.stake.is_candidate(device.owner)
 
     def count_offer(self, device: bytes, change: int) -> None:
-        """Add `change` (1 or -1) to the number of services that a device offers."""
+        """Add `added_offers` (1 or -1) to the number of services that a device offers."""
         before = self._registered(device)
         assert before.offers + change >= 0, "a device has no more withdrawals than offers"
         self.devices[device] = replace(before, offers=before.offers + change)
 
     def welcome(self, budget: WeightMeter, each: Weight) -> None:
-        """Report the slots of owners that became candidates again, while the budget lasts. Each costs `each`."""
+        """Report the slots of owners that became candidates again, while the budget lasts. Each costs `slot_weight`."""
         coming = self.stake.new_candidates.keys()
         for stash in coming:
             if budget.is_spent:
@@ -398,7 +398,7 @@ class Devices(DeviceWork, index=9):
             self.stake.forget_newcomer(stash)
 
     def expel(self, stash: bytes, until: int) -> None:
-        """End a registration by verdict. Its devices get no work until it registers again, after block `until`."""
+        """End a registration by verdict. Its devices get no work until it registers again, after that block."""
         self.expelled_until[stash] = until
         if stash in self.providers:
             self._forget_provider(stash)

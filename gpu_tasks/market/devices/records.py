@@ -95,6 +95,6 @@ def provider_hold(stash: bytes) -> Hold:
     return Hold(PROVIDER_DEPOSIT, stash)
 
 
-def device_id(owner: bytes, uuid_hash: bytes) -> DeviceId:
+def device_id_of(owner: bytes, uuid_hash: bytes) -> DeviceId:
     """Return the identifier of an owner's device."""
     return blake2_256(b"ogpu/device" + owner + uuid_hash)

@@ -26,21 +26,21 @@ def has_place(device: Device) -> bool:
     return not device.is_dedicated and len(units_of(device)) < places(device)
 
 
-def with_unit(device: Device, unit: UnitId) -> Device:
+def with_unit(device: Device, unit_id: UnitId) -> Device:
     """Return the device with one more unit, behind all others."""
     assert has_place(device), "a device has no more units than its queue allows"
     if device.assignment is None:
-        return replace(device, assignment=unit)
-    return replace(device, behind=(*device.behind, unit))
+        return replace(device, assignment=unit_id)
+    return replace(device, behind=(*device.behind, unit_id))
 
 
-def without_unit(device: Device, unit: UnitId, height: int) -> Device:
+def without_unit(device: Device, unit_id: UnitId, height: int) -> Device:
     """Return the device after block `height` ended its work on a unit. The units behind that one move up."""
-    left = tuple(other for other in units_of(device) if other != unit)
+    remaining_units = tuple(other_unit for other_unit in units_of(device) if other_unit != unit_id)
     return replace(
         device,
-        assignment=left[0] if left else None,
-        behind=left[1:],
+        assignment=remaining_units[0] if remaining_units else None,
+        behind=remaining_units[1:],
         is_dedicated=False,
         # `draws.depth_at` counts these units, so finishing one after a beacon is known brings the device into no draw.
         freed_at=(height, *device.freed_at)[: places(device)],

@@ -112,7 +112,7 @@ def pace_of(service_terms: ServiceTerms, slowest_class: DeviceClass) -> int:
 
 
 def commit_window_of(service_terms: ServiceTerms, unit_work: int, slowest_class: DeviceClass = DeviceClass.CPU) -> int:
-    """Return the commit window in blocks: the service's window and three times the slowest racer's time for the work."""
+    """Return the commit window in blocks: the service's window, and three times the slowest racer's time to work."""
     slowest_pace = pace_of(service_terms, slowest_class)
     return service_terms.commit_window + (
         -(-COMMIT_WINDOW_SLACK * unit_work // (slowest_pace * TOKEN)) if slowest_pace else 0

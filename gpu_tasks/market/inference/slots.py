@@ -148,7 +148,7 @@ class Slots:
                 seed=seed,
                 label=service_number.to_bytes(4, "little"),
                 recorded_at=wanted.recorded_at,
-                given=self._given,
+                given_units=self._given,
             )
         draw_order = service_slots.orders[seed]
         looks_before = draw_order.looks

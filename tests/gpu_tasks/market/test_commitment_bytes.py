@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
-from gpu_tasks.market.devices.records import device_id
+from gpu_tasks.market.devices.records import device_id_of
 from gpu_tasks.market.inference.units import result_commitment, unit_id_of
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
@@ -39,7 +39,7 @@ ANSWERED, NOTHING = Statement(Answered(ONE), TWO, 0b101), Statement(Unanswerable
 ROWS = {
     "unit": (unit_id_of(GENESIS, ONE, 7), message(b"unit", ONE + little(7, 4))),
     "task": (task_id_of(GENESIS, ONE, 7), message(b"task", ONE + little(7, 4))),
-    "device": (device_id(ONE, TWO), hashed(b"ogpu/device" + ONE + TWO)),
+    "device": (device_id_of(ONE, TWO), hashed(b"ogpu/device" + ONE + TWO)),
     "auction": (auction_id(ONE, 2), hashed(b"ogpu/auction" + ONE + little(2, 1))),
     "slot": (slot_case(ONE, 3), hashed(b"ogpu/slot" + ONE + little(3, 1))),
     "refuted": (refuted(ONE), hashed(b"ogpu/refuted" + ONE)),

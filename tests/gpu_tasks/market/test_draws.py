@@ -28,7 +28,7 @@ def draw_racers(slots: list[FreeSlot], wanted: Wanted, racers: int, *, seed: byt
 
 
 def order_of(slots: list[FreeSlot], seed: bytes, label: bytes = b"u", given: Given | None = None) -> DrawOrder:
-    return DrawOrder(slots, seed=seed, label=label, recorded_at=WANTED.recorded_at, given=given or Given())
+    return DrawOrder(slots, seed=seed, label=label, recorded_at=WANTED.recorded_at, given_units=given or Given())
 
 
 @pytest.mark.parametrize(

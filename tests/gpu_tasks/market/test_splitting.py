@@ -66,7 +66,7 @@ def test_places_of_an_owner_who_splits_its_bond(owners: int, parts: int) -> None
     mine = {slot.owner for slot in slots[:parts]}
     places, races_of_mine_alone = dict.fromkeys(RACERS, 0), dict.fromkeys(RACERS, 0)
     for number in range(DRAWS):
-        order = DrawOrder(slots, seed=number.to_bytes(4, "big"), label=b"s", recorded_at=1, given=Given())
+        order = DrawOrder(slots, seed=number.to_bytes(4, "big"), label=b"s", recorded_at=1, given_units=Given())
         for racers in RACERS:
             drawn = sum(slot.owner in mine for slot in order.draw(WANTED, racers))
             places[racers] += drawn

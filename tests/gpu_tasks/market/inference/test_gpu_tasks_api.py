@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
+from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id_of
 from gpu_tasks.market.inference import gpu_tasks_api
 from gpu_tasks.market.inference.events import TooManyOpen
 from gpu_tasks.market.inference.gpu_tasks_api import (
@@ -124,7 +124,7 @@ def test_a_crowd_of_devices_does_not_hide_a_provider_s_own() -> None:
     bound = chain.runtime.at(chain.state)
     for number in range(DEVICES_MAX):  # owners whose keys begin with zeros, which are easy to find
         owner, uuid_hash = (number // DEVICES_PER_PROVIDER_MAX).to_bytes(32, "big"), number.to_bytes(32, "big")
-        bound[Devices].devices[device_id(owner, uuid_hash)] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1)
+        bound[Devices].devices[device_id_of(owner, uuid_hash)] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1)
     chain.state = chain.state.updated(bound.overlay.changes())
     assert all(status.device.owner != keys.stash for status in asked(chain, "devices"))
     assert [status.id for status in asked(chain, "devices_of", keys.stash)] == [keys.device]
@@ -137,7 +137,7 @@ def test_a_table_of_devices_with_very_many_offers_is_cut_before_they_are_read() 
     each = OFFERS_PER_DEVICE_MAX
     for number in range(2 * OFFERS_SHOWN_MAX // each):
         owner, uuid_hash = number.to_bytes(32, "big"), number.to_bytes(32, "big")
-        key = device_id(owner, uuid_hash)
+        key = device_id_of(owner, uuid_hash)
         bound[Devices].devices[key] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1, offers=each)
         for service in range(each):
             bound[InferenceMarket].offers[service, key] = Offer(1, 0)
@@ -160,7 +160,7 @@ def test_who_may_read_inputs_of_a_service_with_all_the_offers_it_can_have_can_be
     candidate, provider, staked = stake.candidates[keys.stash], devices.providers[keys.stash], 10**12
     for number in range(OFFERS_PER_SERVICE_MAX):
         owner = blake2_256(number.to_bytes(4, "big"))  # each of another owner
-        device = device_id(owner, owner)
+        device = device_id_of(owner, owner)
         devices.devices[device] = Device(owner, DeviceClass.CPU, owner, 1, 1, 1)
         devices.providers[owner] = provider
         stake.bonds[owner] = staked

@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX, ClaimKind, P
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.draws import BEACON_DELAY, DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference, queue
@@ -151,7 +151,7 @@ def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_
             for keys in chain.validators
             if keys not in (declined, other)
         ]
-        order = DrawOrder(slots, seed=beacon, label=bytes(4), recorded_at=0, given=Given())
+        order = DrawOrder(slots, seed=beacon, label=bytes(4), recorded_at=0, given_units=Given())
         (expected,) = order.draw(Wanted(1, 1, 0, 0, ()), 1)
         chain.block()
         assert chain.unit(unit_id).racers[0].owner == expected.owner
@@ -161,7 +161,7 @@ def test_neither_the_customer_nor_who_races_or_declined_fills_the_place() -> Non
     """Nor with another device of theirs."""
     chain = MarketChain(named_keys(3))
     customer, *racers = chain.validators
-    second = {who: device_id(who.stash, blake2_256(who.stash)) for who in racers}
+    second = {who: device_id_of(who.stash, blake2_256(who.stash)) for who in racers}
     for who in racers:
         bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=blake2_256(who.stash), bond=DEVICE_BOND)
         offer = InferenceMarket.offer(device=second[who], service=0, ask=per_thousand(OGPU // 100))

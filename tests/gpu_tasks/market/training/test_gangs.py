@@ -2,7 +2,7 @@
 
 from gpu_tasks.market.courts.opinions import Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.life.leaving import MoreBlocks
@@ -38,7 +38,7 @@ def two_places_of_alice() -> tuple[TaskChain, Books]:
     chain.block(signed(alice.stash, register))
     books = Books(chain)
     chain.submit(slots=2)
-    bids = ((alice, b"", 5), (alice, device_id(alice.stash, SECOND), 6), (bob, b"", 7))
+    bids = ((alice, b"", 5), (alice, device_id_of(alice.stash, SECOND), 6), (bob, b"", 7))
     chain.block(*(signed(k.provider, chain.commit_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
     chain.until(TaskState.REVEALING)
     chain.block(*(signed(k.provider, chain.reveal_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import NotOwner
-from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, tie_seed
@@ -206,7 +206,7 @@ def test_who_may_offer_a_device() -> None:
     chain, _ = ordered()
     alice, bob, carol, _, eve = chain.keys[:5]
     mine = TrainingMarket.volunteer(task=chain.task, device=bob.device)
-    another = device_id(alice.stash, b"u" * 32)
+    another = device_id_of(alice.stash, b"u" * 32)
     register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=b"u" * 32, bond=100 * OGPU)
     chain.block(
         refused(alice.provider, TrainingMarket.volunteer(task=chain.task, device=alice.device), ev.NotEligible),
@@ -412,7 +412,7 @@ def test_who_is_bound_is_paid_for_no_block_behind_that_where_the_customer_stops_
 def test_two_devices_of_one_owner_are_one_offer() -> None:
     chain, _ = ordered()
     bob = chain.bob
-    second = device_id(bob.stash, b"u" * 32)
+    second = device_id_of(bob.stash, b"u" * 32)
     register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=b"u" * 32, bond=1_000 * OGPU)
     calls = [TrainingMarket.volunteer(task=chain.task, device=device) for device in (bob.device, second)]
     chain.block(signed(bob.stash, register), *(signed(bob.provider, call) for call in calls))

@@ -14,7 +14,7 @@ from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROWS_DRAWN, ROWS_MIN, SIZE_MIN, CapacityProof, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.provider.chain import roll_calls
 from gpu_tasks.provider.daemon import ROLL_CALLS_FOLDER
 from gpu_tasks.provider.duties.roll_calls import RollStep, can_wait, next_step
@@ -32,7 +32,7 @@ def hardware(keys: Keys) -> Hardware:
 
 
 def device(keys: Keys) -> bytes:
-    return device_id(keys.stash, hardware(keys).uuid_hash)
+    return device_id_of(keys.stash, hardware(keys).uuid_hash)
 
 
 async def settled(village: Village, *enrolled: Keys) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from fake_work import FakeForm
 from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.devices.records import DeviceClass, device_id_of
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.executor import WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -51,7 +51,7 @@ async def test_two_units_are_executed_at_the_same_time_by_the_two_devices_that_w
     village.hardware, village.make = GPUS, worker
     async with village:
         miner, chain = village.miners[0], village.node.chain
-        devices = [device_id(miner.keys.stash, gpu.uuid_hash) for gpu in GPUS]
+        devices = [device_id_of(miner.keys.stash, gpu.uuid_hash) for gpu in GPUS]
         for device, gpu in zip(devices, GPUS, strict=True):
             register = Devices.register_device(kind=gpu.kind, uuid_hash=gpu.uuid_hash, bond=10 * OGPU)
             offer = InferenceMarket.offer(device=device, service=0, ask=1)
