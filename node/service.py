@@ -105,7 +105,7 @@ class Node:
             peers=self.network.peers,
             preferred=lambda: self.machine.tip.id,
             on_status=readers.publish_fate,
-            seconds=self.core_time.seconds,
+            clock_seconds=self.core_time.seconds,
         )
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
         metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)

@@ -60,21 +60,26 @@ _ABSENT = 0xFFFF_FFFF
 
 def pack_changes(changes: Changes) -> bytes:
     """Return the encoded changes, in the order of the keys."""
-    out = bytearray()
-    for key, value in sorted(changes.items()):
-        out += _SIZE.pack(len(key)) + key + _SIZE.pack(_ABSENT if value is None else len(value)) + (value or b"")
-    return bytes(out)
+    packed_changes = bytearray()
+    for storage_key, stored_value in sorted(changes.items()):
+        packed_changes += (
+            _SIZE.pack(len(storage_key))
+            + storage_key
+            + _SIZE.pack(_ABSENT if stored_value is None else len(stored_value))
+            + (stored_value or b"")
+        )
+    return bytes(packed_changes)
 
 
 def unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
     """Return the changes that `pack_changes` encoded."""
     changes: dict[bytes, bytes | None] = {}
-    at = 0
-    while at < len(packed):
-        end = at + 4 + _SIZE.unpack_from(packed, at)[0]
-        key, size = packed[at + 4 : end], _SIZE.unpack_from(packed, end)[0]
-        at = end + 4 + (0 if size == _ABSENT else size)
-        changes[key] = None if size == _ABSENT else packed[end + 4 : at]
+    entry_start = 0
+    while entry_start < len(packed):
+        key_end = entry_start + 4 + _SIZE.unpack_from(packed, entry_start)[0]
+        storage_key, value_bytes = packed[entry_start + 4 : key_end], _SIZE.unpack_from(packed, key_end)[0]
+        entry_start = key_end + 4 + (0 if value_bytes == _ABSENT else value_bytes)
+        changes[storage_key] = None if value_bytes == _ABSENT else packed[key_end + 4 : entry_start]
     return changes
 
 
@@ -101,35 +106,35 @@ class FinalEntry:
 
 class _Batch(Protocol):
     def put(self, key: bytes, value: bytes) -> None: ...
-    def delete(self, key: bytes) -> None: ...
+    def delete(self, storage_key: bytes) -> None: ...
     def write(self) -> None: ...
 
 
 class Storage:
     """An open database, and a `runtime` state reader over the last final state (`get`, `keys`)."""
 
-    def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
-        self.path = path
-        self._floor = free_bytes_floor
-        require_folder(path)
+    def __init__(self, database_path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
+        self.path = database_path
+        self._free_bytes_floor = free_bytes_floor
+        require_folder(database_path)
         self.check_free_space()
         try:
-            self._db = plyvel.DB(str(path), create_if_missing=True, paranoid_checks=True)
+            self._database = plyvel.DB(str(database_path), create_if_missing=True, paranoid_checks=True)
         except plyvel.Error as error:
-            raise _open_error(path, error) from error
-        self._recent: dict[bytes, bytes | None] = {}  # state values as on the disk
-        self._trie: Trie | None = None  # of the same state
+            raise _open_error(database_path, error) from error
+        self._recent_changes: dict[bytes, bytes | None] = {}  # state values as on the disk
+        self._state_trie: Trie | None = None  # of the same state
         self.head_height = -1
         self.head_id = bytes(32)
         try:
             self._read_head()
         except DatabaseError:
-            self._db.close()
+            self._database.close()
             raise
 
     def close(self) -> None:
         """Release the lock; a second call does nothing."""
-        self._db.close()
+        self._database.close()
 
     @property
     def is_empty(self) -> bool:
@@ -138,224 +143,237 @@ class Storage:
 
     def check_chain(self, genesis_id: bytes) -> None:
         """Raise `DatabaseError` if the database belongs to another chain."""
-        stored = self._get(_GENESIS_KEY)
-        if stored is not None and stored != genesis_id:
+        stored_genesis = self._read_value(_GENESIS_KEY)
+        if stored_genesis is not None and stored_genesis != genesis_id:
             raise DatabaseError(
-                f"{self.path} holds the chain with genesis 0x{stored.hex()}, but the spec's genesis is "
+                f"{self.path} holds the chain with genesis 0x{stored_genesis.hex()}, but the spec's genesis is "
                 f"0x{genesis_id.hex()}. Choose another --base-path, or remove the old chain with `ogpu-node "
                 "purge-chain`"
             )
 
     def genesis_noted_for(self, digest: bytes) -> bytes | None:
         """Return the genesis of the stored chain, if it was noted for this digest."""
-        return self._get(_GENESIS_KEY) if self._get(_NOTED_KEY) == digest else None
+        return self._read_value(_GENESIS_KEY) if self._read_value(_NOTED_KEY) == digest else None
 
     def note_genesis_for(self, digest: bytes) -> None:
         """Note that the stored chain's genesis follows from the specification with this digest."""
-        with self._written() as batch:
-            batch.put(_NOTED_KEY, digest)
+        with self._atomic_batch() as write_batch:
+            write_batch.put(_NOTED_KEY, digest)
 
     def initialise(self, block: StoredBlock, state: Mapping[bytes, bytes]) -> None:
         """Write the genesis block and its state into an empty database."""
-        with self._written() as batch:
-            batch.put(_SCHEMA_KEY, _HEIGHT.pack(SCHEMA))
-            batch.put(_GENESIS_KEY, block.block_id)
-            for key, value in state.items():
-                batch.put(STATE + key, value)
-            self._put_final(batch, block)
+        with self._atomic_batch() as write_batch:
+            write_batch.put(_SCHEMA_KEY, _HEIGHT.pack(SCHEMA))
+            write_batch.put(_GENESIS_KEY, block.block_id)
+            for storage_key, stored_value in state.items():
+                write_batch.put(STATE + storage_key, stored_value)
+            self._put_final(write_batch, block)
         self.head_height = block.height
         self.head_id = block.block_id
 
     def rest_on(self, trie: Trie) -> None:
         """Read single values from this trie of the state on disk, until the next commit."""
         # A read from LevelDB costs as much as executing a transfer, a read from the trie a few microseconds.
-        self._trie = trie
+        self._state_trie = trie
 
     def commit_final(self, blocks: list[FinalEntry], abandoned: Iterable[bytes] = ()) -> None:
         """Make `blocks` final (parents first, the first one a child of the head), and delete the `abandoned` ones.
 
         Raise `DiskSpaceError` before any write if too little space is free.
         """
-        for height, final in enumerate(blocks, self.head_height + 1):
-            assert final.block.height == height, "each new final block is one higher than the last one"
+        for height, final_entry in enumerate(blocks, self.head_height + 1):
+            assert final_entry.block.height == height, "each new final block is one higher than the last one"
         self.check_free_space()
-        merged: dict[bytes, bytes | None] = {}
-        with self._written() as batch:
-            for final in blocks:
-                batch.put(REVERSE + _HEIGHT.pack(final.block.height), pack_changes(self._undo(final.changes, merged)))
-                batch.delete(REVERSE + _HEIGHT.pack(max(0, final.block.height - REVERSE_KEPT)))
-                merged.update(final.changes)
-                self._put_final(batch, final.block)
-                if final.certificate is not None:
-                    batch.put(CERTIFICATE + _HEIGHT.pack(final.block.height), final.certificate)
-                if final.handoff is not None:
-                    batch.put(HANDOFF + _HEIGHT.pack(final.handoff[0]), final.handoff[1])
-            for key in sorted(merged):
-                _put_or_delete(batch, STATE + key, merged[key])
+        merged_changes: dict[bytes, bytes | None] = {}
+        with self._atomic_batch() as write_batch:
+            for final_entry in blocks:
+                write_batch.put(
+                    REVERSE + _HEIGHT.pack(final_entry.block.height),
+                    pack_changes(self._undo_changes(final_entry.changes, merged_changes)),
+                )
+                write_batch.delete(REVERSE + _HEIGHT.pack(max(0, final_entry.block.height - REVERSE_KEPT)))
+                merged_changes.update(final_entry.changes)
+                self._put_final(write_batch, final_entry.block)
+                if final_entry.certificate is not None:
+                    write_batch.put(CERTIFICATE + _HEIGHT.pack(final_entry.block.height), final_entry.certificate)
+                if final_entry.handoff is not None:
+                    write_batch.put(HANDOFF + _HEIGHT.pack(final_entry.handoff[0]), final_entry.handoff[1])
+            for storage_key in sorted(merged_changes):
+                _put_or_delete(write_batch, STATE + storage_key, merged_changes[storage_key])
             for block_id in abandoned:
-                batch.delete(PENDING + block_id)
-        self._recent.update(merged)
+                write_batch.delete(PENDING + block_id)
+        self._recent_changes.update(merged_changes)
         self._bound_recent()
         if blocks:
             # It is the trie of the state before this commit.
-            self._trie = None
-            head = blocks[-1].block
-            self.head_height = head.height
-            self.head_id = head.block_id
+            self._state_trie = None
+            head_block = blocks[-1].block
+            self.head_height = head_block.height
+            self.head_id = head_block.block_id
 
     def put_pending(self, blocks: Iterable[StoredBlock]) -> None:
         """Write and sync blocks that are not final; called before this node votes for one of them."""
-        with self._written() as batch:
-            for block in blocks:
-                batch.put(PENDING + block.block_id, _pack_block(block))
+        with self._atomic_batch() as write_batch:
+            for pending_block in blocks:
+                write_batch.put(PENDING + pending_block.block_id, _pack_block(pending_block))
 
     def pending(self) -> list[StoredBlock]:
         """Return the blocks of `put_pending` that are not final yet, lowest first."""
-        found = [_unpack_block(key[1:], value) for key, value in self._range(PENDING)]
-        return sorted(found, key=lambda block: (block.height, block.block_id))
+        pending_blocks = [
+            _unpack_block(storage_key[1:], stored_value)
+            for storage_key, stored_value in self._entries_in_range(PENDING)
+        ]
+        return sorted(pending_blocks, key=lambda block: (block.height, block.block_id))
 
     # --- reads
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value under a storage key in the last final state."""
-        if key in self._recent:
-            return self._recent[key]
-        value = self._recent[key] = self._get(STATE + key) if self._trie is None else self._trie.get(key)
+        if key in self._recent_changes:
+            return self._recent_changes[key]
+        stored_value = self._recent_changes[key] = (
+            self._read_value(STATE + key) if self._state_trie is None else self._state_trie.get(key)
+        )
         self._bound_recent()
-        return value
+        return stored_value
 
     def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
         """Yield the storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
-        for key, _ in self._range(STATE + prefix, STATE + start):
-            if key[1:] > start or not start:
-                yield key[1:]
+        for storage_key, _ in self._entries_in_range(STATE + prefix, STATE + start):
+            if storage_key[1:] > start or not start:
+                yield storage_key[1:]
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the keys that begin with `prefix`, with their values."""
-        for key, value in self._range(STATE + prefix):
-            yield key[1:], value
+        for storage_key, stored_value in self._entries_in_range(STATE + prefix):
+            yield storage_key[1:], stored_value
 
     def pages(self, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
         """Return the whole final state in key order, in pages. Later commits do not change the pages."""
-        return self._pages(self._db.snapshot(), page_bytes)
+        return self._pages(self._database.snapshot(), page_bytes)
 
     def id_at(self, height: int) -> bytes | None:
         """Return the id of the final block at `height`."""
-        return self._get(BY_HEIGHT + _HEIGHT.pack(height)) if height >= 0 else None
+        return self._read_value(BY_HEIGHT + _HEIGHT.pack(height)) if height >= 0 else None
 
     def block(self, block_id: bytes) -> StoredBlock | None:
         """Return a final block."""
-        header, body = self._get(HEADER + block_id), self._get(BODY + block_id)
-        if header is None or body is None:
+        stored_header, stored_body = self._read_value(HEADER + block_id), self._read_value(BODY + block_id)
+        if stored_header is None or stored_body is None:
             return None
-        return StoredBlock(_HEIGHT.unpack(header[:8])[0], block_id, header[8:], body)
+        return StoredBlock(_HEIGHT.unpack(stored_header[:8])[0], block_id, stored_header[8:], stored_body)
 
     def header(self, block_id: bytes) -> bytes | None:
         """Return the sealed header of a final block."""
-        stored = self._get(HEADER + block_id)
-        return stored[8:] if stored is not None else None
+        stored_header = self._read_value(HEADER + block_id)
+        return stored_header[8:] if stored_header is not None else None
 
     def certificate_at(self, height: int) -> tuple[int, bytes] | None:
         """Return the certificate of the lowest certified block at or above `height`, with that block's height."""
-        lowest, end = CERTIFICATE + _HEIGHT.pack(max(0, height)), _after(CERTIFICATE)
+        lowest_key, end_key = CERTIFICATE + _HEIGHT.pack(max(0, height)), _key_after(CERTIFICATE)
         try:
-            with self._db.iterator(start=lowest, stop=end, verify_checksums=True) as found:
-                for key, value in found:
-                    return _HEIGHT.unpack(key[1:])[0], value
+            with self._database.iterator(start=lowest_key, stop=end_key, verify_checksums=True) as found_entries:
+                for storage_key, stored_value in found_entries:
+                    return _HEIGHT.unpack(storage_key[1:])[0], stored_value
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
         return None
 
     def handoff(self, epoch: int) -> bytes | None:
         """Return the encoded handoff of an epoch's last block; None if it is not final or was never stored."""
-        return self._get(HANDOFF + _HEIGHT.pack(epoch)) if epoch >= 0 else None
+        return self._read_value(HANDOFF + _HEIGHT.pack(epoch)) if epoch >= 0 else None
 
     def reverse_at(self, height: int) -> dict[bytes, bytes | None] | None:
         """Return the changes from the state after final block `height` to the state before; None if no longer kept."""
-        packed = self._get(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
-        return unpack_changes(packed) if packed is not None else None
+        packed_changes = self._read_value(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
+        return unpack_changes(packed_changes) if packed_changes is not None else None
 
     def genesis_proof(self) -> bytes | None:
         """Return the proof of `GENESIS_KEYS` from `keep_genesis_proof`."""
-        return self._get(_GENESIS_PROOF_KEY)
+        return self._read_value(_GENESIS_PROOF_KEY)
 
     def keep_genesis_proof(self, proof: bytes) -> None:
         """Store the proof of `GENESIS_KEYS` for ever: the genesis state itself is overwritten."""
-        with self._written() as batch:
-            batch.put(_GENESIS_PROOF_KEY, proof)
+        with self._atomic_batch() as write_batch:
+            write_batch.put(_GENESIS_PROOF_KEY, proof)
 
     def check_free_space(self) -> None:
         """Raise `DiskSpaceError` if less space than the floor is free."""
-        free = shutil.disk_usage(self.path).free
-        if free < self._floor:
+        free_bytes = shutil.disk_usage(self.path).free
+        if free_bytes < self._free_bytes_floor:
             raise DiskSpaceError(
-                f"only {free // 2**20:,} MiB are free at {self.path}, and the node needs "
-                f"{self._floor // 2**20:,} MiB. It stopped, and nothing is lost. Free some space and start it "
-                "again"
+                f"only {free_bytes // 2**20:,} MiB are free at {self.path}, and the node needs "
+                f"{self._free_bytes_floor // 2**20:,} MiB. It stopped, and nothing is lost. Free some space and start "
+                "it again"
             )
 
     # --- inside
 
     def _pages(self, snapshot: Any, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
-        page: list[tuple[bytes, bytes]] = []
+        page_pairs: list[tuple[bytes, bytes]] = []
         size = 0
         try:
-            with snapshot.iterator(start=STATE, stop=_after(STATE), verify_checksums=True) as found:
-                for key, value in found:
-                    page.append((key[1:], value))
-                    size += len(key) + len(value)
+            with snapshot.iterator(start=STATE, stop=_key_after(STATE), verify_checksums=True) as found_entries:
+                for storage_key, stored_value in found_entries:
+                    page_pairs.append((storage_key[1:], stored_value))
+                    size += len(storage_key) + len(stored_value)
                     if size >= page_bytes:
-                        yield page
-                        page, size = [], 0
+                        yield page_pairs
+                        page_pairs, size = [], 0
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
         finally:
             snapshot.close()
-        yield page
+        yield page_pairs
 
     def _read_head(self) -> None:
-        schema, head = self._get(_SCHEMA_KEY), self._get(_HEAD_KEY)
-        if schema is None:
+        stored_schema, stored_head = self._read_value(_SCHEMA_KEY), self._read_value(_HEAD_KEY)
+        if stored_schema is None:
             return
-        if _HEIGHT.unpack(schema)[0] != SCHEMA or head is None:
+        if _HEIGHT.unpack(stored_schema)[0] != SCHEMA or stored_head is None:
             raise DatabaseError(
-                f"{self.path} has schema {_HEIGHT.unpack(schema)[0]}, and this program reads schema {SCHEMA}. Use "
-                "the ogpu version that wrote it, or run `ogpu-node purge-chain` and sync again"
+                f"{self.path} has schema {_HEIGHT.unpack(stored_schema)[0]}, and this program reads schema {SCHEMA}. "
+                "Use the ogpu version that wrote it, or run `ogpu-node purge-chain` and sync again"
             )
-        self.head_height, self.head_id = _HEAD.unpack(head)
+        self.head_height, self.head_id = _HEAD.unpack(stored_head)
 
     def _bound_recent(self) -> None:
         # Clear everything: a search for the dictionary's oldest entry passes the places of all deleted ones before it.
         # With single deletions, a block of 9,000 transfers took two to five times as long.
-        if len(self._recent) > RECENT_MAX:
-            self._recent.clear()
+        if len(self._recent_changes) > RECENT_MAX:
+            self._recent_changes.clear()
 
-    def _undo(self, changes: Changes, merged: Changes) -> dict[bytes, bytes | None]:
+    def _undo_changes(self, changes: Changes, merged_changes: Changes) -> dict[bytes, bytes | None]:
         # An earlier block of the same batch may have written the value before.
-        return {key: merged[key] if key in merged else self.get(key) for key in changes}
+        return {
+            storage_key: merged_changes[storage_key] if storage_key in merged_changes else self.get(storage_key)
+            for storage_key in changes
+        }
 
     @staticmethod
-    def _put_final(batch: _Batch, block: StoredBlock) -> None:
-        height = _HEIGHT.pack(block.height)
-        batch.put(HEADER + block.block_id, height + block.header)
-        batch.put(BODY + block.block_id, block.body)
-        batch.put(BY_HEIGHT + height, block.block_id)
-        batch.put(_HEAD_KEY, _HEAD.pack(block.height, block.block_id))
-        batch.delete(PENDING + block.block_id)
+    def _put_final(write_batch: _Batch, block: StoredBlock) -> None:
+        height_key = _HEIGHT.pack(block.height)
+        write_batch.put(HEADER + block.block_id, height_key + block.header)
+        write_batch.put(BODY + block.block_id, block.body)
+        write_batch.put(BY_HEIGHT + height_key, block.block_id)
+        write_batch.put(_HEAD_KEY, _HEAD.pack(block.height, block.block_id))
+        write_batch.delete(PENDING + block.block_id)
 
-    def _written(self) -> _SyncedBatch:
-        return _SyncedBatch(self._db, self.path)
+    def _atomic_batch(self) -> _SyncedBatch:
+        return _SyncedBatch(self._database, self.path)
 
-    def _get(self, key: bytes) -> bytes | None:
+    def _read_value(self, storage_key: bytes) -> bytes | None:
         try:
-            return self._db.get(key, verify_checksums=True)
+            return self._database.get(storage_key, verify_checksums=True)
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
 
-    def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def _entries_in_range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         try:
-            with self._db.iterator(start=max(prefix, start), stop=_after(prefix), verify_checksums=True) as found:
-                yield from found
+            with self._database.iterator(
+                start=max(prefix, start), stop=_key_after(prefix), verify_checksums=True
+            ) as found_entries:
+                yield from found_entries
         except plyvel.Error as error:
             raise _read_error(self.path, error) from error
 
@@ -363,65 +381,68 @@ class Storage:
 class _SyncedBatch:
     """A context manager: writes and syncs all entries at its end, or nothing after an exception."""
 
-    def __init__(self, db: plyvel.DB, path: Path) -> None:
-        self._batch = db.write_batch(transaction=True, sync=True)
-        self._path = path
+    def __init__(self, database: plyvel.DB, database_path: Path) -> None:
+        self._write_batch = database.write_batch(transaction=True, sync=True)
+        self._database_path = database_path
 
     def __enter__(self) -> _Batch:
-        return cast("_Batch", self._batch)
+        return cast("_Batch", self._write_batch)
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
+    def __exit__(self, error_type: object, *_: object) -> None:
+        if error_type is not None:
             return
         try:
-            self._batch.write()
+            self._write_batch.write()
         except plyvel.Error as error:
             raise DatabaseError(
-                f"a write to {self._path} failed ({error}). Check the disk, then start the node again"
+                f"a write to {self._database_path} failed ({error}). Check the disk, then start the node again"
             ) from error
 
 
-def _open_error(path: Path, error: Exception) -> Exception:
-    said = unquoted(str(error))
-    if any(reason in said for reason in NOT_ALLOWED):
+def _open_error(database_path: Path, error: Exception) -> Exception:
+    error_text = unquoted(str(error))
+    if any(reason in error_text for reason in NOT_ALLOWED):
         return BadInputError(
-            f"this user cannot use the database {path} ({said}). Run the node as its owner, or give another --base-path"
+            f"this user cannot use the database {database_path} ({error_text}). Run the node as its owner, or give "
+            "another --base-path"
         )
-    if "lock" in said.lower():
+    if "lock" in error_text.lower():
         return BadInputError(
-            f"{path} is in use by another process. Stop that process, or give each node its own --base-path",
+            f"{database_path} is in use by another process. Stop that process, or give each node its own --base-path",
             code="database_in_use",
         )
     return DatabaseError(
-        f"the database {path} cannot be opened ({said}): its files are damaged. Keep the sign-state file, run "
-        "`ogpu-node purge-chain`, and let the node sync again"
+        f"the database {database_path} cannot be opened ({error_text}): its files are damaged. Keep the sign-state "
+        "file, run `ogpu-node purge-chain`, and let the node sync again"
     )
 
 
-def _read_error(path: Path, error: Exception) -> DatabaseError:
+def _read_error(database_path: Path, error: Exception) -> DatabaseError:
     return DatabaseError(
-        f"the database {path} is damaged ({error}). Keep the sign-state file, run `ogpu-node purge-chain`, and let "
-        "the node sync again"
+        f"the database {database_path} is damaged ({error}). Keep the sign-state file, run `ogpu-node purge-chain`, "
+        "and let the node sync again"
     )
 
 
-def _put_or_delete(batch: _Batch, key: bytes, value: bytes | None) -> None:
-    if value is None:
-        batch.delete(key)
+def _put_or_delete(write_batch: _Batch, storage_key: bytes, stored_value: bytes | None) -> None:
+    if stored_value is None:
+        write_batch.delete(storage_key)
     else:
-        batch.put(key, value)
+        write_batch.put(storage_key, stored_value)
 
 
-def _after(prefix: bytes) -> bytes | None:
+def _key_after(prefix: bytes) -> bytes | None:
     """Return the least key above every key that begins with `prefix`."""
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
+    trimmed_prefix = prefix.rstrip(b"\xff")
+    return trimmed_prefix[:-1] + bytes([trimmed_prefix[-1] + 1]) if trimmed_prefix else None
 
 
 def _pack_block(block: StoredBlock) -> bytes:
     return _HEIGHT.pack(block.height) + _LENGTH.pack(len(block.header)) + block.header + block.body
 
 
-def _unpack_block(block_id: bytes, packed: bytes) -> StoredBlock:
-    end = 12 + _LENGTH.unpack_from(packed, 8)[0]
-    return StoredBlock(_HEIGHT.unpack_from(packed)[0], block_id, packed[12:end], packed[end:])
+def _unpack_block(block_id: bytes, packed_block: bytes) -> StoredBlock:
+    header_end = 12 + _LENGTH.unpack_from(packed_block, 8)[0]
+    return StoredBlock(
+        _HEIGHT.unpack_from(packed_block)[0], block_id, packed_block[12:header_end], packed_block[header_end:]
+    )

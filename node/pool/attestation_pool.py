@@ -63,21 +63,23 @@ class AttestationPool(Listener):
         chain: Chain,
         peers: Peers,
         gossip: Gossip,
-        best: Callable[[], bytes],
-        blame: Blame,
-        seconds: Seconds,
+        best_block_id: Callable[[], bytes],
+        blame_peer: Blame,
+        clock_seconds: Seconds,
     ) -> None:
         """Create the pool; `best` returns the id of the block on whose state arrivals are judged.
 
         `blame` and `seconds` are for `Spreading`.
         """
         self._chain = chain
-        self._decode = chain.runtime.codecs.of(AttestationWire).decode
-        self._judged = JudgedState(chain, best)
-        self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip, self._judged.block_id, blame, seconds)
+        self._decode_attestation = chain.runtime.codecs.of(AttestationWire).decode
+        self._judged_state = JudgedState(chain, best_block_id)
+        self._spreading = Spreading(
+            FrameKind.ATTESTATION, peers, gossip, self._judged_state.block_id, blame_peer, clock_seconds
+        )
         self._kept: dict[OrderKey, _Kept] = {}
         self._bytes = 0
-        self._failed = FailedChecks()
+        self._failed_checks = FailedChecks()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -86,113 +88,126 @@ class AttestationPool(Listener):
 
     def submit(self, raw: bytes) -> bytes:
         """Take an attestation of this node's user, and return its hash. Raise `PoolRefusalError` if it is refused."""
-        self._add(raw)
+        self._add_attestation(raw)
         self._spreading.tell(raw)
         return blake2_256(raw)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take an attestation from a peer, and pass it on."""
-        self._spreading.hear(kind, payload, peer, lambda raw: self._add(raw, peer))
+        self._spreading.hear(kind, payload, peer, lambda raw_attestation: self._add_attestation(raw_attestation, peer))
 
-    def _add(self, raw: bytes, source: str | None = None) -> None:
-        signed: AnyAttestation = decoded(self._decode, raw, "Attestation")
-        place = order_key(signed)
-        if place in self._kept:
-            why = "the pool has one for this step of this work"
-            raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", why)
-        if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
+    def _add_attestation(self, raw_attestation: bytes, source_peer: str | None = None) -> None:
+        signed_attestation: AnyAttestation = decoded(self._decode_attestation, raw_attestation, "Attestation")
+        step_key = order_key(signed_attestation)
+        if step_key in self._kept:
+            refusal_detail = "the pool has one for this step of this work"
+            raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", refusal_detail)
+        if len(self._kept) >= COUNT_MAX or self._bytes + len(raw_attestation) > BYTES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
-        signer = signed.statement.provider_key
-        self._failed.refuse_more(source, signer, self._chain.parameters.epoch_of(self._chain.final.facts.height))
-        problem = source_of(signed, self._judged.bound().pallets).lasting_problem(signed)
-        if problem == BAD_SIGNATURE:  # the statement names the key, so no state can explain a bad signature
-            self._failed.note(source, signer)
-            raise ForgedError(INVALID, "Invalid Attestation", problem)
-        if problem:
-            raise PoolRefusalError(INVALID, "Invalid Attestation", problem)
-        self._kept[place] = _Kept(signed, len(raw), self._chain.final.facts.height)
-        self._bytes += len(raw)
+        signer_key = signed_attestation.statement.provider_key
+        self._failed_checks.refuse_more(
+            source_peer, signer_key, self._chain.parameters.epoch_of(self._chain.final.facts.height)
+        )
+        lasting_problem = source_of(signed_attestation, self._judged_state.bound().pallets).lasting_problem(
+            signed_attestation
+        )
+        if lasting_problem == BAD_SIGNATURE:  # the statement names the key, so no state can explain a bad signature
+            self._failed_checks.note(source_peer, signer_key)
+            raise ForgedError(INVALID, "Invalid Attestation", lasting_problem)
+        if lasting_problem:
+            raise PoolRefusalError(INVALID, "Invalid Attestation", lasting_problem)
+        self._kept[step_key] = _Kept(signed_attestation, len(raw_attestation), self._chain.final.facts.height)
+        self._bytes += len(raw_attestation)
 
     # --- inherents
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
         """Yield the call that attaches every valid attestation, if there is one. Leave `bound` unchanged."""
-        chosen = self._admissible(bound)
-        if chosen:
-            yield Attestations.attach(attestations=tuple(chosen))
+        chosen_attestations = self._admissible(bound)
+        if chosen_attestations:
+            yield Attestations.attach(attestations=tuple(chosen_attestations))
 
-    def _admissible(self, bound: Bound) -> list[AnyAttestation]:
+    def _admissible(self, bound_state: Bound) -> list[AnyAttestation]:
         """Attach each attestation in turn, keep those that succeed, and undo all changes.
 
         One attestation may close a race for another, or open the next step of a task.
         """
-        chosen: list[AnyAttestation] = []
-        size, spent, room = 0, 0, bound[Attestations].room().ref_time
+        chosen_attestations: list[AnyAttestation] = []
+        total_bytes, spent_ref_time, ref_time_room = 0, 0, bound_state[Attestations].room().ref_time
         try:
-            with bound.overlay.transaction():
-                for place in sorted(self._kept):
-                    kept = self._kept[place]
-                    if len(chosen) == ATTESTATIONS_PER_BLOCK_MAX or size + kept.size > ATTESTATION_BYTES_PER_BLOCK_MAX:
+            with bound_state.overlay.transaction():
+                for step_key in sorted(self._kept):
+                    kept_entry = self._kept[step_key]
+                    if (
+                        len(chosen_attestations) == ATTESTATIONS_PER_BLOCK_MAX
+                        or total_bytes + kept_entry.size > ATTESTATION_BYTES_PER_BLOCK_MAX
+                    ):
                         break
-                    weight = _weight_attached(bound, kept.signed)
-                    if weight is None:
+                    attached_weight = _weight_attached(bound_state, kept_entry.signed)
+                    if attached_weight is None:
                         continue
-                    spent += weight.ref_time  # each includes an inherent's fixed weight: an upper bound
-                    if spent > room:
+                    spent_ref_time += (
+                        attached_weight.ref_time
+                    )  # each includes an inherent's fixed weight: an upper bound
+                    if spent_ref_time > ref_time_room:
                         break
-                    chosen.append(kept.signed)
-                    size += kept.size
+                    chosen_attestations.append(kept_entry.signed)
+                    total_bytes += kept_entry.size
                 raise _UndoError  # noqa: TRY301  # the only way to undo a transaction of the overlay
         except _UndoError:
-            return chosen
+            return chosen_attestations
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Drop attestations that the final chain holds, and old ones."""
-        for block in blocks:
-            for signed in self._attached(block):
-                self._forget(order_key(signed))
-        oldest = blocks[-1].facts.height - KEPT_BLOCKS
-        gone = [place for place, kept in self._kept.items() if kept.height < oldest]
-        for place in (*gone, *self._passed()):
-            self._forget(place)
-        assert self._bytes == sum(kept.size for kept in self._kept.values()), (
+        for final_block in blocks:
+            for signed_attestation in self._attached_attestations(final_block):
+                self._forget_entry(order_key(signed_attestation))
+        oldest_height = blocks[-1].facts.height - KEPT_BLOCKS
+        outdated_keys = [step_key for step_key, kept_entry in self._kept.items() if kept_entry.height < oldest_height]
+        for step_key in (*outdated_keys, *self._passed_keys()):
+            self._forget_entry(step_key)
+        assert self._bytes == sum(kept_entry.size for kept_entry in self._kept.values()), (
             "the byte count is the sum of the kept sizes"
         )
 
     # --- inside
 
-    def _passed(self) -> list[OrderKey]:
+    def _passed_keys(self) -> list[OrderKey]:
         """Return the attestations that the best branch has overtaken with another statement.
 
         They would fill the pool for nothing, and be tried for each block.
         """
-        pallets = self._judged.bound().pallets
+        judged_pallets = self._judged_state.bound().pallets
         return [
-            place for place, kept in self._kept.items() if source_of(kept.signed, pallets).is_overtaken(kept.signed)
+            step_key
+            for step_key, kept_entry in self._kept.items()
+            if source_of(kept_entry.signed, judged_pallets).is_overtaken(kept_entry.signed)
         ]
 
-    def _attached(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
-        for raw in block.extrinsics[1:2]:
-            extrinsic = decode_extrinsic(self._chain.runtime, raw)
+    def _attached_attestations(self, executed_block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
+        for raw_attestation in executed_block.extrinsics[1:2]:
+            extrinsic = decode_extrinsic(self._chain.runtime, raw_attestation)
             if extrinsic.authorization is None and extrinsic.call.method.pallet is Attestations:
                 (attestations,) = extrinsic.call.arguments
                 return tuple(attestations)
         return ()
 
-    def _forget(self, place: OrderKey) -> None:
-        kept = self._kept.pop(place, None)
-        if kept is not None:
-            self._bytes -= kept.size
+    def _forget_entry(self, step_key: OrderKey) -> None:
+        kept_entry = self._kept.pop(step_key, None)
+        if kept_entry is not None:
+            self._bytes -= kept_entry.size
 
 
 class _UndoError(Exception):
     """A trial ends: undo its changes."""
 
 
-def _weight_attached(bound: Bound, signed: AnyAttestation) -> Weight | None:
+def _weight_attached(bound_state: Bound, signed_attestation: AnyAttestation) -> Weight | None:
     """Attach one attestation and return its weight; None if it may not be attached yet."""
     try:
-        with bound.overlay.transaction():
-            return bound.dispatch(Attestations.attach(attestations=(signed,)), Unsigned()).actual_weight
+        with bound_state.overlay.transaction():
+            return bound_state.dispatch(
+                Attestations.attach(attestations=(signed_attestation,)), Unsigned()
+            ).actual_weight
     except (InvalidBlock, DispatchError):
         return None

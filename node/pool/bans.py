@@ -17,28 +17,28 @@ BAN_SECONDS = 120.0
 BANNED_LIMIT = 10_000  # in one list
 
 
-def brought_by(source: str | None, signer: bytes) -> bytes:
+def brought_by(source_peer: str | None, signer: bytes) -> bytes:
     """Return the name under which a signer is banned at one source: other sources stay unaffected."""
-    return signer + (source or "").encode()
+    return signer + (source_peer or "").encode()
 
 
 class BanList:
     """Banned names of one kind: hashes of extrinsics, or pairs of signer and source."""
 
     def __init__(self) -> None:
-        self._until: OrderedDict[bytes, float] = OrderedDict()
+        self._banned_until: OrderedDict[bytes, float] = OrderedDict()
 
     def add(self, name: bytes, now: float) -> None:
         """Ban a name for `BAN_SECONDS`."""
-        self._until[name] = now + BAN_SECONDS
-        self._until.move_to_end(name)
-        while len(self._until) > BANNED_LIMIT:
-            self._until.popitem(last=False)
+        self._banned_until[name] = now + BAN_SECONDS
+        self._banned_until.move_to_end(name)
+        while len(self._banned_until) > BANNED_LIMIT:
+            self._banned_until.popitem(last=False)
 
-    def refuse(self, name: bytes, now: Callable[[], float]) -> None:
+    def refuse(self, asking_name: bytes, now_seconds: Callable[[], float]) -> None:
         """Raise `PoolRefusalError` if the name is banned; `now` is called only for a name in the list."""
-        banned_until = self._until.get(name)
-        if banned_until is not None and banned_until > now():
+        banned_until = self._banned_until.get(asking_name)
+        if banned_until is not None and banned_until > now_seconds():
             raise PoolRefusalError(
                 BANNED, "Transaction is temporarily banned", f"it was invalid in the last {BAN_SECONDS:.0f} s"
             )

@@ -52,27 +52,29 @@ class FailedChecks:
     """The number of invalid signatures for each source and owner in one epoch."""
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[tuple[str | None, bytes], int] = OrderedDict()
+        self._counts_by_source: OrderedDict[tuple[str | None, bytes], int] = OrderedDict()
         self._epoch = -1
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._counts_by_source)
 
-    def refuse_more(self, source: str | None, owner: bytes, epoch: int) -> None:
+    def refuse_more(self, source_peer: str | None, key_owner: bytes, epoch: int) -> None:
         """Raise `ForgedError` if the source has used up the owner's checks; call it before reading state."""
         if epoch != self._epoch:
-            self._counts.clear()
+            self._counts_by_source.clear()
             self._epoch = epoch
-        if self._counts.get((source, owner), 0) >= FAILED_CHECKS_MAX:
+        if self._counts_by_source.get((source_peer, key_owner), 0) >= FAILED_CHECKS_MAX:
             raise ForgedError(INVALID, "Too many bad signatures", "this peer sent several for the same key")
 
-    def note(self, source: str | None, owner: bytes) -> None:
+    def note(self, source_peer: str | None, key_owner: bytes) -> None:
         """Count one."""
-        key = source, owner
-        self._counts[key] = self._counts.get(key, 0) + 1
-        self._counts.move_to_end(key)
-        if len(self._counts) > FAILED_CHECKS_REMEMBERED:  # peer ids are free, so new ones must not fill memory
-            self._counts.popitem(last=False)
+        source_and_owner = source_peer, key_owner
+        self._counts_by_source[source_and_owner] = self._counts_by_source.get(source_and_owner, 0) + 1
+        self._counts_by_source.move_to_end(source_and_owner)
+        if (
+            len(self._counts_by_source) > FAILED_CHECKS_REMEMBERED
+        ):  # peer ids are free, so new ones must not fill memory
+            self._counts_by_source.popitem(last=False)
 
 
 class Spreading:
@@ -80,74 +82,80 @@ class Spreading:
 
     def __init__(
         self,
-        kind: FrameKind,
+        frame_kind: FrameKind,
         peers: Peers,
         gossip: Gossip,
-        upon: Callable[[], bytes],
-        blame: Blame,
-        seconds: Seconds,
+        judged_upon: Callable[[], bytes],
+        blame_peer: Blame,
+        clock_seconds: Seconds,
     ) -> None:
         """Create it; `upon` returns the id of the block on whose state messages are judged.
 
         `blame` receives the peers that send forgeries. `seconds` is the clock of the node's CPU (`node.p2p.meter`),
         which measures refused work.
         """
-        self._kind = kind
+        self._frame_kind = frame_kind
         self._peers = peers
         self._gossip = gossip
-        self._upon = upon
-        self._blame = blame
-        self._seconds = seconds
-        self._manners = Manners(seconds())
-        self._refused: dict[bytes, _Refused] = {}
+        self._judged_upon = judged_upon
+        self._blame_peer = blame_peer
+        self._seconds = clock_seconds
+        self._manners = Manners(clock_seconds())
+        self._refused_items: dict[bytes, _Refused] = {}
 
-    def tell(self, raw: bytes) -> None:
+    def tell(self, raw_item: bytes) -> None:
         """Send an own message to peers, even if it was sent before."""
-        self._send(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
+        self._send_item(self._gossip.on_own(blake2_256(raw_item), self._peers.peer_ids()), raw_item)
 
-    def hear(self, kind: FrameKind, raw: bytes, peer: str, take: Callable[[bytes], object]) -> None:
+    def hear(self, kind: FrameKind, raw: bytes, peer: str, take_item: Callable[[bytes], object]) -> None:
         """Take a peer's message if it is of this kind and new, and pass it on unless `take` refuses it."""
-        if kind is not self._kind:
+        if kind is not self._frame_kind:
             return
-        begun = self._seconds()
+        begun_at = self._seconds()
         # Before the id is remembered: another peer may send the same message, and must not be ignored.
-        if not self._manners.is_heard(peer, begun):
+        if not self._manners.is_heard(peer, begun_at):
             return
         identity = blake2_256(raw)
-        refused = self._refused.get(identity)
-        if refused is not None and refused.looks < LOOKS_MAX and refused.upon != self._upon():
+        earlier_refusal = self._refused_items.get(identity)
+        if (
+            earlier_refusal is not None
+            and earlier_refusal.looks < LOOKS_MAX
+            and earlier_refusal.upon != self._judged_upon()
+        ):
             self._gossip.seen.forget(identity)
-        targets = self._gossip.on_message(identity, peer, self._peers.peer_ids())
-        if targets is None:
+        target_peers = self._gossip.on_message(identity, peer, self._peers.peer_ids())
+        if target_peers is None:
             return
         try:
-            take(raw)
+            take_item(raw)
         except PoolRefusalError as refusal:
-            _LOG.debug("%s of peer %s is refused: %s", self._kind.name, peer, refusal)
+            _LOG.debug("%s of peer %s is refused: %s", self._frame_kind.name, peer, refusal)
             self._note_refused(identity)
-            now, is_forged = self._seconds(), isinstance(refusal, ForgedError)
-            if self._manners.on_refused(peer, now - begun, now, is_forged=is_forged):
-                self._blame(peer, f"{self._kind.name} messages that no honest node relays: {refusal}")
+            now_seconds, is_forged = self._seconds(), isinstance(refusal, ForgedError)
+            if self._manners.on_refused(peer, now_seconds - begun_at, now_seconds, is_forged=is_forged):
+                self._blame_peer(peer, f"{self._frame_kind.name} messages that no honest node relays: {refusal}")
             return
         self._manners.on_admitted(peer, self._seconds())
-        self._refused.pop(identity, None)
-        self._send(targets, raw)
+        self._refused_items.pop(identity, None)
+        self._send_item(target_peers, raw)
 
     def _note_refused(self, identity: bytes) -> None:
         """Remember a message for another judgement, behind all earlier ones."""
-        before = self._refused.pop(identity, None)
-        self._refused[identity] = _Refused(self._upon(), 1 if before is None else before.looks + 1)
-        if len(self._refused) > REFUSED_MAX:
-            del self._refused[next(iter(self._refused))]
+        earlier_refusal = self._refused_items.pop(identity, None)
+        self._refused_items[identity] = _Refused(
+            self._judged_upon(), 1 if earlier_refusal is None else earlier_refusal.looks + 1
+        )
+        if len(self._refused_items) > REFUSED_MAX:
+            del self._refused_items[next(iter(self._refused_items))]
 
-    def _send(self, targets: Iterable[str], raw: bytes) -> None:
-        for target in targets:
-            self._peers.transport.send(target, self._kind, raw)
+    def _send_item(self, target_peers: Iterable[str], raw_item: bytes) -> None:
+        for target_peer in target_peers:
+            self._peers.transport.send(target_peer, self._frame_kind, raw_item)
 
 
-def decoded(decode: Callable[[bytes], Heard], raw: bytes, name: str) -> Heard:
+def decoded(decode_item: Callable[[bytes], Heard], raw_item: bytes, item_name: str) -> Heard:
     """Decode a message. Raise `ForgedError` if the bytes are invalid."""
     try:
-        return decode(raw)
+        return decode_item(raw_item)
     except DecodeError as error:
-        raise ForgedError(UNDECODABLE, f"{name} has invalid format", str(error)) from error
+        raise ForgedError(UNDECODABLE, f"{item_name} has invalid format", str(error)) from error

@@ -17,17 +17,17 @@ READS_MAX = 4_096
 class JudgedState:
     """The best block of one node, as one pool reads it."""
 
-    def __init__(self, chain: Chain, best: Callable[[], bytes]) -> None:
+    def __init__(self, chain: Chain, best_block_id: Callable[[], bytes]) -> None:
         """Create it; `best` returns the id of the block on whose state messages are judged."""
         self._chain = chain
-        self._best = best
-        self._bound: Bound | None = None
-        self._of = b""
+        self._best_block_id = best_block_id
+        self._bound_state: Bound | None = None
+        self._bound_block_id = b""
         self._reads = 0
 
     def block(self) -> ExecutedBlock:
         """Return the best block, or the final one if the tree no longer holds the best."""
-        return self._chain.get(self._best()) or self._chain.final
+        return self._chain.get(self._best_block_id()) or self._chain.final
 
     def block_id(self) -> bytes:
         """Return the block's id."""
@@ -35,8 +35,12 @@ class JudgedState:
 
     def bound(self) -> Bound:
         """Return the pallets over the block's state, for reading only."""
-        block = self.block()
-        if self._bound is None or self._of != block.facts.id or self._reads >= READS_MAX:
-            self._bound, self._of, self._reads = self._chain.runtime.at(block.state), block.facts.id, 0
+        judged_block = self.block()
+        if self._bound_state is None or self._bound_block_id != judged_block.facts.id or self._reads >= READS_MAX:
+            self._bound_state, self._bound_block_id, self._reads = (
+                self._chain.runtime.at(judged_block.state),
+                judged_block.facts.id,
+                0,
+            )
         self._reads += 1
-        return self._bound
+        return self._bound_state

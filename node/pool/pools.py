@@ -59,7 +59,7 @@ def make_pools(
     peers: Peers,
     preferred: Callable[[], bytes],
     on_status: OnStatus,
-    seconds: Seconds,
+    clock_seconds: Seconds,
 ) -> Pools:
     """Create empty pools; `preferred` returns the tip, `on_status` receives the statuses of watched extrinsics.
 
@@ -69,22 +69,22 @@ def make_pools(
     def blame(peer: str, reason: str) -> None:
         peers.penalise(peer.encode(), reason, clock.now_ms())
 
-    relay = Relay(peers, new_gossip())
+    extrinsic_relay = Relay(peers, new_gossip())
     transactions = TransactionPool(
         chain=chain,
         verifier=verifier,
         clock=clock,
-        relay=relay,
+        relay=extrinsic_relay,
         on_status=on_status,
-        blame=blame,
-        seconds=seconds,
+        blame_peer=blame,
+        clock_seconds=clock_seconds,
     )
-    attestations = AttestationPool(chain, peers, new_gossip(), preferred, blame, seconds)
-    heartbeats = HeartbeatPool(chain, peers, new_gossip(), preferred, blame, seconds)
+    attestations = AttestationPool(chain, peers, new_gossip(), preferred, blame, clock_seconds)
+    heartbeats = HeartbeatPool(chain, peers, new_gossip(), preferred, blame, clock_seconds)
     return Pools(
         verifier=verifier,
         transactions=transactions,
         attestations=attestations,
         heartbeats=heartbeats,
-        evidence=EvidencePool(chain, peers, new_gossip(), preferred, blame, seconds),
+        evidence=EvidencePool(chain, peers, new_gossip(), preferred, blame, clock_seconds),
     )

@@ -61,34 +61,42 @@ class Held:
     is_long: bool = False
     """True if decoding it again would cost milliseconds."""
 
-    def verified_or(self, verify: VerifySignature) -> VerifySignature:
+    def verified_or(self, verify_signature: VerifySignature) -> VerifySignature:
         """Return `verify`, bypassed for the claim that was checked at admission."""
-        return partial(self._verify, verify)
+        return partial(self._verify_signature, verify_signature)
 
-    def _verify(self, verify: VerifySignature, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
+    def _verify_signature(
+        self, verify_signature: VerifySignature, scheme: Scheme, signer_key: bytes, payload: bytes, signature: bytes
+    ) -> bool:
         # On another fork the block of birth differs, and the signed message with it.
-        return (scheme, signer, payload, signature) == self.claim or verify(scheme, signer, payload, signature)
+        return (scheme, signer_key, payload, signature) == self.claim or verify_signature(
+            scheme, signer_key, payload, signature
+        )
 
 
 # Blocks that are about to be executed: results about their extrinsics, computed in advance.
 # Invariant: execution gets the verdicts and values that it would compute itself. It computes results itself that are
 # missing or guessed wrongly, such as for an extrinsic with a birth block that this node does not know.
-def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], verifier: Verifier) -> Foreseen:
+def foresee(raw_extrinsics: Iterable[bytes], payload: Callable[[Authorization], bytes], verifier: Verifier) -> Foreseen:
     """Open the extrinsics of a block, and have the workers check their signatures."""
     envelopes: dict[bytes, Envelope] = {}
     claims: list[Claim] = []
-    for raw in raws:
+    for raw_extrinsic in raw_extrinsics:
         try:
-            envelope = open_envelope(raw)
-            who = envelope.authorization
-            message = payload(who)
+            envelope = open_envelope(raw_extrinsic)
+            authorization = envelope.authorization
+            signed_message = payload(authorization)
         except (DecodeError, InvalidTransaction):  # an inherent, junk, or an unknown birth: execution judges it
             continue
-        envelopes[raw] = envelope
-        claims.append(Claim(who.signature.scheme, who.signer, message, who.signature.signature))
+        envelopes[raw_extrinsic] = envelope
+        claims.append(
+            Claim(
+                authorization.signature.scheme, authorization.signer, signed_message, authorization.signature.signature
+            )
+        )
     verdicts = verifier.foresee(claims)
-    known = _Signatures(claims, verdicts, verifier.verify)
-    return Foreseen(known.verify, _Opened(envelopes).decode, verdicts)
+    foreseen_signatures = _Signatures(claims, verdicts, verifier.verify)
+    return Foreseen(foreseen_signatures.verify, _Opened(envelopes).decode, verdicts)
 
 
 class _Opened:
@@ -105,19 +113,19 @@ class _Opened:
 class _Signatures:
     """Signatures that the workers check."""
 
-    def __init__(self, claims: list[Claim], verdicts: Verdicts, verify: VerifySignature) -> None:
-        self._positions = {claim.signature: position for position, claim in enumerate(claims)}
+    def __init__(self, claims: list[Claim], verdicts: Verdicts, verify_signature: VerifySignature) -> None:
+        self._positions = {known_claim.signature: position for position, known_claim in enumerate(claims)}
         self._claims = claims
         self._verdicts = verdicts
-        self._verify = verify
+        self._verify_signature = verify_signature
 
     def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
         position = self._positions.get(signature)
         if position is None or not self._verdicts.valid[position]:
-            return self._verify(scheme, signer, payload, signature)
+            return self._verify_signature(scheme, signer, payload, signature)
         # A block can put one signature under several messages, so the verdict holds for the whole claim only.
-        claim = scheme, signer, payload, signature
-        return claim == self._claims[position] or self._verify(*claim)
+        claim_key = scheme, signer, payload, signature
+        return claim_key == self._claims[position] or self._verify_signature(*claim_key)
 
 
 class TransactionPool(Listener):
@@ -131,25 +139,25 @@ class TransactionPool(Listener):
         clock: Clock,
         relay: Relay,
         on_status: OnStatus,
-        blame: Blame = lambda *_: None,
-        seconds: Seconds = perf_counter,
+        blame_peer: Blame = lambda *_: None,
+        clock_seconds: Seconds = perf_counter,
     ) -> None:
         """Create the pool; `blame` receives the peers that send forgeries, `seconds` measures refused work."""
         self.queue = TransactionQueue()
         self._banned_signers = BanList()
-        self.entrance = Entrance(self, verifier, blame, seconds)
+        self.entrance = Entrance(self, verifier, blame_peer, clock_seconds)
         self._chain = chain
         self._verifier = verifier
         self._clock = clock
         self._relay = relay
         self._on_status = on_status
         self._set_tip(chain.final)
-        self._best = chain.final
+        self._best_block = chain.final
         self._turn = 0  # of the revalidation: a position in the queue
         self._told: dict[bytes, None] = {}  # blocks above the final one whose extrinsics were reported `in_block`
-        self._held: dict[bytes, Held] = {}
-        self._watched: OrderedDict[bytes, None] = OrderedDict()
-        self._account = chain.runtime.item(System.account)
+        self._held_extrinsics: dict[bytes, Held] = {}
+        self._watched_hashes: OrderedDict[bytes, None] = OrderedDict()
+        self._account_item = chain.runtime.item(System.account)
 
     # --- admission
 
@@ -159,28 +167,28 @@ class TransactionPool(Listener):
         Raise `PoolRefusalError` if it is refused.
         """
         extrinsic_hash = blake2_256(raw)
-        is_new = extrinsic_hash not in self._watched
-        self._watched[extrinsic_hash] = None
-        if len(self._watched) > WATCHED_MAX:
-            self._watched.popitem(last=False)
-        outcome: bytes | Refusal | None = None
+        is_new = extrinsic_hash not in self._watched_hashes
+        self._watched_hashes[extrinsic_hash] = None
+        if len(self._watched_hashes) > WATCHED_MAX:
+            self._watched_hashes.popitem(last=False)
+        submit_outcome: bytes | Refusal | None = None
         try:
-            (outcome,) = await self.submit_many([raw])
+            (submit_outcome,) = await self.submit_many([raw])
         finally:
             # Otherwise refused extrinsics, which are free, would push out those of others. An extrinsic that a client
             # already watches stays.
-            if is_new and not isinstance(outcome, bytes):
-                self._watched.pop(extrinsic_hash, None)
-        if isinstance(outcome, Refusal):
-            raise PoolRefusalError(*outcome)
-        return outcome
+            if is_new and not isinstance(submit_outcome, bytes):
+                self._watched_hashes.pop(extrinsic_hash, None)
+        if isinstance(submit_outcome, Refusal):
+            raise PoolRefusalError(*submit_outcome)
+        return submit_outcome
 
-    async def submit_many(self, raws: list[bytes]) -> list[bytes | Refusal]:
+    async def submit_many(self, raw_extrinsics: list[bytes]) -> list[bytes | Refusal]:
         """Take extrinsics of this node's users, in order; return for each its hash or its refusal.
 
         Their statuses are not reported.
         """
-        return await self.entrance.submit(raws)
+        return await self.entrance.submit(raw_extrinsics)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take an extrinsic from a peer, unless it was already judged."""
@@ -205,111 +213,124 @@ class TransactionPool(Listener):
 
     def check_outside(self, arrival: Arrival) -> Vetted:
         """Check an arrival before its signature. Raise `PoolRefusalError` if it is refused."""
-        self.queue.refuse_known(arrival.extrinsic_hash, self._now)
+        self.queue.refuse_known(arrival.extrinsic_hash, self._now_seconds)
         try:
             envelope = open_envelope(arrival.raw)
         except DecodeError as error:
             raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
         except Exception as error:
-            raise self._fault(arrival.extrinsic_hash) from error
-        who = envelope.authorization
-        self._banned_signers.refuse(brought_by(arrival.source, who.signer), self._now)
-        vouched = self._vouch(arrival.extrinsic_hash, envelope)
-        self.queue.refuse_hopeless(who.signer, who.extra.nonce, highest_priority(who.extra.tip, len(arrival.raw)))
-        claim = Claim(who.signature.scheme, who.signer, vouched.payload, who.signature.signature)
-        return Vetted(arrival, vouched, claim, self._tip.facts.id)
+            raise self._fault_of(arrival.extrinsic_hash) from error
+        authorization = envelope.authorization
+        self._banned_signers.refuse(brought_by(arrival.source, authorization.signer), self._now_seconds)
+        vouched_extrinsic = self._vouched_extrinsic(arrival.extrinsic_hash, envelope)
+        self.queue.refuse_hopeless(
+            authorization.signer, authorization.extra.nonce, highest_priority(authorization.extra.tip, len(arrival.raw))
+        )
+        signature_claim = Claim(
+            authorization.signature.scheme,
+            authorization.signer,
+            vouched_extrinsic.payload,
+            authorization.signature.signature,
+        )
+        return Vetted(arrival, vouched_extrinsic, signature_claim, self._tip_block.facts.id)
 
-    def _vouch(self, extrinsic_hash: bytes, envelope: Envelope) -> Vouched:
+    def _vouched_extrinsic(self, extrinsic_hash: bytes, envelope: Envelope) -> Vouched:
         try:
             return self._validator.check_outside(envelope)
         except InvalidTransaction as error:
-            self.queue.ban(extrinsic_hash, self._now())
+            self.queue.ban(extrinsic_hash, self._now_seconds())
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
         except NodeError:  # a fault of the database, not of the extrinsic
             raise
         except Exception as error:
-            raise self._fault(extrinsic_hash) from error
+            raise self._fault_of(extrinsic_hash) from error
 
     def enter(self, checked: Vetted, *, is_signed: bool) -> None:
         """Decode the call of a signed extrinsic, and add it to the queue. Raise `PoolRefusalError` if it is refused."""
-        arrival, vouched, claim, tip = checked
-        extrinsic_hash = arrival.extrinsic_hash
+        vetted_arrival, vouched_extrinsic, signature_claim, vetted_tip = checked
+        extrinsic_hash = vetted_arrival.extrinsic_hash
         if not is_signed:
-            self.queue.ban(extrinsic_hash, self._now())
+            self.queue.ban(extrinsic_hash, self._now_seconds())
             raise PoolRefusalError(*BAD_PROOF)
-        if tip != self._tip.facts.id:  # the tip moved during the signature check
+        if vetted_tip != self._tip_block.facts.id:  # the tip moved during the signature check
             # Half of the arrivals are in the workers when a slot begins; none of them is decoded a second time.
-            vouched = self._vouch(extrinsic_hash, vouched.envelope)
-            if vouched.payload != claim.payload:
+            vouched_extrinsic = self._vouched_extrinsic(extrinsic_hash, vouched_extrinsic.envelope)
+            if vouched_extrinsic.payload != signature_claim.payload:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
-        self.queue.refuse_known(extrinsic_hash, self._now)
-        by = brought_by(arrival.source, claim.signer)
-        self._banned_signers.refuse(by, self._now)  # an extrinsic that was checked with it may have caused a ban
-        nonce = vouched.envelope.authorization.extra.nonce
+        self.queue.refuse_known(extrinsic_hash, self._now_seconds)
+        bringer = brought_by(vetted_arrival.source, signature_claim.signer)
+        self._banned_signers.refuse(
+            bringer, self._now_seconds
+        )  # an extrinsic that was checked with it may have caused a ban
+        account_nonce = vouched_extrinsic.envelope.authorization.extra.nonce
         # Decoding it earns no fee: 64 such extrinsics of one account, its balance untouched, took 9 s of this node.
-        if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
+        if len(vetted_arrival.raw) >= LONG_BYTES and account_nonce > self.queue.next_nonce(
+            signature_claim.signer, vouched_extrinsic.account_nonce
+        ):
             raise PoolRefusalError(
                 NO_ROOM, "Immediately dropped", "an extrinsic of this length cannot wait for a lower nonce"
             )
         try:
-            self._take_in(arrival, vouched, claim)
+            self._take_in(vetted_arrival, vouched_extrinsic, signature_claim)
         except PoolRefusalError:
             # Decoding it earned no fee, so one refusal bans the signer's extrinsics from this source. Anybody may hand
             # in a signed extrinsic of others, so other sources of the same signer are unaffected.
-            if len(arrival.raw) >= LONG_BYTES:
-                self.queue.ban(extrinsic_hash, self._now())
-                self._banned_signers.add(by, self._now())
+            if len(vetted_arrival.raw) >= LONG_BYTES:
+                self.queue.ban(extrinsic_hash, self._now_seconds())
+                self._banned_signers.add(bringer, self._now_seconds())
             raise
 
-    def _take_in(self, arrival: Arrival, vouched: Vouched, claim: Claim) -> None:
-        extrinsic_hash = arrival.extrinsic_hash
-        validity = self._judge_call(extrinsic_hash, vouched)
+    def _take_in(self, vetted_arrival: Arrival, vouched_extrinsic: Vouched, signature_claim: Claim) -> None:
+        extrinsic_hash = vetted_arrival.extrinsic_hash
+        validity = self._judge_call(extrinsic_hash, vouched_extrinsic)
         candidate = PooledExtrinsic(
             extrinsic_hash,
-            arrival.raw,
-            claim.signer,
-            vouched.envelope.authorization.extra.nonce,
+            vetted_arrival.raw,
+            signature_claim.signer,
+            vouched_extrinsic.envelope.authorization.extra.nonce,
             validity.priority,
-            self._tip.facts.height + validity.longevity,
+            self._tip_block.facts.height + validity.longevity,
             validity.fee,
         )
-        admitted = self.queue.add(candidate, vouched.account_nonce, vouched.spendable)
-        self._held[extrinsic_hash] = Held(validity.extrinsic, claim, len(arrival.raw) >= LONG_BYTES)
+        admitted = self.queue.add(candidate, vouched_extrinsic.account_nonce, vouched_extrinsic.spendable)
+        self._held_extrinsics[extrinsic_hash] = Held(
+            validity.extrinsic, signature_claim, len(vetted_arrival.raw) >= LONG_BYTES
+        )
         if admitted.dropped:
-            self._forget(admitted.dropped, "dropped")
+            self._forget_extrinsics(admitted.dropped, "dropped")
         if admitted.usurped is not None:
-            self._held.pop(admitted.usurped, None)
-            self._tell(admitted.usurped, "usurped", extrinsic_hash, last=True)
-            self.queue.ban(admitted.usurped, self._now())  # otherwise a repeated copy would be decoded again
+            self._held_extrinsics.pop(admitted.usurped, None)
+            self._report_status(admitted.usurped, "usurped", extrinsic_hash, is_last=True)
+            self.queue.ban(admitted.usurped, self._now_seconds())  # otherwise a repeated copy would be decoded again
         if extrinsic_hash in admitted.dropped:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
-        self._tell(extrinsic_hash, admitted.status)
+        self._report_status(extrinsic_hash, admitted.status)
         # An extrinsic that waits for a nonce may never pay. This node bears its cost and does not pass it to others.
         if admitted.status == READY:
-            self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
+            self._relay.pass_on(extrinsic_hash, vetted_arrival.raw, vetted_arrival.source)
         if admitted.promoted:
-            self._promote(admitted.promoted)
+            self._report_promoted(admitted.promoted)
 
-    def _judge_call(self, extrinsic_hash: bytes, vouched: Vouched) -> Validity:
+    def _judge_call(self, extrinsic_hash: bytes, vouched_extrinsic: Vouched) -> Validity:
         try:
-            return self._validator.check_call(vouched)
+            return self._validator.check_call(vouched_extrinsic)
         except (DecodeError, InvalidTransaction) as error:
-            self.queue.ban(extrinsic_hash, self._now())
+            self.queue.ban(extrinsic_hash, self._now_seconds())
             if isinstance(error, DecodeError):
                 raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
         except NodeError:  # a fault of the database, not of the extrinsic
             raise
         except Exception as error:
-            raise self._fault(extrinsic_hash) from error
+            raise self._fault_of(extrinsic_hash) from error
 
-    def _fault(self, extrinsic_hash: bytes) -> PoolRefusalError:
+    def _fault_of(self, extrinsic_hash: bytes) -> PoolRefusalError:
         """Ban an extrinsic that breaks this node, and return the refusal.
 
         Any fault of our own ends here: the task that admits serves every source.
         """
         _LOG.exception("extrinsic 0x%s raised an unexpected error: banned", extrinsic_hash.hex())
-        self.queue.ban(extrinsic_hash, self._now())
+        self.queue.ban(extrinsic_hash, self._now_seconds())
         return PoolRefusalError(INVALID, "Invalid Transaction", "this node cannot check it")
 
     # --- reads
@@ -320,46 +341,53 @@ class TransactionPool(Listener):
 
     def held(self, extrinsic_hash: bytes) -> Held:
         """Return an extrinsic in the pool, decoded."""
-        return self._held[extrinsic_hash]
+        return self._held_extrinsics[extrinsic_hash]
 
     def pending(self) -> list[bytes]:
         """Return the extrinsics that the accepted block's chain does not hold yet.
 
         First come those in blocks above it, then the pool's: ready ones in the order of a block, then future ones.
         """
-        _, above = self._chain.path(self._best.facts.id, self._tip.facts.id)
-        in_blocks = [raw for block in above for raw in self._signed_in(block)]
-        ready = [candidate.raw for candidate in self.queue.ready()]
-        future = [candidate.raw for candidate in self.queue.future()]
-        return in_blocks + ready + future
+        _, blocks_above_best = self._chain.path(self._best_block.facts.id, self._tip_block.facts.id)
+        in_blocks = [
+            raw_extrinsic for executed_block in blocks_above_best for raw_extrinsic in self._signed_in(executed_block)
+        ]
+        ready_extrinsics = [candidate.raw for candidate in self.queue.ready()]
+        future_extrinsics = [candidate.raw for candidate in self.queue.future()]
+        return in_blocks + ready_extrinsics + future_extrinsics
 
     def next_nonce(self, account: bytes, nonce: int) -> int:
         """Return the first nonce from `nonce` on that the account uses neither in the pool nor up to the tip."""
-        return self.queue.next_nonce(account, max(nonce, self._nonce(account)))
+        return self.queue.next_nonce(account, max(nonce, self._nonce_of(account)))
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
         """Remove and ban an extrinsic that an author found invalid, or that broke this node."""
         _LOG.info("extrinsic 0x%s leaves the pool: %s", extrinsic_hash.hex(), reason)
-        self.queue.ban(extrinsic_hash, self._now())
-        self._held.pop(extrinsic_hash, None)
-        self._follow(self.queue.remove(extrinsic_hash), "invalid")
+        self.queue.ban(extrinsic_hash, self._now_seconds())
+        self._held_extrinsics.pop(extrinsic_hash, None)
+        self._follow_settled(self.queue.remove(extrinsic_hash), "invalid")
 
     # --- the chain moves
 
     def on_tip(self, block: bytes) -> None:
         """Follow a new preferred tip: used extrinsics leave, extrinsics of reverted blocks return."""
-        tip = self._chain[block]
-        back, forth = self._chain.path(self._tip.facts.id, block)
-        self._set_tip(tip)
-        nonces = {account: self._nonce(account) for account in self._moved_accounts(back + forth)}
-        settled = self.queue.settle(nonces, tip.facts.height + 1)
-        for extrinsic_hash in settled.used:
-            self._held.pop(extrinsic_hash, None)
-        self._follow(settled, "dropped")
-        if back:
-            included = {raw for executed in forth for raw in executed.extrinsics}
-            reverted = [raw for executed in reversed(back) for raw in executed.extrinsics]
-            self._take_back([raw for raw in reverted if raw not in included])
+        tip_block = self._chain[block]
+        reverted_blocks, new_blocks = self._chain.path(self._tip_block.facts.id, block)
+        self._set_tip(tip_block)
+        account_nonces = {
+            moved_account: self._nonce_of(moved_account)
+            for moved_account in self._moved_accounts(reverted_blocks + new_blocks)
+        }
+        settled_queue = self.queue.settle(account_nonces, tip_block.facts.height + 1)
+        for extrinsic_hash in settled_queue.used:
+            self._held_extrinsics.pop(extrinsic_hash, None)
+        self._follow_settled(settled_queue, "dropped")
+        if reverted_blocks:
+            included = {raw_extrinsic for executed in new_blocks for raw_extrinsic in executed.extrinsics}
+            reverted = [
+                raw_extrinsic for executed in reversed(reverted_blocks) for raw_extrinsic in executed.extrinsics
+            ]
+            self._take_back([raw_extrinsic for raw_extrinsic in reverted if raw_extrinsic not in included])
         self._revalidate()
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
@@ -368,106 +396,121 @@ class TransactionPool(Listener):
         accepted = self._chain.get(block)
         if accepted is None:
             return
-        back, forth = self._chain.path(self._best.facts.id, block)
-        self._best = accepted
-        for executed in back:
+        reverted_blocks, new_blocks = self._chain.path(self._best_block.facts.id, block)
+        self._best_block = accepted
+        for executed in reverted_blocks:
             # A block is reported `retracted` only if it was reported `in_block`.
             if executed.facts.id in self._told:
                 del self._told[executed.facts.id]
-                self._tell_all(executed, "retracted")
-        for executed in forth:
-            self._tell_in_block(executed)
+                self._report_all(executed, "retracted")
+        for executed in new_blocks:
+            self._report_in_block(executed)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Report the extrinsics of final blocks, whether or not they were accepted before."""
         for executed in blocks:
-            self._tell_in_block(executed)
-            self._tell_all(executed, "finalized", last=True)
+            self._report_in_block(executed)
+            self._report_all(executed, "finalized", is_last=True)
             del self._told[executed.facts.id]
-        last = blocks[-1]
-        if self._best.facts.height <= last.facts.height:
-            self._best = last
+        last_block = blocks[-1]
+        if self._best_block.facts.height <= last_block.facts.height:
+            self._best_block = last_block
             self._told.clear()
 
     # --- inside
 
-    def _now(self) -> float:
+    def _now_seconds(self) -> float:
         return self._clock.now_ms() / 1000
 
-    def _set_tip(self, tip: ExecutedBlock) -> None:
-        self._tip = tip
-        self._validator = TransactionValidator(self._chain.runtime, tip.state, tip.facts.id)
+    def _set_tip(self, tip_block: ExecutedBlock) -> None:
+        self._tip_block = tip_block
+        self._validator = TransactionValidator(self._chain.runtime, tip_block.state, tip_block.facts.id)
 
-    def _take_back(self, raws: list[bytes]) -> None:
+    def _take_back(self, raw_extrinsics: list[bytes]) -> None:
         """Take back extrinsics of reverted blocks; their signatures were checked."""
-        for raw in raws:
+        for raw_extrinsic in raw_extrinsics:
             try:
-                self.enter(self.check_outside(Arrival(raw, REVERTED, blake2_256(raw))), is_signed=True)
+                self.enter(
+                    self.check_outside(Arrival(raw_extrinsic, REVERTED, blake2_256(raw_extrinsic))), is_signed=True
+                )
             except PoolRefusalError as refusal:
                 _LOG.debug("an extrinsic of a reverted block is refused: %s", refusal)
 
     def _revalidate(self) -> None:
         """Check a part of the queue again, in turn: an extrinsic that can no longer pay must not wait for an author."""
-        hashes = self.queue.hashes()
-        if self._turn >= len(hashes):
+        extrinsic_hashes = self.queue.hashes()
+        if self._turn >= len(extrinsic_hashes):
             self._turn = 0
-        for extrinsic_hash in hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
+        for extrinsic_hash in extrinsic_hashes[self._turn : self._turn + REVALIDATED_PER_BLOCK]:
             try:
-                self._validator.validate(self._held[extrinsic_hash].extrinsic, lambda *_: True)
+                self._validator.validate(self._held_extrinsics[extrinsic_hash].extrinsic, lambda *_: True)
             except InvalidTransaction as error:
                 self.drop_invalid(extrinsic_hash, str(error))
         self._turn += REVALIDATED_PER_BLOCK
 
-    def _moved_accounts(self, blocks: list[ExecutedBlock]) -> dict[bytes, None]:
-        prefix = self._account.prefix
-        keys = (key for executed in blocks for key in executed.changes if key.startswith(prefix))
-        return {key[-ACCOUNT_BYTES:]: None for key in keys if self.queue.is_sender(key[-ACCOUNT_BYTES:])}
+    def _moved_accounts(self, executed_blocks: list[ExecutedBlock]) -> dict[bytes, None]:
+        account_prefix = self._account_item.prefix
+        changed_keys = (
+            changed_key
+            for executed in executed_blocks
+            for changed_key in executed.changes
+            if changed_key.startswith(account_prefix)
+        )
+        return {
+            changed_key[-ACCOUNT_BYTES:]: None
+            for changed_key in changed_keys
+            if self.queue.is_sender(changed_key[-ACCOUNT_BYTES:])
+        }
 
-    def _nonce(self, account: bytes) -> int:
-        raw = self._tip.state.get(self._account.key(account))
-        return 0 if raw is None else int(self._account.decode(raw).nonce)
+    def _nonce_of(self, account_id: bytes) -> int:
+        encoded_account = self._tip_block.state.get(self._account_item.key(account_id))
+        return 0 if encoded_account is None else int(self._account_item.decode(encoded_account).nonce)
 
-    def _follow(self, settled: Settled, why_dropped: str) -> None:
-        self._forget(settled.dropped, why_dropped)
-        self._promote(settled.promoted)
-        for extrinsic_hash in settled.demoted:
-            self._tell(extrinsic_hash, "future")
+    def _follow_settled(self, settled_queue: Settled, why_dropped: str) -> None:
+        self._forget_extrinsics(settled_queue.dropped, why_dropped)
+        self._report_promoted(settled_queue.promoted)
+        for extrinsic_hash in settled_queue.demoted:
+            self._report_status(extrinsic_hash, "future")
 
-    def _promote(self, hashes: Iterable[bytes]) -> None:
+    def _report_promoted(self, extrinsic_hashes: Iterable[bytes]) -> None:
         """Report extrinsics that became ready, and pass them on to peers."""
-        for extrinsic_hash in hashes:
-            self._tell(extrinsic_hash, "ready")
+        for extrinsic_hash in extrinsic_hashes:
+            self._report_status(extrinsic_hash, "ready")
             candidate = self.queue.get(extrinsic_hash)
             if candidate is not None and not self._relay.has_passed_on(extrinsic_hash):
                 self._relay.pass_on(extrinsic_hash, candidate.raw, None)
 
-    def _forget(self, hashes: Iterable[bytes], why: str) -> None:
-        for extrinsic_hash in hashes:
-            held = self._held.pop(extrinsic_hash, None)
-            if held is not None and held.is_long:  # otherwise a repeated copy would be decoded again
-                self.queue.ban(extrinsic_hash, self._now())
-            self._tell(extrinsic_hash, why, last=True)
+    def _forget_extrinsics(self, extrinsic_hashes: Iterable[bytes], drop_detail: str) -> None:
+        for extrinsic_hash in extrinsic_hashes:
+            held_extrinsic = self._held_extrinsics.pop(extrinsic_hash, None)
+            if (
+                held_extrinsic is not None and held_extrinsic.is_long
+            ):  # otherwise a repeated copy would be decoded again
+                self.queue.ban(extrinsic_hash, self._now_seconds())
+            self._report_status(extrinsic_hash, drop_detail, is_last=True)
 
-    def _signed_in(self, block: ExecutedBlock) -> tuple[bytes, ...]:
+    def _signed_in(self, executed_block: ExecutedBlock) -> tuple[bytes, ...]:
         """Return a block's signed extrinsics: inherents come first, and decoding 10,000 transfers would take 0.2 s."""
-        for position, raw in enumerate(block.extrinsics):
-            if decode_extrinsic(self._chain.runtime, raw).authorization is not None:
-                return block.extrinsics[position:]
+        for position, raw_extrinsic in enumerate(executed_block.extrinsics):
+            if decode_extrinsic(self._chain.runtime, raw_extrinsic).authorization is not None:
+                return executed_block.extrinsics[position:]
         return ()
 
-    def _tell_in_block(self, block: ExecutedBlock) -> None:
-        if block.facts.id not in self._told:
-            self._told[block.facts.id] = None
-            self._tell_all(block, "in_block")
+    def _report_in_block(self, executed_block: ExecutedBlock) -> None:
+        if executed_block.facts.id not in self._told:
+            self._told[executed_block.facts.id] = None
+            self._report_all(executed_block, "in_block")
 
-    def _tell_all(self, block: ExecutedBlock, status: str, *, last: bool = False) -> None:
-        if not self._watched:  # the usual case: clients that submit in bulk read the state, not statuses
+    def _report_all(self, executed_block: ExecutedBlock, status_name: str, *, is_last: bool = False) -> None:
+        if not self._watched_hashes:  # the usual case: clients that submit in bulk read the state, not statuses
             return
-        for raw in block.extrinsics:
-            self._tell(blake2_256(raw), status, block.facts.id, last=last)
+        for raw_extrinsic in executed_block.extrinsics:
+            self._report_status(blake2_256(raw_extrinsic), status_name, executed_block.facts.id, is_last=is_last)
 
-    def _tell(self, extrinsic_hash: bytes, status: str, block: bytes | None = None, *, last: bool = False) -> None:
-        if extrinsic_hash in self._watched:
-            self._on_status(extrinsic_hash, status, block)
-            if last:
-                del self._watched[extrinsic_hash]
+    def _report_status(
+        self, extrinsic_hash: bytes, status_name: str, block_id: bytes | None = None, *, is_last: bool = False
+    ) -> None:
+        if extrinsic_hash in self._watched_hashes:
+            self._on_status(extrinsic_hash, status_name, block_id)
+            if is_last:
+                del self._watched_hashes[extrinsic_hash]

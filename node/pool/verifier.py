@@ -69,10 +69,10 @@ class Verdicts:
             await self._done.wait()
         return self.valid
 
-    def note(self, found: Iterable[tuple[int, bool]]) -> None:
+    def note(self, new_verdicts: Iterable[tuple[int, bool]]) -> None:
         """Store some of the missing verdicts, each with its position."""
-        for position, valid in found:
-            self.valid[position] = valid
+        for position, is_valid in new_verdicts:
+            self.valid[position] = is_valid
             self.missing -= 1
         if not self.missing:
             self._done.set()
@@ -82,7 +82,7 @@ class Verifier:
     """The remembered verdicts of one node, and its workers."""
 
     def __init__(self) -> None:
-        self._valid: OrderedDict[bytes, None] = OrderedDict()
+        self._known_verdicts: OrderedDict[bytes, None] = OrderedDict()
         self._send, self._receive = trio.open_memory_channel[_Frame](sys.maxsize)
 
     @property
@@ -95,38 +95,40 @@ class Verifier:
 
         The form is `runtime.cryptography.signatures.VerifySignature`.
         """
-        claim = Claim(scheme, signer, payload, signature)
-        key = claim.key
-        if key in self._valid:
+        signature_claim = Claim(scheme, signer, payload, signature)
+        claim_key = signature_claim.key
+        if claim_key in self._known_verdicts:
             return True
-        valid = signatures.verify(scheme, signer, payload, signature)
-        if valid:
-            self._remember([key])
-        return valid
+        is_valid = signatures.verify(scheme, signer, payload, signature)
+        if is_valid:
+            self._remember([claim_key])
+        return is_valid
 
     def begin(self, claims: Sequence[Claim]) -> Verdicts:
         """Send claims to the workers without waiting; the caller limits the number of pending claims."""
         verdicts = Verdicts([True] * len(claims))
-        known = self._valid
-        unknown = [
-            _Item(claim, key, position) for position, claim in enumerate(claims) if (key := claim.key) not in known
+        known_verdicts = self._known_verdicts
+        unknown_items = [
+            _Item(signature_claim, claim_key, position)
+            for position, signature_claim in enumerate(claims)
+            if (claim_key := signature_claim.key) not in known_verdicts
         ]
-        verdicts.missing = len(unknown)
-        for start in range(0, len(unknown), BATCH_MAX):
-            self._send.send_nowait(_Frame(verdicts, unknown[start : start + BATCH_MAX]))
+        verdicts.missing = len(unknown_items)
+        for first_index in range(0, len(unknown_items), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, unknown_items[first_index : first_index + BATCH_MAX]))
         return verdicts
 
     def foresee(self, claims: Sequence[Claim]) -> Verdicts:
         """Send claims in advance: their verdicts are False until a worker confirms them, and never remembered."""
         verdicts = Verdicts([False] * len(claims), len(claims))
-        items = [_Item(claim, None, position) for position, claim in enumerate(claims)]
-        for start in range(0, len(items), BATCH_MAX):
-            self._send.send_nowait(_Frame(verdicts, items[start : start + BATCH_MAX]))
+        frame_items = [_Item(signature_claim, None, position) for position, signature_claim in enumerate(claims)]
+        for first_index in range(0, len(frame_items), BATCH_MAX):
+            self._send.send_nowait(_Frame(verdicts, frame_items[first_index : first_index + BATCH_MAX]))
         return verdicts
 
-    async def prepare(self, claims: Sequence[Claim]) -> list[bool]:
+    async def prepare(self, signature_claims: Sequence[Claim]) -> list[bool]:
         """Send claims to the workers and wait for their verdicts; only this task waits."""
-        return await self.begin(claims).wait()
+        return await self.begin(signature_claims).wait()
 
     async def run_worker(self) -> None:
         """Keep one worker process busy, and start another when it dies."""
@@ -137,61 +139,63 @@ class Verifier:
                 _LOG.warning("a signature worker died: another replaces it")
             await trio.sleep(RESTART_SECONDS)
 
-    def _remember(self, keys: Iterable[bytes]) -> None:
-        self._valid.update(dict.fromkeys(keys))
-        while len(self._valid) > REMEMBERED_MAX:
-            self._valid.popitem(last=False)
+    def _remember(self, claim_keys: Iterable[bytes]) -> None:
+        self._known_verdicts.update(dict.fromkeys(claim_keys))
+        while len(self._known_verdicts) > REMEMBERED_MAX:
+            self._known_verdicts.popitem(last=False)
 
     async def _drive_worker(self) -> None:
-        command = [sys.executable, "-m", verify_worker.__name__]
-        process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        link = _Link(process)
+        worker_command = [sys.executable, "-m", verify_worker.__name__]
+        worker_process = await trio.lowlevel.open_process(worker_command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        worker_link = _Link(worker_process)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._feed, link)
+                nursery.start_soon(self._feed_worker, worker_link)
                 while True:
-                    for answer in await link.answers():
-                        self._settle(link, answer)
+                    for worker_answer in await worker_link.answers():
+                        self._settle_answer(worker_link, worker_answer)
         except* (trio.BrokenResourceError, trio.ClosedResourceError, EOFError):
-            await self._settle_here(link)
+            await self._settle_here(worker_link)
             raise
         finally:
             with trio.CancelScope(shield=True):
-                await link.end()
+                await worker_link.end()
 
-    async def _feed(self, link: _Link) -> None:
+    async def _feed_worker(self, worker_link: _Link) -> None:
         while True:
-            await link.slots.acquire()
-            frames = [await self._receive.receive()]
-            link.under_way.append(frames[0])
+            await worker_link.slots.acquire()
+            queued_frames = [await self._receive.receive()]
+            worker_link.under_way.append(queued_frames[0])
             # All at once: while the node imports blocks in sequence, this task has one turn between two of them.
             with suppress(trio.WouldBlock):
                 while True:
-                    link.slots.acquire_nowait()
+                    worker_link.slots.acquire_nowait()
                     try:
-                        frames.append(self._receive.receive_nowait())
+                        queued_frames.append(self._receive.receive_nowait())
                     except trio.WouldBlock:
-                        link.slots.release()
+                        worker_link.slots.release()
                         raise
-                    link.under_way.append(frames[-1])
-            await link.ask(frames)
+                    worker_link.under_way.append(queued_frames[-1])
+            await worker_link.ask(queued_frames)
 
-    def _settle(self, link: _Link, answer: bytes) -> None:
-        frame = link.under_way.popleft()
-        link.slots.release()
-        found = list(zip(frame.items, map(bool, answer), strict=True))
-        self._remember(item.key for item, valid in found if valid and item.key is not None)
-        frame.verdicts.note((item.position, valid) for item, valid in found)
+    def _settle_answer(self, worker_link: _Link, worker_answer: bytes) -> None:
+        request_frame = worker_link.under_way.popleft()
+        worker_link.slots.release()
+        new_verdicts = list(zip(request_frame.items, map(bool, worker_answer), strict=True))
+        self._remember(
+            frame_item.key for frame_item, is_valid in new_verdicts if is_valid and frame_item.key is not None
+        )
+        request_frame.verdicts.note((frame_item.position, is_valid) for frame_item, is_valid in new_verdicts)
 
-    async def _settle_here(self, link: _Link) -> None:
+    async def _settle_here(self, worker_link: _Link) -> None:
         """Check a dead worker's claims in this process, so that every waiting caller gets its verdict."""
-        for frame in link.under_way:
-            for count, item in enumerate(frame.items):
-                if item.key is None:  # a guess without a waiting caller
+        for request_frame in worker_link.under_way:
+            for item_count, frame_item in enumerate(request_frame.items):
+                if frame_item.key is None:  # a guess without a waiting caller
                     continue
-                if count % AT_ONCE_HERE == 0:
+                if item_count % AT_ONCE_HERE == 0:
                     await trio.lowlevel.checkpoint()
-                frame.verdicts.note([(item.position, self.verify(*item.claim))])
+                request_frame.verdicts.note([(frame_item.position, self.verify(*frame_item.claim))])
 
 
 class _Item(NamedTuple):
@@ -212,45 +216,45 @@ class _Frame(NamedTuple):
 class _Link:
     """A worker process, and its unanswered frames; the worker answers in order."""
 
-    def __init__(self, process: trio.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._process = process
-        self._to, self._from = process.stdin, process.stdout
+    def __init__(self, worker_process: trio.Process) -> None:
+        assert worker_process.stdin is not None
+        assert worker_process.stdout is not None
+        self._worker_process = worker_process
+        self._request_stream, self._answer_stream = worker_process.stdin, worker_process.stdout
         self.under_way: deque[_Frame] = deque()
         self.slots = trio.Semaphore(AHEAD_MAX)
-        self._unread = bytearray()
+        self._unread_bytes = bytearray()
         with suppress(OSError):  # fails if the user has many pipes: the kernel then keeps the default size
-            fcntl.fcntl(cast("trio.lowlevel.FdStream", self._to).fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            fcntl.fcntl(cast("trio.lowlevel.FdStream", self._request_stream).fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
-    async def ask(self, frames: list[_Frame]) -> None:
-        await self._to.send_all(b"".join(map(_packed, frames)))
+    async def ask(self, queued_frames: list[_Frame]) -> None:
+        await self._request_stream.send_all(b"".join(map(_packed_frame, queued_frames)))
 
     async def answers(self) -> list[bytes]:
         """Return the next answers. Raise `EOFError` at the end of the worker."""
-        data = await self._from.receive_some(READ_BYTES)
-        if not data:
+        received_bytes = await self._answer_stream.receive_some(READ_BYTES)
+        if not received_bytes:
             raise EOFError
-        self._unread += data
+        self._unread_bytes += received_bytes
         answers: list[bytes] = []
-        start = 0
-        while len(self._unread) - start >= LENGTH.size:
-            (length,) = LENGTH.unpack_from(self._unread, start)
-            end = start + LENGTH.size + length
-            if len(self._unread) < end:
+        answer_start = 0
+        while len(self._unread_bytes) - answer_start >= LENGTH.size:
+            (answer_length,) = LENGTH.unpack_from(self._unread_bytes, answer_start)
+            answer_end = answer_start + LENGTH.size + answer_length
+            if len(self._unread_bytes) < answer_end:
                 break
-            answers.append(bytes(self._unread[start + LENGTH.size : end]))
-            start = end
-        del self._unread[:start]
+            answers.append(bytes(self._unread_bytes[answer_start + LENGTH.size : answer_end]))
+            answer_start = answer_end
+        del self._unread_bytes[:answer_start]
         return answers
 
     async def end(self) -> None:
-        self._process.kill()
-        await self._process.wait()
-        await self._to.aclose()
-        await self._from.aclose()
+        self._worker_process.kill()
+        await self._worker_process.wait()
+        await self._request_stream.aclose()
+        await self._answer_stream.aclose()
 
 
-def _packed(frame: _Frame) -> bytes:
-    batch: bytes = msgpack.packb([item.claim for item in frame.items])
-    return LENGTH.pack(len(batch)) + batch
+def _packed_frame(request_frame: _Frame) -> bytes:
+    packed_batch: bytes = msgpack.packb([frame_item.claim for frame_item in request_frame.items])
+    return LENGTH.pack(len(packed_batch)) + packed_batch

@@ -18,20 +18,21 @@ from runtime.cryptography.signatures import Scheme, verify
 LENGTH = struct.Struct(">I")
 
 
-def verdicts(batch: bytes) -> bytes:
+def verdicts(packed_batch: bytes) -> bytes:
     """Return the answer to one batch: one byte for each signature."""
     return bytes(
-        verify(Scheme(scheme), key, message, signature) for scheme, key, message, signature in msgpack.unpackb(batch)
+        verify(Scheme(scheme_number), public_key, message, signature)
+        for scheme_number, public_key, message, signature in msgpack.unpackb(packed_batch)
     )
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
+def serve(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     """Answer batches until `source` ends."""
-    while len(header := source.read(LENGTH.size)) == LENGTH.size:
-        (length,) = LENGTH.unpack(header)
-        answer = verdicts(source.read(length))
-        sink.write(LENGTH.pack(len(answer)) + answer)
-        sink.flush()
+    while len(length_prefix := request_stream.read(LENGTH.size)) == LENGTH.size:
+        (batch_length,) = LENGTH.unpack(length_prefix)
+        verdict_bytes = verdicts(request_stream.read(batch_length))
+        answer_stream.write(LENGTH.pack(len(verdict_bytes)) + verdict_bytes)
+        answer_stream.flush()
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ def test_the_genesis_keys_are_proved_for_ever(maker: Maker, tmp_path: Path) -> N
 
 def test_a_state_that_is_not_the_headers_is_refused_at_start(maker: Maker, tmp_path: Path) -> None:
     chain = maker.chain
-    chain.storage._db.put(STATE + chain.runtime.item(System.number).key(), b"\x07\0\0\0")
+    chain.storage._database.put(STATE + chain.runtime.item(System.number).key(), b"\x07\0\0\0")
     chain.storage.close()
     with pytest.raises(DatabaseError, match="damaged"):
         open_at(tmp_path / "maker")

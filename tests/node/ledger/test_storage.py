@@ -77,7 +77,7 @@ def test_values_in_memory_are_those_on_the_disk(tmp_path: Path, monkeypatch: pyt
                 model.pop(key, None)
         storage.commit_final([FinalEntry(block(height), changes, None)])
         assert storage.reverse_at(height) == {key: before.get(key) for key in changes}
-        assert len(storage._recent) <= 5
+        assert len(storage._recent_changes) <= 5
     assert dict(storage.items()) == model
 
 
@@ -88,7 +88,7 @@ def test_values_in_memory_are_forgotten_all_at_once(tmp_path: Path, monkeypatch:
     kept = []
     for number in range(13):
         storage.get(b"%d" % number)
-        kept.append(len(storage._recent))
+        kept.append(len(storage._recent_changes))
     assert kept == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1]
 
 
@@ -99,7 +99,7 @@ def test_values_are_read_from_the_trie_of_the_state_until_it_changes(
     trie = Trie(dict(storage.items()))
     storage.rest_on(trie)
     with monkeypatch.context() as patched:
-        patched.setattr(storage, "_get", None)  # no read of the disk
+        patched.setattr(storage, "_read_value", None)  # no read of the disk
         assert [storage.get(key) for key in (b"a", b"ab", b"b", b"abc", b"")] == [b"0", b"1", b"2", None, None]
     changes = {b"a": None, b"c": b"3"}
     storage.commit_final([FinalEntry(block(1), changes, None)])
@@ -144,7 +144,7 @@ def test_another_chain_is_refused(tmp_path: Path) -> None:
 
 def test_too_little_free_space_is_told_before_a_write(tmp_path: Path) -> None:
     storage = opened(tmp_path)
-    storage._floor = 2**62
+    storage._free_bytes_floor = 2**62
     with pytest.raises(DiskSpaceError, match=f"{2**42:,} MiB"):
         storage.commit_final([FinalEntry(block(1), {b"a": b"9"}, None)])
     assert storage.head_height == 0
@@ -154,7 +154,7 @@ def test_a_flipped_bit_is_an_error_never_a_wrong_value(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     state: dict[bytes, bytes | None] = {b"k%05d" % i: random.Random(i).randbytes(100) for i in range(20_000)}
     storage.commit_final([FinalEntry(block(1), state, None)])
-    storage._db.compact_range()
+    storage._database.compact_range()
     storage.close()
     tables = sorted(tmp_path.glob("*.ldb"))
     assert tables

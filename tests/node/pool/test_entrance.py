@@ -302,7 +302,7 @@ async def test_refused_extrinsics_however_many_end_no_ban_of_a_signer(maker: Mak
         junk = [signed_bytes(maker, bytes([0xFF, number]) * 4_000) for number in range(2)]
         await played.pool.submit_many(junk[:1])
         for number in range(BANNED_LIMIT + 1):
-            played.pool.queue.ban(number.to_bytes(32, "big"), played.pool._now())
+            played.pool.queue.ban(number.to_bytes(32, "big"), played.pool._now_seconds())
         (outcome,) = await played.pool.submit_many(junk[1:])
         assert isinstance(outcome, Refusal)
         assert outcome.code == 1012

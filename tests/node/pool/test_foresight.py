@@ -111,7 +111,7 @@ async def test_signatures_of_a_block_that_will_come_are_known_when_it_comes(
             while not (foreseen.verify(*known[0]) and foreseen.verify(*known[1])):
                 await trio.sleep(0.001)
         assert not foreseen.verify(*known[2])
-        assert not played.verifier._valid  # a guess pushes nothing out that the pool knows
+        assert not played.verifier._known_verdicts  # a guess pushes nothing out that the pool knows
 
 
 def test_a_body_that_was_proven_is_executed_by_all_other_rules(maker: Maker) -> None:

@@ -199,7 +199,7 @@ def test_a_bad_one_that_is_told_again_and_again_costs_a_few_signatures_and_one_a
         if stage.market.height < 2 * EPOCH_BLOCKS - 1:
             stage.market.block()
         upon = bytes([len(counts)])  # another block, each time
-        monkeypatch.setattr(stage.pool._spreading, "_upon", partial(bytes, upon))
+        monkeypatch.setattr(stage.pool._spreading, "_judged_upon", partial(bytes, upon))
     assert counts[:LOOKS_MAX] == list(range(1, LOOKS_MAX + 1))
     assert counts[-1] == LOOKS_MAX
 
@@ -208,7 +208,7 @@ def test_messages_that_were_refused_are_remembered_within_bounds(stage: Stage, m
     monkeypatch.setattr(gossip_pool, "REFUSED_MAX", 4)
     for number in range(10):
         stage.hear(replace(stage.beat(SAVER), signature=number.to_bytes(64, "big")))
-    assert len(stage.pool._spreading._refused) == 4
+    assert len(stage.pool._spreading._refused_items) == 4
 
 
 def test_one_of_a_block_that_this_node_has_not_yet_waits_for_it(stage: Stage) -> None:
@@ -399,13 +399,13 @@ def test_who_used_up_its_share_keeps_no_message_from_coming_by_another_peer(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = stage.beat(NEW[0])
-    take, stage.seconds = stage.pool._checked, 1.0
+    take, stage.seconds = stage.pool._checked_session, 1.0
 
     def dear(beat: Heartbeat, source: str | None) -> bytes:
         stage.seconds += 2 * REFUSED_BURST_SECONDS
         return take(beat, source)
 
-    monkeypatch.setattr(stage.pool, "_checked", dear)
+    monkeypatch.setattr(stage.pool, "_checked_session", dear)
     stage.hear(forged(good, 1))
     assert stage.hear(good) == [], "nothing of that peer is looked at"
     assert stage.hear(good, "b") == [("a", FrameKind.HEARTBEAT, HEARTBEAT.encode(good))]
@@ -444,7 +444,7 @@ def test_a_count_of_failed_checks_that_grows_is_not_forgotten_before_older_ones(
     failed = FailedChecks()
     for number in (*range(FAILED_CHECKS_REMEMBERED), *[0] * (FAILED_CHECKS_MAX - 1), FAILED_CHECKS_REMEMBERED):
         failed.note("peer", number.to_bytes(32, "big"))
-    counts = failed._counts
+    counts = failed._counts_by_source
     assert counts["peer", bytes(32)] == FAILED_CHECKS_MAX
 
 

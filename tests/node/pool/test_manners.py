@@ -69,7 +69,7 @@ def test_new_names_fill_no_memory() -> None:
     manners = Manners(0.0)
     for number in range(PEERS_REMEMBERED + 50):
         manners.on_refused(str(number), 1.0, 0.0, is_forged=False)
-    assert len(manners._records) == PEERS_REMEMBERED
+    assert len(manners._records_by_peer) == PEERS_REMEMBERED
     manners.on_admitted("50", 0.0)
     manners.on_admitted("new", 0.0)
     assert [manners.is_heard(peer, 0.0) for peer in ("50", "51", "52")] == [False, True, False]

@@ -289,10 +289,10 @@ def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
     fees: dict[bytes, int] = {}
     for candidate in (*pool.ready(), *pool.future()):
         fees[candidate.sender] = fees.get(candidate.sender, 0) + candidate.fee
-    assert fees == {account: sender.fees for account, sender in pool._senders.items()}
+    assert fees == {account: sender.fees for account, sender in pool._senders_by_account.items()}
     assert max(fees.values(), default=0) <= SPENDABLE
-    assert set(pool._waiters) >= {candidate.sender for candidate in pool.future()}
-    assert set(pool._waiters) <= set(fees)
+    assert set(pool._future_accounts) >= {candidate.sender for candidate in pool.future()}
+    assert set(pool._future_accounts) <= set(fees)
     for sender in range(4):
         assert [n for s, n in ready if s == sender] == sorted(n for s, n in ready if s == sender)
 
@@ -300,9 +300,9 @@ def check(pool: TransactionQueue, nonces: dict[int, int]) -> None:
 @pytest.mark.parametrize(
     ("counter", "value", "promise"),
     [
-        ("_future", -1, "part of the pool"),
-        ("_future", 5, "part of the pool"),
-        ("_bytes", -1_000, "the pool twice"),
+        ("_future_count", -1, "part of the pool"),
+        ("_future_count", 5, "part of the pool"),
+        ("_total_bytes", -1_000, "the pool twice"),
     ],
 )
 def test_a_counter_that_lies_is_found_when_a_block_is_settled(counter: str, value: int, promise: str) -> None:
@@ -316,7 +316,7 @@ def test_a_counter_that_lies_is_found_when_a_block_is_settled(counter: str, valu
 def test_an_empty_pool_that_still_counts_is_found() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 0), 0)
-    pool._bytes += 1
+    pool._total_bytes += 1
     with pytest.raises(AssertionError, match="empty pool"):
         pool.remove(xt(1, 0).extrinsic_hash)
 
@@ -325,6 +325,6 @@ def test_a_gap_among_the_ready_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     pool = TransactionQueue()
     pool.add(xt(1, 0), 0)
     pool.add(xt(1, 1), 0)
-    monkeypatch.setattr(pool, "_settle", lambda *_: ([], []))
+    monkeypatch.setattr(pool, "_settle_sender", lambda *_: ([], []))
     with pytest.raises(AssertionError, match="no gap"):
         pool.remove(xt(1, 0).extrinsic_hash)
