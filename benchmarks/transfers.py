@@ -97,9 +97,9 @@ async def _measure(ledger: Ledger, fresh: Chain) -> Figures:
         nursery.start_soon(workers.run_worker)
         author = Author(
             chain=ledger.chain,
-            keys=ledger.validator,
-            pool=pool,
-            verify=workers.verify,
+            validator_keys=ledger.validator,
+            transaction_pool=pool,
+            verify_signature=workers.verify,
             clock=clock,
             inherents=lambda _: (),
         )

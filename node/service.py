@@ -115,12 +115,12 @@ class Node:
             spec=spec, name=config.name, version=process.VERSION, is_validator=config.is_validator
         )
         self.feed = make_feed(
-            socket=self.paths.rpc_socket,
-            readers=readers,
-            view=view,
+            socket_path=self.paths.rpc_socket,
+            feed_readers=readers,
+            node_view=view,
             description=description,
-            polls=self.monitoring.polls.show,
-            rotate=self.duty.key_watch.rotate if self.duty is not None else None,
+            recent_polls=self.monitoring.polls.show,
+            rotate_keys=self.duty.key_watch.rotate if self.duty is not None else None,
         )
         self.loop = self._make_loop()
 
@@ -170,9 +170,9 @@ class Node:
     def _make_author(self, keys: ValidatorKeys) -> Author:
         return Author(
             chain=self.chain,
-            keys=keys,
-            pool=self.pools.transactions,
-            verify=self.pools.verifier.verify,
+            validator_keys=keys,
+            transaction_pool=self.pools.transactions,
+            verify_signature=self.pools.verifier.verify,
             clock=self.clock,
             inherents=self.pools.inherents,
         )

@@ -46,16 +46,16 @@ class Author:
         self,
         *,
         chain: Chain,
-        keys: ValidatorKeys,
-        pool: TransactionPool,
-        verify: VerifySignature,
+        validator_keys: ValidatorKeys,
+        transaction_pool: TransactionPool,
+        verify_signature: VerifySignature,
         clock: Clock,
         inherents: Inherents,
     ) -> None:
         self._chain = chain
-        self._keys = keys
-        self._pool = pool
-        self._verify = verify
+        self._validator_keys = validator_keys
+        self._transaction_pool = transaction_pool
+        self._verify_signature = verify_signature
         self._clock = clock
         self._inherents = inherents
 
@@ -64,90 +64,94 @@ class Author:
 
         Raise `SigningRefusedError` if this node sealed another block for this slot.
         """
-        parent = self._chain[request.parent]
-        digest = self._digest(request, parent)
-        authoring = Authoring(self._chain.runtime, parent.state, parent.trie, parent.facts.id, digest)
+        parent_block = self._chain[request.parent]
+        digest_items = self._digest_items(request, parent_block)
+        authoring = Authoring(
+            self._chain.runtime, parent_block.state, parent_block.trie, parent_block.facts.id, digest_items
+        )
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
-        attached = self._attach(authoring)
-        taken = self._fill(authoring)
-        if not (attached or taken or request.heartbeat):
+        attached = self._attach_inherents(authoring)
+        taken_bytes = self._fill_block(authoring)
+        if not (attached or taken_bytes or request.heartbeat):
             return None
-        built = authoring.finish()
-        return self._seal(built, request)
+        built_block = authoring.finish()
+        return self._seal_block(built_block, request)
 
-    def _digest(self, request: ev.Build, parent: ExecutedBlock) -> Digest:
-        epoch = self._chain.epochs(request.epoch)
-        if epoch is None:
-            raise RuntimeError(f"build request for epoch {request.epoch}, which is not determined")
-        seat = self._keys.seat(request.epoch)
-        if seat is None:
-            raise SigningRefusedError(f"no key of this node has a seat in epoch {request.epoch}")
-        output, proof = self._keys.prove_vrf(request.epoch, vrf_input(self._chain.genesis, epoch.seed, request.slot))
-        pre_digest = PreDigest(request.slot, request.epoch, output, proof)
-        digest: Digest = (author_item(seat.stash), pre_digest_item(pre_digest))
-        if request.final_ref is not None:
-            digest = (*digest, consensus_item(final_ref_log(request.final_ref)))
-        following = self._chain.runtime.at(parent.state)[TrustStake].next_validators(request.height)
-        return digest if following is None else (*digest, consensus_item(following))
+    def _digest_items(self, build_request: ev.Build, parent_block: ExecutedBlock) -> Digest:
+        build_epoch = self._chain.epochs(build_request.epoch)
+        if build_epoch is None:
+            raise RuntimeError(f"build request for epoch {build_request.epoch}, which is not determined")
+        own_seat = self._validator_keys.seat(build_request.epoch)
+        if own_seat is None:
+            raise SigningRefusedError(f"no key of this node has a seat in epoch {build_request.epoch}")
+        vrf_output, vrf_proof = self._validator_keys.prove_vrf(
+            build_request.epoch, vrf_input(self._chain.genesis, build_epoch.seed, build_request.slot)
+        )
+        pre_digest = PreDigest(build_request.slot, build_request.epoch, vrf_output, vrf_proof)
+        digest_items: Digest = (author_item(own_seat.stash), pre_digest_item(pre_digest))
+        if build_request.final_ref is not None:
+            digest_items = (*digest_items, consensus_item(final_ref_log(build_request.final_ref)))
+        following = self._chain.runtime.at(parent_block.state)[TrustStake].next_validators(build_request.height)
+        return digest_items if following is None else (*digest_items, consensus_item(following))
 
-    def _attach(self, authoring: Authoring) -> int:
+    def _attach_inherents(self, authoring: Authoring) -> int:
         """Add the valid inherents and return their number. An invalid one is this node's own mistake and left out."""
-        count = 0
-        for call in self._inherents(authoring.bound):
+        inherent_count = 0
+        for inherent_call in self._inherents(authoring.bound):
             try:
-                authoring.inherent(call)
-                count += 1
+                authoring.inherent(inherent_call)
+                inherent_count += 1
             except InvalidBlock as error:
                 _LOG.warning("left out an invalid inherent of this node: %s", error)
-        return count
+        return inherent_count
 
-    def _fill(self, authoring: Authoring) -> int:  # noqa: C901, PLR0912  # one case for each way to be refused
+    def _fill_block(self, authoring: Authoring) -> int:  # noqa: C901, PLR0912  # one case for each way to be refused
         """Offer ready extrinsics until the block is full or time is up, and return the number taken."""
         slot_ms = self._chain.parameters.slot_ms
         deadline_ms = self._clock.now_ms() + slot_ms // SLOT_SHARE
-        room = BLOCK_BYTES_MAX - HEADER_BYTES_MAX
-        taken = refusals = 0
-        invalid: list[tuple[bytes, str]] = []
-        stuck: set[bytes] = set()  # senders of a refused extrinsic: their later ones lack the nonce before them
-        for number, candidate in enumerate(self._pool.ready()):
+        bytes_room = BLOCK_BYTES_MAX - HEADER_BYTES_MAX
+        taken_bytes = refusals = 0
+        invalid_extrinsics: list[tuple[bytes, str]] = []
+        stuck_senders: set[bytes] = set()  # senders of a refused extrinsic: their later ones lack the nonce before them
+        for candidate_number, candidate in enumerate(self._transaction_pool.ready()):
             # A sender who cannot pay could otherwise make an author examine a thousand extrinsics in vain.
-            if candidate.sender in stuck:
+            if candidate.sender in stuck_senders:
                 continue
             if refusals >= REFUSALS_FOR_SPACE_MAX:
                 break
-            if number % CLOCK_EVERY == 0 and self._clock.now_ms() >= deadline_ms:
+            if candidate_number % CLOCK_EVERY == 0 and self._clock.now_ms() >= deadline_ms:
                 break
-            if len(candidate.raw) + 4 > room:
+            if len(candidate.raw) + 4 > bytes_room:
                 refusals += 1
                 continue
             try:
-                held = self._pool.held(candidate.extrinsic_hash)
-                authoring.offer(held.extrinsic, held.verified_or(self._verify))
+                held_extrinsic = self._transaction_pool.held(candidate.extrinsic_hash)
+                authoring.offer(held_extrinsic.extrinsic, held_extrinsic.verified_or(self._verify_signature))
             except InvalidTransaction as error:
                 # A used nonce (the chain moved under the pool) does not block the sender's later extrinsics.
                 if error.reason not in (InvalidReason.STALE, InvalidReason.FUTURE):
-                    stuck.add(candidate.sender)
+                    stuck_senders.add(candidate.sender)
                 if error.reason is InvalidReason.EXHAUSTS_RESOURCES:
                     refusals += 1
                 elif error.reason is not InvalidReason.FUTURE:
-                    invalid.append((candidate.extrinsic_hash, str(error)))
+                    invalid_extrinsics.append((candidate.extrinsic_hash, str(error)))
             except DecodeError as error:
-                invalid.append((candidate.extrinsic_hash, str(error)))
+                invalid_extrinsics.append((candidate.extrinsic_hash, str(error)))
             except NodeError:  # the disk, not the extrinsic
                 raise
             except Exception:  # noqa: BLE001  # any fault of our own ends here
                 _LOG.exception("extrinsic 0x%s raised an unexpected error: quarantined", candidate.extrinsic_hash.hex())
-                invalid.append((candidate.extrinsic_hash, "quarantined"))
+                invalid_extrinsics.append((candidate.extrinsic_hash, "quarantined"))
             else:
-                taken += 1
-                room -= len(candidate.raw) + 4
+                taken_bytes += 1
+                bytes_room -= len(candidate.raw) + 4
         # Only after the loop: a removal changes the order that `ready` iterates over.
-        for extrinsic_hash, reason in invalid:
-            self._pool.drop_invalid(extrinsic_hash, reason)
-        return taken
+        for extrinsic_hash, drop_reason in invalid_extrinsics:
+            self._transaction_pool.drop_invalid(extrinsic_hash, drop_reason)
+        return taken_bytes
 
-    def _seal(self, built: BuiltBlock, request: ev.Build) -> ev.BlockFacts:
-        session = self._keys.session_of(request.epoch)
-        assert session is not None, "a sealing key has a seat"
-        header = self._keys.seal(request.epoch, request.slot, built.header)
-        return self._chain.add_own(header, built, request.final_ref, request.slot, session)
+    def _seal_block(self, built_block: BuiltBlock, build_request: ev.Build) -> ev.BlockFacts:
+        session_key = self._validator_keys.session_of(build_request.epoch)
+        assert session_key is not None, "a sealing key has a seat"
+        sealed_header = self._validator_keys.seal(build_request.epoch, build_request.slot, built_block.header)
+        return self._chain.add_own(sealed_header, built_block, build_request.final_ref, build_request.slot, session_key)

@@ -29,24 +29,24 @@ _LOG = logging.getLogger(__name__)
 class KeyWatch(Listener):
     """A check of one node's keystore at each final block."""
 
-    def __init__(self, keys: ValidatorKeys, chain: Chain, paths: Paths, peers: Peers, peer_id: str) -> None:
+    def __init__(self, validator_keys: ValidatorKeys, chain: Chain, paths: Paths, peers: Peers, peer_id: str) -> None:
         """Create the watch over `keys`, the keys at the node's start, which its hello proves to peers of `peer_id`."""
-        self._keys = keys
+        self._validator_keys = validator_keys
         self._chain = chain
         self._paths = paths
-        self._store = Keystore(paths.keystore)
+        self._keystore = Keystore(paths.keystore)
         self._peers = peers
         self._peer_id = peer_id
-        self._of_hello = self._shown = keys.shown()
-        self._seen = self._store.changed_at()
+        self._of_hello = self._shown_keys = validator_keys.shown()
+        self._store_seen_at = self._keystore.changed_at()
         self._epoch = -1
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Load new keys after a change of the keystore, and at a new epoch, when other keys may have to be proved."""
-        changed_at = self._store.changed_at()
-        epoch = self._chain.parameters.epoch_of(blocks[-1].facts.height + 1)
-        if (changed_at, epoch) != (self._seen, self._epoch):
-            self._seen, self._epoch = changed_at, epoch
+        changed_at = self._keystore.changed_at()
+        next_epoch = self._chain.parameters.epoch_of(blocks[-1].facts.height + 1)
+        if (changed_at, next_epoch) != (self._store_seen_at, self._epoch):
+            self._store_seen_at, self._epoch = changed_at, next_epoch
             self._take_up()
 
     def rotate(self, owner: bytes) -> tuple[SessionKeys, KeysProof]:
@@ -54,36 +54,38 @@ class KeyWatch(Listener):
 
         Raise `BadInputError` if the keystore is full.
         """
-        keys = new_keys(self._paths, self._chain.genesis)
-        proof = prove_stored(self._store, keys, self._chain.genesis, owner)
+        rotated_keys = new_keys(self._paths, self._chain.genesis)
+        key_proof = prove_stored(self._keystore, rotated_keys, self._chain.genesis, owner)
         self._take_up()
-        return keys, proof
+        return rotated_keys, key_proof
 
     def tell(self, peer: str) -> None:
         """Prove to a newly connected peer the keys that the hello does not contain."""
-        if self._shown != self._of_hello:
-            self._peers.transport.send(peer, FrameKind.KEYS, self._keys.prove_peer(self._peer_id))
+        if self._shown_keys != self._of_hello:
+            self._peers.transport.send(peer, FrameKind.KEYS, self._validator_keys.prove_peer(self._peer_id))
 
     # --- inside
 
     def _take_up(self) -> None:
         try:
-            self._read()
+            self._read_new_keys()
         except BadInputError as error:
             _LOG.error("new keys of the keystore are not used: %s", error)
-        self._keys.arrange(by_use(self._chain, self._keys.sessions))
-        if self._keys.shown() != self._shown:
-            self._shown = self._keys.shown()
-            self._peers.transport.broadcast(FrameKind.KEYS, self._keys.prove_peer(self._peer_id))
+        self._validator_keys.arrange(by_use(self._chain, self._validator_keys.sessions))
+        if self._validator_keys.shown() != self._shown_keys:
+            self._shown_keys = self._validator_keys.shown()
+            self._peers.transport.broadcast(FrameKind.KEYS, self._validator_keys.prove_peer(self._peer_id))
 
-    def _read(self) -> None:
-        for pair in stored(self._store, VRF):  # VRF keys first: no session key may get a seat here without its VRF key
-            self._keys.take_up_vrf(pair)
-        for pair in stored(self._store, SESSION):
-            if pair.public not in self._keys.sessions:
-                self._keys.take_up(self._with_record(pair))
-                _LOG.info("found the new key 0x%s", pair.public.hex())
+    def _read_new_keys(self) -> None:
+        for key_pair in stored(
+            self._keystore, VRF
+        ):  # VRF keys first: no session key may get a seat here without its VRF key
+            self._validator_keys.take_up_vrf(key_pair)
+        for key_pair in stored(self._keystore, SESSION):
+            if key_pair.public not in self._validator_keys.sessions:
+                self._validator_keys.take_up(self._with_record(key_pair))
+                _LOG.info("found the new key 0x%s", key_pair.public.hex())
 
-    def _with_record(self, pair: KeyPair) -> SigningKey:
-        path = self._paths.sign_state(pair.public)
-        return SigningKey(pair, SignStateFile.load(path, self._chain.genesis, pair.public))
+    def _with_record(self, key_pair: KeyPair) -> SigningKey:
+        state_path = self._paths.sign_state(key_pair.public)
+        return SigningKey(key_pair, SignStateFile.load(state_path, self._chain.genesis, key_pair.public))

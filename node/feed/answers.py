@@ -33,11 +33,13 @@ Rotate = Callable[[bytes], tuple[SessionKeys, KeysProof]]
 class Answers(Listener):
     """The answers to requests, and recent evidence of offences for reports."""
 
-    def __init__(self, view: NodeView, polls: Callable[[], list[feed.Value]], rotate: Rotate | None = None) -> None:
+    def __init__(
+        self, node_view: NodeView, recent_polls: Callable[[], list[feed.Value]], rotate_keys: Rotate | None = None
+    ) -> None:
         """Create it; `polls` returns the last polls, `rotate` makes new keys (None for a node that only follows)."""
-        self._view = view
-        self._polls = polls
-        self._rotate = rotate
+        self._node_view = node_view
+        self._recent_polls = recent_polls
+        self._rotate_keys = rotate_keys
         self._offences: deque[dict[str, feed.Value]] = deque(maxlen=OFFENCES_KEPT)
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
@@ -51,110 +53,122 @@ class Answers(Listener):
 
     async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901, PLR0912  # one case for each request
         """Answer a request of the RPC process. Raise `PoolRefusalError` if it cannot be answered."""
-        view = self._view
+        node_view = self._node_view
         match request:
             case feed.Submit(_, extrinsic):
-                return await view.pools.transactions.submit(extrinsic)
+                return await node_view.pools.transactions.submit(extrinsic)
             case feed.SubmitMany(_, extrinsics):
-                outcomes = await view.pools.transactions.submit_many(extrinsics)
-                return [list(outcome) if isinstance(outcome, Refusal) else outcome for outcome in outcomes]
+                submit_outcomes = await node_view.pools.transactions.submit_many(extrinsics)
+                return [
+                    list(submit_outcome) if isinstance(submit_outcome, Refusal) else submit_outcome
+                    for submit_outcome in submit_outcomes
+                ]
             case feed.SubmitAttestation(_, attestation):
-                return view.pools.attestations.submit(attestation)
+                return node_view.pools.attestations.submit(attestation)
             case feed.Pending():
-                return list(view.pools.transactions.pending())
+                return list(node_view.pools.transactions.pending())
             case feed.NextNonce(_, account, nonce):
-                return view.pools.transactions.next_nonce(account, nonce)
+                return node_view.pools.transactions.next_nonce(account, nonce)
             case feed.ListPeers():
-                return [self._peer(info) for info in view.network.transport.peers()]
+                return [self._peer_fields(peer_info) for peer_info in node_view.network.transport.peers()]
             case feed.BlockAt(_, block):
-                return self._block(block)
+                return self._block_value(block)
             case feed.IdAt(_, height):
-                return view.chain.storage.id_at(height)
+                return node_view.chain.storage.id_at(height)
             case feed.CertificateAt(_, height):
                 return self._certificate(height)
             case feed.HandoffsFrom(_, epoch, count):
                 return self._handoffs(epoch, count)
             case feed.Prove(_, block, keys):
-                return self._prove(block, keys)
+                return self._read_proof(block, keys)
             case feed.Inspect(_, topic):
-                return self._inspect(topic)
+                return self._inspected_topic(topic)
             case feed.RotateKeys(_, owner):
-                return self._rotated(owner)
+                return self._rotated_keys(owner)
 
     # --- inside
 
-    def _peer(self, info: PeerInfo) -> dict[str, feed.Value]:
-        standing = self._view.sync.standing(info.peer.encode())
-        shown: dict[str, feed.Value] = {"peerId": info.peer, "roles": info.role.name}
+    def _peer_fields(self, peer_info: PeerInfo) -> dict[str, feed.Value]:
+        standing = self._node_view.sync.standing(peer_info.peer.encode())
+        peer_fields: dict[str, feed.Value] = {"peerId": peer_info.peer, "roles": peer_info.role.name}
         if standing is None:
-            return shown | {"bestHash": self._view.chain.genesis, "bestNumber": 0}
-        return shown | {"bestHash": standing.tip, "bestNumber": standing.tip_height}
+            return peer_fields | {"bestHash": self._node_view.chain.genesis, "bestNumber": 0}
+        return peer_fields | {"bestHash": standing.tip, "bestNumber": standing.tip_height}
 
-    def _block(self, block: bytes) -> feed.Value:
-        stored = self._view.chain.stored(block)
-        if stored is None:
+    def _block_value(self, block_id: bytes) -> feed.Value:
+        stored_block = self._node_view.chain.stored(block_id)
+        if stored_block is None:
             return None
-        return [stored.header, list(BLOCK.decode(stored.header + stored.body).extrinsics)]
+        return [stored_block.header, list(BLOCK.decode(stored_block.header + stored_block.body).extrinsics)]
 
     def _certificate(self, height: int) -> feed.Value:
-        storage = self._view.chain.storage
-        found = storage.certificate_at(height)
-        if found is None:
+        storage = self._node_view.chain.storage
+        certified_block = storage.certificate_at(height)
+        if certified_block is None:
             return None
-        certified_height, certificate = found
+        certified_height, certificate = certified_block
         certified = storage.id_at(certified_height)
         return [certified, certificate, storage.header(certified) if certified is not None else None]
 
-    def _handoffs(self, epoch: int, count: int) -> feed.Value:
+    def _handoffs(self, first_epoch: int, epoch_count: int) -> feed.Value:
         """Return handoffs without a gap: a chain that an older program began lacks the first ones."""
-        found: list[feed.Value] = []
-        for number in range(epoch, epoch + min(count, feed.HANDOFFS_MAX)):
-            handoff = self._view.chain.storage.handoff(number)
-            if handoff is None:
+        found_handoffs: list[feed.Value] = []
+        for epoch_number in range(first_epoch, first_epoch + min(epoch_count, feed.HANDOFFS_MAX)):
+            epoch_handoff = self._node_view.chain.storage.handoff(epoch_number)
+            if epoch_handoff is None:
                 break
-            found.append(handoff)
-        return found
+            found_handoffs.append(epoch_handoff)
+        return found_handoffs
 
-    def _prove(self, block: bytes, keys: list[bytes]) -> feed.Value:
-        if len(keys) > PROOF_KEYS_MAX:
+    def _read_proof(self, block_id: bytes, proved_keys: list[bytes]) -> feed.Value:
+        if len(proved_keys) > PROOF_KEYS_MAX:
             raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"at most {PROOF_KEYS_MAX} keys")
-        proof = self._view.chain.prove(block, keys)
-        if proof is None:
-            raise PoolRefusalError(STATE_DISCARDED, "State already discarded", f"for 0x{block.hex()}")
-        return list(proof)
+        read_proof = self._node_view.chain.prove(block_id, proved_keys)
+        if read_proof is None:
+            raise PoolRefusalError(STATE_DISCARDED, "State already discarded", f"for 0x{block_id.hex()}")
+        return list(read_proof)
 
-    def _rotated(self, owner: bytes) -> feed.Value:
-        if self._rotate is None:
+    def _rotated_keys(self, owner_account: bytes) -> feed.Value:
+        if self._rotate_keys is None:
             raise PoolRefusalError(NO_KEYS, "No keys", "this node only follows the chain: start it with --validator")
-        if len(owner) != ACCOUNT_BYTES:
+        if len(owner_account) != ACCOUNT_BYTES:
             raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"an account has {ACCOUNT_BYTES} bytes")
         try:
-            keys, proof = self._rotate(owner)
+            rotated_keys, key_proof = self._rotate_keys(owner_account)
         except BadInputError as error:
             raise PoolRefusalError(NO_KEYS, "No keys", str(error)) from error
-        return [codec(SessionKeys).encode(keys), codec(KeysProof).encode(proof)]
+        return [codec(SessionKeys).encode(rotated_keys), codec(KeysProof).encode(key_proof)]
 
-    def _inspect(self, topic: str) -> feed.Value:
-        match topic:
+    def _inspected_topic(self, topic_name: str) -> feed.Value:
+        match topic_name:
             case "consensus":
                 return self._consensus()
             case "polls":
-                return self._polls()
+                return self._recent_polls()
             case "pool":
-                queue = self._view.pools.transactions.queue
-                return {"ready": queue.ready_count, "future": queue.future_count, "bytes": queue.bytes_used}
+                transaction_queue = self._node_view.pools.transactions.queue
+                return {
+                    "ready": transaction_queue.ready_count,
+                    "future": transaction_queue.future_count,
+                    "bytes": transaction_queue.bytes_used,
+                }
             case "network":
-                return [_traffic(info) for info in self._view.network.transport.peers()]
+                return [_traffic_fields(peer_info) for peer_info in self._node_view.network.transport.peers()]
             case "offences":
                 return list(self._offences)
             case _:
-                raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"topic {topic} is unknown")
+                raise PoolRefusalError(INVALID_PARAMS, "Invalid params", f"topic {topic_name} is unknown")
 
     def _consensus(self) -> feed.Value:
-        machine = self._view.machine
+        machine = self._node_view.machine
         epoch, round_ = machine.gadget_round
-        return {"epoch": epoch, "round": round_, "tip": machine.tip.id, "leaves": self._view.chain.leaves()}
+        return {"epoch": epoch, "round": round_, "tip": machine.tip.id, "leaves": self._node_view.chain.leaves()}
 
 
-def _traffic(info: PeerInfo) -> feed.Value:
-    return {"peer": info.peer, "address": info.address, "received": info.received_bytes, "sent": info.sent_bytes}
+def _traffic_fields(peer_info: PeerInfo) -> feed.Value:
+    return {
+        "peer": peer_info.peer,
+        "address": peer_info.address,
+        "received": peer_info.received_bytes,
+        "sent": peer_info.sent_bytes,
+    }

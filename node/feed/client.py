@@ -36,11 +36,11 @@ T = TypeVar("T")
 class SharedAnswer(Generic[T]):
     """The shared answers of `ask`."""
 
-    def __init__(self, ask: Callable[[], Awaitable[T]], pause_seconds: float) -> None:
+    def __init__(self, ask_node: Callable[[], Awaitable[T]], pause_seconds: float) -> None:
         """Create it, with at most one question in `pause_seconds`."""
-        self._ask = ask
+        self._ask_node = ask_node
         self._pause_seconds = pause_seconds
-        self._last = float("-inf")
+        self._last_at = float("-inf")
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[T] | None = None
 
@@ -52,18 +52,18 @@ class SharedAnswer(Generic[T]):
         return await asyncio.shield(self._next)  # a caller that goes away cancels the wait of no other
 
     async def _answer(self) -> T:
-        loop = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
         async with self._turn:
-            await asyncio.sleep(self._last + self._pause_seconds - loop.time())
-            self._last = loop.time()
+            await asyncio.sleep(self._last_at + self._pause_seconds - event_loop.time())
+            self._last_at = event_loop.time()
             self._next = None  # later callers want to see later changes
-            return await self._ask()
+            return await self._ask_node()
 
 
-def _forget(task: asyncio.Task[T]) -> None:
+def _forget(ended_task: asyncio.Task[T]) -> None:
     """Retrieve the exception: there may be no caller left to take it, and asyncio logs unretrieved ones."""
-    if not task.cancelled():
-        task.exception()
+    if not ended_task.cancelled():
+        ended_task.exception()
 
 
 class RequestRefusedError(Exception):
@@ -84,32 +84,32 @@ class RequestRefusedError(Exception):
 class FeedClient:
     """One link to the node. Create it with `connect`, read `frames()` in one task, and send requests from any task."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._waiting: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
-        self._numbers = itertools.count(1)
+    def __init__(self, stream_reader: asyncio.StreamReader, stream_writer: asyncio.StreamWriter) -> None:
+        self._stream_reader = stream_reader
+        self._stream_writer = stream_writer
+        self._waiting_by_id: dict[int, asyncio.Future[feed.RequestResult | feed.Refused]] = {}
+        self._request_ids = itertools.count(1)
         self._turn: Turn = nullcontext
         self._submission: SubmissionTurn = _at_once
         self._frames: asyncio.Queue[feed.ToRpc | None] = asyncio.Queue(QUEUED_FRAMES)
         self._pending = SharedAnswer(self._ask_pending, PENDING_SECONDS)
-        self._task = asyncio.create_task(self._read())
+        self._task = asyncio.create_task(self._read_frames())
 
     @classmethod
-    async def connect(cls, path: Path) -> FeedClient:
+    async def connect(cls, socket_path: Path) -> FeedClient:
         """Connect to the node's socket. Raise `OSError` if there is none."""
-        return cls(*await asyncio.open_unix_connection(str(path)))
+        return cls(*await asyncio.open_unix_connection(str(socket_path)))
 
     async def frames(self) -> AsyncIterator[feed.ToRpc]:
         """Yield every frame except answers, in order. Raise `ConnectionError` at the end of the link."""
-        while (frame := await self._frames.get()) is not None:
-            yield frame
+        while (feed_frame := await self._frames.get()) is not None:
+            yield feed_frame
         raise ConnectionError("the node closed the feed")
 
     async def submit(self, extrinsic: bytes) -> bytes:
         """Submit an extrinsic to the node's pool, and return its hash; its statuses come among the frames."""
         async with self._submission(1, len(extrinsic)):
-            return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
+            return cast("bytes", await self._ask_node(feed.Submit(next(self._request_ids), extrinsic)))
 
     async def submit_many(self, extrinsics: Sequence[bytes]) -> list[bytes | RequestRefusedError]:
         """Submit extrinsics to the node's pool, in order; return for each its hash or its refusal.
@@ -117,20 +117,20 @@ class FeedClient:
         If the node has no time for a part, all later parts are refused too, because they must enter after it.
         """
         outcomes: list[bytes | RequestRefusedError] = []
-        for part in _parts(extrinsics):
+        for extrinsics_part in _extrinsics_parts(extrinsics):
             try:
-                async with self._submission(len(part), sum(map(len, part))):
-                    answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
+                async with self._submission(len(extrinsics_part), sum(map(len, extrinsics_part))):
+                    node_answer = await self._ask_node(feed.SubmitMany(next(self._request_ids), extrinsics_part))
             except RequestRefusedError as error:
                 # Some of the earlier ones are in the pool. A caller that got a refusal for all would submit and pay
                 # twice.
                 return outcomes + [RequestRefusedError(*error.parts)] * (len(extrinsics) - len(outcomes))
-            outcomes += map(_outcome, cast("list[bytes | Sequence[object]]", answer))
+            outcomes += map(_submit_outcome, cast("list[bytes | Sequence[object]]", node_answer))
         return outcomes
 
     async def prove(self, block_id: bytes, keys: list[bytes]) -> list[bytes]:
         """Return the trie nodes that prove `keys` in the state after that block."""
-        return cast("list[bytes]", await self._question(feed.Prove(next(self._numbers), block_id, keys)))
+        return cast("list[bytes]", await self._question(feed.Prove(next(self._request_ids), block_id, keys)))
 
     async def pending(self) -> list[bytes]:
         """Return the extrinsics in the pool, ready ones first."""
@@ -138,51 +138,51 @@ class FeedClient:
 
     async def next_nonce(self, account: bytes, nonce: int) -> int:
         """Return the first nonce from `nonce` on that the account uses neither in the pool nor above the best block."""
-        return cast("int", await self._question(feed.NextNonce(next(self._numbers), account, nonce)))
+        return cast("int", await self._question(feed.NextNonce(next(self._request_ids), account, nonce)))
 
     async def peers(self) -> list[dict[str, feed.Value]]:
         """Return the peers as `system_peers` shows them."""
-        return cast("list[dict[str, feed.Value]]", await self._question(feed.ListPeers(next(self._numbers))))
+        return cast("list[dict[str, feed.Value]]", await self._question(feed.ListPeers(next(self._request_ids))))
 
     async def block_at(self, block_id: bytes) -> tuple[bytes, list[bytes]] | None:
         """Return the sealed header and the extrinsics of a block that the node has."""
-        value = await self._question(feed.BlockAt(next(self._numbers), block_id))
+        value = await self._question(feed.BlockAt(next(self._request_ids), block_id))
         return None if value is None else cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value)))
 
     async def id_at(self, height: int) -> bytes | None:
         """Return the id of the final block at `height`."""
-        return cast("bytes | None", await self._question(feed.IdAt(next(self._numbers), height)))
+        return cast("bytes | None", await self._question(feed.IdAt(next(self._request_ids), height)))
 
     async def certificate_at(self, height: int) -> tuple[bytes, bytes, bytes] | None:
         """Return block id, certificate and sealed header of the lowest certified block at or above `height`."""
-        value = await self._question(feed.CertificateAt(next(self._numbers), height))
+        value = await self._question(feed.CertificateAt(next(self._request_ids), height))
         return None if value is None else cast("tuple[bytes, bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
     async def handoffs(self, epoch: int, count: int) -> list[bytes]:
         """Return the encoded handoffs of ended epochs from `epoch` on, at most `HANDOFFS_MAX`."""
-        return cast("list[bytes]", await self._question(feed.HandoffsFrom(next(self._numbers), epoch, count)))
+        return cast("list[bytes]", await self._question(feed.HandoffsFrom(next(self._request_ids), epoch, count)))
 
     async def inspect(self, topic: str) -> feed.Value:
         """Return figures of the node: "consensus", "polls", "pool", "network" or "offences"."""
-        return await self._question(feed.Inspect(next(self._numbers), topic))
+        return await self._question(feed.Inspect(next(self._request_ids), topic))
 
     async def rotate_keys(self, owner: bytes) -> tuple[bytes, bytes]:
         """Return new session and VRF keys of the node, and the proof that the account may register them, in SCALE."""
-        answer = await self._question(feed.RotateKeys(next(self._numbers), owner))
+        answer = await self._question(feed.RotateKeys(next(self._request_ids), owner))
         return cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", answer)))
 
     async def submit_attestation(self, attestation: bytes) -> bytes:
         """Submit a signed attestation to the node, and return its id."""
-        return cast("bytes", await self._question(feed.SubmitAttestation(next(self._numbers), attestation)))
+        return cast("bytes", await self._question(feed.SubmitAttestation(next(self._request_ids), attestation)))
 
     async def close(self) -> None:
         """End the link."""
         self._task.cancel()
-        self._writer.close()
-        await asyncio.gather(self._task, self._writer.wait_closed(), return_exceptions=True)
+        self._stream_writer.close()
+        await asyncio.gather(self._task, self._stream_writer.wait_closed(), return_exceptions=True)
 
     async def _ask_pending(self) -> list[bytes]:
-        return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
+        return cast("list[bytes]", await self._ask_node(feed.Pending(next(self._request_ids))))
 
     def ask_in_turn(self, turn: Turn, submission: SubmissionTurn) -> None:
         """Use `turn()` around each later question, and `submission(…)` around extrinsics."""
@@ -190,72 +190,74 @@ class FeedClient:
 
     async def _question(self, request: feed.Request) -> feed.Value:
         async with self._turn():
-            return await self._ask(request)
+            return await self._ask_node(request)
 
-    async def _ask(self, request: feed.Request) -> feed.Value:
+    async def _ask_node(self, request: feed.Request) -> feed.Value:
         if self._task.done():
             raise ConnectionError("the node closed the feed")
-        if len(self._waiting) >= feed.REQUESTS_IN_FLIGHT:
+        if len(self._waiting_by_id) >= feed.REQUESTS_IN_FLIGHT:
             raise RequestRefusedError(-32000, "Too many requests to the node are under way", "")
         future: asyncio.Future[feed.RequestResult | feed.Refused] = asyncio.get_running_loop().create_future()
-        self._waiting[request.request_id] = future
+        self._waiting_by_id[request.request_id] = future
         try:
-            self._writer.write(feed.pack(request))
-            await self._writer.drain()
+            self._stream_writer.write(feed.pack(request))
+            await self._stream_writer.drain()
             answer = await future
         finally:
-            self._waiting.pop(request.request_id, None)
+            self._waiting_by_id.pop(request.request_id, None)
         # Raised here and stored nowhere: an exception in the future would hold this frame, and the frame the future, so
         # that a refused request would stay in memory until the garbage collector runs.
         if isinstance(answer, feed.Refused):
             raise RequestRefusedError(answer.code, answer.text, answer.data)
         return answer.value
 
-    async def _read(self) -> None:
-        decoder = feed.Decoder()
+    async def _read_frames(self) -> None:
+        frame_decoder = feed.Decoder()
         try:
-            while data := await self._reader.read(READ_BYTES):
-                for frame in decoder.feed(data):
-                    await self._take(frame)
+            while received_bytes := await self._stream_reader.read(READ_BYTES):
+                for feed_frame in frame_decoder.feed(received_bytes):
+                    await self._take_frame(feed_frame)
         finally:
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(ConnectionError("the node closed the feed"))
+            for waiting_future in self._waiting_by_id.values():
+                if not waiting_future.done():
+                    waiting_future.set_exception(ConnectionError("the node closed the feed"))
             # The end must arrive even at a reader that is behind: it loses a frame that it can no longer use.
             if self._frames.full():
                 self._frames.get_nowait()
             self._frames.put_nowait(None)
 
-    async def _take(self, frame: feed.Frame) -> None:
-        if isinstance(frame, feed.RequestResult | feed.Refused):
-            future = self._waiting.get(frame.request_id)
-            if future is None or future.done():
+    async def _take_frame(self, feed_frame: feed.Frame) -> None:
+        if isinstance(feed_frame, feed.RequestResult | feed.Refused):
+            waiting_future = self._waiting_by_id.get(feed_frame.request_id)
+            if waiting_future is None or waiting_future.done():
                 return
-            future.set_result(frame)
+            waiting_future.set_result(feed_frame)
         else:
-            await self._frames.put(cast("feed.ToRpc", frame))
+            await self._frames.put(cast("feed.ToRpc", feed_frame))
 
 
 def _at_once(_count: int, _size: int) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
-def _parts(extrinsics: Sequence[bytes]) -> Iterator[list[bytes]]:
+def _extrinsics_parts(extrinsics: Sequence[bytes]) -> Iterator[list[bytes]]:
     """Yield parts that fit a frame and do not delay other requests for long, at least one extrinsic each."""
-    part: list[bytes] = []
-    size = 0
+    extrinsics_part: list[bytes] = []
+    part_bytes = 0
     for extrinsic in extrinsics:
-        if part and (len(part) >= feed.SUBMIT_MANY_MAX or size + len(extrinsic) > SUBMIT_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(extrinsic)
-        size += len(extrinsic)
-    if part:
-        yield part
+        if extrinsics_part and (
+            len(extrinsics_part) >= feed.SUBMIT_MANY_MAX or part_bytes + len(extrinsic) > SUBMIT_BYTES
+        ):
+            yield extrinsics_part
+            extrinsics_part, part_bytes = [], 0
+        extrinsics_part.append(extrinsic)
+        part_bytes += len(extrinsic)
+    if extrinsics_part:
+        yield extrinsics_part
 
 
-def _outcome(value: bytes | Sequence[object]) -> bytes | RequestRefusedError:
-    if isinstance(value, bytes):
-        return value
-    code, text, data = value
-    return RequestRefusedError(cast("int", code), str(text), str(data))
+def _submit_outcome(outcome_value: bytes | Sequence[object]) -> bytes | RequestRefusedError:
+    if isinstance(outcome_value, bytes):
+        return outcome_value
+    error_code, error_text, error_data = outcome_value
+    return RequestRefusedError(cast("int", error_code), str(error_text), str(error_data))

@@ -35,15 +35,15 @@ class Feed:
 
 def make_feed(
     *,
-    socket: Path,
-    readers: Readers,
-    view: NodeView,
+    socket_path: Path,
+    feed_readers: Readers,
+    node_view: NodeView,
     description: NodeDescription,
-    polls: Callable[[], list[Value]],
-    rotate: Rotate | None,
+    recent_polls: Callable[[], list[Value]],
+    rotate_keys: Rotate | None,
 ) -> Feed:
     """Return the feed of one node; `polls` returns the last polls, `rotate` makes new keys of a validator."""
-    stream = Stream(view, description, readers.publish, is_read=lambda: len(readers) > 0)
-    answers = Answers(view, polls, rotate)
-    server = FeedServer(socket, readers, stream.opening, answers.answer)
-    return Feed(stream=stream, answers=answers, server=server)
+    stream = Stream(node_view, description, feed_readers.publish, is_read=lambda: len(feed_readers) > 0)
+    answers = Answers(node_view, recent_polls, rotate_keys)
+    feed_server = FeedServer(socket_path, feed_readers, stream.opening, answers.answer)
+    return Feed(stream=stream, answers=answers, server=feed_server)

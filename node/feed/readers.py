@@ -18,33 +18,33 @@ QUEUE_BYTES_MAX = 128 * 1024 * 1024
 class Reader:
     """One connection: its stream, and the frames that wait for it."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self._queue: deque[bytes] = deque()
-        self._bytes = 0
+    def __init__(self, socket_stream: trio.SocketStream) -> None:
+        self.stream = socket_stream
+        self._queued_frames: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._overflowed = False
-        self._filled = trio.Event()
+        self._has_frames = trio.Event()
 
-    def queue(self, packed: bytes) -> None:
+    def queue(self, packed_frame: bytes) -> None:
         """Queue a packed frame."""
-        self._bytes += len(packed)
-        self._overflowed = self._overflowed or self._bytes > QUEUE_BYTES_MAX
+        self._queued_bytes += len(packed_frame)
+        self._overflowed = self._overflowed or self._queued_bytes > QUEUE_BYTES_MAX
         # A reader that is about to be disconnected gets no more memory.
         if not self._overflowed:
-            self._queue.append(packed)
-        self._filled.set()
+            self._queued_frames.append(packed_frame)
+        self._has_frames.set()
 
     async def write_queued(self) -> None:
         """Send queued frames until cancelled. Raise `FeedError` if the reader is too far behind."""
         while True:
-            await self._filled.wait()
+            await self._has_frames.wait()
             if self._overflowed:
                 raise feed.FeedError(f"it is {QUEUE_BYTES_MAX:,} bytes behind")
-            batch = b"".join(self._queue)
-            self._queue.clear()
-            self._bytes -= len(batch)
-            self._filled = trio.Event()
-            await self.stream.send_all(batch)
+            queued_batch = b"".join(self._queued_frames)
+            self._queued_frames.clear()
+            self._queued_bytes -= len(queued_batch)
+            self._has_frames = trio.Event()
+            await self.stream.send_all(queued_batch)
 
 
 class Readers:
@@ -56,21 +56,21 @@ class Readers:
     def __len__(self) -> int:
         return len(self._readers)
 
-    def add(self, reader: Reader) -> None:
+    def add(self, new_reader: Reader) -> None:
         """Add a reader, which gets every later frame."""
-        self._readers[reader] = None
+        self._readers[new_reader] = None
 
-    def remove(self, reader: Reader) -> None:
+    def remove(self, ended_reader: Reader) -> None:
         """Remove a reader, if it is here."""
-        self._readers.pop(reader, None)
+        self._readers.pop(ended_reader, None)
 
-    def publish(self, frame: feed.ToRpc) -> None:
+    def publish(self, feed_frame: feed.ToRpc) -> None:
         """Send a frame to every reader."""
         if self._readers:
-            packed = feed.pack(frame)
-            for reader in self._readers:
-                reader.queue(packed)
+            packed_frame = feed.pack(feed_frame)
+            for feed_reader in self._readers:
+                feed_reader.queue(packed_frame)
 
-    def publish_fate(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
+    def publish_fate(self, extrinsic_hash: bytes, status_name: str, block: bytes | None) -> None:
         """Report the status of an extrinsic (the pool's `OnStatus`)."""
-        self.publish(feed.ExtrinsicStatus(extrinsic_hash, status, block))
+        self.publish(feed.ExtrinsicStatus(extrinsic_hash, status_name, block))

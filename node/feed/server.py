@@ -45,138 +45,148 @@ AnswerRequest = Callable[[feed.Request], Awaitable[feed.Value]]
 class FeedServer:
     """The feed on a Unix socket that only this user can reach."""
 
-    def __init__(self, path: Path, readers: Readers, opening: Opening, answer: AnswerRequest) -> None:
-        self._path = path
+    def __init__(
+        self, socket_path: Path, readers: Readers, opening_frames: Opening, answer_request: AnswerRequest
+    ) -> None:
+        self._socket_path = socket_path
         self._readers = readers
-        self._opening = opening
-        self._answer = answer
+        self._opening_frames = opening_frames
+        self._answer_request = answer_request
 
     async def listen(self) -> trio.SocketListener:
         """Open the socket; connections wait for `run`."""
-        _private_folder(self._path.parent)
+        _private_folder(self._socket_path.parent)
         # A socket file of an earlier run would make `bind` fail.
-        self._path.unlink(missing_ok=True)
+        self._socket_path.unlink(missing_ok=True)
         listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
-        mask = os.umask(OWNER_ONLY_MASK)
+        earlier_mask = os.umask(OWNER_ONLY_MASK)
         try:
-            await listener.bind(str(self._path))
+            await listener.bind(str(self._socket_path))
         finally:
-            os.umask(mask)
+            os.umask(earlier_mask)
         listener.listen(CONNECTIONS_MAX)
         return trio.SocketListener(listener)
 
     async def run(self, listener: trio.SocketListener) -> None:
         """Serve until cancelled."""
         try:
-            await trio.serve_listeners(self._serve, [listener])
+            await trio.serve_listeners(self._serve_reader, [listener])
         finally:
-            self._path.unlink(missing_ok=True)
+            self._socket_path.unlink(missing_ok=True)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        async with stream:
+    async def _serve_reader(self, socket_stream: trio.SocketStream) -> None:
+        async with socket_stream:
             if len(self._readers) >= CONNECTIONS_MAX:
                 return
-            reader = Reader(stream)
+            feed_reader = Reader(socket_stream)
             try:
-                await self._converse(reader)
-            except* (feed.FeedError, trio.BrokenResourceError, trio.ClosedResourceError) as errors:
-                _LOG.warning("the RPC process was cut off: %s", errors.exceptions[0])
+                await self._converse(feed_reader)
+            except* (feed.FeedError, trio.BrokenResourceError, trio.ClosedResourceError) as feed_errors:
+                _LOG.warning("the RPC process was cut off: %s", feed_errors.exceptions[0])
             finally:
-                self._readers.remove(reader)
+                self._readers.remove(feed_reader)
 
-    async def _converse(self, reader: Reader) -> None:
-        opening = self._opening()  # the state of this moment: frames that are published later build on it
-        self._readers.add(reader)
+    async def _converse(self, feed_reader: Reader) -> None:
+        opening_frames = self._opening_frames()  # the state of this moment: frames that are published later build on it
+        self._readers.add(feed_reader)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read, reader, nursery)
-            for frame in opening:
-                await reader.stream.send_all(feed.pack(frame))
-            await reader.write_queued()
+            nursery.start_soon(self._read_requests, feed_reader, nursery)
+            for opening_frame in opening_frames:
+                await feed_reader.stream.send_all(feed.pack(opening_frame))
+            await feed_reader.write_queued()
 
-    async def _read(self, reader: Reader, nursery: trio.Nursery) -> None:
-        decoder = feed.Decoder()
-        quota, questions = _Quota(), _Questions()
+    async def _read_requests(self, feed_reader: Reader, nursery: trio.Nursery) -> None:
+        frame_decoder = feed.Decoder()
+        request_quota, questions = _Quota(), _Questions()
         in_flight = _UnderWay()
-        while data := await reader.stream.receive_some(READ_BYTES):
-            for frame in decoder.feed(data):
-                if not isinstance(frame, feed.Request):
+        while received_bytes := await feed_reader.stream.receive_some(READ_BYTES):
+            for request_frame in frame_decoder.feed(received_bytes):
+                if not isinstance(request_frame, feed.Request):
                     raise feed.FeedError("a frame of the RPC process that only the node may send")
-                _check_items(frame)
-                if not feed.submitted(frame):
-                    await in_flight.acquire(frame)
-                    nursery.start_soon(self._respond_in_turn, reader, frame, in_flight, questions)
-                elif quota.allows(frame):
-                    await in_flight.acquire(frame)
-                    nursery.start_soon(self._respond, reader, frame, in_flight)
+                _check_items(request_frame)
+                if not feed.submitted(request_frame):
+                    await in_flight.acquire(request_frame)
+                    nursery.start_soon(self._respond_in_turn, feed_reader, request_frame, in_flight, questions)
+                elif request_quota.allows(request_frame):
+                    await in_flight.acquire(request_frame)
+                    nursery.start_soon(self._respond, feed_reader, request_frame, in_flight)
                 else:
-                    why = "try again in a second"
-                    reader.queue(feed.pack(feed.Refused(frame.request_id, OVER_QUOTA, "Too many requests", why)))
+                    refusal_detail = "try again in a second"
+                    feed_reader.queue(
+                        feed.pack(
+                            feed.Refused(request_frame.request_id, OVER_QUOTA, "Too many requests", refusal_detail)
+                        )
+                    )
         nursery.cancel_scope.cancel()
 
     async def _respond_in_turn(
-        self, reader: Reader, request: feed.Request, in_flight: _UnderWay, questions: _Questions
+        self, feed_reader: Reader, request: feed.Request, in_flight: _UnderWay, questions: _Questions
     ) -> None:
         async with questions.turn():
-            await self._respond(reader, request, in_flight)
+            await self._respond(feed_reader, request, in_flight)
 
-    async def _respond(self, reader: Reader, request: feed.Request, in_flight: _UnderWay) -> None:
+    async def _respond(self, feed_reader: Reader, request: feed.Request, in_flight: _UnderWay) -> None:
         try:
-            reply = feed.pack(feed.RequestResult(request.request_id, await self._answer(request)))
+            packed_reply = feed.pack(feed.RequestResult(request.request_id, await self._answer_request(request)))
         except PoolRefusalError as refusal:
-            reply = feed.pack(feed.Refused(request.request_id, refusal.code, refusal.text, refusal.data))
+            packed_reply = feed.pack(feed.Refused(request.request_id, refusal.code, refusal.text, refusal.data))
         except feed.FeedError as error:  # a full pool is longer than a frame: an error for the client, not a fault
-            reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Response too large", str(error)))
+            packed_reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Response too large", str(error)))
         except Exception:  # noqa: BLE001  # any fault of our own ends here
             _LOG.exception("a request of the RPC process failed: %s", type(request).__name__)
-            text = "see the node's log"
-            reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", text))
+            error_text = "see the node's log"
+            packed_reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", error_text))
         finally:
             in_flight.release(request)
-        reader.queue(reply)
+        feed_reader.queue(packed_reply)
 
 
-def _private_folder(folder: Path) -> None:
+def _private_folder(socket_folder: Path) -> None:
     """Create a folder of this user alone: a user who can replace the socket can impersonate the node."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.geteuid():
-        raise BadInputError(f"{folder} belongs to another user. Use a shorter --base-path, or remove that folder")
+    socket_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if socket_folder.stat().st_uid != os.geteuid():
+        raise BadInputError(
+            f"{socket_folder} belongs to another user. Use a shorter --base-path, or remove that folder"
+        )
 
 
 class _Questions:
     """Questions in sequence, within their share of the core."""
 
     def __init__(self) -> None:
-        self._account = TokenBucket(QUESTIONS_SHARE, QUESTIONS_BURST_SECONDS, monotonic())
-        self._line = trio.Lock()
+        self._time_bucket = TokenBucket(QUESTIONS_SHARE, QUESTIONS_BURST_SECONDS, monotonic())
+        self._question_lock = trio.Lock()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait for a turn; the CPU time inside counts against the share."""
-        async with self._line:
-            await trio.sleep(self._account.wait(monotonic()))
-            begun = thread_time()
+        async with self._question_lock:
+            await trio.sleep(self._time_bucket.wait(monotonic()))
+            begun_at = thread_time()
             try:
                 yield
             finally:
-                self._account.spend(max(thread_time() - begun, QUESTION_SECONDS_MIN), monotonic())
+                self._time_bucket.spend(max(thread_time() - begun_at, QUESTION_SECONDS_MIN), monotonic())
 
 
 class _Quota:
     """A token bucket for extrinsics, with one second's worth."""
 
     def __init__(self) -> None:
-        self._last = monotonic()
-        self._submits = float(feed.SUBMIT_PER_SECOND)
+        self._refilled_at = monotonic()
+        self._remaining_submits = float(feed.SUBMIT_PER_SECOND)
 
     def allows(self, request: feed.Request) -> bool:
-        now = monotonic()
-        passed = now - self._last
-        self._last = now
-        self._submits = min(feed.SUBMIT_PER_SECOND, self._submits + passed * feed.SUBMIT_PER_SECOND)
+        now_seconds = monotonic()
+        passed_seconds = now_seconds - self._refilled_at
+        self._refilled_at = now_seconds
+        self._remaining_submits = min(
+            feed.SUBMIT_PER_SECOND, self._remaining_submits + passed_seconds * feed.SUBMIT_PER_SECOND
+        )
         # A request is accepted whole: it may use the next second's tokens in advance while any token is left.
-        if self._submits < 0:
+        if self._remaining_submits < 0:
             return False
-        self._submits -= len(feed.submitted(request))
+        self._remaining_submits -= len(feed.submitted(request))
         return True
 
 
@@ -184,26 +194,26 @@ class _UnderWay:
     """The requests that wait for an answer: bounded in number, and their extrinsics in bytes."""
 
     def __init__(self) -> None:
-        self._count = 0
-        self._bytes = 0
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._request_count = 0
+        self._submit_bytes = 0
+        self._waiting_lot = trio.lowlevel.ParkingLot()
 
     async def acquire(self, request: feed.Request) -> None:
         """Wait for room. Meanwhile the node reads no further request, so the RPC process waits too."""
-        while self._count >= feed.REQUESTS_IN_FLIGHT or self._bytes >= feed.SUBMIT_BYTES_IN_FLIGHT:
-            await self._waiting.park()
-        self._count += 1
-        self._bytes += _size(request)
+        while self._request_count >= feed.REQUESTS_IN_FLIGHT or self._submit_bytes >= feed.SUBMIT_BYTES_IN_FLIGHT:
+            await self._waiting_lot.park()
+        self._request_count += 1
+        self._submit_bytes += _request_bytes(request)
 
     def release(self, request: feed.Request) -> None:
         """Free the room of an answered request."""
-        self._count -= 1
-        self._bytes -= _size(request)
-        self._waiting.unpark_all()
+        self._request_count -= 1
+        self._submit_bytes -= _request_bytes(request)
+        self._waiting_lot.unpark_all()
 
 
-def _size(request: feed.Request) -> int:
-    return sum(map(len, feed.submitted(request)))
+def _request_bytes(feed_request: feed.Request) -> int:
+    return sum(map(len, feed.submitted(feed_request)))
 
 
 def _check_items(request: feed.Request) -> None:

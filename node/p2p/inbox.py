@@ -62,7 +62,7 @@ class Inbox:
 
     def __init__(self, is_validator: IsValidator = nobody, seconds: Seconds = trio.current_time) -> None:
         """Create it; `seconds` is the clock by which peers pay for their messages."""
-        self._seconds = seconds
+        self._clock_seconds = seconds
         self._queues_by_class: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {
             frame_kind: OrderedDict() for frame_kind in PEER_MESSAGES
         }
@@ -99,7 +99,7 @@ class Inbox:
 
         `consensus_only` leaves gossip and sync for later.
         """
-        now_seconds = self._seconds()
+        now_seconds = self._clock_seconds()
         for message_class, queues_by_peer in self._queues_by_class.items():
             if consensus_only and message_class is not MessageClass.CONSENSUS:
                 continue
@@ -124,7 +124,7 @@ class Inbox:
 
     def charge(self, inbox_message: InboxMessage, seconds: float) -> None:
         """Charge a message's peer for its cost, in seconds of CPU: a peer that sends expensive ones waits."""
-        self._accounts.charge(inbox_message.peer, class_of(inbox_message.kind), seconds, self._seconds())
+        self._accounts.charge(inbox_message.peer, class_of(inbox_message.kind), seconds, self._clock_seconds())
 
     def forget(self, peer: PeerId) -> None:
         """Drop all messages of a banned peer."""
@@ -168,7 +168,7 @@ class Inbox:
 
     def _shortest_wait(self) -> float:
         """Return the seconds until the first message that waits for its peer's account may be served."""
-        now_seconds = self._seconds()
+        now_seconds = self._clock_seconds()
         wait_seconds = [
             self._accounts.wait_seconds(peer_id, message_class, now_seconds)
             for message_class, queues_by_peer in self._queues_by_class.items()

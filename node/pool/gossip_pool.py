@@ -99,7 +99,7 @@ class Spreading:
         self._gossip = gossip
         self._judged_upon = judged_upon
         self._blame_peer = blame_peer
-        self._seconds = clock_seconds
+        self._clock_seconds = clock_seconds
         self._manners = Manners(clock_seconds())
         self._refused_items: dict[bytes, _Refused] = {}
 
@@ -111,7 +111,7 @@ class Spreading:
         """Take a peer's message if it is of this kind and new, and pass it on unless `take` refuses it."""
         if kind is not self._frame_kind:
             return
-        begun_at = self._seconds()
+        begun_at = self._clock_seconds()
         # Before the id is remembered: another peer may send the same message, and must not be ignored.
         if not self._manners.is_heard(peer, begun_at):
             return
@@ -131,11 +131,11 @@ class Spreading:
         except PoolRefusalError as refusal:
             _LOG.debug("%s of peer %s is refused: %s", self._frame_kind.name, peer, refusal)
             self._note_refused(identity)
-            now_seconds, is_forged = self._seconds(), isinstance(refusal, ForgedError)
+            now_seconds, is_forged = self._clock_seconds(), isinstance(refusal, ForgedError)
             if self._manners.on_refused(peer, now_seconds - begun_at, now_seconds, is_forged=is_forged):
                 self._blame_peer(peer, f"{self._frame_kind.name} messages that no honest node relays: {refusal}")
             return
-        self._manners.on_admitted(peer, self._seconds())
+        self._manners.on_admitted(peer, self._clock_seconds())
         self._refused_items.pop(identity, None)
         self._send_item(target_peers, raw)
 

@@ -30,8 +30,8 @@ class CheckpointWatch:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._open: dict[Peer, int] = {}
-        self._silent: OrderedDict[Peer, None] = OrderedDict()
+        self._open_questions: dict[Peer, int] = {}
+        self._silent_peers: OrderedDict[Peer, None] = OrderedDict()
         self._is_seen = False
         self._told_ms: dict[int, int] = {}
 
@@ -41,9 +41,9 @@ class CheckpointWatch:
         if checkpoint is None or self._is_seen or self._is_reached() or status.final_height < checkpoint.height:
             return None
         self._give_up(now_ms)
-        if peer in self._open or peer in self._silent or len(self._open) >= ASKED_MAX:
+        if peer in self._open_questions or peer in self._silent_peers or len(self._open_questions) >= ASKED_MAX:
             return None
-        self._open[peer] = now_ms
+        self._open_questions[peer] = now_ms
         return GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def takes(self, peer: Peer, request: GetBlocks, block_id: bytes) -> bool:
@@ -52,46 +52,50 @@ class CheckpointWatch:
         if checkpoint is None or block_id != checkpoint.id:
             return False
         self._is_seen = True
-        is_asked = peer in self._open or peer in self._silent
-        self._open.pop(peer, None)
+        is_asked = peer in self._open_questions or peer in self._silent_peers
+        self._open_questions.pop(peer, None)
         return is_asked and request == GetBlocks(checkpoint.id, checkpoint.height - 1)
 
-    def on_other(self, block_id: bytes, source: str, now_ms: int) -> None:
+    def on_other(self, block_id: bytes, source_name: str, now_ms: int) -> None:
         """Warn that `source` has another block at the checkpoint's height."""
-        why = f"the network contradicts it: {source} has 0x{block_id.hex()} at that height"
-        self._tell(logging.ERROR, f"{why}. The checkpoint is wrong, or these peers follow another history", now_ms)
+        stop_reason = f"the network contradicts it: {source_name} has 0x{block_id.hex()} at that height"
+        self._report_problem(
+            logging.ERROR, f"{stop_reason}. The checkpoint is wrong, or these peers follow another history", now_ms
+        )
 
     def look(self, now_ms: int) -> None:
         """Warn if several peers ran out of time and most of the asked peers did not send the block."""
         if self._is_seen or self._is_reached():
             return
         self._give_up(now_ms)
-        silent = len(self._silent)
-        if silent >= SILENT_MIN and silent > len(self._open):
-            why = f"{silent} peers that claim a higher block did not send the checkpoint's block"
-            self._tell(logging.WARNING, f"{why}. They are slow or lie, or the checkpoint is wrong", now_ms)
+        silent_count = len(self._silent_peers)
+        if silent_count >= SILENT_MIN and silent_count > len(self._open_questions):
+            stop_reason = f"{silent_count} peers that claim a higher block did not send the checkpoint's block"
+            self._report_problem(
+                logging.WARNING, f"{stop_reason}. They are slow or lie, or the checkpoint is wrong", now_ms
+            )
 
     def _give_up(self, now_ms: int) -> None:
         """Free the places of peers that ran out of time."""
-        for peer in [peer for peer, asked_ms in self._open.items() if now_ms >= asked_ms + PATIENCE_MS]:
-            del self._open[peer]
-            self._silent[peer] = None
-        while len(self._silent) > SILENT_KEPT_MAX:
-            self._silent.popitem(last=False)
+        for peer in [peer for peer, asked_ms in self._open_questions.items() if now_ms >= asked_ms + PATIENCE_MS]:
+            del self._open_questions[peer]
+            self._silent_peers[peer] = None
+        while len(self._silent_peers) > SILENT_KEPT_MAX:
+            self._silent_peers.popitem(last=False)
 
     def _is_reached(self) -> bool:
         checkpoint = self._chain.rules.checkpoint
         return checkpoint is None or self._chain.final.facts.height >= checkpoint.height
 
-    def _tell(self, level: int, why: str, now_ms: int) -> None:
+    def _report_problem(self, log_level: int, stop_reason: str, now_ms: int) -> None:
         # Each level has its own minute: otherwise three silent strangers would hide a contradiction.
-        checkpoint, told_ms = self._chain.rules.checkpoint, self._told_ms.get(level)
+        checkpoint, told_ms = self._chain.rules.checkpoint, self._told_ms.get(log_level)
         if checkpoint is None or (told_ms is not None and now_ms < told_ms + AGAIN_MS):
             return
-        self._told_ms[level] = now_ms
+        self._told_ms[log_level] = now_ms
         _LOG.log(
-            level,
+            log_level,
             "--checkpoint %d:0x%s: %s. Compare it with a second source, then start again with the right one, or with "
             "other --bootnodes",
-            checkpoint.height, checkpoint.id.hex(), why,
+            checkpoint.height, checkpoint.id.hex(), stop_reason,
         )  # fmt: skip

@@ -23,26 +23,26 @@ class ProvenKeys(Listener):
 
     def __init__(
         self,
-        proofs: PeerProofs,
+        peer_proofs: PeerProofs,
         peers: Peers,
         now_ms: Callable[[], int],
         on_keys: Callable[[str, tuple[bytes, ...]], None],
     ) -> None:
         """Create it; `on_keys` receives a peer whose proven keys changed."""
-        self._proofs = proofs
+        self._peer_proofs = peer_proofs
         self._peers = peers
         self._now_ms = now_ms
         self._on_keys = on_keys
-        self._rates = PeerRates(PER_SECOND, BURST)
+        self._proof_rates = PeerRates(PER_SECOND, BURST)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Check a peer's proof of its keys."""
         if kind is not FrameKind.KEYS:
             return
-        now_ms, before = self._now_ms(), self._proofs.sessions.get(peer)
-        if before is None or not self._rates.may(peer.encode(), now_ms):
+        now_ms, earlier_keys = self._now_ms(), self._peer_proofs.sessions.get(peer)
+        if earlier_keys is None or not self._proof_rates.may(peer.encode(), now_ms):
             self._peers.penalise(peer.encode(), "too many key proofs, or one of no validator", now_ms)
-        elif not self._proofs.renew(peer, payload):
+        elif not self._peer_proofs.renew(peer, payload):
             self._peers.penalise(peer.encode(), "invalid key proofs", now_ms)
-        elif self._proofs.sessions[peer] != before:
-            self._on_keys(peer, self._proofs.sessions[peer])
+        elif self._peer_proofs.sessions[peer] != earlier_keys:
+            self._on_keys(peer, self._peer_proofs.sessions[peer])

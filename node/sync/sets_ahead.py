@@ -80,42 +80,42 @@ class QuestionTurns:
     """The records of all peers that were asked."""
 
     def __init__(self) -> None:
-        self._records: dict[Peer, _Record] = {}
+        self._records_by_peer: dict[Peer, _Record] = {}
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._records_by_peer)
 
     def next(self, peers: Iterable[Peer], now_ms: int) -> Peer | None:
         """Return the peer whose turn it is; None if all of them rest."""
-        awake = [peer for peer in peers if self._of(peer).rests_until_ms <= now_ms]
-        return min(awake, key=self._place, default=None)
+        awake_peers = [peer for peer in peers if self._record_of(peer).rests_until_ms <= now_ms]
+        return min(awake_peers, key=self._place_of, default=None)
 
     def on_right(self, peer: Peer) -> None:
         """Record a useful answer."""
-        self._renew(peer, _Record(is_proven=True))
+        self._keep_newest(peer, _Record(is_proven=True))
 
     def on_silence(self, peer: Peer, now_ms: int) -> None:
         """Record a missing answer."""
-        silences = self._of(peer).silences + 1
+        silences = self._record_of(peer).silences + 1
         rest_ms = REST_MS << min(silences - 1, REST_DOUBLINGS_MAX)
-        self._renew(peer, _Record(now_ms + rest_ms, silences))
+        self._keep_newest(peer, _Record(now_ms + rest_ms, silences))
 
     def on_useless(self, peer: Peer, now_ms: int) -> None:
         """Record a peer that is disconnected, had no handoffs, or sent a wrong answer."""
-        self._renew(peer, _Record(now_ms + REST_MS, self._of(peer).silences))
+        self._keep_newest(peer, _Record(now_ms + REST_MS, self._record_of(peer).silences))
 
-    def _of(self, peer: Peer) -> _Record:
-        return self._records.get(peer) or _Record()
+    def _record_of(self, peer: Peer) -> _Record:
+        return self._records_by_peer.get(peer) or _Record()
 
-    def _place(self, peer: Peer) -> tuple[bool, int]:
-        record = self._of(peer)
-        return not record.is_proven, record.silences
+    def _place_of(self, peer: Peer) -> tuple[bool, int]:
+        peer_record = self._record_of(peer)
+        return not peer_record.is_proven, peer_record.silences
 
-    def _renew(self, peer: Peer, record: _Record) -> None:
-        self._records.pop(peer, None)
-        self._records[peer] = record
-        if len(self._records) > REMEMBERED_MAX:  # peer ids are free, so new ones must not fill memory
-            del self._records[next(iter(self._records))]
+    def _keep_newest(self, peer: Peer, peer_record: _Record) -> None:
+        self._records_by_peer.pop(peer, None)
+        self._records_by_peer[peer] = peer_record
+        if len(self._records_by_peer) > REMEMBERED_MAX:  # peer ids are free, so new ones must not fill memory
+            del self._records_by_peer[next(iter(self._records_by_peer))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +135,23 @@ class SetsAhead:
         self._checkpoint = checkpoint
         self._now_ms = now_ms
         self._own_epoch = self._epoch_of(chain.final.facts.height)
-        own = self._own_set(self._own_epoch)
-        assert own is not None, "the final state determines the set in office"
-        self._table = SetTable(own)
+        own_set = self._own_set(self._own_epoch)
+        assert own_set is not None, "the final state determines the set in office"
+        self._set_table = SetTable(own_set)
         self._rates = PeerRates(ANSWERS_PER_SECOND, ANSWERS_BURST)
-        self._sent = PeerRates(ANSWER_BYTES_PER_SECOND, ANSWER_BYTES_BURST)
+        self._sent_buckets = PeerRates(ANSWER_BYTES_PER_SECOND, ANSWER_BYTES_BURST)
         self._sent_to_strangers = PeerRates(STRANGERS_BYTES_PER_SECOND, STRANGERS_BYTES_BURST)
-        self._asked: dict[Peer, _Asked] = {}
-        self._owed: dict[Peer, int] = {}  # answers, late ones too
-        self._turns = QuestionTurns()
-        self._waiting: deque[bytes] = deque()
-        self._from: Peer = b""
+        self._asked_questions: dict[Peer, _Asked] = {}
+        self._owed_answers: dict[Peer, int] = {}  # answers, late ones too
+        self._question_turns = QuestionTurns()
+        self._waiting_handoffs: deque[bytes] = deque()
+        self._answering_peer: Peer = b""
         self._next_ask_ms = 0
 
     @property
     def newest(self) -> ValidatorSet:
         """The set of the latest known epoch."""
-        return self._table.newest
+        return self._set_table.newest
 
     @property
     def proven_height(self) -> int:
@@ -161,7 +161,7 @@ class SetsAhead:
     @property
     def has_work(self) -> bool:
         """True if a handoff waits for its check."""
-        return bool(self._waiting)
+        return bool(self._waiting_handoffs)
 
     # --- answers to peers
 
@@ -174,20 +174,22 @@ class SetsAhead:
         if not self._rates.may(peer, now_ms):
             self._peers.penalise(peer, "too many requests for handoffs", now_ms)
             return None
-        found: list[bytes] = []
+        found_handoffs: list[bytes] = []
         for epoch in range(request.from_epoch, request.from_epoch + request.count):
-            handoff = self._chain.storage.handoff(epoch)
-            if handoff is None or not self._may_send(len(handoff), peer, now_ms, is_first=not found):
+            epoch_handoff = self._chain.storage.handoff(epoch)
+            if epoch_handoff is None or not self._may_send(
+                len(epoch_handoff), peer, now_ms, is_first=not found_handoffs
+            ):
                 break
-            found.append(handoff)
-        return HANDOFFS.encode(tuple(found))
+            found_handoffs.append(epoch_handoff)
+        return HANDOFFS.encode(tuple(found_handoffs))
 
-    def _may_send(self, size: int, peer: Peer, now_ms: int, *, is_first: bool) -> bool:
+    def _may_send(self, size_bytes: int, peer: Peer, now_ms: int, *, is_first: bool) -> bool:
         # The first handoff may exceed the peer's share: the peer would not ask this node for a minute after an empty
         # answer.
-        if not self._sent.may(peer, now_ms, size) and not is_first:
+        if not self._sent_buckets.may(peer, now_ms, size_bytes) and not is_first:
             return False
-        return not self._peers.is_stranger(peer) or self._sent_to_strangers.may(STRANGERS, now_ms, size)
+        return not self._peers.is_stranger(peer) or self._sent_to_strangers.may(STRANGERS, now_ms, size_bytes)
 
     # --- questions to peers
 
@@ -195,116 +197,125 @@ class SetsAhead:
         """Ask a peer that claims to be epochs ahead, if a question is due."""
         now_ms = self._now_ms()
         self._give_up(now_ms)
-        is_busy = self._waiting or len(self._asked) >= ASKED_MAX or now_ms < self._next_ask_ms
-        if is_busy or self._table.count() >= SETS_KEPT_MAX:
+        is_busy = self._waiting_handoffs or len(self._asked_questions) >= ASKED_MAX or now_ms < self._next_ask_ms
+        if is_busy or self._set_table.count() >= SETS_KEPT_MAX:
             return
-        ahead = (peer for peer, status in standings.items() if self._is_worth_asking(peer, status, now_ms))
-        peer = self._turns.next(ahead, now_ms)
+        peers_ahead = (
+            peer for peer, peer_status in standings.items() if self._is_worth_asking(peer, peer_status, now_ms)
+        )
+        peer = self._question_turns.next(peers_ahead, now_ms)
         if peer is None:
             return
-        request = GetHandoffs(self.newest.epoch, HANDOFFS_PER_ANSWER_MAX)
-        if self._peers.request_handoffs(peer, request):
-            self._asked[peer] = _Asked(request, now_ms)
-            self._owed[peer] = min(self._owed.get(peer, 0) + 1, OWED_MAX)
+        handoffs_request = GetHandoffs(self.newest.epoch, HANDOFFS_PER_ANSWER_MAX)
+        if self._peers.request_handoffs(peer, handoffs_request):
+            self._asked_questions[peer] = _Asked(handoffs_request, now_ms)
+            self._owed_answers[peer] = min(self._owed_answers.get(peer, 0) + 1, OWED_MAX)
             self._next_ask_ms = now_ms + MORE_MS
         else:
-            self._turns.on_useless(peer, now_ms)
+            self._question_turns.on_useless(peer, now_ms)
             self._next_ask_ms = now_ms + ASK_MS
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """Take the answer to a request of this node: its handoffs wait for their checks, one a turn."""
-        owed = self._owed.get(peer, 0)
-        if not owed:
+        owed_answers = self._owed_answers.get(peer, 0)
+        if not owed_answers:
             self._peers.penalise(peer, "handoffs without a request", self._now_ms())
             return
-        self._owed[peer] = owed - 1
-        asked = self._asked.pop(peer, None)
-        if asked is None:  # it was given up
+        self._owed_answers[peer] = owed_answers - 1
+        asked_question = self._asked_questions.pop(peer, None)
+        if asked_question is None:  # it was given up
             return
-        self._next_ask_ms = min(self._next_ask_ms, asked.since_ms + ASK_MS)
+        self._next_ask_ms = min(self._next_ask_ms, asked_question.since_ms + ASK_MS)
         try:
-            found = HANDOFFS.decode(payload)
+            found_handoffs = HANDOFFS.decode(payload)
         except DecodeError as error:
             self._refuse(peer, f"malformed handoffs: {error}")
             return
-        if not found:  # its database is older than handoffs, or its claim was false
-            self._turns.on_useless(peer, self._now_ms())
+        if not found_handoffs:  # its database is older than handoffs, or its claim was false
+            self._question_turns.on_useless(peer, self._now_ms())
         # Another peer was faster; or this node's own blocks replaced a longer chain of sets with a shorter one.
-        if self._waiting or self.newest.epoch < asked.request.from_epoch:
+        if self._waiting_handoffs or self.newest.epoch < asked_question.request.from_epoch:
             return
         # Own blocks, or another peer's handoffs, may have passed some of these sets meanwhile.
-        self._waiting, self._from = deque(found[self.newest.epoch - asked.request.from_epoch :]), peer
+        self._waiting_handoffs, self._answering_peer = (
+            deque(found_handoffs[self.newest.epoch - asked_question.request.from_epoch :]),
+            peer,
+        )
 
     def follow_next(self) -> Peer | None:
         """Check one waiting handoff, and return its sender; None if none waits."""
-        if not self._waiting:
+        if not self._waiting_handoffs:
             return None
-        peer, data = self._from, self._waiting.popleft()
+        peer, handoff_bytes = self._answering_peer, self._waiting_handoffs.popleft()
         try:
-            following = self._followed(HANDOFF.decode(data))
+            following = self._followed_set(HANDOFF.decode(handoff_bytes))
         except (DecodeError, InvalidHandoffError) as error:
-            self._waiting.clear()
+            self._waiting_handoffs.clear()
             self._refuse(peer, f"an invalid handoff: {error}")
             return peer
-        self._table.write(following)
-        if not self._waiting:
-            self._turns.on_right(peer)
+        self._set_table.write(following)
+        if not self._waiting_handoffs:
+            self._question_turns.on_right(peer)
             _LOG.info("handoffs prove the sets up to epoch %d: #%d is final", following.epoch, self.proven_height)
         return peer
 
     def forget_peer(self, peer: Peer) -> None:
         """Forget a peer whose connection ended."""
-        self._owed.pop(peer, None)
-        self._asked.pop(peer, None)
+        self._owed_answers.pop(peer, None)
+        self._asked_questions.pop(peer, None)
 
     # --- comparison with this node's own blocks
 
     def compare(self) -> None:
         """Check that own final blocks seat the validators of the handoffs. Raise `NodeError` if they differ."""
-        epoch = self._epoch_of(self._chain.final.facts.height)
-        if epoch == self._own_epoch:
+        final_epoch = self._epoch_of(self._chain.final.facts.height)
+        if final_epoch == self._own_epoch:
             return
-        own = self._own_set(epoch)
-        if own is None:
+        own_set = self._own_set(final_epoch)
+        if own_set is None:
             return
-        self._own_epoch = epoch
-        if epoch > self.newest.epoch:
-            self._begin_from(own)
+        self._own_epoch = final_epoch
+        if final_epoch > self.newest.epoch:
+            self._begin_from(own_set)
             return
         try:
-            self._table.write(own)
+            self._set_table.write(own_set)
         except SetChangedError as error:
             if not self._is_below_checkpoint():
-                raise NodeError(_conflict(epoch), code="two_histories") from error
+                raise NodeError(_conflict(final_epoch), code="two_histories") from error
             # Anybody may hold the keys of former validators. The checkpoint shows which history is the false
             # one.
-            _LOG.warning("handoffs of peers contradict this node's blocks in epoch %d", epoch)
-            self._begin_from(own)
-        self._table.forget_before(epoch)
+            _LOG.warning("handoffs of peers contradict this node's blocks in epoch %d", final_epoch)
+            self._begin_from(own_set)
+        self._set_table.forget_before(final_epoch)
 
     # --- inside
 
-    def _followed(self, handoff: Handoff) -> ValidatorSet:
+    def _followed_set(self, handoff: Handoff) -> ValidatorSet:
         """Return the set after the newest, proven by a handoff. Raise `InvalidHandoffError` if the proof fails."""
         chain = self._chain
-        height, checkpoint = chain.parameters.boundary(self.newest.epoch), chain.rules.checkpoint
-        if height > chain.highest_possible(self._now_ms()):
+        boundary_height, checkpoint = chain.parameters.boundary(self.newest.epoch), chain.rules.checkpoint
+        if boundary_height > chain.highest_possible(self._now_ms()):
             raise InvalidHandoffError("of a future block")
         following = follow(self.newest, handoff, chain.parameters, chain.genesis, signatures.verify_ed25519)
-        if checkpoint is not None and checkpoint.height == height and blake2_256(handoff.header) != checkpoint.id:
-            source = f"more than two thirds of the validators of epoch {self.newest.epoch}"
-            self._checkpoint.on_other(blake2_256(handoff.header), source, self._now_ms())
+        if (
+            checkpoint is not None
+            and checkpoint.height == boundary_height
+            and blake2_256(handoff.header) != checkpoint.id
+        ):
+            source_name = f"more than two thirds of the validators of epoch {self.newest.epoch}"
+            self._checkpoint.on_other(blake2_256(handoff.header), source_name, self._now_ms())
             raise InvalidHandoffError("of another block than the checkpoint")
         return following
 
-    def _begin_from(self, own: ValidatorSet) -> None:
-        self._table = SetTable(own)
-        self._waiting.clear()  # they follow a set that is replaced
+    def _begin_from(self, own_set: ValidatorSet) -> None:
+        self._set_table = SetTable(own_set)
+        self._waiting_handoffs.clear()  # they follow a set that is replaced
 
-    def _own_set(self, number: int) -> ValidatorSet | None:
+    def _own_set(self, epoch_number: int) -> ValidatorSet | None:
         """Return the set of an epoch by this node's own final blocks."""
-        epoch = self._chain.epochs(number)
-        return None if epoch is None else epoch.validators
+        own_epoch = self._chain.epochs(epoch_number)
+        return None if own_epoch is None else own_epoch.validators
 
     def _is_below_checkpoint(self) -> bool:
         checkpoint = self._chain.rules.checkpoint
@@ -318,21 +329,25 @@ class SetsAhead:
         """Return whether a peer claims to be past the newest set's epoch: no proof, but worth a question."""
         is_possible = status.final_height <= self._chain.highest_possible(now_ms)
         is_ahead = self._epoch_of(status.final_height) > self.newest.epoch
-        return is_possible and is_ahead and peer not in self._asked
+        return is_possible and is_ahead and peer not in self._asked_questions
 
     def _give_up(self, now_ms: int) -> None:
         """Give up peers that ran out of time."""
-        late = [peer for peer, asked in self._asked.items() if now_ms >= asked.since_ms + PATIENCE_MS]
-        for peer in late:
-            del self._asked[peer]
-            self._turns.on_silence(peer, now_ms)
+        late_peers = [
+            peer
+            for peer, asked_question in self._asked_questions.items()
+            if now_ms >= asked_question.since_ms + PATIENCE_MS
+        ]
+        for peer in late_peers:
+            del self._asked_questions[peer]
+            self._question_turns.on_silence(peer, now_ms)
 
-    def _refuse(self, peer: Peer, reason: str) -> None:
+    def _refuse(self, peer: Peer, refusal_reason: str) -> None:
         # A peer that owes another answer may send a late, right answer to an earlier question: it only has to rest. A
         # peer that leaves a question open thus gains one wrong answer a minute, no more than the penalties allow.
-        if not self._owed.get(peer, 0):
-            self._peers.penalise(peer, reason, self._now_ms())
-        self._turns.on_useless(peer, self._now_ms())
+        if not self._owed_answers.get(peer, 0):
+            self._peers.penalise(peer, refusal_reason, self._now_ms())
+        self._question_turns.on_useless(peer, self._now_ms())
 
 
 def _conflict(epoch: int) -> str:

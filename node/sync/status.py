@@ -16,13 +16,13 @@ class NodeStanding(Listener):
     """The preferred tip and the last final block of one node."""
 
     def __init__(self, machine: Machine, peers: Peers) -> None:
-        self._machine = machine
+        self._consensus_machine = machine
         self._peers = peers
 
     def now(self) -> PeerStatus:
         """Return this node's status."""
-        tip, final = self._machine.tip, self._machine.final
-        return PeerStatus(tip.id, tip.height, final.id, final.height)
+        tip_facts, final_facts = self._consensus_machine.tip, self._consensus_machine.final
+        return PeerStatus(tip_facts.id, tip_facts.height, final_facts.id, final_facts.height)
 
     def tell(self, peer: bytes) -> None:
         """Send the status to a peer that has just connected."""

@@ -75,47 +75,61 @@ class WrongBodyError(Exception):
     """The body does not match its header: no node that executed the block has sent it."""
 
 
-def read_waiting(data: bytes, peer: Peer) -> Waiting:
+def read_waiting(block_bytes: bytes, peer: Peer) -> Waiting:
     """Return a block with its decoded header. Raise `DecodeError` if the header is malformed."""
     # Encodings are canonical, so the header's hash is that of the bytes that it was decoded from.
-    header, end = HEADER.decode_prefix(data[:HEADER_BYTES_MAX])
-    return Waiting(blake2_256(data[:end]), header, data, end, peer)
+    header, header_end = HEADER.decode_prefix(block_bytes[:HEADER_BYTES_MAX])
+    return Waiting(blake2_256(block_bytes[:header_end]), header, block_bytes, header_end, peer)
 
 
-def read_body(waiting: Waiting) -> ProvenBlock:
+def read_body(waiting_block: Waiting) -> ProvenBlock:
     """Return the whole block. Raise `WrongBodyError` if the body does not match the header."""
     try:
-        count, _ = decode_compact(waiting.data, waiting.body_start)
+        extrinsic_count, _ = decode_compact(waiting_block.data, waiting_block.body_start)
         # 50,000 extrinsics of one byte took 0.25 s to cut out and to hash (a trie's nodes are per extrinsic).
-        if count > INHERENTS_MAX + (len(waiting.data) - waiting.body_start) // SIGNED_BYTES_MIN:
+        if extrinsic_count > INHERENTS_MAX + (len(waiting_block.data) - waiting_block.body_start) // SIGNED_BYTES_MIN:
             raise WrongBodyError("more extrinsics than a body of that length can hold")
-        block = BLOCK.decode(waiting.data)
+        decoded_block = BLOCK.decode(waiting_block.data)
     except (DecodeError, IndexError) as error:
         raise WrongBodyError(f"malformed body: {error}") from error
-    if extrinsics_root(block.extrinsics) != waiting.header.extrinsics_root:
+    if extrinsics_root(decoded_block.extrinsics) != waiting_block.header.extrinsics_root:
         # The id covers the header alone: a wrong body must not condemn the block to which a peer attached it.
         raise WrongBodyError("a body that does not match its header")
-    return ProvenBlock(block, waiting.data[: waiting.body_start], waiting.data[waiting.body_start :])
+    return ProvenBlock(
+        decoded_block, waiting_block.data[: waiting_block.body_start], waiting_block.data[waiting_block.body_start :]
+    )
 
 
-def check_unattached(chain: Chain, waiting: Waiting) -> None:
+def check_unattached(chain: Chain, waiting_block: Waiting) -> None:
     """Check that a header without its parent has the seal of its slot's proposer.
 
     Raise `NotYetError` if this node cannot know that yet, and `InvalidHeaderError` if the seal is wrong.
     """
-    header = waiting.header
-    number = chain.parameters.epoch_of(header.number)
-    epoch = chain.epochs(number)
-    if epoch is None:
+    header = waiting_block.header
+    epoch_number = chain.parameters.epoch_of(header.number)
+    header_epoch = chain.epochs(epoch_number)
+    if header_epoch is None:
         raise NotYetError("the epoch is not determined here")
-    parts = read_header(header)
-    member = next((member for member in epoch.validators.members if member.stash == parts.author), None)
-    if member is None or parts.pre_digest.epoch != number:
+    header_parts = read_header(header)
+    author_member = next(
+        (
+            author_member
+            for author_member in header_epoch.validators.members
+            if author_member.stash == header_parts.author
+        ),
+        None,
+    )
+    if author_member is None or header_parts.pre_digest.epoch != epoch_number:
         raise InvalidHeaderError("the author is no validator of the epoch")
-    if not signatures.verify_ed25519(member.session, seal_payload(chain.genesis, header), parts.signature):
+    if not signatures.verify_ed25519(
+        author_member.session, seal_payload(chain.genesis, header), header_parts.signature
+    ):
         raise InvalidHeaderError("the seal does not verify")
     # The seed of a past epoch is not kept.
-    if epoch.seed != UNKNOWN_SEED and proposer(epoch, parts.pre_digest.slot) != member.session:
+    if (
+        header_epoch.seed != UNKNOWN_SEED
+        and proposer(header_epoch, header_parts.pre_digest.slot) != author_member.session
+    ):
         raise InvalidHeaderError("not the slot's proposer")
 
 
@@ -132,26 +146,30 @@ class Sync:
     """The intake of blocks and requests of peers, with events for the machine."""
 
     def __init__(
-        self, chain: Chain, peers: Peers, now_ms: Callable[[], int], is_welcome: Welcome, foresee: Foresee
+        self, chain: Chain, peers: Peers, now_ms: Callable[[], int], is_welcome: Welcome, foresee_block: Foresee
     ) -> None:
         self._chain = chain
         self._peers = peers
         self._now_ms = now_ms
         self._is_welcome = is_welcome
-        self._foresee = foresee
+        self._foresee_block = foresee_block
         self._foreseen: OrderedDict[bytes, None] = OrderedDict()
-        self._ahead: dict[bytes, _Ahead] = {}
+        self._seen_ahead: dict[bytes, _Ahead] = {}
         # Announced blocks have a valid header: they come before blocks that were only requested.
         self._announced = Room(peer_count_max=32, peer_bytes_max=8 * MEBIBYTE, bytes_max=32 * MEBIBYTE)
         self._answered = Room(peer_count_max=512, peer_bytes_max=16 * MEBIBYTE, bytes_max=48 * MEBIBYTE)
         self._orphans = Room(peer_count_max=64, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
-        self._early = Room(peer_count_max=8, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
+        self._early_blocks = Room(peer_count_max=8, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
         self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
-        self._bad: OrderedDict[bytes, None] = OrderedDict()
+        self._bad_blocks: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
-        self._reached: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # the last block that each fetch delivered
-        self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
-        self._asked: dict[Peer, tuple[int, int]] = {}
+        self._last_delivered: OrderedDict[bytes, tuple[bytes, int]] = (
+            OrderedDict()
+        )  # the last block that each fetch delivered
+        self._owed_answers: dict[
+            Peer, int
+        ] = {}  # answers, late ones too: a request may be given up before its answer comes
+        self._asked_counts: dict[Peer, tuple[int, int]] = {}
         self._again_ms = 0
         self._standings: dict[Peer, PeerStatus] = {}
         self._checkpoint = CheckpointWatch(chain)
@@ -174,75 +192,84 @@ class Sync:
     @property
     def next_bytes(self) -> int:
         """The length of the block that is imported next."""
-        waiting = (self._announced or self._answered).next()
-        return 0 if waiting is None else len(waiting.data)
+        next_block = (self._announced or self._answered).next()
+        return 0 if next_block is None else len(next_block.data)
 
     # --- messages of peers
 
-    def on_block(self, data: bytes, peer: Peer) -> list[ev.Event]:
+    def on_block(self, block_bytes: bytes, peer: Peer) -> list[ev.Event]:
         """Take an announced block: its header is judged at once, and it comes before blocks that are being synced."""
-        waiting = self._read(data, peer)
-        if waiting is None or waiting.block_id in self._bad or waiting.block_id in self._chain:
+        announced_block = self._read_block(block_bytes, peer)
+        if (
+            announced_block is None
+            or announced_block.block_id in self._bad_blocks
+            or announced_block.block_id in self._chain
+        ):
             return []
-        return self._judge(waiting)
+        return self._judge_header(announced_block)
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
         """Take the answer to a request of this node."""
-        owed = self._owed.get(peer, 0)
-        if not owed:
+        owed_answers = self._owed_answers.get(peer, 0)
+        if not owed_answers:
             # Unpenalised, a peer sent 13 MB of these a second, which this node read and dropped.
             self._peers.penalise(peer, "an answer without a request", self._now_ms())
             return
-        self._owed[peer] = owed - 1
+        self._owed_answers[peer] = owed_answers - 1
         request = self._requests.pop(peer, None)
         if request is None:
             return
         try:
-            blocks = BLOCKS.decode(payload)
+            answered_blocks = BLOCKS.decode(payload)
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed answer: {error}", self._now_ms())
             return
-        last: Waiting | None = None
-        for data in blocks:
-            waiting = self._read(data, peer)
-            if waiting is None or waiting.block_id in self._bad:
+        last_block: Waiting | None = None
+        for block_bytes in answered_blocks:
+            answered_block = self._read_block(block_bytes, peer)
+            if answered_block is None or answered_block.block_id in self._bad_blocks:
                 return
-            if self._checkpoint.takes(peer, request, waiting.block_id):
+            if self._checkpoint.takes(peer, request, answered_block.block_id):
                 return
             # An honest answer is oldest first, and each block is the parent of the next.
-            if last is not None and waiting.header.parent_hash != last.block_id:
+            if last_block is not None and answered_block.header.parent_hash != last_block.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
-            is_here = self._chain.get(waiting.block_id) is not None
-            if not is_here and not self._answered.add(waiting) and waiting.block_id not in self._answered:
+            is_here = self._chain.get(answered_block.block_id) is not None
+            if not is_here and not self._answered.add(answered_block) and answered_block.block_id not in self._answered:
                 self._again_ms = 0  # no room: the fetch continues once waiting blocks are executed
                 return
-            last = waiting
-            _remember(self._reached, request.block, (waiting.block_id, waiting.header.number), REQUESTS_MAX)
-        if last is not None and last.block_id != request.block and last.header.number > request.above:
-            self._ask(peer, GetBlocks(request.block, last.header.number))
+            last_block = answered_block
+            _remember(
+                self._last_delivered,
+                request.block,
+                (answered_block.block_id, answered_block.header.number),
+                REQUESTS_MAX,
+            )
+        if last_block is not None and last_block.block_id != request.block and last_block.header.number > request.above:
+            self._send_request(peer, GetBlocks(request.block, last_block.header.number))
 
     def on_request(self, request: GetBlocks, peer: Peer) -> bytes | None:
         """Return the answer to a peer's request; None if the block is not here, or the peer asks too often."""
-        second, count = self._asked.get(peer, (0, 0))
+        asked_second, asked_count = self._asked_counts.get(peer, (0, 0))
         now_second = self._now_ms() // 1_000
-        count = count + 1 if second == now_second else 1
-        _remember(self._asked, peer, (now_second, count), STANDINGS_MAX)
-        if count > ANSWERS_PER_SECOND_MAX:
+        asked_count = asked_count + 1 if asked_second == now_second else 1
+        _remember(self._asked_counts, peer, (now_second, asked_count), STANDINGS_MAX)
+        if asked_count > ANSWERS_PER_SECOND_MAX:
             return None
-        blocks = self._chain.branch(request.block, request.above)
-        return encode_answer(blocks) if blocks else None
+        branch_blocks = self._chain.branch(request.block, request.above)
+        return encode_answer(branch_blocks) if branch_blocks else None
 
     def on_status(self, status: PeerStatus, peer: Peer) -> list[ev.Event]:
         """Take a peer's status; an unknown tip is fetched, and proves nothing before that."""
         _remember(self._standings, peer, status, STANDINGS_MAX)
-        if status.tip in self._chain or status.tip in self._bad or status.tip in self._orphans:
+        if status.tip in self._chain or status.tip in self._bad_blocks or status.tip in self._orphans:
             return []
         # Otherwise one claim of height 2^32-1 would make the node report for ever that it is syncing.
         if self._is_plausible(status):
             question = self._checkpoint.question(peer, status, self._now_ms())
             if question is not None:
-                self._ask(peer, question)
+                self._send_request(peer, question)
             self.highest_height = max(self.highest_height, status.tip_height)
             self.sets_ahead.ask(self._standings)
         return [ev.BlockWanted(status.tip, peer)]
@@ -257,23 +284,27 @@ class Sync:
         if self.has_work or now_ms < self._again_ms:
             return []
         self._again_ms = now_ms + AGAIN_MS
-        return [ev.BlockWanted(status.tip, peer) for peer, status in self._standings.items() if self._is_missed(status)]
+        return [
+            ev.BlockWanted(peer_status.tip, peer)
+            for peer, peer_status in self._standings.items()
+            if self._is_missed(peer_status)
+        ]
 
-    def fetch(self, block: bytes, peer: Peer, above: int) -> None:
+    def fetch(self, block: bytes, peer: Peer, above_height: int) -> None:
         """Request a block for the machine, unless it or its descent is already on its way."""
         if block in self._orphans:
             block = self._orphans.missing_ancestor(block)
-        if block in self._reached:
-            last, height = self._reached[block]
+        if block in self._last_delivered:
+            last_id, last_height = self._last_delivered[block]
             # The machine repeats its request until the block itself is here, after all blocks below it. Without this
             # check a sync of twenty blocks fetched its first three eight times, and had no blocks for its look-ahead
             # meanwhile.
-            if last in self._answered:
+            if last_id in self._answered:
                 return
-            if self._chain.get(last) is not None:
-                above = max(above, height)
+            if self._chain.get(last_id) is not None:
+                above_height = max(above_height, last_height)
         if block not in self._announced and block not in self._answered:
-            self._ask(peer, GetBlocks(block, above))
+            self._send_request(peer, GetBlocks(block, above_height))
 
     def standing(self, peer: Peer) -> PeerStatus | None:
         """Return a peer's last status."""
@@ -282,7 +313,7 @@ class Sync:
     def forget_peer(self, peer: Peer) -> None:
         """Forget a peer whose connection ended."""
         self._requests.pop(peer, None)
-        self._owed.pop(peer, None)
+        self._owed_answers.pop(peer, None)
         self._standings.pop(peer, None)
         self._answered.forget_peer(peer)
         self.sets_ahead.forget_peer(peer)
@@ -295,32 +326,32 @@ class Sync:
         Only blocks with their proposer's seal count, once each. A request by this node proves nothing, since a peer
         names any id: 1.8 MB of invented blocks delayed consensus by 220 ms, and cost nothing.
         """
-        size = 0
-        for coming in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a copy: a ban removes some of them
-            size += len(coming.data)
-            if size > LOOK_AHEAD_BYTES:
+        total_bytes = 0
+        for coming_block in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a copy: a ban removes some of them
+            total_bytes += len(coming_block.data)
+            if total_bytes > LOOK_AHEAD_BYTES:
                 return
-            if coming.block_id in self._foreseen or coming.header.number <= self._chain.final.facts.height:
+            if coming_block.block_id in self._foreseen or coming_block.header.number <= self._chain.final.facts.height:
                 continue
             try:
-                check_unattached(self._chain, coming)
+                check_unattached(self._chain, coming_block)
             except NotYetError:
                 continue
             except InvalidBlock:  # judged in its turn
-                _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
+                _remember(self._foreseen, coming_block.block_id, None, FORESEEN_MAX)
                 continue
-            self._see_ahead(coming)
+            self._see_ahead(coming_block)
 
     def put_off(self) -> OnTheirWay | None:
         """Return the missing verdicts of the next block; None if none is missing, or after too many waits."""
-        waiting = (self._announced or self._answered).next()
-        ahead = self._ahead.get(waiting.block_id) if waiting is not None else None
-        if ahead is None or ahead.foreseen is None or ahead.waiting is not waiting:
+        next_block = (self._announced or self._answered).next()
+        seen_ahead = self._seen_ahead.get(next_block.block_id) if next_block is not None else None
+        if seen_ahead is None or seen_ahead.foreseen is None or seen_ahead.waiting is not next_block:
             return None
-        verdicts = ahead.foreseen.verdicts
-        if not verdicts.missing or ahead.waits >= WAITS_MAX:
+        verdicts = seen_ahead.foreseen.verdicts
+        if not verdicts.missing or seen_ahead.waits >= WAITS_MAX:
             return None
-        self._ahead[waiting.block_id] = ahead._replace(waits=ahead.waits + 1)
+        self._seen_ahead[next_block.block_id] = seen_ahead._replace(waits=seen_ahead.waits + 1)
         return verdicts
 
     def import_next(self) -> list[ev.Event]:
@@ -328,33 +359,33 @@ class Sync:
         self.look_ahead()
         if not self.has_work:  # the look-ahead banned its peer
             return []
-        waiting = (self._announced or self._answered).take()
-        ahead = self._ahead.pop(waiting.block_id, None)
-        if (known := self._chain.get(waiting.block_id)) is not None:
-            return [ev.BlockImported(known.facts)]
-        if waiting.block_id in self._bad or waiting.block_id in self.faulty:
+        next_block = (self._announced or self._answered).take()
+        seen_ahead = self._seen_ahead.pop(next_block.block_id, None)
+        if (known_block := self._chain.get(next_block.block_id)) is not None:
+            return [ev.BlockImported(known_block.facts)]
+        if next_block.block_id in self._bad_blocks or next_block.block_id in self.faulty:
             return []
-        was_asked = waiting.facts is None
+        was_asked = next_block.facts is None
         try:
-            return self._import(waiting, ahead)
+            return self._import_block(next_block, seen_ahead)
         except UnknownParentError:
-            return self._adopt_later(waiting, was_asked=was_asked)
+            return self._adopt_later(next_block, was_asked=was_asked)
         except NotYetError:
-            self._early.add(waiting)
+            self._early_blocks.add(next_block)
             return []
         except WrongBodyError as error:
-            self._ban_for(waiting, error)
+            self._ban_for_body(next_block, error)
             return []
         except InvalidBlock as error:
-            return self._reject(waiting, error, was_asked=was_asked)
+            return self._reject_block(next_block, error, was_asked=was_asked)
         except NodeError:  # a fault of the database, not of the block
             raise
         except Exception:  # noqa: BLE001  # any fault of our own ends here
             # No verdict, and no penalty for the peer: the block may be valid for all other nodes.
             _LOG.exception(
-                "block 0x%s raised an unexpected error: this node does not vote for it", waiting.block_id.hex()
+                "block 0x%s raised an unexpected error: this node does not vote for it", next_block.block_id.hex()
             )
-            _remember(self.faulty, waiting.block_id, None, BAD_MAX)
+            _remember(self.faulty, next_block.block_id, None, BAD_MAX)
             self.abstained += 1
             return []
 
@@ -366,9 +397,9 @@ class Sync:
         """
         self._orphans.forget_to(self._chain.final.facts.height)
         if not self._answered:  # entries of blocks that were dropped with their peer
-            self._ahead.clear()
-        for waiting in self._early.take_all():
-            self._answered.add(waiting)
+            self._seen_ahead.clear()
+        for early_block in self._early_blocks.take_all():
+            self._answered.add(early_block)
         self._checkpoint.look(self._now_ms())
         self.sets_ahead.compare()
         self.sets_ahead.ask(self._standings)
@@ -376,106 +407,109 @@ class Sync:
 
     # --- inside
 
-    def _see_ahead(self, waiting: Waiting) -> None:
+    def _see_ahead(self, waiting_block: Waiting) -> None:
         """Check the body of a block with a valid seal, and announce its extrinsics."""
-        _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
+        _remember(self._foreseen, waiting_block.block_id, None, FORESEEN_MAX)
         try:
-            proven = read_body(waiting)
+            proven_block = read_body(waiting_block)
         except WrongBodyError as error:  # its turn may never come: its parent need not exist
-            self._ban_for(waiting, error)
+            self._ban_for_body(waiting_block, error)
             return
-        ahead = _Ahead(waiting, proven, self._foresee(proven.block.extrinsics))
-        _remember(self._ahead, waiting.block_id, ahead, LOOK_AHEAD + 1)
+        seen_ahead = _Ahead(waiting_block, proven_block, self._foresee_block(proven_block.block.extrinsics))
+        _remember(self._seen_ahead, waiting_block.block_id, seen_ahead, LOOK_AHEAD + 1)
 
-    def _read(self, data: bytes, peer: Peer) -> Waiting | None:
+    def _read_block(self, block_bytes: bytes, peer: Peer) -> Waiting | None:
         try:
-            return read_waiting(data, peer)
+            return read_waiting(block_bytes, peer)
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed block: {error}", self._now_ms())
             return None
 
-    def _judge(self, waiting: Waiting) -> list[ev.Event]:
+    def _judge_header(self, waiting_block: Waiting) -> list[ev.Event]:
         """Admit a block by its header: to be imported, to wait for its parent or its time, or not at all."""
         try:
-            facts = self._chain.check(waiting.header, self._now_ms())
+            block_facts = self._chain.check(waiting_block.header, self._now_ms())
         except UnknownParentError:
-            return self._adopt_later(waiting)
+            return self._adopt_later(waiting_block)
         except NotYetError:
-            self._early.add(waiting)
+            self._early_blocks.add(waiting_block)
             return []
         except InvalidBlock as error:
-            return self._reject(waiting, error)
-        self._announced.add(replace(waiting, facts=facts))
+            return self._reject_block(waiting_block, error)
+        self._announced.add(replace(waiting_block, facts=block_facts))
         return []
 
-    def _import(self, waiting: Waiting, ahead: _Ahead | None) -> list[ev.Event]:
-        facts = waiting.facts
-        if facts is None:
-            facts = self._chain.check(waiting.header, self._now_ms())
+    def _import_block(self, waiting_block: Waiting, seen_ahead: _Ahead | None) -> list[ev.Event]:
+        block_facts = waiting_block.facts
+        if block_facts is None:
+            block_facts = self._chain.check(waiting_block.header, self._now_ms())
         # A proposer may seal any number of headers in its slot; this node must not execute them all.
-        if not self._is_welcome(facts):
+        if not self._is_welcome(block_facts):
             return []
-        if ahead is not None and ahead.waiting.data is waiting.data:
-            self._chain.execute(ahead.proven, facts, ahead.foreseen)
+        if seen_ahead is not None and seen_ahead.waiting.data is waiting_block.data:
+            self._chain.execute(seen_ahead.proven, block_facts, seen_ahead.foreseen)
         else:
-            self._chain.execute(read_body(waiting), facts)
-        self.highest_height = max(self.highest_height, facts.height)
-        events: list[ev.Event] = [ev.BlockImported(facts)]
-        for child in self._orphans.take_children(facts.id):
-            events += self._judge(child)
-        return events
+            self._chain.execute(read_body(waiting_block), block_facts)
+        self.highest_height = max(self.highest_height, block_facts.height)
+        machine_events: list[ev.Event] = [ev.BlockImported(block_facts)]
+        for orphan_block in self._orphans.take_children(block_facts.id):
+            machine_events += self._judge_header(orphan_block)
+        return machine_events
 
-    def _adopt_later(self, waiting: Waiting, *, was_asked: bool = False) -> list[ev.Event]:
+    def _adopt_later(self, waiting_block: Waiting, *, was_asked: bool = False) -> list[ev.Event]:
         """Keep a sealed block whose parent is not here; its peer is penalised if it sends many."""
-        parent, now_ms = waiting.header.parent_hash, self._now_ms()
-        if waiting.header.number <= self._chain.final.facts.height:
+        parent_id, now_ms = waiting_block.header.parent_hash, self._now_ms()
+        if waiting_block.header.number <= self._chain.final.facts.height:
             return []
-        is_on_its_way = any(parent in room for room in (self._announced, self._answered, self._orphans, self._early))
-        if not is_on_its_way and not self._unattached.may(waiting.peer, now_ms):
-            self._peers.penalise(waiting.peer, "too many blocks without a parent", now_ms)
+        is_on_its_way = any(
+            parent_id in block_room
+            for block_room in (self._announced, self._answered, self._orphans, self._early_blocks)
+        )
+        if not is_on_its_way and not self._unattached.may(waiting_block.peer, now_ms):
+            self._peers.penalise(waiting_block.peer, "too many blocks without a parent", now_ms)
             return []
         try:
-            check_unattached(self._chain, waiting)
+            check_unattached(self._chain, waiting_block)
         except NotYetError:
             # Its seal cannot be judged before this node is near: it is requested again, with all blocks below it.
-            self._answered.forget_peer(waiting.peer)
-            return [ev.BlockWanted(waiting.block_id, waiting.peer)]
+            self._answered.forget_peer(waiting_block.peer)
+            return [ev.BlockWanted(waiting_block.block_id, waiting_block.peer)]
         except InvalidBlock as error:
-            return self._reject(waiting, error, was_asked=was_asked)
-        self._orphans.add(waiting)
-        return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent), waiting.peer)]
+            return self._reject_block(waiting_block, error, was_asked=was_asked)
+        self._orphans.add(waiting_block)
+        return [] if is_on_its_way else [ev.BlockWanted(self._orphans.missing_ancestor(parent_id), waiting_block.peer)]
 
-    def _reject(self, waiting: Waiting, error: Exception, *, was_asked: bool = False) -> list[ev.Event]:
-        _LOG.warning("block %d 0x%s is invalid: %s", waiting.header.number, waiting.block_id.hex(), error)
-        _remember(self._bad, waiting.block_id, None, BAD_MAX)
-        self._answered.forget_peer(waiting.peer)  # the rest of the answer descends from it
+    def _reject_block(self, rejected_block: Waiting, error: Exception, *, was_asked: bool = False) -> list[ev.Event]:
+        _LOG.warning("block %d 0x%s is invalid: %s", rejected_block.header.number, rejected_block.block_id.hex(), error)
+        _remember(self._bad_blocks, rejected_block.block_id, None, BAD_MAX)
+        self._answered.forget_peer(rejected_block.peer)  # the rest of the answer descends from it
         self.rejected += 1
         if isinstance(error, OtherCheckpointError):
-            self._checkpoint.on_other(waiting.block_id, f"peer {waiting.peer.decode()}", self._now_ms())
+            self._checkpoint.on_other(rejected_block.block_id, f"peer {rejected_block.peer.decode()}", self._now_ms())
         # An honest node judged every header that it has: one invalid header in an answer is enough for a ban.
-        weight = PENALTIES_MAX if was_asked and isinstance(error, InvalidHeaderError) else 1
-        self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms(), weight)
-        return [ev.BlockRejected(waiting.block_id)]
+        penalty_weight = PENALTIES_MAX if was_asked and isinstance(error, InvalidHeaderError) else 1
+        self._peers.penalise(rejected_block.peer, f"sent an invalid block: {error}", self._now_ms(), penalty_weight)
+        return [ev.BlockRejected(rejected_block.block_id)]
 
-    def _ban_for(self, waiting: Waiting, error: WrongBodyError) -> None:
+    def _ban_for_body(self, rejected_block: Waiting, error: WrongBodyError) -> None:
         # Its sender assembled it: no honest node has such a block, so once is enough for a ban.
-        self._peers.penalise(waiting.peer, str(error), self._now_ms(), PENALTIES_MAX)
+        self._peers.penalise(rejected_block.peer, str(error), self._now_ms(), PENALTIES_MAX)
 
-    def _ask(self, peer: Peer, request: GetBlocks) -> None:
+    def _send_request(self, peer: Peer, request: GetBlocks) -> None:
         if self._peers.request_blocks(peer, request):
             _remember(self._requests, peer, request, REQUESTS_MAX)
-            _remember(self._owed, peer, min(self._owed.get(peer, 0) + 1, OWED_MAX), STANDINGS_MAX)
+            _remember(self._owed_answers, peer, min(self._owed_answers.get(peer, 0) + 1, OWED_MAX), STANDINGS_MAX)
 
     def _is_missed(self, status: PeerStatus) -> bool:
         is_above = status.tip_height > self._chain.final.facts.height and self._is_plausible(status)
-        return is_above and status.tip not in self._chain and status.tip not in self._bad
+        return is_above and status.tip not in self._chain and status.tip not in self._bad_blocks
 
     def _is_plausible(self, status: PeerStatus) -> bool:
         """Return whether a status is possible: heights grow by at most one a slot, so time bounds them."""
         return status.final_height <= status.tip_height <= self._chain.highest_possible(self._now_ms())
 
 
-def _remember(store: dict[K, V], key: K, value: V, limit: int) -> None:
-    store[key] = value
-    if len(store) > limit:
-        store.pop(next(iter(store)))
+def _remember(bounded_store: dict[K, V], store_key: K, store_value: V, entries_max: int) -> None:
+    bounded_store[store_key] = store_value
+    if len(bounded_store) > entries_max:
+        bounded_store.pop(next(iter(bounded_store)))

@@ -25,7 +25,7 @@ from runtime.blocks.votes import Ballot, BallotKind
 
 LOST = b"\x77" * 32  # a block that no node has
 STEPS: list[tuple[type, str]] = [
-    (SignStateFile, "_write"),
+    (SignStateFile, "_write_state"),
     (Chain, "keep"),
     (Storage, "put_pending"),
     (RoundLog, "add"),
@@ -90,7 +90,7 @@ class Machinery:
         assert self.node is not None
         file = SignStateFile.load(self.sign_state, self.node.chain.genesis, self.node.machine._session_of(0) or b"")
         assert file is not None
-        file._write(change(file), file.final_height)
+        file._write_state(change(file), file.final_height)
 
 
 @pytest.fixture

@@ -274,7 +274,7 @@ async def test_the_others_have_a_turn_between_what_is_seen_ahead_and_the_import(
     stage.sync.on_answer(encode_answer(block.stored.header + block.stored.body for block in blocks), b"peer")
     seen = trio.Event()
     fed: list[bool] = []
-    monkeypatch.setattr(stage.sync, "_foresee", lambda _: seen.set())
+    monkeypatch.setattr(stage.sync, "_foresee_block", lambda _: seen.set())
 
     async def worker() -> None:
         await seen.wait()
@@ -303,7 +303,7 @@ async def test_a_block_waits_for_the_worker_that_has_its_signatures(
     block = Maker(tmp_path / "maker").make()
     stage = Stage(open_at(tmp_path / "other"), None, tmp_path)
     verdicts = Verdicts([False], 1)
-    monkeypatch.setattr(stage.sync, "_foresee", lambda _: Foreseen(signatures.verify, decode_extrinsic, verdicts))
+    monkeypatch.setattr(stage.sync, "_foresee_block", lambda _: Foreseen(signatures.verify, decode_extrinsic, verdicts))
     monkeypatch.setattr(node.sync.sync, "WAITS_MAX", 10**9)
     stage.sync.fetch(block.facts.id, b"peer", 0)
     stage.sync.on_answer(encode_answer([block.stored.header + block.stored.body]), b"peer")

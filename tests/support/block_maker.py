@@ -85,9 +85,9 @@ class Maker:
         self.pool = ListedPool()
         self.author = Author(
             chain=self.chain,
-            keys=self.validator,
-            pool=self.pool,  # type: ignore[arg-type]  # it offers what the test says
-            verify=signatures.verify,
+            validator_keys=self.validator,
+            transaction_pool=self.pool,  # type: ignore[arg-type]  # it offers what the test says
+            verify_signature=signatures.verify,
             clock=Clock(),
             inherents=no_inherents,
         )

@@ -80,9 +80,9 @@ class ElectingMaker:
         file = SignStateFile.create(path / f"sign-state-{name}", self.chain.genesis, session.public)
         return Author(
             chain=self.chain,
-            keys=ValidatorKeys(self.chain.genesis, self.chain.epochs, [SigningKey(session, file)], [vrf]),
-            pool=ListedPool(),  # type: ignore[arg-type]  # nothing is offered
-            verify=signatures.verify,
+            validator_keys=ValidatorKeys(self.chain.genesis, self.chain.epochs, [SigningKey(session, file)], [vrf]),
+            transaction_pool=ListedPool(),  # type: ignore[arg-type]  # nothing is offered
+            verify_signature=signatures.verify,
             clock=Clock(),
             inherents=no_inherents,
         )

@@ -357,7 +357,7 @@ def test_who_is_in_jail_reads_it_in_the_log_once(tmp_path: Path, caplog: pytest.
     played: Any = SimpleNamespace(runtime=SimpleNamespace(at=lambda _: bound))
     watch._chain = played
     for _ in range(2):
-        watch._tell_of_jail(chain.final)
+        watch._report_jail(chain.final)
     assert caplog.text.count("ogpu-wallet unjail") == 1
 
 

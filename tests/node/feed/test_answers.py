@@ -58,7 +58,7 @@ async def test_new_keys_are_made_for_an_account_by_a_node_that_has_keys() -> Non
             raise BadInputError("the keystore is full")
         return keys, proof
 
-    validator = Answers(answers()._view, list, rotate)
+    validator = Answers(answers()._node_view, list, rotate)
     encoded = [codec(SessionKeys).encode(keys), codec(KeysProof).encode(proof)]
     assert await validator.answer(feed.RotateKeys(1, b"o" * 32)) == encoded
     for answering, owner, why in (

@@ -206,8 +206,8 @@ def test_a_bounded_number_of_silent_peers_is_remembered(stage: Stage) -> None:
     for number in range(SILENT_KEPT_MAX + 10):
         watch.question(b"%d" % number, PeerStatus(tip.id, tip.height, tip.id, tip.height), number * PATIENCE_MS)
     watch.look(10**9)
-    assert len(watch._silent) == SILENT_KEPT_MAX
-    assert b"0" not in watch._silent
+    assert len(watch._silent_peers) == SILENT_KEPT_MAX
+    assert b"0" not in watch._silent_peers
 
 
 def test_a_peer_that_stands_at_its_height_is_asked_for_it(stage: Stage) -> None:

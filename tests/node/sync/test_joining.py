@@ -89,7 +89,7 @@ def test_it_knows_every_set_before_it_has_a_block_and_its_own_blocks_say_the_sam
     expected = sets_of(maker.chain, range(EPOCHS + 1))
     assert [len(members.members) for members in expected] == [6, 6, 5, 5, 4, 4], "the sets change twice"
     assert joining.ask()
-    assert [joining.ahead._table.of(epoch) for epoch in range(EPOCHS + 1)] == expected
+    assert [joining.ahead._set_table.of(epoch) for epoch in range(EPOCHS + 1)] == expected
     assert joining.ahead.proven_height == maker.chain.final.facts.height
     assert not joining.ask(), "nobody is further"
     joining.catch_up(maker.chain.final.facts.height)

@@ -70,7 +70,7 @@ def test_what_was_seen_ahead_of_one_copy_says_nothing_of_another(stage: Stage) -
     stage.sync.fetch(second.facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode((as_bytes(first), as_bytes(second))), PEER)
     stage.sync.import_next()
-    assert second.facts.id in stage.sync._ahead
+    assert second.facts.id in stage.sync._seen_ahead
     wrong = BLOCK.encode(Block(second.header, (*second.extrinsics, encode_compact(1) + b"x")))
     stage.announce(wrong, OTHER)
     stage.sync.import_next()  # the announced copy is first
@@ -87,10 +87,10 @@ def test_no_more_is_opened_ahead_than_fits(stage: Stage, monkeypatch: pytest.Mon
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, blocks))), PEER)
     stage.sync.import_next()
     assert stage.foreseen == [block.extrinsics for block in blocks[:2]]
-    assert stage.sync._ahead
+    assert stage.sync._seen_ahead
     stage.sync.forget_peer(PEER)
     stage.sync.retry_early()
-    assert not stage.sync._ahead, "nothing is kept of blocks that left with their peer"
+    assert not stage.sync._seen_ahead, "nothing is kept of blocks that left with their peer"
 
 
 def test_nothing_is_seen_ahead_of_blocks_that_nobody_sealed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_a_block_is_put_off_while_a_worker_is_at_it_but_not_for_ever(
 ) -> None:
     first, second = stage.branch(2)
     late = Late()
-    monkeypatch.setattr(stage.sync, "_foresee", lambda _: Foreseen(signatures.verify, decode_extrinsic, late))
+    monkeypatch.setattr(stage.sync, "_foresee_block", lambda _: Foreseen(signatures.verify, decode_extrinsic, late))
     stage.sync.fetch(second.facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode((as_bytes(first), as_bytes(second))), PEER)
     assert stage.sync.put_off() is None, "nobody looked yet"
@@ -166,7 +166,7 @@ def test_behind_a_block_with_a_forged_signature_nothing_is_imported_and_its_peer
     behind.append(maker.make(behind[0].facts.id))
     verifier = Verifier()  # with mute workers, whose verdicts decide nothing
     monkeypatch.setattr(
-        stage.sync, "_foresee", lambda raws: foresee(raws, lambda who: payload_of(maker, who), verifier)
+        stage.sync, "_foresee_block", lambda raws: foresee(raws, lambda who: payload_of(maker, who), verifier)
     )
     stage.sync.fetch(behind[-1].facts.id, PEER, 0)
     stage.sync.on_answer(BLOCKS.encode(tuple(map(as_bytes, (before, wrong, *behind)))), PEER)

@@ -189,8 +189,8 @@ def test_resting_peers_are_bounded(joiner: Joiner, monkeypatch: pytest.MonkeyPat
         assert joiner.asks() == [(b"%d" % number, 0)]
         joiner.ahead.on_answer(HANDOFFS.encode(()), b"%d" % number)
         joiner.ahead.forget_peer(b"%d" % number)
-    assert len(joiner.ahead._turns) == 4
-    assert joiner.ahead._owed == {}
+    assert len(joiner.ahead._question_turns) == 4
+    assert joiner.ahead._owed_answers == {}
 
 
 def test_who_is_asked_again_may_answer_late_both_times(joiner: Joiner) -> None:
@@ -222,7 +222,7 @@ def test_silent_peers_hold_up_an_honest_one_once_each_and_a_few_at_a_time(joiner
     asked: list[bytes] = []
     while honest not in asked:
         asked += [peer for peer, _ in joiner.asks()]
-        assert len(joiner.ahead._asked) <= ASKED_MAX
+        assert len(joiner.ahead._asked_questions) <= ASKED_MAX
         assert joiner.now_ms - begun <= (silent // ASKED_MAX + 2) * (PATIENCE_MS + ASK_MS), "rounds of four"
     assert len(asked) == len(set(asked)) == silent + 1, "nobody is asked twice before everybody was asked once"
     while joiner.ahead.newest.epoch < EPOCHS:  # and then it is asked before all mute peers

@@ -80,7 +80,7 @@ def test_own_blocks_that_seat_the_same_go_on_and_what_they_have_passed_is_let_go
     assert joiner.ahead.proven_height == 2 * joiner.chain.parameters.epoch_blocks
     for epoch in (1, 2):
         catch_up(joiner, maker, joiner.chain.parameters.boundary(epoch - 1))
-        forgotten = [number for number in range(3) if joiner.ahead._table.of(number) is None]
+        forgotten = [number for number in range(3) if joiner.ahead._set_table.of(number) is None]
         assert forgotten == list(range(epoch))
     assert joiner.ahead.newest.epoch == 2
 
