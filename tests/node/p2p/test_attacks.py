@@ -118,7 +118,7 @@ async def test_2_an_exception_of_our_own_ends_that_connection_only(monkeypatch: 
         async def bug(*_: object) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(link, "_deliver", bug)
+        monkeypatch.setattr(link, "_deliver_messages", bug)
         await victim.send(encode_frame([(FrameKind.VOTE, b"x")]))
         await until(lambda: node.faults == 1)
         monkeypatch.undo()
