@@ -48,14 +48,14 @@ class Clock:
 
         Raise `NodeError` if the clock was turned back for good: waiting for it would be worse.
         """
-        steady = self._steady_ms()
-        jump = self._wall_ms() - steady - self._ahead_ms
-        if abs(jump) < JUMP_MS:
-            self._ahead_ms += jump
+        steady_ms = self._steady_ms()
+        jump_ms = self._wall_ms() - steady_ms - self._ahead_ms
+        if abs(jump_ms) < JUMP_MS:
+            self._ahead_ms += jump_ms
             self._jumped_at_ms = None
         else:
-            self._on_jump(jump, steady)
-        self._last_ms = max(self._last_ms, steady + self._ahead_ms)
+            self._on_jump(jump_ms, steady_ms)
+        self._last_ms = max(self._last_ms, steady_ms + self._ahead_ms)
         return self._last_ms
 
     def to_trio(self, at_ms: int) -> float:

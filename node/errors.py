@@ -58,14 +58,14 @@ def node_error_first() -> Iterator[None]:
     """Raise the `NodeError` of a group alone: it is the reason for all the other errors."""
     try:
         yield
-    except BaseExceptionGroup as group:
-        reason = _reason(list(_leaves(group)))
-        if reason is None:
+    except BaseExceptionGroup as error_group:
+        first_reason = _first_reason(list(_leaf_errors(error_group)))
+        if first_reason is None:
             raise
-        raise reason from group
+        raise first_reason from error_group
 
 
-def _reason(errors: Sequence[BaseException]) -> NodeError | None:
+def _first_reason(errors: Sequence[BaseException]) -> NodeError | None:
     """Return the reason for the node's end: a `NodeError`, or else an unusable file; None without either."""
     for error in errors:
         if isinstance(error, NodeError):
@@ -78,12 +78,12 @@ def _reason(errors: Sequence[BaseException]) -> NodeError | None:
     return None
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+def _leaf_errors(error_group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
     """Yield the exceptions in a group of groups."""
-    waiting: list[BaseException] = [group]
-    while waiting:
-        error = waiting.pop()
+    waiting_errors: list[BaseException] = [error_group]
+    while waiting_errors:
+        error = waiting_errors.pop()
         if isinstance(error, BaseExceptionGroup):
-            waiting.extend(error.exceptions)
+            waiting_errors.extend(error.exceptions)
         else:
             yield error

@@ -88,8 +88,11 @@ class Collector:
 
     def rest(self, now_ms: int) -> None:
         """Search at an idle moment, if the slot is quiet and there is enough to find."""
-        place = now_ms % self._slot_ms
-        if not QUIET_FROM * self._slot_ms <= place < QUIET_UNTIL * self._slot_ms or gc.get_count()[0] < YOUNG_MIN:
+        slot_position = now_ms % self._slot_ms
+        if (
+            not QUIET_FROM * self._slot_ms <= slot_position < QUIET_UNTIL * self._slot_ms
+            or gc.get_count()[0] < YOUNG_MIN
+        ):
             return
         self._searches += 1
         gc.collect(2 if self._searches % ALL_EVERY == 0 else 1 if self._searches % OLDER_EVERY == 0 else 0)
@@ -122,24 +125,24 @@ class Loop:
         self._peers = peers
         self._clock = clock
         self._metrics = metrics
-        self._polls = polls
+        self._poll_log = polls
         self._listeners = tuple(listeners)
         self._began_slot = clock.now_ms() // self.chain.parameters.slot_ms
         self._own_votes = PeerRates(OWN_VOTES_PER_SECOND, OWN_VOTES_BURST)
-        self._events: deque[ev.Event] = deque()
-        self._busy = False
+        self._machine_events: deque[ev.Event] = deque()
+        self._is_busy = False
         self._waiting = trio.CancelScope()
         self._collector = Collector(self.chain.parameters.slot_ms)
 
     # --- running
 
-    def restore(self, effects: list[ev.Effect]) -> None:
+    def restore(self, machine_effects: list[ev.Effect]) -> None:
         """Carry out the machine's effects at its start."""
-        self._busy = True
-        for effect in effects:
-            self._carry_out(effect)
-        self._busy = False
-        self._drain()
+        self._is_busy = True
+        for machine_effect in machine_effects:
+            self._carry_out(machine_effect)
+        self._is_busy = False
+        self._drain_events()
 
     async def run(self) -> None:
         """Serve until cancelled, or until a `NodeError`."""
@@ -150,38 +153,40 @@ class Loop:
                 self.ledger.trusted.judge(self._clock.now_ms())
                 self.sync.retry_early()
                 self.feed(*self.sync.want_again(), ev.Tick())
-            spent = 0.0
+            spent_seconds = 0.0
             # Gossip waits for an announced block: a turn of it is a tenth of a second if the node has little CPU.
-            while spent < TURN_SECONDS and (arrived := inbox.receive_nowait(consensus_only=self.sync.is_late)):
-                spent += self._serve(arrived)
+            while spent_seconds < TURN_SECONDS and (
+                arrived_message := inbox.receive_nowait(consensus_only=self.sync.is_late)
+            ):
+                spent_seconds += self._serve_message(arrived_message)
             # One handoff, one block, then messages again: votes never wait for a whole sync.
             self._follow_handoff()
             if self.sync.has_work:
                 self.sync.look_ahead()
                 # The claims reach the workers and their verdicts arrive meanwhile. With one turn of the other tasks
                 # between two imports, a worker began only when the block before was done.
-                until = trio.current_time() + TURN_SECONDS
-                for turn in range(TURNS_BEFORE_IMPORT + self.sync.next_bytes // TURN_BYTES):
+                turn_ends_at = trio.current_time() + TURN_SECONDS
+                for turn_number in range(TURNS_BEFORE_IMPORT + self.sync.next_bytes // TURN_BYTES):
                     await trio.lowlevel.checkpoint()
                     # Each turn the pool may work for 8 ms: before a long block votes waited for a second.
-                    if turn >= TURNS_BEFORE_IMPORT and (len(inbox) or trio.current_time() >= until):
+                    if turn_number >= TURNS_BEFORE_IMPORT and (len(inbox) or trio.current_time() >= turn_ends_at):
                         break
                 # Its peer may have been disconnected meanwhile, and its blocks dropped.
                 if await self._is_verified() and self.sync.has_work:
                     self._import_next()
-            elif not spent and not self.sync.sets_ahead.has_work:
+            elif not spent_seconds and not self.sync.sets_ahead.has_work:
                 self._collector.rest(self._clock.now_ms())
                 with trio.CancelScope(deadline=self._clock.to_trio(self.machine.deadline_ms)) as self._waiting:
-                    self._serve(await inbox.receive())
+                    self._serve_message(await inbox.receive())
             await trio.lowlevel.checkpoint()
 
     def _follow_handoff(self) -> None:
         """Check the next handoff of an answer, if one waits, and charge its peer for it."""
-        begun = thread_time()
-        peer = self.sync.sets_ahead.follow_next()
-        if peer is not None:
-            followed = Arrived(peer.decode(), FrameKind.HANDOFFS, b"")
-            self._peers.transport.inbound.charge(followed, thread_time() - begun)
+        begun_at = thread_time()
+        handoff_peer = self.sync.sets_ahead.follow_next()
+        if handoff_peer is not None:
+            followed = Arrived(handoff_peer.decode(), FrameKind.HANDOFFS, b"")
+            self._peers.transport.inbound.charge(followed, thread_time() - begun_at)
 
     async def _is_verified(self) -> bool:
         """Return whether the workers have checked the next block's signatures, or had enough time for it."""
@@ -195,9 +200,9 @@ class Loop:
 
     def feed(self, *events: ev.Event) -> None:
         """Pass events to the machine, and carry out all their effects."""
-        self._events.extend(events)
-        if not self._busy:
-            self._drain()
+        self._machine_events.extend(events)
+        if not self._is_busy:
+            self._drain_events()
 
     def peer_up(self, peer: str, sessions: tuple[bytes, ...]) -> None:
         """Report a connected peer, or its other keys; `sessions` are those that it proved."""
@@ -209,97 +214,104 @@ class Loop:
         self.sync.forget_peer(peer.encode())
         self.feed(ev.PeerLost(peer.encode()))
 
-    def _drain(self) -> None:
-        self._busy = True
+    def _drain_events(self) -> None:
+        self._is_busy = True
         try:
-            while self._events:
+            while self._machine_events:
                 with self._metrics.event_seconds.time():
-                    for effect in self.machine.step(self._events.popleft(), self._clock.now_ms()):
-                        self._carry_out(effect)
+                    for machine_effect in self.machine.step(self._machine_events.popleft(), self._clock.now_ms()):
+                        self._carry_out(machine_effect)
         finally:
-            self._busy = False
+            self._is_busy = False
             self._waiting.cancel()  # the deadline may have changed
 
     # --- input
 
-    def _serve(self, arrived: Arrived) -> float:
+    def _serve_message(self, arrived_message: Arrived) -> float:
         """Take a message, charge its peer for it, and return the seconds of CPU that it took."""
         # The thread's own time: other load on the machine is no peer's fault.
-        begun = thread_time()
-        self._take(arrived)
-        seconds = max(thread_time() - begun, LEAST_SECONDS)
-        self._peers.transport.inbound.charge(arrived, seconds)
-        return seconds
+        begun_at = thread_time()
+        self._take_message(arrived_message)
+        served_seconds = max(thread_time() - begun_at, LEAST_SECONDS)
+        self._peers.transport.inbound.charge(arrived_message, served_seconds)
+        return served_seconds
 
-    def _take(self, arrived: Arrived) -> None:
-        peer = arrived.peer.encode()
+    def _take_message(self, arrived_message: Arrived) -> None:
+        peer_key = arrived_message.peer.encode()
         try:
-            match arrived.kind:
-                case kind if kind in CONSENSUS:
-                    message = MESSAGE.decode(arrived.payload)
-                    if isinstance(message, Chits):
-                        self._polls.on_chits(peer, message, self._clock.now_ms())
-                    self._look_out(message, peer)
-                    self.feed(ev.MessageReceived(peer, message))
+            match arrived_message.kind:
+                case frame_kind if frame_kind in CONSENSUS:
+                    wire_message = MESSAGE.decode(arrived_message.payload)
+                    if isinstance(wire_message, Chits):
+                        self._poll_log.on_chits(peer_key, wire_message, self._clock.now_ms())
+                    self._look_out(wire_message, peer_key)
+                    self.feed(ev.MessageReceived(peer_key, wire_message))
                 case FrameKind.BLOCK:
-                    self.feed(*self.sync.on_block(arrived.payload, peer))
+                    self.feed(*self.sync.on_block(arrived_message.payload, peer_key))
                 case FrameKind.BLOCKS:
-                    self.sync.on_answer(arrived.payload, peer)
+                    self.sync.on_answer(arrived_message.payload, peer_key)
                 case FrameKind.GET_BLOCKS | FrameKind.GET_HANDOFFS:
-                    self._answer(arrived, peer)
+                    self._answer_question(arrived_message, peer_key)
                 case FrameKind.HANDOFFS:
-                    self.sync.sets_ahead.on_answer(arrived.payload, peer)
+                    self.sync.sets_ahead.on_answer(arrived_message.payload, peer_key)
                 case FrameKind.STATUS:
-                    self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
+                    self.feed(*self.sync.on_status(STATUS.decode(arrived_message.payload), peer_key))
                 case _:  # listeners take the other kinds; a fault in one must not stop the node
-                    self._tell(lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer))
+                    self._notify_listeners(
+                        lambda listener: listener.on_gossip(
+                            arrived_message.kind, arrived_message.payload, arrived_message.peer
+                        )
+                    )
         except DecodeError as error:
-            self._peers.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
+            self._peers.penalise(peer_key, f"malformed {arrived_message.kind.name}: {error}", self._clock.now_ms())
 
-    def _answer(self, question: Arrived, peer: bytes) -> None:
+    def _answer_question(self, question: Arrived, peer: bytes) -> None:
         if question.kind is FrameKind.GET_BLOCKS:
-            kind, answer = FrameKind.BLOCKS, self.sync.on_request(GET_BLOCKS.decode(question.payload), peer)
+            answer_kind, answer_payload = (
+                FrameKind.BLOCKS,
+                self.sync.on_request(GET_BLOCKS.decode(question.payload), peer),
+            )
         else:
-            request = GET_HANDOFFS.decode(question.payload)
-            kind, answer = FrameKind.HANDOFFS, self.sync.sets_ahead.on_request(request, peer)
-        if answer is not None:
-            self._peers.transport.send(question.peer, kind, answer)
+            handoffs_request = GET_HANDOFFS.decode(question.payload)
+            answer_kind, answer_payload = FrameKind.HANDOFFS, self.sync.sets_ahead.on_request(handoffs_request, peer)
+        if answer_payload is not None:
+            self._peers.transport.send(question.peer, answer_kind, answer_payload)
 
     def _import_next(self) -> None:
         with self._metrics.import_seconds.time():
-            events = self.sync.import_next()
-        for event in events:
-            if isinstance(event, ev.BlockImported):
-                self._look_at_author(event.facts)
-                self._tell_imported(event.facts.id)
-        self.feed(*events)
+            machine_events = self.sync.import_next()
+        for machine_event in machine_events:
+            if isinstance(machine_event, ev.BlockImported):
+                self._look_at_author(machine_event.facts)
+                self._notify_imported(machine_event.facts.id)
+        self.feed(*machine_events)
 
-    def _look_out(self, message: Message, peer: bytes) -> None:
+    def _look_out(self, wire_message: Message, peer: bytes) -> None:
         """Detect own votes by another machine, and a final block that this node could not execute."""
-        if isinstance(message, Certified):
-            for certificate in message.certificates:
+        if isinstance(wire_message, Certified):
+            for certificate in wire_message.certificates:
                 self._stop_if_faulty(certificate)
-        if self.duty is None or not isinstance(message, Vote):
+        if self.duty is None or not isinstance(wire_message, Vote):
             return
-        vote = message.vote
-        key = self.duty.keys.sessions.get(vote.voter)
-        if key is None or key.is_copied or key.is_known(vote.ballot):
+        signed_vote = wire_message.vote
+        signing_key = self.duty.keys.sessions.get(signed_vote.voter)
+        if signing_key is None or signing_key.is_copied or signing_key.is_known(signed_vote.ballot):
             return
         # Any peer can name this key. Only a vote with its valid signature proves another machine.
         now_ms = self._clock.now_ms()
         if not self._own_votes.may(peer, now_ms):
             return
-        if self._is_genuine(vote):
-            key.notice(vote.ballot)
+        if self._is_genuine(signed_vote):
+            signing_key.notice(signed_vote.ballot)
         else:
             self._peers.penalise(peer, "a forged vote of this node", now_ms)
 
-    def _look_at_author(self, facts: ev.BlockFacts) -> None:
+    def _look_at_author(self, block_facts: ev.BlockFacts) -> None:
         """Detect another machine with this node's keys by its blocks; own blocks never arrive as imports."""
-        key = None if self.duty is None else self.duty.keys.sessions.get(facts.author)
-        if key is not None:
-            payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[facts.id].stored.header))
-            key.notice_header(HeaderRecord(facts.slot, blake2_256(payload)), self._began_slot)
+        signing_key = None if self.duty is None else self.duty.keys.sessions.get(block_facts.author)
+        if signing_key is not None:
+            signed_payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[block_facts.id].stored.header))
+            signing_key.notice_header(HeaderRecord(block_facts.slot, blake2_256(signed_payload)), self._began_slot)
 
     # --- effects
 
@@ -307,16 +319,16 @@ class Loop:
         match effect:
             case ev.SendTo(peer, message):
                 if isinstance(message, PullQuery):
-                    self._polls.on_query(peer, message, self._clock.now_ms(), self.machine.electorate)
+                    self._poll_log.on_query(peer, message, self._clock.now_ms(), self.machine.electorate)
                 self._peers.send(peer, message)
             case ev.Broadcast(message):
                 self._peers.broadcast(message)
             case ev.Announce(block):
                 self._announce(block)
             case ev.Build():
-                self._build(effect)
+                self._build_block(effect)
             case ev.PersistThenSign(record):
-                self._sign(record)
+                self._sign_record(record)
             case ev.PersistCertificate(certificate):
                 # Synced before the votes that follow: in 4 of 600 simulated storms the only holder of an open round's
                 # certificate restarted without it, and no block could ever become final again (docs/adr/0012).
@@ -329,35 +341,35 @@ class Loop:
             case ev.SendBoundary(peer, epoch):
                 self._send_boundary(peer, epoch)
             case ev.Accepted(block, height):
-                self._polls.on_accepted(height, self._clock.now_ms(), self.machine.confidence(block))
-                self._tell(lambda listener: listener.on_accepted(block, reverted=False))
+                self._poll_log.on_accepted(height, self._clock.now_ms(), self.machine.confidence(block))
+                self._notify_listeners(lambda listener: listener.on_accepted(block, reverted=False))
             case ev.AcceptedReverted(_, new):
-                self._tell(lambda listener: listener.on_accepted(new, reverted=True))
+                self._notify_listeners(lambda listener: listener.on_accepted(new, reverted=True))
             case ev.PreferenceChanged(tip):
-                self._tell(lambda listener: listener.on_tip(tip))
+                self._notify_listeners(lambda listener: listener.on_tip(tip))
             case ev.Finalise(blocks, certificate):
                 self._finalise(blocks, certificate)
             case ev.ReportDoubleHeader(author, slot, first, second):
-                self._report(author, slot, first, second)
+                self._report_double(author, slot, first, second)
             case ev.ReportEvidence(evidence):
                 proof = EVIDENCE.encode(evidence)
-                self._tell(lambda listener: listener.on_evidence(evidence.accused, proof))
+                self._notify_listeners(lambda listener: listener.on_evidence(evidence.accused, proof))
             case ev.Penalise(peer, reason):
                 self._peers.penalise(peer, reason, self._clock.now_ms())
             case _:
                 assert_never(effect)
 
     def _announce(self, block: bytes) -> None:
-        stored = self.chain[block].stored
-        self._peers.announce(stored.header + stored.body)
+        stored_block = self.chain[block].stored
+        self._peers.announce(stored_block.header + stored_block.body)
 
-    def _build(self, request: ev.Build) -> None:
+    def _build_block(self, request: ev.Build) -> None:
         # Below the checkpoint a seal is as worthless as a vote, which `Recovery.silent_below` prevents.
         if self.duty is None or self.ledger.trusted.is_ahead():
             return
         try:
             with self._metrics.build_seconds.time():
-                facts = self.duty.author.build(request)
+                built_facts = self.duty.author.build(request)
         except SigningRefusedError as error:
             _LOG.error("no block in slot %d: %s", request.slot, error)
             return
@@ -366,11 +378,11 @@ class Loop:
         except Exception:  # noqa: BLE001  # hooks run before any extrinsic: a fault there must not stop every validator
             _LOG.exception("no block in slot %d: an unexpected error in this node", request.slot)
             return
-        if facts is not None:
-            self._tell_imported(facts.id)
-            self._events.append(ev.BlockBuilt(facts))
+        if built_facts is not None:
+            self._notify_imported(built_facts.id)
+            self._machine_events.append(ev.BlockBuilt(built_facts))
 
-    def _sign(self, record: SignedRecord) -> None:
+    def _sign_record(self, record: SignedRecord) -> None:
         if self.duty is None or not isinstance(record, Proposal | Ballot):
             return
         try:
@@ -382,63 +394,67 @@ class Loop:
         except SigningRefusedError as error:
             _LOG.error("not signed (epoch %d, round %d): %s", record.epoch, record.round, error)
             return
-        self._events.append(ev.RecordSigned(record, signature))
+        self._machine_events.append(ev.RecordSigned(record, signature))
 
     def _finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> None:
-        becoming = [self.chain[block].facts for block in blocks]
+        becoming = [self.chain[final_id].facts for final_id in blocks]
         self.ledger.trusted.judge_final(becoming, self._clock.now_ms())
         # The database first: a sign-state file that is ahead of it looks like a database that was rolled back.
         with self._metrics.commit_seconds.time():
-            final = self.chain.finalise(blocks, certificate)
-        ballot = certificate.ballot
-        self.ledger.rounds.forget_to(ballot.epoch, ballot.round)
+            final_blocks = self.chain.finalise(blocks, certificate)
+        final_ballot = certificate.ballot
+        self.ledger.rounds.forget_to(final_ballot.epoch, final_ballot.round)
         if self.duty is not None:
-            self.duty.keys.note_final(ballot.epoch, ballot.round, final[-1].facts.height)
+            self.duty.keys.note_final(final_ballot.epoch, final_ballot.round, final_blocks[-1].facts.height)
         self.sync.retry_early()
-        self._tell(lambda listener: listener.on_final(final))
+        self._notify_listeners(lambda listener: listener.on_final(final_blocks))
 
     def _send_boundary(self, peer: bytes, epoch: int) -> None:
-        height = self.chain.parameters.boundary(epoch)
-        found = self.chain.storage.certificate_at(height)
-        if found is not None and found[0] == height:
-            self._peers.send(peer, Certified((CERTIFICATE.decode(found[1]),)))
+        boundary_height = self.chain.parameters.boundary(epoch)
+        boundary_certificate = self.chain.storage.certificate_at(boundary_height)
+        if boundary_certificate is not None and boundary_certificate[0] == boundary_height:
+            self._peers.send(peer, Certified((CERTIFICATE.decode(boundary_certificate[1]),)))
 
-    def _report(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
-        stored = [self.chain.stored(block) for block in (first, second)]
-        headers = [block.header for block in stored if block is not None]
-        if len(headers) == 2:
-            self._tell(lambda listener: listener.on_offence(author, slot, headers[0], headers[1]))
+    def _report_double(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
+        stored_blocks = [self.chain.stored(stored_block) for stored_block in (first, second)]
+        double_headers = [stored_block.header for stored_block in stored_blocks if stored_block is not None]
+        if len(double_headers) == 2:
+            self._notify_listeners(
+                lambda listener: listener.on_offence(author, slot, double_headers[0], double_headers[1])
+            )
 
     # --- inside
 
-    def _tell(self, tell: Callable[[Listener], None]) -> None:
+    def _notify_listeners(self, notify: Callable[[Listener], None]) -> None:
         """Call every listener; a fault in one is logged, and never affects consensus."""
         for listener in self._listeners:
             try:
-                tell(listener)
+                notify(listener)
             except NodeError:
                 raise
             except Exception:  # noqa: BLE001  # a log line or a figure must never stop consensus
                 _LOG.exception("%s failed: consensus goes on without it", type(listener).__name__)
 
-    def _tell_imported(self, block: bytes) -> None:
-        self._tell(lambda listener: listener.on_imported(self.chain[block]))
+    def _notify_imported(self, block: bytes) -> None:
+        self._notify_listeners(lambda listener: listener.on_imported(self.chain[block]))
 
-    def _is_genuine(self, vote: SignedBallot) -> bool:
+    def _is_genuine(self, signed_vote: SignedBallot) -> bool:
         """Return whether a vote has a valid signature of the key that it names."""
-        return signatures.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
+        return signatures.verify_ed25519(
+            signed_vote.voter, ballot_payload(self.chain.genesis, signed_vote.ballot), signed_vote.signature
+        )
 
     def _stop_if_faulty(self, certificate: Certificate) -> None:
         """Raise `NodeError` if a block is final that this node failed to execute: its state is no longer right."""
-        ballot = certificate.ballot
-        if ballot.kind is not BallotKind.FINALISE or ballot.block not in self.sync.faulty:
+        final_ballot = certificate.ballot
+        if final_ballot.kind is not BallotKind.FINALISE or final_ballot.block not in self.sync.faulty:
             return
-        epoch = self.chain.epochs(ballot.epoch)
-        if epoch is None or not verify_certificate(
-            certificate, epoch.validators, self.chain.genesis, signatures.verify_ed25519
+        ballot_epoch = self.chain.epochs(final_ballot.epoch)
+        if ballot_epoch is None or not verify_certificate(
+            certificate, ballot_epoch.validators, self.chain.genesis, signatures.verify_ed25519
         ):
             return
         raise NodeError(
-            f"block {ballot.height} 0x{ballot.block.hex()} is final, but this node fails to execute it. Report the "
-            "traceback above, and upgrade or use another machine"
+            f"block {final_ballot.height} 0x{final_ballot.block.hex()} is final, but this node fails to execute it. "
+            "Report the traceback above, and upgrade or use another machine"
         )

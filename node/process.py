@@ -40,30 +40,30 @@ class _Cause:
 class LogLimit(logging.Filter):
     """A filter that passes one line a second of each cause."""
 
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, clock_seconds: Callable[[], float] = monotonic) -> None:
         super().__init__()
-        self._now = now
-        self._causes: OrderedDict[tuple[str, int], _Cause] = OrderedDict()
+        self._clock_seconds = clock_seconds
+        self._causes_by_place: OrderedDict[tuple[str, int], _Cause] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether this line is written; it counts the omitted ones."""
         if record.name == PROGRESS:
             return True
-        now = self._now()
-        place = (record.pathname, record.lineno)
-        cause = self._causes.setdefault(place, _Cause(BURST, now))
-        if len(self._causes) > CAUSES_MAX:
-            self._causes.popitem(last=False)
-        cause.tokens = min(BURST, cause.tokens + now - cause.updated_at)
-        cause.updated_at = now
-        if cause.tokens < 1:
-            cause.left_out += 1
+        now_seconds = self._clock_seconds()
+        source_place = (record.pathname, record.lineno)
+        log_cause = self._causes_by_place.setdefault(source_place, _Cause(BURST, now_seconds))
+        if len(self._causes_by_place) > CAUSES_MAX:
+            self._causes_by_place.popitem(last=False)
+        log_cause.tokens = min(BURST, log_cause.tokens + now_seconds - log_cause.updated_at)
+        log_cause.updated_at = now_seconds
+        if log_cause.tokens < 1:
+            log_cause.left_out += 1
             return False
-        cause.tokens -= 1
-        if cause.left_out:
-            record.msg = f"{record.getMessage()} (left out {cause.left_out} such lines)"
+        log_cause.tokens -= 1
+        if log_cause.left_out:
+            record.msg = f"{record.getMessage()} (left out {log_cause.left_out} such lines)"
             record.args = None
-            cause.left_out = 0
+            log_cause.left_out = 0
         return True
 
 
@@ -84,34 +84,41 @@ An extrinsic in the pool, about a dozen objects, lives for a second or two. With
 before it left, with 120,000 still once, at 6 us for each transfer."""
 
 
-def set_up_process(log: str) -> None:
+def set_up_process(log_filter: str) -> None:
     """Log to stderr at `log`, a level or comma-separated `target=level` pairs; write no core dumps."""
-    parts = [part for part in log.split(",") if part]
-    general = [_level(part) for part in parts if "=" not in part] or [logging.INFO]
-    targets = {target: _level(level) for target, _, level in (part.partition("=") for part in parts if "=" in part)}
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(LogLimit())
-    logging.basicConfig(handlers=[handler], level=general[0], format="%(asctime)s %(message)s")
-    for target, level in targets.items():
-        logging.getLogger(target).setLevel(level)
+    filter_parts = [filter_part for filter_part in log_filter.split(",") if filter_part]
+    general_levels = [_level_of(filter_part) for filter_part in filter_parts if "=" not in filter_part] or [
+        logging.INFO
+    ]
+    level_by_target = {
+        log_target: _level_of(target_level)
+        for log_target, _, target_level in (
+            filter_part.partition("=") for filter_part in filter_parts if "=" in filter_part
+        )
+    }
+    log_handler = logging.StreamHandler(sys.stderr)
+    log_handler.addFilter(LogLimit())
+    logging.basicConfig(handlers=[log_handler], level=general_levels[0], format="%(asctime)s %(message)s")
+    for log_target, target_level in level_by_target.items():
+        logging.getLogger(log_target).setLevel(target_level)
     forbid_core_dumps()
     raise_file_limit()
 
 
-def _level(text: str) -> int:
+def _level_of(level_text: str) -> int:
     """Return the level of a name. Raise `BadInputError` if there is none."""
-    level = logging.getLevelNamesMapping().get(text.upper())
-    if level is None:
-        raise BadInputError(f"--log: {text!r} is no level. Give {', '.join(LEVELS)}, alone or as target=level")
-    return level
+    log_level = logging.getLevelNamesMapping().get(level_text.upper())
+    if log_level is None:
+        raise BadInputError(f"--log: {level_text!r} is no level. Give {', '.join(LEVELS)}, alone or as target=level")
+    return log_level
 
 
 def raise_file_limit() -> None:
     """Allow as many open files as the system does: strangers' connections are files, and so is the sign-state."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted_files = FILES_MAX if hard_limit == resource.RLIM_INFINITY else min(FILES_MAX, hard_limit)
+    if soft_limit != resource.RLIM_INFINITY and soft_limit < wanted_files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_files, hard_limit))
 
 
 def settle_memory(thresholds: tuple[int, int, int] = COLLECTOR_THRESHOLDS) -> None:

@@ -22,10 +22,10 @@ NETWORK_KEY_BYTES_MAX = 128
 
 def run(flags: dict[str, Any]) -> None:
     """Run the node that the flags of `ogpu-node` describe."""
-    spec = chosen_spec(flags["chain"], dev=flags["dev"])
+    chain_spec = chosen_spec(flags["chain"], dev=flags["dev"])
     temporary = tempfile.mkdtemp(prefix="ogpu-") if _is_temporary(flags) else None
     try:
-        service.run(_config(flags, Path(temporary) if temporary else None), spec)
+        service.run(_config_of(flags, Path(temporary) if temporary else None), chain_spec)
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -39,10 +39,10 @@ def _is_temporary(flags: dict[str, Any]) -> bool:
     return bool(flags["tmp"] or (flags["dev"] and flags["base_path"] is None))
 
 
-def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
+def _config_of(flags: dict[str, Any], temporary: Path | None) -> Config:
     # A development chain has one validator, Alice: without her keys it would make no block.
-    account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
-    rpc = RpcConfig(
+    dev_account = flags["dev_account"] or ("Alice" if flags["dev"] else None)
+    rpc_config = RpcConfig(
         port=flags["rpc_port"],
         external=flags["rpc_external"],
         methods=flags["rpc_methods"],
@@ -57,15 +57,15 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
     return Config(
         chain=flags["chain"] or "dev",
         base_path=temporary or flags["base_path"] or default_base_path(),
-        name=flags["name"] or account or "ogpu-node",
-        is_validator=flags["validator"] or account is not None,
-        dev_account=account,
+        name=flags["name"] or dev_account or "ogpu-node",
+        is_validator=flags["validator"] or dev_account is not None,
+        dev_account=dev_account,
         bootnodes=flags["bootnodes"],
         node_key=_network_key(flags["node_key"], flags["node_key_file"]),
         listen_host=_listen_host(flags),
         port=flags["port"],
         public_addresses=flags["public_addr"],
-        rpc=None if flags["no_rpc"] else rpc,
+        rpc=None if flags["no_rpc"] else rpc_config,
         prometheus_port=None if flags["no_prometheus"] else flags["prometheus_port"],
         prometheus_external=flags["prometheus_external"],
         sample_units=flags["sample"],
@@ -77,26 +77,26 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
 
 def _listen_host(flags: dict[str, Any]) -> str:
     """Return the host of the p2p port; a development chain's keys are public, so it never serves another machine."""
-    host: str | None = flags["listen_host"]
+    listen_host: str | None = flags["listen_host"]
     if not flags["dev"]:
-        return EVERYWHERE if host is None else host
-    if host not in {None, THIS_MACHINE}:
+        return EVERYWHERE if listen_host is None else listen_host
+    if listen_host not in {None, THIS_MACHINE}:
         raise BadInputError(
             f"--dev listens only at {THIS_MACHINE}. Leave out --listen-host, or give a --chain", code="dev_is_local"
         )
     return THIS_MACHINE
 
 
-def _network_key(text: str | None, path: Path | None) -> bytes | None:
+def _network_key(key_text: str | None, key_path: Path | None) -> bytes | None:
     """Return the network key of `--node-key` or `--node-key-file`; None without either."""
-    if text is not None and path is not None:
+    if key_text is not None and key_path is not None:
         raise BadInputError("give --node-key-file or --node-key, not both", code="options_exclude_each_other")
-    if path is not None:
-        text = read_private(path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace").strip()
-    if text is None:
+    if key_path is not None:
+        key_text = read_private(key_path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace").strip()
+    if key_text is None:
         return None
     try:
-        return bytes.fromhex(text.removeprefix("0x"))
+        return bytes.fromhex(key_text.removeprefix("0x"))
     except ValueError as error:
         raise BadInputError(
             "the network key is not hex. Make one with `ogpu-node key generate-node-key --file FILE`",

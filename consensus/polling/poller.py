@@ -28,16 +28,16 @@ class Poller:
 
     def start(self, validators: ValidatorSet, neighbours: Neighbours, now_ms: int) -> list[SendTo]:
         """Open a poll if one is due, and return its queries. This node's own vote counts at once."""
-        session_key, voters = neighbours.session, neighbours.voters
+        session_key, drawn_voters = neighbours.session, neighbours.voters
         chain = self._chain
         if not chain.is_processing or not self.polls.may_start(now_ms):
             return []
-        weights = sampling.draw(self._parameters, validators, self._randbelow)
-        poll = self.polls.start(weights, voters, now_ms)
-        if session_key is not None and session_key in weights:
+        drawn_weights = sampling.draw(self._parameters, validators, self._randbelow)
+        poll = self.polls.start(drawn_weights, drawn_voters, now_ms)
+        if session_key is not None and session_key in drawn_weights:
             self.polls.answer(poll.request, session_key, (chain.preference, chain.preference), now_ms)
-        query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
-        return [SendTo(voters[voter], query) for voter in weights if voter in voters]
+        pull_query = PullQuery(poll.request, chain.preference, chain.tree[chain.root].height + 1)
+        return [SendTo(drawn_voters[voter], pull_query) for voter in drawn_weights if voter in drawn_voters]
 
     def answer(self, request: int, keys: Iterable[bytes], vote: tuple[bytes, bytes], now_ms: int) -> bool:
         """Count a peer's chits (tip, block at the requested height) for each of its keys.
@@ -54,13 +54,13 @@ class Poller:
             is_due = self.polls.is_due(poll, now_ms)
             if not is_due and not self._may_be_settled(poll):
                 continue
-            resolved_votes = self._resolve(poll)
+            resolved_votes = self._resolved_votes(poll)
             if is_due:
                 is_over = self.polls.is_over(poll, chain.support(resolved_votes), chain.thresholds, now_ms)
             else:
                 # Votes for unknown blocks may count for any block once those arrive: they are as open as missing ones.
                 unknown_weight = sum(poll.weights[voter] for voter in poll.votes) - sum(
-                    weight for _, weight in resolved_votes
+                    vote_weight for _, vote_weight in resolved_votes
                 )
                 is_over = chain.is_settled(resolved_votes, poll.missing() + unknown_weight)
             if is_over:
@@ -83,11 +83,11 @@ class Poller:
         poll.is_new = False
         return poll.missing() < self._chain.thresholds.preference
 
-    def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
+    def _resolved_votes(self, poll: Poll) -> list[tuple[bytes, int]]:
         resolved_votes = []
-        for voter, blocks in poll.votes.items():
+        for voter, voted_blocks in poll.votes.items():
             # A vote for an unknown tip counts for the known block below it.
-            known_block = next((block_id for block_id in blocks if block_id in self._chain.tree), None)
+            known_block = next((block_id for block_id in voted_blocks if block_id in self._chain.tree), None)
             if known_block is not None:
                 resolved_votes.append((known_block, poll.weights[voter]))
         return resolved_votes

@@ -37,7 +37,7 @@ class Polls:
     def __init__(self, parameters: Parameters) -> None:
         """Start without polls."""
         self._parameters = parameters
-        self._open: dict[int, Poll] = {}
+        self._open_polls: dict[int, Poll] = {}
         self._failures: dict[bytes, int] = {}
         self._next_request = 0
         self._next_start_ms = 0
@@ -46,27 +46,27 @@ class Polls:
 
     def may_start(self, now_ms: int) -> bool:
         """Return True if another poll may be opened."""
-        return len(self._open) < self._parameters.polls_max and now_ms >= self._next_start_ms
+        return len(self._open_polls) < self._parameters.polls_max and now_ms >= self._next_start_ms
 
-    def start(self, weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
+    def start(self, drawn_weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
         """Open a poll over these voters. It waits only for reachable voters that answered lately."""
         # Slower links get more time, or their votes would always be late.
         soft_ms = min(max(self._parameters.poll_soft_ms, 2 * self._rtt_ms), self._parameters.poll_timeout_ms)
         failures_max = self._parameters.poll_failures_max
         # Waiting for a silent validator would cost every poll its timeout.
         awaited_voters = {
-            voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < failures_max
+            voter for voter in drawn_weights if voter in reachable and self._failures.get(voter, 0) < failures_max
         }
-        assert self._next_request not in self._open, "open polls have distinct numbers"
-        poll = Poll(self._next_request, now_ms, now_ms + soft_ms, weights, awaited_voters)
-        self._open[poll.request] = poll
+        assert self._next_request not in self._open_polls, "open polls have distinct numbers"
+        poll = Poll(self._next_request, now_ms, now_ms + soft_ms, drawn_weights, awaited_voters)
+        self._open_polls[poll.request] = poll
         self._next_request = (self._next_request + 1) % 2**32
         self._next_start_ms = now_ms + self._interval_ms
         return poll
 
     def answer(self, request: int, voter: bytes, vote: tuple[bytes, bytes], now_ms: int) -> bool:
         """Count an answer. Return False if this poll did not ask this voter, or the voter answered already."""
-        poll = self._open.get(request)
+        poll = self._open_polls.get(request)
         if poll is None or voter not in poll.weights or voter in poll.votes:
             return False
         assert not poll.has_ended, "an ended poll takes no answers"
@@ -90,22 +90,22 @@ class Polls:
 
     def weights(self, request_number: int) -> Mapping[bytes, int]:
         """Return the votes by session key in an open poll, empty once it has ended."""
-        poll = self._open.get(request_number)
+        poll = self._open_polls.get(request_number)
         return {} if poll is None else poll.weights
 
     def open(self) -> list[Poll]:
         """Return the polls that have not ended."""
-        return list(self._open.values())
+        return list(self._open_polls.values())
 
     def is_due(self, poll: Poll, now_ms: int) -> bool:
         """Return True if all awaited voters answered, or the poll's next deadline has passed."""
         return not poll.awaited or now_ms >= poll.deadline_ms
 
-    def is_over(self, poll: Poll, support: int, thresholds: Thresholds, now_ms: int) -> bool:
+    def is_over(self, poll: Poll, support_weight: int, thresholds: Thresholds, now_ms: int) -> bool:
         """Return True if a due poll ends with `support` for its best block, False if it waits for the timeout."""
         timeout_ms = poll.started_ms + self._parameters.poll_timeout_ms
         # A poll without a useful outcome waits past the soft deadline: an answer may still bring one.
-        if not poll.awaited or now_ms >= timeout_ms or support >= thresholds.alpha_min:
+        if not poll.awaited or now_ms >= timeout_ms or support_weight >= thresholds.alpha_min:
             return True
         poll.deadline_ms = timeout_ms
         return False
@@ -114,7 +114,7 @@ class Polls:
         """Forget a poll. Count a failure for each voter without a timely answer."""
         assert not poll.has_ended, "a poll ends once"
         poll.has_ended = True
-        del self._open[poll.request]
+        del self._open_polls[poll.request]
         for voter in poll.weights:
             if voter not in poll.votes and (voter not in poll.awaited or now_ms >= poll.deadline_ms):
                 self._failures[voter] = self._failures.get(voter, 0) + 1
@@ -132,13 +132,13 @@ class Polls:
 
     def abandon(self) -> None:
         """Forget all open polls, because the voters changed."""
-        for poll in self._open.values():
+        for poll in self._open_polls.values():
             poll.has_ended = True
-        self._open.clear()
+        self._open_polls.clear()
 
     def deadline_ms(self, *, wanted: bool) -> int | None:
         """Return when a poll is due next, or when the next may start if one is `wanted`. None if neither applies."""
-        deadlines_ms = [poll.deadline_ms for poll in self._open.values()]
-        if wanted and len(self._open) < self._parameters.polls_max:
+        deadlines_ms = [poll.deadline_ms for poll in self._open_polls.values()]
+        if wanted and len(self._open_polls) < self._parameters.polls_max:
             deadlines_ms.append(self._next_start_ms)
         return min(deadlines_ms, default=None)

@@ -26,9 +26,9 @@ def compute_thresholds(parameters: Parameters, validators: ValidatorSet) -> Thre
     """Return the thresholds of this set's polls."""
     if is_full_poll(parameters, validators):
         return full_poll_thresholds(validators.total)
-    size = sample_size(parameters, validators)
+    sample_units = sample_size(parameters, validators)
     # A set with no more units than a sample is drawn whole, so chance plays no part.
-    return full_poll_thresholds(size) if size == validators.total else sampled_thresholds(size)
+    return full_poll_thresholds(sample_units) if sample_units == validators.total else sampled_thresholds(sample_units)
 
 
 def terms(parameters: Parameters, validators: ValidatorSet) -> tuple[Thresholds, int]:
@@ -47,14 +47,14 @@ def draw(parameters: Parameters, validators: ValidatorSet, randbelow: RandBelow)
     Nodes need not sample the same validators, so each uses randomness of its own.
     """
     if is_full_poll(parameters, validators):
-        return {member.session: member.weight for member in validators.members}
-    cumulative = list(accumulate(member.weight for member in validators.members))
-    units: set[int] = set()
+        return {set_member.session: set_member.weight for set_member in validators.members}
+    cumulative = list(accumulate(set_member.weight for set_member in validators.members))
+    drawn_units: set[int] = set()
     sampled_votes: dict[bytes, int] = {}
-    while len(units) < sample_size(parameters, validators):
+    while len(drawn_units) < sample_size(parameters, validators):
         drawn_unit = randbelow(validators.total)
-        if drawn_unit not in units:
-            units.add(drawn_unit)
+        if drawn_unit not in drawn_units:
+            drawn_units.add(drawn_unit)
             session_key = validators.members[bisect_right(cumulative, drawn_unit)].session
             sampled_votes[session_key] = sampled_votes.get(session_key, 0) + 1
     return sampled_votes

@@ -21,12 +21,12 @@ NO_CEILING = 2**32  # above every height
 class Topological:
     """The soft state of the chain above the last final block."""
 
-    def __init__(self, tree: BlockTree, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
+    def __init__(self, block_tree: BlockTree, thresholds: Thresholds, ceiling_height: int = NO_CEILING) -> None:
         """Start at a final block, which is accepted too. Polls decide up to the height `ceiling`."""
-        self.tree = tree
+        self.tree = block_tree
         self.thresholds = thresholds
-        self.ceiling = ceiling
-        self.accepted = self.root = self.preference = tree.final.id
+        self.ceiling = ceiling_height
+        self.accepted = self.root = self.preference = block_tree.final.id
         self.lock: bytes | None = None
         self._instances: dict[bytes, Snowflake] = {}
 
@@ -35,7 +35,7 @@ class Topological:
     @property
     def is_processing(self) -> bool:
         """True if polls may decide about some undecided block."""
-        return self.preference != self.root and self._is_open(self.root)
+        return self.preference != self.root and self._decides_children(self.root)
 
     def count_processing(self) -> int:
         """Return the number of undecided blocks on the preferred branch."""
@@ -64,7 +64,7 @@ class Topological:
         else:
             instance.add(facts.id)
         self._follow_lock()
-        self._settle()
+        self._update_preference()
         return True
 
     def record(self, votes: Iterable[tuple[bytes, int]]) -> bool:
@@ -74,20 +74,20 @@ class Topological:
         parent = self.root
         while True:
             instance = self._instances.get(parent)
-            if instance is None or not self._is_open(parent):
+            if instance is None or not self._decides_children(parent):
                 break
-            children = {child: weights[child] for child in self.tree.children[parent] if child in weights}
-            successful = instance.record(children) or successful
-            winners = [child for child, weight in children.items() if weight >= self.thresholds.preference]
+            child_weights = {child: weights[child] for child in self.tree.children[parent] if child in weights}
+            successful = instance.record(child_weights) or successful
+            winners = [child for child, weight in child_weights.items() if weight >= self.thresholds.preference]
             # A poll that missed a branch interrupts that branch's polls in a row.
             for child in self.tree.children[parent]:
                 if child not in winners:
-                    self._falter(child)
+                    self._reset_above(child)
             if not winners:
                 break
             parent = winners[0]
         self._follow_lock()
-        self._settle()
+        self._update_preference()
         return successful
 
     def support(self, votes: Iterable[tuple[bytes, int]]) -> int:
@@ -104,7 +104,7 @@ class Topological:
         limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))
         pending_parents = [self.root]
         for parent in pending_parents:
-            if not self._is_open(parent):
+            if not self._decides_children(parent):
                 continue
             children = sorted(self.tree.children[parent])
             if any(
@@ -120,13 +120,13 @@ class Topological:
         """Force the preference through a newly notarised checkpoint, known or not yet."""
         self.lock = block_id
         self._follow_lock()
-        self._settle()
+        self._update_preference()
 
     def prefer(self, block_id: bytes) -> None:
         """Force the preference through a known block, without confidence (after a restart)."""
-        self._force(block_id)
+        self._force_preference(block_id)
         self._follow_lock()
-        self._settle()
+        self._update_preference()
 
     def finalise(self, block: bytes) -> tuple[tuple[bytes, ...], bytes | None]:
         """Make a known block final.
@@ -139,13 +139,13 @@ class Topological:
             overruled = self.accepted
         if overruled is not None or not self.tree.descends(self.accepted, block):
             self.accepted = block
-        self._force(block)
-        path = self.tree.finalise(block)
+        self._force_preference(block)
+        final_path = self.tree.finalise(block)
         self._instances = {parent: instance for parent, instance in self._instances.items() if parent in self.tree}
         if self.lock is not None and self.lock not in self.tree:
             self.lock = None
-        self._settle()
-        return path, overruled
+        self._update_preference()
+        return final_path, overruled
 
     def restart_confidence(self, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
         """Reset the confidence in undecided blocks, because other validators vote, up to another height."""
@@ -154,12 +154,12 @@ class Topological:
         # Decisions stay: only finality reverts an accepted block.
         for parent, instance in list(self._instances.items()):
             if not instance.decided:
-                self._rebuild(parent, instance.preference)
-        self._settle()
+                self._rebuild_instance(parent, instance.preference)
+        self._update_preference()
 
     # --- rules
 
-    def _is_open(self, parent: bytes) -> bool:
+    def _decides_children(self, parent: bytes) -> bool:
         """Return True if the current set decides which child of a block is accepted."""
         # Otherwise a set that is not active yet, or no longer, could have its successor's blocks accepted by withdrawn
         # stake.
@@ -169,17 +169,17 @@ class Topological:
         """Return the weights of the voted blocks above the root, each including its descendants' votes."""
         root_height = self.tree[self.root].height
         direct_weights: dict[bytes, int] = {}
-        for block_id, weight in votes:
-            direct_weights[block_id] = direct_weights.get(block_id, 0) + weight
+        for block_id, vote_weight in votes:
+            direct_weights[block_id] = direct_weights.get(block_id, 0) + vote_weight
         subtree_weights: dict[bytes, int] = {}
-        for block_id, weight in direct_weights.items():
-            facts = self.tree[block_id]
-            while facts.height > root_height:
-                subtree_weights[facts.id] = subtree_weights.get(facts.id, 0) + weight
-                facts = self.tree[facts.parent]
+        for block_id, vote_weight in direct_weights.items():
+            block_facts = self.tree[block_id]
+            while block_facts.height > root_height:
+                subtree_weights[block_facts.id] = subtree_weights.get(block_facts.id, 0) + vote_weight
+                block_facts = self.tree[block_facts.parent]
         return subtree_weights
 
-    def _falter(self, block_id: bytes) -> None:
+    def _reset_above(self, block_id: bytes) -> None:
         """Mark everything undecided above a block that a poll missed, so that its counters start at 0 again."""
         pending_parents = [block_id]
         for parent in pending_parents:
@@ -190,33 +190,33 @@ class Topological:
 
     def _follow_lock(self) -> None:
         if self.lock is not None and self.lock in self.tree:
-            self._force(self.lock)
+            self._force_preference(self.lock)
 
-    def _force(self, block_id: bytes) -> None:
+    def _force_preference(self, block_id: bytes) -> None:
         """Turn every decision between the final block and `block_id` towards it, with confidence 0."""
         while block_id != self.tree.final.id:
             parent = self.tree[block_id].parent
             if self._instances[parent].preference != block_id:
-                self._rebuild(parent, block_id)
+                self._rebuild_instance(parent, block_id)
             block_id = parent
 
-    def _rebuild(self, parent: bytes, preferred: bytes) -> None:
+    def _rebuild_instance(self, parent: bytes, preferred: bytes) -> None:
         instance = Snowflake(self.thresholds, preferred)
-        for child in self.tree.children[parent]:
-            instance.add(child)
+        for child_id in self.tree.children[parent]:
+            instance.add(child_id)
         self._instances[parent] = instance
 
-    def _settle(self) -> None:
+    def _update_preference(self) -> None:
         """Update `accepted`, `root` and `preference`.
 
         Follow the decisions up from the final block, then the preferences.
         """
         block_id = self.tree.final.id
         while (instance := self._instances.get(block_id)) is not None and instance.decided:
-            child = instance.preference
+            decided_child = instance.preference
             if block_id == self.accepted:
-                self.accepted = child
-            block_id = child
+                self.accepted = decided_child
+            block_id = decided_child
         self.root = block_id
         while (instance := self._instances.get(block_id)) is not None:
             block_id = instance.preference
@@ -234,5 +234,5 @@ def _run_sums(weights: Sequence[int]) -> set[int]:
     return run_sums
 
 
-def _can_cross(total_weight: int, missing_weight: int, limits: Iterable[int]) -> bool:
-    return any(total_weight < limit <= total_weight + missing_weight for limit in limits)
+def _can_cross(total_weight: int, missing_weight: int, weight_limits: Iterable[int]) -> bool:
+    return any(total_weight < weight_limit <= total_weight + missing_weight for weight_limit in weight_limits)

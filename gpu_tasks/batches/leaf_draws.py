@@ -32,51 +32,60 @@ def leaves_to_check(requests: int) -> int:
     return min(CHECKED_MAX, -(-requests // REQUESTS_PER_LEAF))
 
 
-def weight_floor(allowed: int, requests: int) -> int:
+def weight_floor(allowed_work: int, requests: int) -> int:
     """Return the weight of every leaf beyond its tokens: its part of half the allowed work, in tokens, rounded up.
 
     `allowed` is the work that the price pays for, in output tokens. With at least one token a request, no lie pays.
     """
-    return -(-allowed // (2 * requests))
+    return -(-allowed_work // (2 * requests))
 
 
-def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_share: int = WHOLE) -> tuple[int, ...]:
+def drawn_points(
+    draw_seed: bytes, unit_id: bytes, totals: Totals, floor_weight: int, *, input_share: int = WHOLE
+) -> tuple[int, ...]:
     """Return the points to check, in the order drawn. Two points may name one leaf.
 
     `seed` and `unit` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the total
     weight is 0, which a floor of one prevents.
     """
-    total = _weight(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
-    if total <= 0 or not len(seed) == len(unit) == 32:
+    total_weight = _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor_weight, input_share)
+    if total_weight <= 0 or not len(draw_seed) == len(unit_id) == 32:
         raise ValueError("a draw needs a batch with weight, and a seed and a unit of 32 bytes")
-    count = leaves_to_check(totals.requests)
+    point_count = leaves_to_check(totals.requests)
     # A product and a shift instead of a remainder: the bias stays below total / 2^256.
-    return tuple(_chance(seed, unit, number) * total >> _CHANCE_BITS for number in range(count))
+    return tuple(
+        _uniform_number(draw_seed, unit_id, point_number) * total_weight >> _CHANCE_BITS
+        for point_number in range(point_count)
+    )
 
 
-def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int = WHOLE) -> int:
+def index_at(leaves: Sequence[Leaf], floor_weight: int, point: int, *, input_share: int = WHOLE) -> int:
     """Return the leaf at a point. Raise ValueError if the point is outside the line of these leaves."""
-    end = 0
+    weight_end = 0
     for index, leaf in enumerate(leaves):
-        end += _weight(leaf.tokens_in, leaf.tokens_out, 1, floor, input_share)
-        if 0 <= point < end:
+        weight_end += _weight_of(leaf.tokens_in, leaf.tokens_out, 1, floor_weight, input_share)
+        if 0 <= point < weight_end:
             return index
-    raise ValueError(f"no leaf at point {point}: the leaves weigh {end} in total")
+    raise ValueError(f"no leaf at point {point}: the leaves weigh {weight_end} in total")
 
 
-def covers(totals: Totals, floor: int, path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:
+def covers(totals: Totals, floor_weight: int, leaf_path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:
     """Return True if the path holds and its leaf contains the point."""
-    if not holds(totals, path):
+    if not holds(totals, leaf_path):
         return False
-    start = _weight(*before(totals, path), path.index, floor, input_share)
-    return start <= point < start + _weight(path.tokens_in, path.tokens_out, 1, floor, input_share)
+    weight_start = _weight_of(*before(totals, leaf_path), leaf_path.index, floor_weight, input_share)
+    return (
+        weight_start
+        <= point
+        < weight_start + _weight_of(leaf_path.tokens_in, leaf_path.tokens_out, 1, floor_weight, input_share)
+    )
 
 
-def _weight(tokens_in: int, tokens_out: int, leaves: int, floor: int, input_share: int) -> int:
+def _weight_of(tokens_in: int, tokens_out: int, leaf_count: int, floor_weight: int, input_share: int) -> int:
     """Return the weight of `leaves` leaves with these tokens in total, in millionths of an output token."""
-    return work_of(input_share, tokens_in, tokens_out + leaves * floor)
+    return work_of(input_share, tokens_in, tokens_out + leaf_count * floor_weight)
 
 
-def _chance(seed: bytes, unit: bytes, number: int) -> int:
+def _uniform_number(draw_seed: bytes, unit_id: bytes, point_number: int) -> int:
     """Return a uniform integer below 2^256."""
-    return int.from_bytes(blake2_256(_DOMAIN + seed + unit + number.to_bytes(4, "little")), "big")
+    return int.from_bytes(blake2_256(_DOMAIN + draw_seed + unit_id + point_number.to_bytes(4, "little")), "big")

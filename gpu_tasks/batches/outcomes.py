@@ -44,20 +44,20 @@ def encode_outcomes(outcomes: Sequence[BatchOutcome]) -> bytes:
     """
     if not outcomes:
         raise EncodeError("a batch without outcomes")
-    data = _OUTCOMES.encode(tuple(outcomes))
-    if len(data) > BATCH_BYTES_MAX:
-        raise EncodeError(f"{len(data)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
-    return data
+    packed_outcomes = _OUTCOMES.encode(tuple(outcomes))
+    if len(packed_outcomes) > BATCH_BYTES_MAX:
+        raise EncodeError(f"{len(packed_outcomes)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
+    return packed_outcomes
 
 
-def decode_outcomes(data: bytes) -> tuple[BatchOutcome, ...]:
+def decode_outcomes(packed_outcomes: bytes) -> tuple[BatchOutcome, ...]:
     """Return the outcomes of a whole batch. The caller compares their number with the unit's.
 
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
-    if len(data) > BATCH_BYTES_MAX:
-        raise DecodeError(f"{len(data)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
-    outcomes: tuple[BatchOutcome, ...] = _OUTCOMES.decode(data)
+    if len(packed_outcomes) > BATCH_BYTES_MAX:
+        raise DecodeError(f"{len(packed_outcomes)} bytes of outcomes, of at most {BATCH_BYTES_MAX}")
+    outcomes: tuple[BatchOutcome, ...] = _OUTCOMES.decode(packed_outcomes)
     if not outcomes:
         raise DecodeError("a batch without outcomes")
     return outcomes

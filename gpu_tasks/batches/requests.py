@@ -39,21 +39,21 @@ def work_of(input_share: int, tokens_in: int, tokens_out: int) -> int:
     return tokens_in * input_share + tokens_out * TOKEN
 
 
-def price_of(per_thousand: int, work: int) -> int:
+def price_of(per_thousand: int, total_work: int) -> int:
     """Return the grains for `work` at a price per thousand output tokens, rounded up."""
-    return -(-per_thousand * work // PRICED)
+    return -(-per_thousand * total_work // PRICED)
 
 
-def rate_of(price: int, work: int) -> int:
+def rate_of(unit_price: int, total_work: int) -> int:
     """Return the highest ask that `price` for this work meets, in grains per thousand output tokens."""
     # Rounded down: at an ask of one grain more, the work would cost more than the price.
-    return price * PRICED // work
+    return unit_price * PRICED // total_work
 
 
-def due_of(price: int, done: int, allowed: int) -> int:
+def due_of(unit_price: int, done_work: int, allowed_work: int) -> int:
     """Return the part of `price` due for `done` of `allowed` work, in grains, rounded down."""
-    assert 0 <= done <= allowed, "a batch has at most the work that its unit allows"
-    return price * done // allowed
+    assert 0 <= done_work <= allowed_work, "a batch has at most the work that its unit allows"
+    return unit_price * done_work // allowed_work
 
 
 def encode_requests(requests: Sequence[bytes]) -> bytes:
@@ -63,20 +63,22 @@ def encode_requests(requests: Sequence[bytes]) -> bytes:
     """
     if not requests:
         raise EncodeError("the batch is empty; add a request")
-    data = _REQUESTS.encode(tuple(requests))
-    if len(data) > BATCH_BYTES_MAX:
-        raise EncodeError(f"the requests have {len(data)} bytes, of at most {BATCH_BYTES_MAX}; split the batch")
-    return data
+    packed_requests = _REQUESTS.encode(tuple(requests))
+    if len(packed_requests) > BATCH_BYTES_MAX:
+        raise EncodeError(
+            f"the requests have {len(packed_requests)} bytes, of at most {BATCH_BYTES_MAX}; split the batch"
+        )
+    return packed_requests
 
 
-def decode_requests(data: bytes) -> tuple[bytes, ...]:
+def decode_requests(packed_requests: bytes) -> tuple[bytes, ...]:
     """Return the requests of a batch, in their order.
 
     Raise DecodeError if the bytes are no such list, or the list is empty.
     """
-    if len(data) > BATCH_BYTES_MAX:
-        raise DecodeError(f"{len(data)} bytes of requests, of at most {BATCH_BYTES_MAX}")
-    requests: tuple[bytes, ...] = _REQUESTS.decode(data)
+    if len(packed_requests) > BATCH_BYTES_MAX:
+        raise DecodeError(f"{len(packed_requests)} bytes of requests, of at most {BATCH_BYTES_MAX}")
+    requests: tuple[bytes, ...] = _REQUESTS.decode(packed_requests)
     if not requests:
         raise DecodeError("a batch without requests")
     return requests

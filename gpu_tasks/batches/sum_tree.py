@@ -71,8 +71,8 @@ LEAF_PATH = codec(LeafPath)
 
 def batch_root(totals: Totals) -> bytes:
     """Return the name of a batch's result on chain: 32 bytes over its totals."""
-    node = TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
-    return blake2_256(_ROOT + _u32(totals.requests) + _sums(node) + node.hash)
+    top_node = TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
+    return blake2_256(_ROOT + _u32(totals.requests) + _sum_bytes(top_node) + top_node.hash)
 
 
 def totals_of(leaves: Sequence[Leaf]) -> Totals:
@@ -80,76 +80,79 @@ def totals_of(leaves: Sequence[Leaf]) -> Totals:
 
     Raise ValueError for no leaf, or more than `REQUESTS_MAX`.
     """
-    top = _levels(leaves)[-1][0]
-    return Totals(len(leaves), top.tokens_in, top.tokens_out, top.hash)
+    top_node = _levels_of(leaves)[-1][0]
+    return Totals(len(leaves), top_node.tokens_in, top_node.tokens_out, top_node.hash)
 
 
-def leaf_path(leaves: Sequence[Leaf], index: int) -> LeafPath:
+def leaf_path(leaves: Sequence[Leaf], leaf_index: int) -> LeafPath:
     """Return the path of leaf `index`. Raise ValueError if there is no such leaf."""
-    return leaf_paths(leaves, (index,))[0]
+    return leaf_paths(leaves, (leaf_index,))[0]
 
 
-def leaf_paths(leaves: Sequence[Leaf], indices: Sequence[int]) -> list[LeafPath]:
+def leaf_paths(leaves: Sequence[Leaf], leaf_indices: Sequence[int]) -> list[LeafPath]:
     """Return the paths of several leaves, which costs one tree. Raise ValueError for an index without a leaf."""
-    for index in indices:
-        if not 0 <= index < len(leaves):
-            raise ValueError(f"no leaf {index} among {len(leaves)}")
-    levels = _levels(leaves)
-    return [_path(levels, index) for index in indices]
+    for leaf_index in leaf_indices:
+        if not 0 <= leaf_index < len(leaves):
+            raise ValueError(f"no leaf {leaf_index} among {len(leaves)}")
+    tree_levels = _levels_of(leaves)
+    return [_path_of(tree_levels, leaf_index) for leaf_index in leaf_indices]
 
 
-def holds(totals: Totals, path: LeafPath) -> bool:
+def holds(totals: Totals, shown_path: LeafPath) -> bool:
     """Return True if the leaf is in a tree with these totals, and every sum on its path is right.
 
     Take the totals of a root (`batch_root`): only the root binds the number of leaves.
     """
     # Any caller can send totals: the bound on requests bounds the loop below.
-    if not 0 <= path.index < totals.requests <= REQUESTS_MAX:
+    if not 0 <= shown_path.index < totals.requests <= REQUESTS_MAX:
         return False
-    sides = tuple(_sides(totals.requests, path.index))
-    if len(sides) != len(path.siblings):
+    path_sides = tuple(_sides_of(totals.requests, shown_path.index))
+    if len(path_sides) != len(shown_path.siblings):
         return False
-    node = TreeNode(path.node, path.tokens_in, path.tokens_out)
-    for is_left, sibling in zip(sides, path.siblings, strict=True):
-        node = _inner(sibling, node) if is_left else _inner(node, sibling)
+    path_node = TreeNode(shown_path.node, shown_path.tokens_in, shown_path.tokens_out)
+    for is_left, sibling in zip(path_sides, shown_path.siblings, strict=True):
+        path_node = _inner_node(sibling, path_node) if is_left else _inner_node(path_node, sibling)
         # Sums are encoded in 64 bits: an overflow would raise in the hash, on bytes that any caller can send.
-        if node.tokens_in > _TOKENS_MAX or node.tokens_out > _TOKENS_MAX:
+        if path_node.tokens_in > _TOKENS_MAX or path_node.tokens_out > _TOKENS_MAX:
             return False
-    return node == TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
+    return path_node == TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
 
 
-def leaf_claim(index: int, leaf: Leaf) -> bytes:
+def leaf_claim(leaf_index: int, leaf: Leaf) -> bytes:
     """Return the claim of a leaf: one hash over its node and the tokens that a tree must count for it."""
-    return node_claim(_leaf(index, leaf))
+    return node_claim(_leaf_node(leaf_index, leaf))
 
 
-def path_claim(path: LeafPath) -> bytes:
+def path_claim(shown_path: LeafPath) -> bytes:
     """Return the claim in a path: equal to `leaf_claim` of the leaf if the path's tokens are right.
 
     A tree can count other tokens beside a node than the node's own hash covers. A comparison of nodes alone would
     accept a leaf with invented tokens.
     """
-    return node_claim(TreeNode(path.node, path.tokens_in, path.tokens_out))
+    return node_claim(TreeNode(shown_path.node, shown_path.tokens_in, shown_path.tokens_out))
 
 
-def node_claim(leaf: TreeNode) -> bytes:
+def node_claim(leaf_node: TreeNode) -> bytes:
     """Return the claim of a leaf, given its node."""
-    return blake2_256(_CLAIM + leaf.hash + _sums(leaf))
+    return blake2_256(_CLAIM + leaf_node.hash + _sum_bytes(leaf_node))
 
 
-def opens(path: LeafPath, digest: bytes) -> bool:
+def opens(shown_path: LeafPath, leaf_digest: bytes) -> bool:
     """Return True if the leaf of this path has this digest, so that an independent computation agrees with it."""
-    return _leaf(path.index, Leaf(path.tokens_in, path.tokens_out, digest)).hash == path.node
+    return (
+        _leaf_node(shown_path.index, Leaf(shown_path.tokens_in, shown_path.tokens_out, leaf_digest)).hash
+        == shown_path.node
+    )
 
 
-def before(totals: Totals, path: LeafPath) -> tuple[int, int]:
+def before(totals: Totals, shown_path: LeafPath) -> tuple[int, int]:
     """Return the tokens in and out of all leaves before the leaf of a path that holds.
 
     Raise ValueError if the path has another length than the tree's.
     """
-    sides = _sides(totals.requests, path.index)
-    left = [sibling for is_left, sibling in zip(sides, path.siblings, strict=True) if is_left]
-    return sum(sibling.tokens_in for sibling in left), sum(sibling.tokens_out for sibling in left)
+    path_sides = _sides_of(totals.requests, shown_path.index)
+    left_siblings = [sibling for is_left, sibling in zip(path_sides, shown_path.siblings, strict=True) if is_left]
+    return sum(sibling.tokens_in for sibling in left_siblings), sum(sibling.tokens_out for sibling in left_siblings)
 
 
 def subtree_count(requests: int) -> int:
@@ -157,95 +160,103 @@ def subtree_count(requests: int) -> int:
     return -(-requests // SUBTREE_LEAVES)
 
 
-def leaves_below(requests: int, subtree: int) -> int:
+def leaves_below(requests: int, subtree_number: int) -> int:
     """Return the number of leaves of subtree number `subtree`."""
-    return min(SUBTREE_LEAVES, requests - subtree * SUBTREE_LEAVES)
+    return min(SUBTREE_LEAVES, requests - subtree_number * SUBTREE_LEAVES)
 
 
 def subtrees_of(leaves: Sequence[Leaf]) -> tuple[TreeNode, ...]:
     """Return the nodes of a tree above `SUBTREE_LEAVES` leaves each."""
-    levels = _levels(leaves)
-    return tuple(levels[min(_SUBTREE_LEVEL, len(levels) - 1)])
+    tree_levels = _levels_of(leaves)
+    return tuple(tree_levels[min(_SUBTREE_LEVEL, len(tree_levels) - 1)])
 
 
-def nodes_below(leaves: Sequence[Leaf], subtree: int) -> tuple[TreeNode, ...]:
+def nodes_below(leaves: Sequence[Leaf], subtree_number: int) -> tuple[TreeNode, ...]:
     """Return the nodes of the leaves of one subtree."""
-    first = subtree * SUBTREE_LEAVES
-    return tuple(_leaf(index, leaf) for index, leaf in enumerate(leaves[first : first + SUBTREE_LEAVES], first))
+    first_index = subtree_number * SUBTREE_LEAVES
+    return tuple(
+        _leaf_node(leaf_index, leaf)
+        for leaf_index, leaf in enumerate(leaves[first_index : first_index + SUBTREE_LEAVES], first_index)
+    )
 
 
-def combined(nodes: Sequence[TreeNode]) -> TreeNode | None:
+def combined(tree_nodes: Sequence[TreeNode]) -> TreeNode | None:
     """Return the node above all of these, at the cost of a hash for each node but one.
 
     Return None for no nodes, or if a sum exceeds 64 bits.
     """
-    level = list(nodes)
-    while len(level) > 1:
-        level = _above(level)
-        if any(node.tokens_in > _TOKENS_MAX or node.tokens_out > _TOKENS_MAX for node in level):
+    level_nodes = list(tree_nodes)
+    while len(level_nodes) > 1:
+        level_nodes = _level_above(level_nodes)
+        if any(level_node.tokens_in > _TOKENS_MAX or level_node.tokens_out > _TOKENS_MAX for level_node in level_nodes):
             return None
-    return level[0] if level else None
+    return level_nodes[0] if level_nodes else None
 
 
-def first_difference(leaves: Sequence[Leaf], others: Sequence[Leaf]) -> int | None:
+def first_difference(leaves: Sequence[Leaf], other_leaves: Sequence[Leaf]) -> int | None:
     """Return the first index at which two lists differ, or None if they are equal.
 
     If one list is a prefix of the other, this is the length of the shorter one.
     """
-    pairs = enumerate(zip_longest(leaves, others))
-    return next((index for index, (leaf, other) in pairs if leaf != other), None)
+    numbered_pairs = enumerate(zip_longest(leaves, other_leaves))
+    return next((leaf_index for leaf_index, (leaf, other_leaf) in numbered_pairs if leaf != other_leaf), None)
 
 
-def _path(levels: list[list[TreeNode]], index: int) -> LeafPath:
+def _path_of(tree_levels: list[list[TreeNode]], leaf_index: int) -> LeafPath:
     siblings = tuple(
-        level[(index >> depth) ^ 1] for depth, level in enumerate(levels) if (index >> depth) ^ 1 < len(level)
+        level_nodes[(leaf_index >> depth) ^ 1]
+        for depth, level_nodes in enumerate(tree_levels)
+        if (leaf_index >> depth) ^ 1 < len(level_nodes)
     )
-    leaf = levels[0][index]
-    return LeafPath(index, leaf.tokens_in, leaf.tokens_out, leaf.hash, siblings)
+    leaf_node = tree_levels[0][leaf_index]
+    return LeafPath(leaf_index, leaf_node.tokens_in, leaf_node.tokens_out, leaf_node.hash, siblings)
 
 
-def _levels(leaves: Sequence[Leaf]) -> list[list[TreeNode]]:
+def _levels_of(leaves: Sequence[Leaf]) -> list[list[TreeNode]]:
     """Return all nodes by level, leaves first. The last level is the top alone."""
     if not 1 <= len(leaves) <= REQUESTS_MAX:
         raise ValueError(f"a batch has 1 to {REQUESTS_MAX} leaves, not {len(leaves)}")
-    levels = [[_leaf(index, leaf) for index, leaf in enumerate(leaves)]]
-    while len(levels[-1]) > 1:
-        levels.append(_above(levels[-1]))
-    return levels
+    tree_levels = [[_leaf_node(leaf_index, leaf) for leaf_index, leaf in enumerate(leaves)]]
+    while len(tree_levels[-1]) > 1:
+        tree_levels.append(_level_above(tree_levels[-1]))
+    return tree_levels
 
 
-def _above(below: list[TreeNode]) -> list[TreeNode]:
-    pairs = [_inner(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)]
-    return pairs + below[2 * len(pairs) :]
+def _level_above(lower_nodes: list[TreeNode]) -> list[TreeNode]:
+    upper_nodes = [
+        _inner_node(lower_nodes[pair_start], lower_nodes[pair_start + 1])
+        for pair_start in range(0, len(lower_nodes) - 1, 2)
+    ]
+    return upper_nodes + lower_nodes[2 * len(upper_nodes) :]
 
 
-def _sides(count: int, index: int) -> Iterator[bool]:
+def _sides_of(leaf_count: int, leaf_index: int) -> Iterator[bool]:
     """Yield, for each sibling of leaf `index` on the way up, whether the sibling is on the left."""
-    last = count - 1
-    while last > 0:
-        if index ^ 1 <= last:
-            yield bool(index & 1)
-        index, last = index >> 1, last >> 1
+    last_index = leaf_count - 1
+    while last_index > 0:
+        if leaf_index ^ 1 <= last_index:
+            yield bool(leaf_index & 1)
+        leaf_index, last_index = leaf_index >> 1, last_index >> 1
 
 
-def _leaf(index: int, leaf: Leaf) -> TreeNode:
-    tokens = _u64(leaf.tokens_in) + _u64(leaf.tokens_out)
-    return TreeNode(blake2_256(_LEAF + _u32(index) + tokens + leaf.digest), leaf.tokens_in, leaf.tokens_out)
+def _leaf_node(leaf_index: int, leaf: Leaf) -> TreeNode:
+    token_bytes = _u64(leaf.tokens_in) + _u64(leaf.tokens_out)
+    return TreeNode(blake2_256(_LEAF + _u32(leaf_index) + token_bytes + leaf.digest), leaf.tokens_in, leaf.tokens_out)
 
 
-def _inner(left: TreeNode, right: TreeNode) -> TreeNode:
+def _inner_node(left_node: TreeNode, right_node: TreeNode) -> TreeNode:
     # The sums are hashed too, so no path can show other tokens for an inner node.
-    hash_ = blake2_256(_INNER + left.hash + _sums(left) + right.hash + _sums(right))
-    return TreeNode(hash_, left.tokens_in + right.tokens_in, left.tokens_out + right.tokens_out)
+    node_hash = blake2_256(_INNER + left_node.hash + _sum_bytes(left_node) + right_node.hash + _sum_bytes(right_node))
+    return TreeNode(node_hash, left_node.tokens_in + right_node.tokens_in, left_node.tokens_out + right_node.tokens_out)
 
 
-def _sums(node: TreeNode) -> bytes:
-    return _u64(node.tokens_in) + _u64(node.tokens_out)
+def _sum_bytes(tree_node: TreeNode) -> bytes:
+    return _u64(tree_node.tokens_in) + _u64(tree_node.tokens_out)
 
 
-def _u32(value: int) -> bytes:
-    return value.to_bytes(4, "little")
+def _u32(number: int) -> bytes:
+    return number.to_bytes(4, "little")
 
 
-def _u64(value: int) -> bytes:
-    return value.to_bytes(8, "little")
+def _u64(number: int) -> bytes:
+    return number.to_bytes(8, "little")

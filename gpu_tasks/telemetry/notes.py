@@ -98,7 +98,7 @@ NOTE = codec(TelemetryNote)
 NO_METER = DeviceMeter(0, 0, 0, 0)
 
 
-def shortened_text(text: str, bytes_max: int) -> str:
+def shortened_text(long_text: str, bytes_max: int) -> str:
     """Return the longest prefix of a text that fits into `bytes_max` bytes of UTF-8."""
     # A cut may split a character, whose rest is dropped.
-    return text.encode()[:bytes_max].decode(errors="ignore")
+    return long_text.encode()[:bytes_max].decode(errors="ignore")

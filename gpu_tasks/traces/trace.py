@@ -44,40 +44,45 @@ class TraceFraudProof:
 FRAUD_PROOF = codec(TraceFraudProof)
 
 
-def state_hash(state: bytes) -> bytes:
+def state_hash(state_bytes: bytes) -> bytes:
     """Return the 32-byte hash of a state."""
-    return blake2_256(_STATE_DOMAIN + state)
+    return blake2_256(_STATE_DOMAIN + state_bytes)
 
 
-def trace_root(digests: Sequence[bytes]) -> bytes:
+def trace_root(state_digests: Sequence[bytes]) -> bytes:
     """Return the 32-byte root over the hashes of s(0) to s(n)."""
-    return merkle_root(_TREE_DOMAIN, digests)
+    return merkle_root(_TREE_DOMAIN, state_digests)
 
 
-def traced_state(digests: Sequence[bytes], index: int) -> TracedState:
+def traced_state(state_digests: Sequence[bytes], state_index: int) -> TracedState:
     """Return state `index` of a trace, with its path."""
-    return TracedState(digests[index], merkle_path(_TREE_DOMAIN, digests, index))
+    return TracedState(state_digests[state_index], merkle_path(_TREE_DOMAIN, state_digests, state_index))
 
 
-def is_in_trace(root: bytes, segments: int, index: int, state: TracedState) -> bool:
+def is_in_trace(root_hash: bytes, segments: int, state_index: int, shown_state: TracedState) -> bool:
     """Return True if the trace of `segments` segments under `root` has this state at s(index)."""
-    return is_member(_TREE_DOMAIN, root, segments + 1, index, state.digest, state.path)
+    return is_member(_TREE_DOMAIN, root_hash, segments + 1, state_index, shown_state.digest, shown_state.path)
 
 
-def proof_of_fraud(digests: Sequence[bytes], index: int, right: bytes) -> TraceFraudProof:
+def proof_of_fraud(state_digests: Sequence[bytes], segment_index: int, right_digest: bytes) -> TraceFraudProof:
     """Return the proof that the trace is wrong at segment `index`, which leads to `right`."""
-    return TraceFraudProof(index, traced_state(digests, index), traced_state(digests, index + 1), right)
+    return TraceFraudProof(
+        segment_index,
+        traced_state(state_digests, segment_index),
+        traced_state(state_digests, segment_index + 1),
+        right_digest,
+    )
 
 
-def has_form(root: bytes, segments: int, proof: TraceFraudProof) -> bool:
+def has_form(root_hash: bytes, segments: int, fraud_proof: TraceFraudProof) -> bool:
     """Return True if the proof is well-formed for this trace. A chain can check this without any state.
 
     It does not show that `right` is right: only an execution of the segment can.
     """
     return (
-        proof.index < segments <= SEGMENTS_MAX
+        fraud_proof.index < segments <= SEGMENTS_MAX
         # With the stated hash as the right one, the proof would show no fraud.
-        and proof.right != proof.after.digest
-        and is_in_trace(root, segments, proof.index, proof.before)
-        and is_in_trace(root, segments, proof.index + 1, proof.after)
+        and fraud_proof.right != fraud_proof.after.digest
+        and is_in_trace(root_hash, segments, fraud_proof.index, fraud_proof.before)
+        and is_in_trace(root_hash, segments, fraud_proof.index + 1, fraud_proof.after)
     )

@@ -34,76 +34,101 @@ class CheckFigures(Listener):
     def __init__(self, chain: Chain, metrics: Metrics) -> None:
         """Create it, with the open ones of the last final state."""
         self._metrics = metrics
-        self._checks = chain.runtime.item(LeafChecks.checks)
-        self._disputes = chain.runtime.item(LeafDisputes.disputes)
-        self._events = chain.runtime.item(System.event_records)
-        state = chain.final.state
-        self._open: dict[bytes, str] = {}
+        self._checks_map = chain.runtime.item(LeafChecks.checks)
+        self._disputes_map = chain.runtime.item(LeafDisputes.disputes)
+        self._events_item = chain.runtime.item(System.event_records)
+        final_state = chain.final.state
+        self._open_statuses: dict[bytes, str] = {}
         """The status of each open one, by storage key."""
-        for item in (self._checks, self._disputes):
-            for key in islice(state.keys(item.prefix), LISTED_MAX):
-                self._put(item, key, state.get(key))
-        self._show()
+        for storage_map in (self._checks_map, self._disputes_map):
+            for storage_key in islice(final_state.keys(storage_map.prefix), LISTED_MAX):
+                self._put_status(storage_map, storage_key, final_state.get(storage_key))
+        self._show_counts()
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Apply the changes of final blocks."""
-        for block in blocks:
-            ended = [key for item, key, raw in self._changed(block) if self._put(item, key, raw)]
-            if ended:
-                self._count(block, {key[-_UNIT_BYTES:] for key in ended if key.startswith(self._disputes.prefix)})
-        self._show()
+        for final_block in blocks:
+            ended_keys = [
+                storage_key
+                for storage_map, storage_key, raw_value in self._changed_entries(final_block)
+                if self._put_status(storage_map, storage_key, raw_value)
+            ]
+            if ended_keys:
+                self._count_outcomes(
+                    final_block,
+                    {
+                        storage_key[-_UNIT_BYTES:]
+                        for storage_key in ended_keys
+                        if storage_key.startswith(self._disputes_map.prefix)
+                    },
+                )
+        self._show_counts()
 
-    def _changed(self, block: ExecutedBlock) -> Iterator[tuple[StorageMap[Any, Any], bytes, bytes | None]]:
-        prefixes = (self._checks.prefix, self._disputes.prefix)
-        for key, raw in block.changes.items():
-            if key.startswith(prefixes):  # every key of a full block is tested: thousands
-                yield self._checks if key.startswith(self._checks.prefix) else self._disputes, key, raw
+    def _changed_entries(
+        self, final_block: ExecutedBlock
+    ) -> Iterator[tuple[StorageMap[Any, Any], bytes, bytes | None]]:
+        prefixes = (self._checks_map.prefix, self._disputes_map.prefix)
+        for storage_key, raw_value in final_block.changes.items():
+            if storage_key.startswith(prefixes):  # every key of a full block is tested: thousands
+                yield (
+                    self._checks_map if storage_key.startswith(self._checks_map.prefix) else self._disputes_map,
+                    storage_key,
+                    raw_value,
+                )
 
-    def _put(self, item: StorageMap[Any, Any], key: bytes, raw: bytes | None) -> bool:
+    def _put_status(self, storage_map: StorageMap[Any, Any], storage_key: bytes, raw_value: bytes | None) -> bool:
         """Record the status of one; return True if it was open and has ended."""
-        if raw is not None:
-            self._open[key] = status_of(item.decode(raw))
+        if raw_value is not None:
+            self._open_statuses[storage_key] = status_of(storage_map.decode(raw_value))
             return False
-        return self._open.pop(key, None) is not None
+        return self._open_statuses.pop(storage_key, None) is not None
 
-    def _count(self, block: ExecutedBlock, disputes: set[bytes]) -> None:
+    def _count_outcomes(self, final_block: ExecutedBlock, disputes: set[bytes]) -> None:
         """Count the outcomes in a block, by its events."""
         # The bytes of an empty SCALE list, if the block wrote no events.
-        told = [record.event for record in self._events.decode(block.changes.get(self._events.key()) or b"\0")]
-        for event in told:
-            if isinstance(event, LeafCheckEnded):
-                self._metrics.checks_ended[CheckOutcome(event.outcome)].inc()
-        settled = {event.unit for event in told if isinstance(event, UnitSettled)} & disputes
-        refunded = {event.unit for event in told if isinstance(event, UnitRefunded)} & disputes
-        for outcome, units in (
-            ("settled", settled), ("refunded", refunded), ("redrawn", disputes - settled - refunded)
+        block_events = [
+            event_record.event
+            for event_record in self._events_item.decode(final_block.changes.get(self._events_item.key()) or b"\0")
+        ]
+        for block_event in block_events:
+            if isinstance(block_event, LeafCheckEnded):
+                self._metrics.checks_ended[CheckOutcome(block_event.outcome)].inc()
+        settled_units = {
+            block_event.unit for block_event in block_events if isinstance(block_event, UnitSettled)
+        } & disputes
+        refunded_units = {
+            block_event.unit for block_event in block_events if isinstance(block_event, UnitRefunded)
+        } & disputes
+        redrawn_units = disputes - settled_units - refunded_units
+        for outcome_name, ended_units in (
+            ("settled", settled_units), ("refunded", refunded_units), ("redrawn", redrawn_units)
         ):  # fmt: skip
-            self._metrics.disputes_ended[outcome].inc(len(units))
+            self._metrics.disputes_ended[outcome_name].inc(len(ended_units))
 
-    def _show(self) -> None:
-        for statuses, gauges in (
+    def _show_counts(self) -> None:
+        for statuses, status_gauges in (
             (CHECK_STATUSES, self._metrics.checks), (DISPUTE_STATUSES, self._metrics.disputes)
         ):  # fmt: skip
             for status in statuses:
-                gauges[status].set(0)
-        counts: dict[str, int] = {}
-        for status in self._open.values():
-            counts[status] = counts.get(status, 0) + 1
-        for status, count in counts.items():
-            gauge = self._metrics.checks.get(status) or self._metrics.disputes[status]
-            gauge.set(count)
+                status_gauges[status].set(0)
+        counts_by_status: dict[str, int] = {}
+        for status in self._open_statuses.values():
+            counts_by_status[status] = counts_by_status.get(status, 0) + 1
+        for status, status_count in counts_by_status.items():
+            status_gauge = self._metrics.checks.get(status) or self._metrics.disputes[status]
+            status_gauge.set(status_count)
 
 
-def status_of(found: LeafCheck | LeafDispute) -> str:
+def status_of(check_or_dispute: LeafCheck | LeafDispute) -> str:
     """Return the status of a check or a dispute: the step for which it waits."""
-    if isinstance(found, LeafDispute):
-        return "judges" if found.stage is DisputeStage.JUDGED else "trees"
-    if found.stage is LeafStage.SHOWING:
-        return "auditor" if found.shown else "leaves"
+    if isinstance(check_or_dispute, LeafDispute):
+        return "judges" if check_or_dispute.stage is DisputeStage.JUDGED else "trees"
+    if check_or_dispute.stage is LeafStage.SHOWING:
+        return "auditor" if check_or_dispute.shown else "leaves"
     return {
         LeafStage.AWAITED: "draw",
         LeafStage.CHECKING: "auditor",
         LeafStage.PROVING: "audit",
         LeafStage.DOUBTED: "court",
         LeafStage.OPEN: "customer",
-    }[found.stage]
+    }[check_or_dispute.stage]

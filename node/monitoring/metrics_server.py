@@ -70,22 +70,22 @@ class MetricsServer:
     def __init__(self, registry: CollectorRegistry, port: int, *, external: bool) -> None:
         """Raise `BadInputError` if the port is not free."""
         self._registry = registry
-        self._open: dict[int, _Request] = {}  # by file number; oldest first
+        self._open_requests: dict[int, _Request] = {}  # by file number; oldest first
         self._answers_from = 0.0
         self._is_accepting = True
-        host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
+        listen_host = "0.0.0.0" if external else "127.0.0.1"  # noqa: S104  # asked for by a flag
         try:
-            self._listener = socket.create_server((host, port), backlog=QUEUE)
+            self._listener = socket.create_server((listen_host, port), backlog=QUEUE)
         except OSError as error:
             raise BadInputError(
                 f"port {port} for metrics is not free ({error.strerror}). Choose another --prometheus-port, or "
                 "--no-prometheus"
             ) from error
         self._listener.setblocking(False)
-        self._end, self._ending = socket.socketpair()
+        self._end_reader, self._ending = socket.socketpair()
         self._selector = selectors.PollSelector()  # for few sockets; registering one is no system call
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._end, selectors.EVENT_READ)
+        self._selector.register(self._end_reader, selectors.EVENT_READ)
         self.port = int(self._listener.getsockname()[1])
         self._thread = Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
@@ -99,35 +99,39 @@ class MetricsServer:
     def _run(self) -> None:
         while self._serve_round():
             pass
-        for request in tuple(self._open.values()):
-            self._close(request)
+        for open_request in tuple(self._open_requests.values()):
+            self._close_request(open_request)
         self._selector.close()
         self._listener.close()
-        self._end.close()
+        self._end_reader.close()
 
     def _serve_round(self) -> bool:
         """Do all work that is possible now; return False if the server is to end."""
         self._listen_or_not()
-        oldest = next(iter(self._open.values()), None)
-        patience = None if oldest is None else oldest.until - time.monotonic()
-        if patience is not None and self._due():
+        oldest_request = next(iter(self._open_requests.values()), None)
+        patience = None if oldest_request is None else oldest_request.until - time.monotonic()
+        if patience is not None and self._due_requests():
             patience = min(patience, self._answers_from - time.monotonic())
-        for key, _ in self._selector.select(patience):
-            if key.fileobj is self._end:
+        for selector_key, _ in self._selector.select(patience):
+            if selector_key.fileobj is self._end_reader:
                 return False
-            if key.fileobj is self._listener:
+            if selector_key.fileobj is self._listener:
                 self._accept()
-            elif (request := self._open.get(key.fd)) is not None and request.socket is key.fileobj:
-                self._go_on(request)
+            elif (
+                due_request := self._open_requests.get(selector_key.fd)
+            ) is not None and due_request.socket is selector_key.fileobj:
+                self._serve_request(due_request)
         self._answer_due()
-        now = time.monotonic()
-        for request in [request for request in self._open.values() if request.until <= now]:
-            self._close(request)
+        now_seconds = time.monotonic()
+        for due_request in [
+            due_request for due_request in self._open_requests.values() if due_request.until <= now_seconds
+        ]:
+            self._close_request(due_request)
         return True
 
     def _listen_or_not(self) -> None:
         """Leave newcomers in the system's queue, in order, while all connections inside wait for the figures."""
-        has_room = len(self._due()) < CONNECTIONS_MAX
+        has_room = len(self._due_requests()) < CONNECTIONS_MAX
         if has_room and not self._is_accepting:
             self._selector.register(self._listener, selectors.EVENT_READ)
         elif self._is_accepting and not has_room:
@@ -136,9 +140,9 @@ class MetricsServer:
 
     def _accept(self) -> None:
         """Accept waiting connections, some at a time."""
-        for _ in range(min(ACCEPTED_AT_ONCE, CONNECTIONS_MAX - len(self._due()))):
+        for _ in range(min(ACCEPTED_AT_ONCE, CONNECTIONS_MAX - len(self._due_requests()))):
             try:
-                accepted, address = self._listener.accept()
+                accepted, peer_address = self._listener.accept()
             except BlockingIOError:
                 return
             except OSError as error:
@@ -146,78 +150,78 @@ class MetricsServer:
                 # Without the pause the loop would spin, because the listening socket stays readable.
                 time.sleep(PAUSE_SECONDS)
                 return
-            self._enter(_Request(accepted, network_of(str(address[0])), time.monotonic()))
+            self._enter_request(_Request(accepted, network_of(str(peer_address[0])), time.monotonic()))
 
-    def _enter(self, request: _Request) -> None:
+    def _enter_request(self, new_request: _Request) -> None:
         # Otherwise a thousand idle connections would use up the files of the process that must write its sign-state.
         try:
-            yielding = who_yields(self._open.values(), request.network, PLACES)
+            yielding = who_yields(self._open_requests.values(), new_request.network, PLACES)
         except NoPlaceError:
-            request.socket.close()
+            new_request.socket.close()
             return
         if yielding is not None:
-            self._close(yielding)
-        self._open[request.socket.fileno()] = request
-        self._selector.register(request.socket, selectors.EVENT_READ)
-        self._go_on(request)  # in most cases its request has already come
+            self._close_request(yielding)
+        self._open_requests[new_request.socket.fileno()] = new_request
+        self._selector.register(new_request.socket, selectors.EVENT_READ)
+        self._serve_request(new_request)  # in most cases its request has already come
 
-    def _close(self, request: _Request) -> None:
-        del self._open[request.socket.fileno()]
+    def _close_request(self, request: _Request) -> None:
+        del self._open_requests[request.socket.fileno()]
         if not request.is_due:
             self._selector.unregister(request.socket)
         request.socket.close()
 
-    def _due(self) -> list[_Request]:
-        return [request for request in self._open.values() if request.is_due]
+    def _due_requests(self) -> list[_Request]:
+        return [open_request for open_request in self._open_requests.values() if open_request.is_due]
 
-    def _go_on(self, request: _Request) -> None:
+    def _serve_request(self, request: _Request) -> None:
         """Read received data, or send a part of the answer."""
         try:
-            is_over = self._sent(request) if request.unsent is not None else self._heard(request)
+            is_over = self._send_rest(request) if request.unsent is not None else self._receive_head(request)
         except BlockingIOError:
             return
         except OSError as error:
             _LOG.debug("a request for metrics broke off: %s", error)
             is_over = True
         if is_over:
-            self._close(request)
+            self._close_request(request)
 
-    def _heard(self, request: _Request) -> bool:
+    def _receive_head(self, request: _Request) -> bool:
         """Read from a connection; return True if it has ended or broken a limit."""
-        data = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
-        request.heard += data
+        received_bytes = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
+        request.heard += received_bytes
         if _END_OF_HEAD not in request.heard:
-            return not data or len(request.heard) > REQUEST_BYTES_MAX
-        refusal = _refusal(bytes(request.heard))
+            return not received_bytes or len(request.heard) > REQUEST_BYTES_MAX
+        refusal_response = _refusal_of(bytes(request.heard))
         # Not watched while it waits, so that a client that goes on sending cannot wake this thread.
         self._selector.unregister(request.socket)
-        if refusal is not None:
-            self._answer(request, refusal)
-            return self._sent(request)
+        if refusal_response is not None:
+            self._start_answer(request, refusal_response)
+            return self._send_rest(request)
         request.is_due = True
         return False
 
     def _answer_due(self) -> None:
         """Compute the figures for all waiting requests, at the pace of all answers."""
-        now, due = time.monotonic(), self._due()
-        if not due or now < self._answers_from:
+        now_seconds, due_requests = time.monotonic(), self._due_requests()
+        if not due_requests or now_seconds < self._answers_from:
             return
-        self._answers_from = now + 1 / ANSWERED_PER_SECOND
-        figures = self._figures()
-        for request in due:
-            request.is_due = False
-            self._answer(request, figures)
-            self._go_on(request)
+        self._answers_from = now_seconds + 1 / ANSWERED_PER_SECOND
+        figures_text = self._figures()
+        for due_request in due_requests:
+            due_request.is_due = False
+            self._start_answer(due_request, figures_text)
+            self._serve_request(due_request)
 
-    def _answer(self, request: _Request, answer: bytes) -> None:
-        request.unsent = memoryview(answer)
+    def _start_answer(self, request: _Request, answer_bytes: bytes) -> None:
+        request.unsent = memoryview(answer_bytes)
         self._selector.register(request.socket, selectors.EVENT_WRITE)
 
-    def _sent(self, request: _Request) -> bool:
+    def _send_rest(self, request: _Request) -> bool:
         """Return whether the answer is sent whole."""
         assert request.unsent is not None, "a request in the sending phase has an answer"
-        sent = request.socket.send(request.unsent, socket.MSG_DONTWAIT)
-        request.unsent = request.unsent[sent:]
+        sent_bytes = request.socket.send(request.unsent, socket.MSG_DONTWAIT)
+        request.unsent = request.unsent[sent_bytes:]
         return not request.unsent
 
     def _figures(self) -> bytes:
@@ -229,17 +233,20 @@ class MetricsServer:
             return b""
 
 
-def _refusal(head: bytes) -> bytes | None:
+def _refusal_of(request_head: bytes) -> bytes | None:
     """Return the whole response to any other request, by its first line."""
-    method, _, rest = head.partition(b" ")
-    path = rest.partition(b" ")[0].partition(b"?")[0]
-    if method != b"GET":
+    method_name, _, after_method = request_head.partition(b" ")
+    request_path = after_method.partition(b" ")[0].partition(b"?")[0]
+    if method_name != b"GET":
         return _response("405 Method Not Allowed", "text/plain", b"GET only\n")
-    if path not in {b"/", b"/metrics"}:
+    if request_path not in {b"/", b"/metrics"}:
         return _response("404 Not Found", "text/plain", b"the figures are at /metrics\n")
     return None
 
 
-def _response(status: str, kind: str, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return head.encode() + body
+def _response(http_status: str, content_type: str, response_body: bytes) -> bytes:
+    response_head = (
+        f"HTTP/1.1 {http_status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(response_body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return response_head.encode() + response_body

@@ -45,22 +45,22 @@ class Peers:
         self._is_validator = is_validator
         self._penalties: dict[Peer, deque[int]] = {}
         self.penalties = 0
-        self._ids: list[str] = []
+        self._peer_ids: list[str] = []
         self._ids_until = 0.0
 
     def send(self, peer: Peer, message: Message) -> None:
         """Queue a consensus message for one peer."""
-        for part in _fitting(message):
-            self.transport.send(peer.decode(), CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
+        for message_part in _fitting_parts(message):
+            self.transport.send(peer.decode(), CONSENSUS_KINDS[type(message_part)], MESSAGE.encode(message_part))
 
     def broadcast(self, message: Message) -> None:
         """Queue a consensus message for all connected peers."""
-        for part in _fitting(message):
-            self.transport.broadcast(CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
+        for message_part in _fitting_parts(message):
+            self.transport.broadcast(CONSENSUS_KINDS[type(message_part)], MESSAGE.encode(message_part))
 
-    def announce(self, block: bytes) -> None:
+    def announce(self, block_bytes: bytes) -> None:
         """Queue a block's bytes for all connected peers."""
-        self.transport.broadcast(FrameKind.BLOCK, block)
+        self.transport.broadcast(FrameKind.BLOCK, block_bytes)
 
     def say_status(self, status: PeerStatus, peer: Peer | None = None) -> None:
         """Send this node's status to one peer, or to all."""
@@ -83,40 +83,43 @@ class Peers:
 
     def peer_ids(self) -> list[str]:
         """Return the connected peers, up to `IDS_SECONDS` old: gossip asks for every message."""
-        now = monotonic()
-        if now >= self._ids_until:
-            self._ids = [info.peer for info in self.transport.peers()]
-            self._ids_until = now + IDS_SECONDS
-        return self._ids
+        now_seconds = monotonic()
+        if now_seconds >= self._ids_until:
+            self._peer_ids = [peer_info.peer for peer_info in self.transport.peers()]
+            self._ids_until = now_seconds + IDS_SECONDS
+        return self._peer_ids
 
     def penalise(self, peer: Peer, reason: str, now_ms: int, weight: int = 1) -> None:
         """Record a message that no honest peer sends; the peer is banned after enough of them in a minute.
 
         `weight` is the number of mistakes for which it counts: `PENALTIES_MAX` for one that no honest peer can make.
         """
-        recent = self._penalties.setdefault(peer, deque(maxlen=PENALTIES_MAX))
+        recent_penalties = self._penalties.setdefault(peer, deque(maxlen=PENALTIES_MAX))
         if len(self._penalties) > PENALISED_MAX:  # peer ids are free, so new ones must not fill memory
             self._penalties.pop(next(iter(self._penalties)))
-        recent.extend([now_ms] * weight)
+        recent_penalties.extend([now_ms] * weight)
         self.penalties += 1
         _LOG.info("peer %s: %s", peer.decode(), reason)
         # One light mistake is never enough: an honest peer's message may be a moment too old or too new.
-        if len(recent) == PENALTIES_MAX and recent[0] > now_ms - PENALTY_WINDOW_MS:
+        if len(recent_penalties) == PENALTIES_MAX and recent_penalties[0] > now_ms - PENALTY_WINDOW_MS:
             _LOG.warning("peer %s is banned for %.0f s: %s", peer.decode(), BAN_SECONDS, reason)
             del self._penalties[peer]
             self.transport.ban(peer.decode(), BAN_SECONDS)
 
 
-def _fitting(message: Message) -> list[Message]:
+def _fitting_parts(message: Message) -> list[Message]:
     """Return the message, split into several if its certificates do not fit into one."""
     if not isinstance(message, Certified):
         return [message]
-    parts: list[Message] = []
-    start = size = 0
+    message_parts: list[Message] = []
+    part_start = part_bytes = 0
     for position, certificate in enumerate(message.certificates):
-        length = len(CERTIFICATE.encode(certificate))
-        if position > start and size + length > MAX_SMALL_PAYLOAD_BYTES - CERTIFIED_OVERHEAD_BYTES:
-            parts.append(Certified(message.certificates[start:position]))
-            start, size = position, 0
-        size += length
-    return [*parts, Certified(message.certificates[start:])]
+        certificate_bytes = len(CERTIFICATE.encode(certificate))
+        if (
+            position > part_start
+            and part_bytes + certificate_bytes > MAX_SMALL_PAYLOAD_BYTES - CERTIFIED_OVERHEAD_BYTES
+        ):
+            message_parts.append(Certified(message.certificates[part_start:position]))
+            part_start, part_bytes = position, 0
+        part_bytes += certificate_bytes
+    return [*message_parts, Certified(message.certificates[part_start:])]

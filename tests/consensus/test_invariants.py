@@ -97,7 +97,7 @@ def test_a_poll_that_ended_takes_no_more_answers(end: Callable[[Polls], None]) -
     assert polls.answer(poll.request, first, VOTE, 5)
     end(polls)
     assert not polls.answer(poll.request, second, VOTE, 6)
-    polls._open[poll.request] = poll
+    polls._open_polls[poll.request] = poll
     with pytest.raises(AssertionError, match="takes no answers"):
         polls.answer(poll.request, second, VOTE, 6)
     with pytest.raises(AssertionError, match="poll ends once"):

@@ -56,7 +56,7 @@ class Machinery:
             ),
             SPEC,
         )  # fmt: skip
-        self.node._restore()
+        self.node._restore_machine()
         return self.node
 
     def kill(self) -> None:

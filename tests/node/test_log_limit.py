@@ -44,4 +44,4 @@ def test_the_newest_causes_are_remembered() -> None:
         return sum(bool(limit.filter(record)) for _ in range(2 * BURST))
 
     assert [passed(line) for line in range(CAUSES_MAX + 1)] == [BURST] * (CAUSES_MAX + 1)
-    assert (passed(CAUSES_MAX), len(limit._causes)) == (0, CAUSES_MAX)
+    assert (passed(CAUSES_MAX), len(limit._causes_by_place)) == (0, CAUSES_MAX)

@@ -234,7 +234,7 @@ def test_c1_the_cpu_that_a_message_takes_is_measured_and_charged_to_its_peer(
     monkeypatch.setattr(box, "charge", lambda message, seconds: charged.append((message.peer, seconds)))
     times = iter((1.0, 1.25))
     monkeypatch.setattr(node.loop, "thread_time", lambda: next(times))
-    assert alice.loop._serve(Arrived("dear", FrameKind.STATUS, bytes(3))) == 0.25
+    assert alice.loop._serve_message(Arrived("dear", FrameKind.STATUS, bytes(3))) == 0.25
     assert charged == [("dear", 0.25)]
 
 
@@ -249,7 +249,7 @@ async def test_c1_a_turn_ends_after_its_time_and_a_block_that_waits_is_imported(
         served.append(arrived.peer)
         return TURN_SECONDS
 
-    monkeypatch.setattr(stage.loop, "_serve", dear)
+    monkeypatch.setattr(stage.loop, "_serve_message", dear)
     for number in range(50):
         await stage.transport.inbound.put(Arrived(f"peer{number}", FrameKind.VOTE, b""))
     with trio.move_on_after(5) as scope:

@@ -46,7 +46,7 @@ class LiveNode:
             checkpoint=checkpoint,
         )  # fmt: skip
         self.node = Node(config, LIVE)
-        self.node._restore()
+        self.node._restore_machine()
         return self.node
 
     def stop(self) -> TrustedBlock:

@@ -34,7 +34,7 @@ async def test_a_vote_waits_for_few_turns_of_others_while_a_long_block_is_next(
                 await stage.transport.inbound.put(InboxMessage("voter", FrameKind.VOTE, b""))
             await trio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(stage.loop, "_serve", serve)
+    monkeypatch.setattr(stage.loop, "_serve_message", serve)
     with trio.move_on_after(5):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.loop.run)
@@ -56,7 +56,7 @@ async def test_gossip_waits_until_an_announced_block_is_imported(
         served.append((message.kind, block.facts.id in stage.chain))
         return 0.001
 
-    monkeypatch.setattr(stage.loop, "_serve", serve)
+    monkeypatch.setattr(stage.loop, "_serve_message", serve)
     for kind in (FrameKind.HEARTBEAT, FrameKind.GET_BLOCKS, FrameKind.VOTE):
         await stage.transport.inbound.put(InboxMessage("peer", kind, b""))
     with trio.move_on_after(5):

@@ -102,7 +102,7 @@ class Stage:
 
     def hear(self, kind: FrameKind, payload: bytes, peer: str = "peer") -> None:
         """Deliver a message."""
-        self.loop._take(Arrived(peer, kind, payload))
+        self.loop._take_message(Arrived(peer, kind, payload))
 
 
 def about_to_import(folder: Path) -> tuple[Stage, ExecutedBlock]:

@@ -286,7 +286,7 @@ async def hearings_of(
     override = None
     if mqtt is not None:
         try:
-            override = parse_broker(mqtt, private=private)
+            override = parse_broker(mqtt, is_private_allowed=private)
         except EndpointError as error:
             raise BrokerNameError(f"--mqtt: {error}") from None
     async with BlobClient(private=private) as blobs:

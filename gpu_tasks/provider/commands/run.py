@@ -81,8 +81,8 @@ class BrokerOptions:
             return None
         try:
             # The daemon may use a private address. Customers need a public one, except on development chains.
-            address = parse_broker(self.url, private=True)
-            parse_broker(self.advertised or self.url, private=private)
+            address = parse_broker(self.url, is_private_allowed=True)
+            parse_broker(self.advertised or self.url, is_private_allowed=private)
         except EndpointError as error:
             raise ProviderError(
                 f"--mqtt: {error}. Give its public address with --mqtt-public", code="broker_unusable"

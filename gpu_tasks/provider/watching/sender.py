@@ -68,7 +68,7 @@ class BrokerSender:
         while True:
             try:
                 async with broker_connection(
-                    self.address, private=self.is_private, will=self._will(), login=self.login
+                    self.address, private=self.is_private, last_will=self._will(), user_and_password=self.login
                 ) as client:
                     failures, self.is_connected = 0, True
                     await self._serve(client)

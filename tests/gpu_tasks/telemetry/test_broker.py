@@ -38,8 +38,8 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
     ],
 )
 def test_addresses_are_read(text: str, address: BrokerAddress) -> None:
-    assert parse_broker(text, private=False) == address
-    assert parse_broker(address.url, private=False) == address
+    assert parse_broker(text, is_private_allowed=False) == address
+    assert parse_broker(address.url, is_private_allowed=False) == address
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_addresses_are_read(text: str, address: BrokerAddress) -> None:
 )  # fmt: skip
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(EndpointError):
-        parse_broker(text, private=True)
+        parse_broker(text, is_private_allowed=True)
 
 
 @pytest.mark.parametrize("text", ["mqtt://localhost", "mqtt://127.0.0.1:1883", "mqtt://[::1]", "mqtt://10.0.0.7"])
 def test_own_networks_are_for_development(text: str) -> None:
-    parse_broker(text, private=True)
+    parse_broker(text, is_private_allowed=True)
     with pytest.raises(EndpointError, match="a public address"):
-        parse_broker(text, private=False)
+        parse_broker(text, is_private_allowed=False)
 
 
 @contextlib.asynccontextmanager
@@ -218,7 +218,7 @@ async def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogC
 async def at_a_real_broker(folder: Path) -> AsyncIterator[tuple[aiomqtt.Client, aiomqtt.Client]]:
     """Yield a reader and a writer at a real broker."""
     with mosquitto(folder) as broker:
-        address = parse_broker(broker.url, private=True)
+        address = parse_broker(broker.url, is_private_allowed=True)
         async with (
             asyncio.timeout(60),
             broker_connection(address, private=True) as reader,

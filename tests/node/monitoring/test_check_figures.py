@@ -152,7 +152,7 @@ def test_events_are_read_only_where_something_ended_and_a_start_lists_so_many(mo
     chain, before = cast("WatchedChain", stage.chain), stage.chain.height
     passed(stage)
     watching, read = Watching(chain, before), list[int]()
-    events = watching.figures._events
+    events = watching.figures._events_item
     real = events.decode
 
     def counted(raw: bytes) -> Any:

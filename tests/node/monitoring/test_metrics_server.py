@@ -95,7 +95,7 @@ def test_idle_connections_take_few_files_and_nobodys_place(server: MetricsServer
     before = open_files()
     idle = [connected(server, b"GET /metrics HTTP/1.1\r\n") for _ in range(4 * CONNECTIONS_MAX)]
     assert "height 7.0" in fetched(server)
-    assert len(server._open) <= CONNECTIONS_MAX
+    assert len(server._open_requests) <= CONNECTIONS_MAX
     assert open_files() - before <= len(idle) + CONNECTIONS_MAX + 4  # both ends are in this process
     assert is_ended(idle[0])
     for made in idle:
@@ -160,7 +160,7 @@ def counted(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> list[int]
     figures = server._figures
 
     def noted() -> bytes:
-        waiting.append(len(server._due()))
+        waiting.append(len(server._due_requests()))
         return figures()
 
     monkeypatch.setattr(server, "_figures", noted)
@@ -218,11 +218,11 @@ def test_while_all_wait_the_server_looks_at_no_newcomer(server: MetricsServer, m
             break
         time.sleep(0.01)
     assert server._listener not in server._selector.get_map()
-    assert len(server._due()) == CONNECTIONS_MAX
+    assert len(server._due_requests()) == CONNECTIONS_MAX
     for _ in range(2):
         server._listen_or_not()
     assert server._listener not in server._selector.get_map()
-    assert "127.0.0.90" in {request.network for request in server._due()}, "idle ones yield, however young"
+    assert "127.0.0.90" in {request.network for request in server._due_requests()}, "idle ones yield, however young"
     for connection in crowd:
         connection.close()
 
@@ -322,9 +322,9 @@ def test_of_a_crowd_a_few_are_taken_in_before_others_are_heard(
     accept, entered = server._accept, []
 
     def counted() -> None:
-        before = len(server._open)
+        before = len(server._open_requests)
         accept()
-        entered.append(len(server._open) - before)
+        entered.append(len(server._open_requests) - before)
 
     monkeypatch.setattr(server, "_accept", counted)
     with held_up(server):

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from node.chain_commands import _asked
+from node.chain_commands import _final_block_of
 from node.errors import BadInputError
 from node.rpc.jsonrpc import RATE_LIMITED
 from node.rpc.server import ServerOptions
@@ -201,14 +201,17 @@ def test_unsafe_methods_are_hidden_unless_allowed(name: str, tmp_path: Path) -> 
 
 def test_chain_info_asks_a_node_that_runs(tmp_path: Path) -> None:
     async def body(node: PlayedNode, at: str) -> None:
-        assert await _asked(f"ws://{at}") == {"finalized_number": 0, "finalized_hash": "0x" + node.ids[0].hex()}
+        assert await _final_block_of(f"ws://{at}") == {
+            "finalized_number": 0,
+            "finalized_hash": "0x" + node.ids[0].hex(),
+        }
 
     run(tmp_path, body)
 
 
 def test_chain_info_says_that_nobody_answers() -> None:
     with pytest.raises(BadInputError, match=r"ws://127\.0\.0\.1:1"):
-        asyncio.run(_asked("ws://127.0.0.1:1"))
+        asyncio.run(_final_block_of("ws://127.0.0.1:1"))
 
 
 def test_who_may_has_new_keys_made_as_the_wallet_reads_them(tmp_path: Path) -> None:

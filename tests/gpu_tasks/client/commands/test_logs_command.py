@@ -90,7 +90,7 @@ def telling(url: str, broker: Mosquitto, said: Round) -> Iterator[None]:
         key = keypair_from_suri("//Alice//provider", Scheme.ED25519)
         teller = Teller(key, ALICE, genesis, TaskSubject(TASK, 0), SealKey.of(FERDIE).public)
         number = 0
-        async with broker_connection(parse_broker(broker.url, private=True), private=True) as publisher:
+        async with broker_connection(parse_broker(broker.url, is_private_allowed=True), private=True) as publisher:
             while not done.is_set():
                 number += 1
                 for topic, raw in said(teller, number):

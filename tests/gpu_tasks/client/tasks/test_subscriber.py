@@ -206,7 +206,7 @@ class Scene:
 @asynccontextmanager
 async def played(folder: Path, url: str, key: SealKey = CUSTOMER) -> AsyncIterator[tuple[Scene, Mosquitto]]:
     with mosquitto(folder) as broker:
-        address = parse_broker(broker.url, private=True)
+        address = parse_broker(broker.url, is_private_allowed=True)
         async with await ChainClient.connect(url) as client, broker_connection(address, private=True) as publisher:
             scene = Scene(client, publisher)
             slots = {(TASK, 0): ToldSlot(TASK, 0, ALICE, address)}
@@ -339,7 +339,7 @@ async def test_a_broker_that_is_gone_is_said_and_tried_again(
         broker.kill()
         await scene.says(f"the broker {broker.url} is unreachable")
         await asyncio.to_thread(broker.start)
-        async with broker_connection(parse_broker(broker.url, private=True), private=True) as publisher:
+        async with broker_connection(parse_broker(broker.url, is_private_allowed=True), private=True) as publisher:
             scene._publisher = publisher
             number = 1
             async with asyncio.timeout(20):

@@ -17,7 +17,7 @@ from simulation.chains.market_chain import signed
 
 def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node and every sum above is right. Only the tokens beside the lowest nodes are invented."""
-    stage, real_leaves, real_node = LeafChain(), batch_chain.leaves_for, sum_tree._leaf
+    stage, real_leaves, real_node = LeafChain(), batch_chain.leaves_for, sum_tree._leaf_node
 
     def inflated(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:
         return tuple(replace(leaf, tokens_out=leaf.tokens_out + 7) for leaf in real_leaves(unit, requests, wrong))
@@ -28,7 +28,7 @@ def test_tokens_that_a_tree_counts_beside_right_nodes_are_a_wrong_leaf(monkeypat
 
     with monkeypatch.context() as lying:
         lying.setattr(batch_chain, "leaves_for", inflated)
-        lying.setattr(sum_tree, "_leaf", beside)
+        lying.setattr(sum_tree, "_leaf_node", beside)
         unit = stage.settled()
         stage.until(unit, LeafStage.SHOWING)
         call = stage.show_call(unit)

@@ -66,7 +66,7 @@ class Scene:
         workers = WorkerPool([CPU], Workloads(), workers_with("numpy"))
         workers.serve({DEVICE: CPU})
         self.outbox = NoteOutbox()
-        address = parse_broker(broker.url, private=True)
+        address = parse_broker(broker.url, is_private_allowed=True)
         self.sender = BrokerSender(address, IDENTITY, self.outbox, self.said.append, is_private=True)
         self.broadcast = TaskBroadcast(self.sender, self.outbox, workers)
         self._reader = reader
@@ -88,7 +88,7 @@ class Scene:
 @contextlib.asynccontextmanager
 async def at_a_broker(folder: Path) -> AsyncIterator[Scene]:
     with mosquitto(folder) as broker:
-        async with broker_connection(parse_broker(broker.url, private=True), private=True) as reader:
+        async with broker_connection(parse_broker(broker.url, is_private_allowed=True), private=True) as reader:
             await reader.subscribe("ogpu/#", 1)
             scene = Scene(broker, reader)
             async with scene.broadcast:
@@ -148,7 +148,7 @@ async def test_what_a_program_says_is_kept_until_the_task_is_over(scene: Scene) 
 
 async def kept(broker: Mosquitto, topic: str) -> bool:
     """Return True if a new subscriber receives a kept message."""
-    async with broker_connection(parse_broker(broker.url, private=True), private=True) as late:
+    async with broker_connection(parse_broker(broker.url, is_private_allowed=True), private=True) as late:
         await late.subscribe(topic, 1)
         try:
             return bool((await asyncio.wait_for(anext(late.messages), 0.5)).payload)
@@ -206,7 +206,7 @@ def test_what_is_told_while_the_broker_is_away_is_told_later_and_once(
             assert scene.said
             assert broker.url in scene.said[0]
             await asyncio.to_thread(broker.start)
-            async with broker_connection(parse_broker(broker.url, private=True), private=True) as reader:
+            async with broker_connection(parse_broker(broker.url, is_private_allowed=True), private=True) as reader:
                 await reader.subscribe("ogpu/#", 1)
                 scene._reader = reader
                 heard = [await scene.of_task()]
@@ -225,7 +225,7 @@ def test_a_provider_that_is_gone_is_said_to_be(tmp_path: Path, *, is_cut: bool) 
 
     async def main(broker: Mosquitto) -> None:
         relay = BrokerRelay(one_free_port(), broker.port)
-        async with relay, broker_connection(parse_broker(broker.url, private=True), private=True) as reader:
+        async with relay, broker_connection(parse_broker(broker.url, is_private_allowed=True), private=True) as reader:
             await reader.subscribe("ogpu/+/providers/#", 1)
             scene = Scene(replace(broker, port=relay.port), reader)
             async with scene.broadcast:
