@@ -293,7 +293,7 @@ def prove() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the program with `words` in place of the command line."""
+    """Run the program with `command_words` in place of the command line."""
     ogpu_node(words, prog_name="ogpu-node")
 
 

@@ -85,7 +85,7 @@ before it left, with 120,000 still once, at 6 us for each transfer."""
 
 
 def set_up_process(log_filter: str) -> None:
-    """Log to stderr at `log`, a level or comma-separated `target=level` pairs; write no core dumps."""
+    """Log to stderr at `log_filter`, a level or comma-separated `target=level` pairs; write no core dumps."""
     filter_parts = [filter_part for filter_part in log_filter.split(",") if filter_part]
     general_levels = [_level_of(filter_part) for filter_part in filter_parts if "=" not in filter_part] or [
         logging.INFO

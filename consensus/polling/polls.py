@@ -102,7 +102,7 @@ class Polls:
         return not poll.awaited or now_ms >= poll.deadline_ms
 
     def is_over(self, poll: Poll, support_weight: int, thresholds: Thresholds, now_ms: int) -> bool:
-        """Return True if a due poll ends with `support` for its best block, False if it waits for the timeout."""
+        """Return True if a due poll ends, False if it waits for the timeout. `support_weight` is its best block's."""
         timeout_ms = poll.started_ms + self._parameters.poll_timeout_ms
         # A poll without a useful outcome waits past the soft deadline: an answer may still bring one.
         if not poll.awaited or now_ms >= timeout_ms or support_weight >= thresholds.alpha_min:

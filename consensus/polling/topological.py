@@ -22,7 +22,7 @@ class Topological:
     """The soft state of the chain above the last final block."""
 
     def __init__(self, block_tree: BlockTree, thresholds: Thresholds, ceiling_height: int = NO_CEILING) -> None:
-        """Start at a final block, which is accepted too. Polls decide up to the height `ceiling`."""
+        """Start at a final block, which is accepted too. Polls decide up to the height `ceiling_height`."""
         self.tree = block_tree
         self.thresholds = thresholds
         self.ceiling = ceiling_height

@@ -35,7 +35,8 @@ def leaves_to_check(requests: int) -> int:
 def weight_floor(allowed_work: int, requests: int) -> int:
     """Return the weight of every leaf beyond its tokens: its part of half the allowed work, in tokens, rounded up.
 
-    `allowed` is the work that the price pays for, in output tokens. With at least one token a request, no lie pays.
+    `allowed_work` is the work that the price pays for, in output tokens. With at least one token a request, no lie
+    pays.
     """
     return -(-allowed_work // (2 * requests))
 
@@ -45,8 +46,8 @@ def drawn_points(
 ) -> tuple[int, ...]:
     """Return the points to check, in the order drawn. Two points may name one leaf.
 
-    `seed` and `unit` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the total
-    weight is 0, which a floor of one prevents.
+    `draw_seed` and `unit_id` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the
+    total weight is 0, which a floor of one prevents.
     """
     total_weight = _weight_of(totals.tokens_in, totals.tokens_out, totals.requests, floor_weight, input_share)
     if total_weight <= 0 or not len(draw_seed) == len(unit_id) == 32:
@@ -82,7 +83,7 @@ def covers(totals: Totals, floor_weight: int, leaf_path: LeafPath, point: int, *
 
 
 def _weight_of(tokens_in: int, tokens_out: int, leaf_count: int, floor_weight: int, input_share: int) -> int:
-    """Return the weight of `leaves` leaves with these tokens in total, in millionths of an output token."""
+    """Return the weight of `leaf_count` leaves with these tokens in total, in millionths of an output token."""
     return work_of(input_share, tokens_in, tokens_out + leaf_count * floor_weight)
 
 

@@ -39,7 +39,7 @@ _LEAVES = codec(Annotated[tuple[Leaf, ...], Bounded(REQUESTS_MAX)])
 def leaf_of(
     genesis_hash: bytes, unit_id: bytes, unit_salt: bytes, leaf_index: int, batch_outcome: BatchOutcome
 ) -> Leaf:
-    """Return the leaf of the outcome of request `index`. The leaf of a refused request has no tokens."""
+    """Return the leaf of the outcome of request `leaf_index`. The leaf of a refused request has no tokens."""
     leaf_digest = blake2_256(
         domain(b"leaf", genesis_hash, _BODY.encode(_LeafBody(unit_id, unit_salt, leaf_index, batch_outcome)))
     )

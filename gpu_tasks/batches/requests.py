@@ -40,18 +40,18 @@ def work_of(input_share: int, tokens_in: int, tokens_out: int) -> int:
 
 
 def price_of(per_thousand: int, total_work: int) -> int:
-    """Return the grains for `work` at a price per thousand output tokens, rounded up."""
+    """Return the grains for `total_work` at a price per thousand output tokens, rounded up."""
     return -(-per_thousand * total_work // PRICED)
 
 
 def rate_of(unit_price: int, total_work: int) -> int:
-    """Return the highest ask that `price` for this work meets, in grains per thousand output tokens."""
+    """Return the highest ask that `unit_price` for this work meets, in grains per thousand output tokens."""
     # Rounded down: at an ask of one grain more, the work would cost more than the price.
     return unit_price * PRICED // total_work
 
 
 def due_of(unit_price: int, done_work: int, allowed_work: int) -> int:
-    """Return the part of `price` due for `done` of `allowed` work, in grains, rounded down."""
+    """Return the part of `unit_price` due for `done_work` of `allowed_work` work, in grains, rounded down."""
     assert 0 <= done_work <= allowed_work, "a batch has at most the work that its unit allows"
     return unit_price * done_work // allowed_work
 

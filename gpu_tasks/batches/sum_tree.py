@@ -85,7 +85,7 @@ def totals_of(leaves: Sequence[Leaf]) -> Totals:
 
 
 def leaf_path(leaves: Sequence[Leaf], leaf_index: int) -> LeafPath:
-    """Return the path of leaf `index`. Raise ValueError if there is no such leaf."""
+    """Return the path of leaf `leaf_index`. Raise ValueError if there is no such leaf."""
     return leaf_paths(leaves, (leaf_index,))[0]
 
 
@@ -161,7 +161,7 @@ def subtree_count(requests: int) -> int:
 
 
 def leaves_below(requests: int, subtree_number: int) -> int:
-    """Return the number of leaves of subtree number `subtree`."""
+    """Return the number of leaves of subtree number `subtree_number`."""
     return min(SUBTREE_LEAVES, requests - subtree_number * SUBTREE_LEAVES)
 
 
@@ -231,7 +231,7 @@ def _level_above(lower_nodes: list[TreeNode]) -> list[TreeNode]:
 
 
 def _sides_of(leaf_count: int, leaf_index: int) -> Iterator[bool]:
-    """Yield, for each sibling of leaf `index` on the way up, whether the sibling is on the left."""
+    """Yield, for each sibling of leaf `leaf_index` on the way up, whether the sibling is on the left."""
     last_index = leaf_count - 1
     while last_index > 0:
         if leaf_index ^ 1 <= last_index:

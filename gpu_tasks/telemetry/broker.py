@@ -78,7 +78,7 @@ class BrokerInbox(asyncio.Queue[aiomqtt.Message]):
 def parse_broker(text: str, *, private: bool) -> BrokerAddress:
     """Return the address of a broker.
 
-    Raise EndpointError if the text is no broker's address or, without `private`, names a private network.
+    Raise EndpointError if the text is no broker's address or, without `is_private_allowed`, names a private network.
     """
     found = _FORM.fullmatch(text)
     if found is None:

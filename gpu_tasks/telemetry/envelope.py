@@ -128,7 +128,7 @@ class TelemetryTopics:
 
 
 def payload_of(telemetry_note: TelemetryNote, reader_key: bytes | None) -> bytes:
-    """Return the encoded note, sealed to `reader` or public if that is None.
+    """Return the encoded note, sealed to `reader_key` or public if that is None.
 
     Raise ValueError if the note is too long.
     """
@@ -141,7 +141,7 @@ def payload_of(telemetry_note: TelemetryNote, reader_key: bytes | None) -> bytes
 def sign_message(
     telemetry_message: TelemetryMessage, genesis_hash: bytes, sign_bytes: Callable[[bytes], bytes]
 ) -> bytes:
-    """Return the signed bytes of a message for the broker. `sign` signs with the provider key."""
+    """Return the signed bytes of a message for the broker. `sign_bytes` signs with the provider key."""
     return _SIGNED.encode(
         SignedTelemetry(telemetry_message, sign_bytes(domain(KIND, genesis_hash, _MESSAGE.encode(telemetry_message))))
     )

@@ -84,7 +84,7 @@ class TelemetryLedger:
     def take(
         self, topic: str, raw: bytes, teller: bytes | None, now_ms: int, *, is_retained: bool = False
     ) -> HeardMessage | None:
-        """Return the outcome of bytes under a topic that only stash `teller` may use, or None for a repeated message.
+        """Return the outcome of bytes under a topic of stash `teller_stash` alone, or None for a repeated message.
 
         Raise UnknownTellerError if the key is unknown: look it up and call again. `is_retained` says that the broker
         had kept the message for later subscribers.

@@ -55,17 +55,17 @@ def trace_root(state_digests: Sequence[bytes]) -> bytes:
 
 
 def traced_state(state_digests: Sequence[bytes], state_index: int) -> TracedState:
-    """Return state `index` of a trace, with its path."""
+    """Return state `state_index` of a trace, with its path."""
     return TracedState(state_digests[state_index], merkle_path(_TREE_DOMAIN, state_digests, state_index))
 
 
 def is_in_trace(root_hash: bytes, segments: int, state_index: int, shown_state: TracedState) -> bool:
-    """Return True if the trace of `segments` segments under `root` has this state at s(index)."""
+    """Return True if the trace of `segments` segments under `root_hash` has this state at s(index)."""
     return is_member(_TREE_DOMAIN, root_hash, segments + 1, state_index, shown_state.digest, shown_state.path)
 
 
 def proof_of_fraud(state_digests: Sequence[bytes], segment_index: int, right_digest: bytes) -> TraceFraudProof:
-    """Return the proof that the trace is wrong at segment `index`, which leads to `right`."""
+    """Return the proof that the trace is wrong at segment `segment_index`, which leads to `right_digest`."""
     return TraceFraudProof(
         segment_index,
         traced_state(state_digests, segment_index),

@@ -58,7 +58,7 @@ class SealedLine:
     """One end of a tunnel. It seals and opens messages, each once and in order."""
 
     def __init__(self, tunnel_name: TunnelName, own_key: SealKey, other_key: bytes, *, is_customer: bool) -> None:
-        """Begin a handshake with the public key `other` of the other side. Raise ValueError if that is no key."""
+        """Begin a handshake with the public key `other_key` of the other side. Raise ValueError if that is no key."""
         noise_connection = NoiseConnection.from_name(PROTOCOL)
         (noise_connection.set_as_initiator if is_customer else noise_connection.set_as_responder)()
         noise_connection.set_prologue(tunnel_name.prologue)

@@ -47,7 +47,7 @@ class TunnelStream:
     """One end of a stream, the same on either side."""
 
     def __init__(self, stream_number: int, send_frame: Callable[[frames.TunnelFrame], Awaitable[None]]) -> None:
-        """`send` passes a frame to the tunnel."""
+        """`send_frame` passes a frame to the tunnel."""
         self.number = stream_number
         self.end: asyncio.Future[frames.StreamEnd] = asyncio.get_running_loop().create_future()
         self.on_resize: Callable[[int, int], Awaitable[None]] | None = None
@@ -182,7 +182,7 @@ class Multiplexer:
     def __init__(
         self, connection: RecordLine, sealed_line: SealedLine, serve_stream: ServeStream | None = None
     ) -> None:
-        """A side without `serve` opens streams and accepts none."""
+        """A side without `serve_stream` opens streams and accepts none."""
         self._connection = connection
         self._sealed_line = sealed_line
         self._serve_stream = serve_stream

@@ -43,7 +43,7 @@ def stored_keys(store: Keystore, session_key: bytes | None, vrf_key: bytes | Non
 
 
 def prove_stored(store: Keystore, session_keys: SessionKeys, genesis: bytes, owner_account: bytes) -> KeysProof:
-    """Return the proof with which `owner` (32 bytes) registers keys of this keystore.
+    """Return the proof with which `owner_account` (32 bytes) registers keys of this keystore.
 
     Raise `BadInputError` if the keystore lacks one of the keys.
     """

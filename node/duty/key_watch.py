@@ -30,7 +30,7 @@ class KeyWatch(Listener):
     """A check of one node's keystore at each final block."""
 
     def __init__(self, validator_keys: ValidatorKeys, chain: Chain, paths: Paths, peers: Peers, peer_id: str) -> None:
-        """Create the watch over `keys`, the keys at the node's start, which its hello proves to peers of `peer_id`."""
+        """Create the watch over `validator_keys`: those at the node's start, which the hello of `peer_id` proves."""
         self._validator_keys = validator_keys
         self._chain = chain
         self._paths = paths

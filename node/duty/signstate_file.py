@@ -58,7 +58,7 @@ class SignStateFile:
     ) -> SignStateFile:
         """Create the file of a key.
 
-        The key signs nothing at or below `floor`, the epoch and round that made `final_height` final. Raise
+        The key signs nothing at or below `floor_round`, the epoch and round that made `final_height` final. Raise
         `BadInputError` if the file exists.
         """
         if path.exists():
@@ -104,7 +104,7 @@ class SignStateFile:
         return cls(path, genesis, session, state, content.final_height)
 
     def record(self, record: SignedRecord) -> None:
-        """Write to disk that the caller is about to sign `record`.
+        """Write to disk that the caller is about to sign `signed_record`.
 
         Raise `SigningRefusedError`, and write nothing, if that signature is forbidden.
         """

@@ -36,7 +36,10 @@ class Answers(Listener):
     def __init__(
         self, node_view: NodeView, recent_polls: Callable[[], list[feed.Value]], rotate_keys: Rotate | None = None
     ) -> None:
-        """Create it; `polls` returns the last polls, `rotate` makes new keys (None for a node that only follows)."""
+        """Create it; `recent_polls` returns the last polls, `rotate_keys` makes new keys.
+
+        A node that only follows has no `rotate_keys`.
+        """
         self._node_view = node_view
         self._recent_polls = recent_polls
         self._rotate_keys = rotate_keys

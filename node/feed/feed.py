@@ -42,7 +42,7 @@ def make_feed(
     recent_polls: Callable[[], list[Value]],
     rotate_keys: Rotate | None,
 ) -> Feed:
-    """Return the feed of one node; `polls` returns the last polls, `rotate` makes new keys of a validator."""
+    """Return one node's feed; `recent_polls` returns the last polls, `rotate_keys` makes new keys of a validator."""
     stream = Stream(node_view, description, feed_readers.publish, is_read=lambda: len(feed_readers) > 0)
     answers = Answers(node_view, recent_polls, rotate_keys)
     feed_server = FeedServer(socket_path, feed_readers, stream.opening, answers.answer)

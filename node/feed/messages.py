@@ -316,7 +316,7 @@ def pack(feed_frame: Frame) -> bytes:
 
 
 def unpack(packed_body: bytes) -> Frame:
-    """Return the frame in `body` (without its length). Raise `FeedError` if it is no frame of this protocol."""
+    """Return the frame in `packed_body` (without its length). Raise `FeedError` if it is no frame of this protocol."""
     try:
         # Extension types are never sent: without the limit, msgpack would allocate for any length that they claim.
         frame_values = msgpack.unpackb(packed_body, max_ext_len=0, strict_map_key=True)

@@ -97,7 +97,7 @@ def open_chain(
 def handed_on(
     parameters: Parameters, header: Header, certificate: Certificate, bound_state: Bound
 ) -> tuple[int, bytes] | None:
-    """Return the epoch that a final block ends, and its handoff; None if it ends none. `state` is that after it."""
+    """Return the epoch that a final block ends, and its handoff; None if it ends none. `bound_state` is after it."""
     if not parameters.is_boundary(header.number):
         return None
     header_epoch = parameters.epoch_of(header.number)
@@ -202,7 +202,7 @@ class Chain:
         return tree_block.stored if tree_block is not None else self.storage.block(block)
 
     def branch(self, block: bytes, above_height: int) -> list[bytes]:
-        """Return the bytes of `block` and its ancestors above height `above`.
+        """Return the bytes of `block` and its ancestors above height `above_height`.
 
         The answer has the oldest ones, oldest first, up to a bounded number.
         """
@@ -228,7 +228,7 @@ class Chain:
         return [stored_block.header + stored_block.body for stored_block in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
 
     def path(self, old_id: bytes, new_id: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:
-        """Return the blocks to revert, newest first, and to apply, oldest first, on the way from `old` to `new`."""
+        """Return the way from `old_id` to `new_id`: blocks to revert, newest first, and to apply, oldest first."""
         reverted_blocks: list[ExecutedBlock] = []
         new_blocks: list[ExecutedBlock] = []
         old_block, new_block = self._blocks_by_id.get(old_id), self._blocks_by_id.get(new_id)
@@ -384,7 +384,7 @@ class Chain:
             parent_block, block_below = executed, (executed.state,)
 
     def _rest_on_disk(self, final_block: ExecutedBlock) -> None:
-        """Make `final` the tree's base: its state is the disk's, and its children's layers lie on that."""
+        """Make `final_block` the tree's base: its state is the disk's, and its children's layers lie on that."""
         # Its own layer ends here: a child that stayed on it would keep all the layers below in memory.
         self._blocks_by_id[final_block.facts.id] = replace(final_block, changes={}, state=DiffLayer(self.storage, {}))
         for executed in self._blocks_by_id.values():
@@ -483,7 +483,7 @@ class Chain:
         return stored_block
 
     def _down_to_final(self, tip_block: ExecutedBlock) -> list[ExecutedBlock]:
-        """Return `tip` and the blocks below it that are not final, newest first."""
+        """Return `tip_block` and the blocks below it that are not final, newest first."""
         path_blocks: list[ExecutedBlock] = []
         executed: ExecutedBlock | None = tip_block
         while executed is not None and executed.facts.height > self.storage.head_height:

@@ -24,7 +24,7 @@ class EpochTable:
     def __init__(
         self, runtime: Runtime, final_state: StateReader, handed_seats: Callable[[int], tuple[Seat, ...] | None]
     ) -> None:
-        """Create it; `final_state` always reads the newest final state, `handed` returns an epoch's set by its handoff.
+        """Create it; `final_state` reads the newest final state, `handed_seats` returns an epoch's set by its handoff.
 
         The state drops the sets for which no evidence counts any more. Without handoffs a restart would lose them.
         """

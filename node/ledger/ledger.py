@@ -118,7 +118,7 @@ def _read(path: Path) -> list[Certificate]:
 
 
 def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Chain:
-    """Return the chain of a specification in the database at `path`; a new database gets its genesis block.
+    """Return the chain of a specification in the database at `database_path`; a new database gets its genesis block.
 
     Raise `NodeError` if the specification yields no block 0 (before any write), or belongs to another chain (after).
     """

@@ -41,7 +41,7 @@ class PollLog:
     """The recent polls and their answers."""
 
     def __init__(self, stashes_of: Callable[[ValidatorSet], dict[bytes, bytes]]) -> None:
-        """`stashes` maps the current peers to validators of a set."""
+        """`stashes_of` maps the current peers to validators of a set."""
         self._stashes_of = stashes_of
         self._polls_by_request: OrderedDict[int, _Poll] = OrderedDict()
 

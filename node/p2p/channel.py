@@ -53,7 +53,7 @@ class BufferedTcp(ReadWriteCloser):
         self._read_buffer[:0] = data
 
     async def exactly(self, size_bytes: int) -> bytes:
-        """Return the next `size` bytes. Raise `ChannelClosed` if the connection ends first."""
+        """Return the next `size_bytes` bytes. Raise `ChannelClosed` if the connection ends first."""
         while len(self._read_buffer) < size_bytes:
             await self._fill_buffer()
         taken_bytes = bytes(self._read_buffer[:size_bytes])

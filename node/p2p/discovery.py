@@ -63,7 +63,7 @@ class Introductions:
     def __init__(
         self, peer_table: PeerTable, address_book: AddressBook, public_addresses: Sequence[Address], rng: random.Random
     ) -> None:
-        """Create it; `public` are the addresses at which this node says that it is reachable."""
+        """Create it; `public_addresses` are the addresses at which this node says that it is reachable."""
         self._peer_table = peer_table
         self._address_book = address_book
         self._public_addresses = public_addresses

@@ -109,12 +109,12 @@ class Frame:
 
 
 def class_of(frame_kind: FrameKind) -> MessageClass:
-    """Return the class in which `kind` is queued and served."""
+    """Return the class in which `frame_kind` is queued and served."""
     return _CLASS_OF_KIND[frame_kind]
 
 
 def max_payload_bytes(frame_kind: FrameKind) -> int:
-    """Return the longest payload that a message of `kind` may carry, in bytes."""
+    """Return the longest payload that a message of `frame_kind` may carry, in bytes."""
     return MAX_BLOCK_PAYLOAD_BYTES if frame_kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
 
 
@@ -128,7 +128,7 @@ def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
 
 
 def decode_frame(frame_body: bytes) -> Frame:
-    """Return the messages in `body`, a frame without its length prefix. Raise `FrameError` if it is malformed."""
+    """Return the messages in `frame_body`, a frame without its length prefix. Raise `FrameError` if it is malformed."""
     if len(frame_body) > MAX_FRAME_BYTES:
         raise FrameError("frame too long")
     version_and_messages = unpacked(
@@ -150,7 +150,7 @@ def decode_frame(frame_body: bytes) -> Frame:
 def unpacked(
     packed_bytes: bytes, expected_form: str, *, list_max: int, bytes_max: int = 0, text_max: int = 0
 ) -> object:
-    """Return decoded msgpack of lists, strings and numbers, within bounds. Raise `FrameError`, naming `what`."""
+    """Return decoded msgpack of lists, strings, numbers, within bounds. Raise `FrameError`, naming `expected_form`."""
     try:
         decoded_value: object = msgpack.unpackb(
             packed_bytes,

@@ -62,7 +62,7 @@ class Handshaker:
     async def listen(
         self, socket_stream: trio.SocketStream, admit_peer: Callable[[Connection, Hello], GoodbyeReason | None]
     ) -> tuple[Connection, Hello]:
-        """Upgrade an accepted socket; `admit` decides last. Raise `HandshakeFailed`."""
+        """Upgrade an accepted socket; `admit_peer` decides last. Raise `HandshakeFailed`."""
         async with _as_handshake_failure():
             connection = await connect_inbound(socket_stream, self.noise, self.protocol, self.accounts)
             peer_hello = await _receive_hello(connection)

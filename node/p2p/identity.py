@@ -43,7 +43,7 @@ def identity_from_seed(seed_bytes: bytes) -> NodeIdentity:
 
 
 def load_or_create(key_path: Path) -> NodeIdentity:
-    """Return the identity in the key file at `path` (64 hex digits), which is created if it is missing.
+    """Return the identity in the key file at `key_path` (64 hex digits), which is created if it is missing.
 
     Raise `IdentityError` if the file is readable by others or malformed.
     """

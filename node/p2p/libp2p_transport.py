@@ -96,7 +96,7 @@ class Libp2pTransport:
         self._noise_upgrade = NoiseUpgrade(identity)
         self._address_book = AddressBook(identity.peer_id, rng, allow_private=transport_config.devnet)
         default_limits = AdmissionLimits.devnet() if transport_config.devnet else AdmissionLimits()
-        self._unsaved_count = False
+        self._has_unsaved = False
         self._admission = Admission(transport_config.admission or default_limits, is_validator)
         self._reading_accounts = ReadingAccounts(is_validator, 0.0, seconds)
         self._peer_table = PeerTable(identity.peer_id)
@@ -244,8 +244,8 @@ class Libp2pTransport:
             await trio.sleep(HOUSEKEEPING_SECONDS)
 
     def _save_addresses(self) -> None:
-        if self._unsaved_count and self._transport_config.keep is not None:
-            self._unsaved_count = False
+        if self._has_unsaved and self._transport_config.keep is not None:
+            self._has_unsaved = False
             self._transport_config.keep(self._address_book.reached())
 
     def _wants_dial(self, peer_id: PeerId, now_seconds: float) -> bool:
@@ -305,7 +305,7 @@ class Libp2pTransport:
                 connection, peer_hello = await self._handshakes().dial(socket_stream, peer_address.peer_id)
             self._dialling.discard(peer_address.peer_id)
             now_seconds = trio.current_time()
-            self._unsaved_count |= self._address_book.on_connected(peer_address, now_seconds)
+            self._has_unsaved |= self._address_book.on_connected(peer_address, now_seconds)
             # A host that this node dialled is no stranger if it dials back.
             self._admission.note_reached(peer_address.host)
             if self._peer_table.keeps_old(peer_address.peer_id, dialled_by_us=True, now_seconds=now_seconds):
@@ -387,7 +387,7 @@ class Libp2pTransport:
 
     @staticmethod
     def _close_replaced(peer_link: Link) -> None:
-        """Close the connection that `link` replaced, once `link` is up at both ends."""
+        """Close the connection that `peer_link` replaced, once `peer_link` is up at both ends."""
         if peer_link.replaces is not None:
             peer_link.replaces.close(LinkEnded("replaced", goodbye_reason=GoodbyeReason.DUPLICATE))
             peer_link.replaces = None

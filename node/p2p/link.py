@@ -117,7 +117,7 @@ class Link:
 
 
 async def run_link(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
-    """Serve `link` until its end, and return the reason. No fault of a peer raises an exception."""
+    """Serve `peer_link` until its end, and return the reason. No fault of a peer raises an exception."""
     ended = LinkEnded("closed")
 
     async def until_end(serving: Awaitable[None]) -> None:

@@ -49,7 +49,7 @@ async def serve(
     serve_socket: Serve,
     nursery: trio.Nursery,
 ) -> None:
-    """Accept connections for ever; `handle` runs in `nursery` and closes its socket."""
+    """Accept connections for ever; `serve_socket` runs in `nursery` and closes its socket."""
     async with listener:
         while True:
             try:

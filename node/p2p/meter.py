@@ -106,7 +106,7 @@ class TokenBucket:
         self._updated_at = now_seconds
 
     def available(self, now_seconds: float) -> float:
-        """Return the tokens in the bucket at `now`; negative while a debt is paid back."""
+        """Return the tokens in the bucket at `now_seconds`; negative while a debt is paid back."""
         self._tokens = min(
             self._burst_tokens, self._tokens + max(0.0, now_seconds - self._updated_at) * self._rate_per_second
         )

@@ -46,7 +46,7 @@ class Outbox:
     """The waiting messages: any task pushes, the writer takes one frame's worth."""
 
     def __init__(self, rate_limits: RateLimits, now_seconds: float) -> None:
-        """Create it; gossip and sync together use `BULK_SHARE` of `rates`, so that the peer never stops reading."""
+        """Create it; gossip and sync together use `BULK_SHARE` of `rate_limits`: the peer never stops reading."""
         self._queues_by_class = {message_class: _Queue() for message_class in MessageClass}
         self._bulk_meter = RateMeter(rate_limits, now_seconds, BULK_SHARE)
         self.dropped = dict.fromkeys(MessageClass, 0)
@@ -74,7 +74,7 @@ class Outbox:
         return True
 
     def _make_room(self, message_class: MessageClass, wanted_bytes: int) -> bool:
-        """Drop the newest of lower classes until `wanted` more bytes fit; False if that is not enough."""
+        """Drop the newest of lower classes until `wanted_bytes` more bytes fit; False if that is not enough."""
         for lower_class in sorted(MessageClass, reverse=True):
             while (
                 lower_class > message_class

@@ -51,13 +51,13 @@ class PeerTable:
         return existing_link.connection.initiator == (self._own_peer_id < peer_id)
 
     def put(self, new_link: Link) -> Link | None:
-        """Enter `link`, and return the link that it replaces, which the caller closes."""
+        """Enter `new_link`, and return the link that it replaces, which the caller closes."""
         replaced_link = self._links_by_peer.pop(new_link.peer_id, None)
         self._links_by_peer[new_link.peer_id] = new_link
         return replaced_link
 
     def remove(self, ended_link: Link) -> bool:
-        """Remove `link`; False if another has replaced it."""
+        """Remove `ended_link`; False if another has replaced it."""
         if self._links_by_peer.get(ended_link.peer_id) is not ended_link:
             return False
         del self._links_by_peer[ended_link.peer_id]

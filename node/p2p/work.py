@@ -96,7 +96,7 @@ class ReadingAccounts:
     def __init__(
         self, is_validator: IsValidator, now_seconds: float, clock_seconds: Seconds = trio.current_time
     ) -> None:
-        """Create it, as `WorkAccounts`; connections take the time from `seconds`."""
+        """Create it, as `WorkAccounts`; connections take the time from `clock_seconds`."""
         self.seconds = clock_seconds
         self._is_validator = is_validator
         self._strangers_accounts = TokenBucket(STRANGERS_READING_SHARE, STRANGERS_READING_BURST_SECONDS, now_seconds)

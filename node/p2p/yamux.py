@@ -108,7 +108,7 @@ class YamuxSession:
         return stream_number
 
     def data_frame(self, stream_number: int, remaining_data: memoryview) -> tuple[bytes, int]:
-        """Return a frame with as much of `data` as fits, and the number of bytes of `data` in it.
+        """Return a frame with as much of `remaining_data` as fits, and the number of bytes of `remaining_data` in it.
 
         Window and frame size limit it.
         """
@@ -124,7 +124,7 @@ class YamuxSession:
         ), frame_data_bytes
 
     def consume(self, stream_number: int, consumed_bytes: int) -> None:
-        """Free `size` received bytes of the window. The peer gets the update when half the window has gathered."""
+        """Free `consumed_bytes` of the window. The peer gets the update when half the window has gathered."""
         open_stream = self._open_streams.get(stream_number)
         if open_stream is None:
             return

@@ -90,8 +90,8 @@ def open_network(
 ) -> Network:
     """Return the network of one chain; `prove_peer` is None for a node that only follows.
 
-    `is_seated` returns whether a session key is in the active or the elected set; `seconds` is the clock by which peers
-    pay for CPU. Raise `BadInputError` if a setting is invalid.
+    `is_seated` returns whether a session key is in the active or the elected set; `clock_seconds` is the clock by which
+    peers pay for CPU. Raise `BadInputError` if a setting is invalid.
     """
     with as_bad_input(IdentityError, TransportError, ValueError):
         identity = _identity(config, paths)

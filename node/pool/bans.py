@@ -36,7 +36,7 @@ class BanList:
             self._banned_until.popitem(last=False)
 
     def refuse(self, asking_name: bytes, now_seconds: Callable[[], float]) -> None:
-        """Raise `PoolRefusalError` if the name is banned; `now` is called only for a name in the list."""
+        """Raise `PoolRefusalError` if the name is banned; `now_seconds` is called only for a name in the list."""
         banned_until = self._banned_until.get(asking_name)
         if banned_until is not None and banned_until > now_seconds():
             raise PoolRefusalError(

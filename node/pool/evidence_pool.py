@@ -50,9 +50,9 @@ class EvidencePool(Listener):
         blame: Blame,
         seconds: Seconds,
     ) -> None:
-        """Create the pool; `best` returns the id of the block on whose state arrivals are judged.
+        """Create the pool; `best_block_id` returns the id of the block on whose state arrivals are judged.
 
-        `blame` and `seconds` are for `Spreading`.
+        `blame_peer` and `clock_seconds` are for `Spreading`.
         """
         self._chain = chain
         self._judged = JudgedState(chain, best)

@@ -89,10 +89,10 @@ class Spreading:
         blame_peer: Blame,
         clock_seconds: Seconds,
     ) -> None:
-        """Create it; `upon` returns the id of the block on whose state messages are judged.
+        """Create it; `judged_upon` returns the id of the block on whose state messages are judged.
 
-        `blame` receives the peers that send forgeries. `seconds` is the clock of the node's CPU (`node.p2p.meter`),
-        which measures refused work.
+        `blame_peer` receives the peers that send forgeries. `clock_seconds` is the clock of the node's CPU
+        (`node.p2p.meter`), which measures refused work.
         """
         self._frame_kind = frame_kind
         self._peers = peers
@@ -108,7 +108,7 @@ class Spreading:
         self._send_item(self._gossip.on_own(blake2_256(raw_item), self._peers.peer_ids()), raw_item)
 
     def hear(self, kind: FrameKind, raw: bytes, peer: str, take_item: Callable[[bytes], object]) -> None:
-        """Take a peer's message if it is of this kind and new, and pass it on unless `take` refuses it."""
+        """Take a peer's message if it is of this kind and new, and pass it on unless `take_item` refuses it."""
         if kind is not self._frame_kind:
             return
         begun_at = self._clock_seconds()

@@ -55,9 +55,9 @@ class HeartbeatPool(Listener):
         blame_peer: Blame,
         clock_seconds: Seconds,
     ) -> None:
-        """Create the pool; `best` returns the id of the block on whose state arrivals are judged.
+        """Create the pool; `best_block_id` returns the id of the block on whose state arrivals are judged.
 
-        `blame` and `seconds` are for `Spreading`.
+        `blame_peer` and `clock_seconds` are for `Spreading`.
         """
         self._chain = chain
         self._judged_state = JudgedState(chain, best_block_id)

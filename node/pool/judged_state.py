@@ -18,7 +18,7 @@ class JudgedState:
     """The best block of one node, as one pool reads it."""
 
     def __init__(self, chain: Chain, best_block_id: Callable[[], bytes]) -> None:
-        """Create it; `best` returns the id of the block on whose state messages are judged."""
+        """Create it; `best_block_id` returns the id of the block on whose state messages are judged."""
         self._chain = chain
         self._best_block_id = best_block_id
         self._bound_state: Bound | None = None

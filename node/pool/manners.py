@@ -65,7 +65,7 @@ class Manners:
         self._record_of(peer, now_seconds).count(good_count=1)
 
     def on_refused(self, peer: str, spent_seconds: float, now_seconds: float, *, is_forged: bool) -> bool:
-        """Count a refused message that took `seconds` of CPU; return True if the peer is to be blamed for it."""
+        """Count a refused message that took `spent_seconds` of CPU; return True if the peer is to be blamed for it."""
         peer_record = self._record_of(peer, now_seconds)
         peer_record.count(forged_count=int(is_forged))
         peer_record.bucket.spend(spent_seconds, now_seconds)

@@ -63,7 +63,7 @@ def make_pools(
 ) -> Pools:
     """Create empty pools; `preferred` returns the tip, `on_status` receives the statuses of watched extrinsics.
 
-    `seconds` is the clock of the node's CPU, by which peers pay for refused messages.
+    `clock_seconds` is the clock of the node's CPU, by which peers pay for refused messages.
     """
 
     def blame(peer: str, reason: str) -> None:

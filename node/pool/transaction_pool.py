@@ -62,7 +62,7 @@ class Held:
     """True if decoding it again would cost milliseconds."""
 
     def verified_or(self, verify_signature: VerifySignature) -> VerifySignature:
-        """Return `verify`, bypassed for the claim that was checked at admission."""
+        """Return `verify_signature`, bypassed for the claim that was checked at admission."""
         return partial(self._verify_signature, verify_signature)
 
     def _verify_signature(
@@ -142,7 +142,7 @@ class TransactionPool(Listener):
         blame_peer: Blame = lambda *_: None,
         clock_seconds: Seconds = perf_counter,
     ) -> None:
-        """Create the pool; `blame` receives the peers that send forgeries, `seconds` measures refused work."""
+        """Create it; `blame_peer` receives the peers that send forgeries, `clock_seconds` measures refused work."""
         self.queue = TransactionQueue()
         self._banned_signers = BanList()
         self.entrance = Entrance(self, verifier, blame_peer, clock_seconds)

@@ -109,8 +109,8 @@ class TransactionQueue:
     def refuse_known(self, extrinsic_hash: bytes, now_seconds: Callable[[], float]) -> None:
         """Raise `PoolRefusalError` if an extrinsic is in the pool or banned.
 
-        This check comes first: it costs two look-ups, a signature check 40 us. `now` is called only for a hash in the
-        ban list.
+        This check comes first: it costs two look-ups, a signature check 40 us. `now_seconds` is called only for a hash
+        in the ban list.
         """
         if extrinsic_hash in self._candidates_by_hash:
             raise PoolRefusalError(ALREADY_KNOWN, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())

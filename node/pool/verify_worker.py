@@ -27,7 +27,7 @@ def verdicts(packed_batch: bytes) -> bytes:
 
 
 def serve(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
-    """Answer batches until `source` ends."""
+    """Answer batches until `request_stream` ends."""
     while len(length_prefix := request_stream.read(LENGTH.size)) == LENGTH.size:
         (batch_length,) = LENGTH.unpack(length_prefix)
         verdict_bytes = verdicts(request_stream.read(batch_length))

@@ -47,7 +47,7 @@ BEAT = b"."
 
 
 async def beat(pipe_descriptor: int) -> None:
-    """Write beats to `descriptor`, a pipe, until cancelled."""
+    """Write beats to `pipe_descriptor`, a pipe, until cancelled."""
     os.set_blocking(pipe_descriptor, False)
     while True:
         with contextlib.suppress(OSError):  # the pipe is full or closed: the end of the feed shows the same

@@ -35,7 +35,7 @@ class Access:
     """The rules of one server."""
 
     def __init__(self, host: str, allowed_origins: tuple[str, ...]) -> None:
-        """Create them; `host` is the listening host, `origins` come from `origins_of`."""
+        """Create them; `host` is the listening host, `allowed_origins` come from `origins_of`."""
         self._is_loopback = host in LOOPBACK_HOSTS
         self._allows_any_origin = "*" in allowed_origins
         self._origin_patterns = [_origin_pattern(origin) for origin in allowed_origins]

@@ -37,10 +37,10 @@ class BlockReads:
         return self.replica.final
 
     async def reader(self, block_hash: bytes | None, failure_name: str = "UnknownBlock") -> StateReader:
-        """Return the state after block `at`, or after the best block.
+        """Return the state after block `block_hash`, or after the best block.
 
-        `failure` is Substrate's name for its absence. Public clients tell a discarded state from a mistake by these
-        sentences. Raise `JsonRpcError` if there is no such state.
+        `failure_name` is Substrate's name for its absence. Public clients tell a discarded state from a mistake by
+        these sentences. Raise `JsonRpcError` if there is no such state.
         """
         block_id = self.best.id if block_hash is None else block_hash
         try:
@@ -59,7 +59,7 @@ class BlockReads:
             raise JsonRpcError(CLIENT_ERROR, error_text)
 
     async def state_for_call(self, block_hash: bytes | None) -> tuple[StateReader, bytes]:
-        """Return the state after block `at`, or after the best block, and that block's id, for an execution there."""
+        """Return the state after block `block_hash` (or the best block), and its id, for an execution there."""
         block_id = self.best.id if block_hash is None else block_hash
         return await self.reader(block_id, UNKNOWN_TO_CALL), block_id
 

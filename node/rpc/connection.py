@@ -69,7 +69,7 @@ class ClientConnection:
     def __init__(
         self, socket: web.WebSocketResponse, caller: RpcCaller, shared_limits: SharedLimits, answer_message: Answer
     ) -> None:
-        """Create it without running tasks; `answer` returns the text of the response to a message."""
+        """Create it without running tasks; `answer_message` returns the text of the response to a message."""
         self.caller = caller
         self.subscriptions: dict[str, Subscribed] = {}
         self.outbox: asyncio.Queue[str] = asyncio.Queue(OUTBOX_ITEMS)

@@ -25,7 +25,7 @@ LOOKS_AFTER = 6
 async def give_back_freed(
     held_bytes: HeldBytes, release_memory: Callable[[], None], pause_seconds: float = LOOK_SECONDS
 ) -> None:
-    """Call `release` after much less is held than before, and some times more, until cancelled."""
+    """Call `release_memory` after much less is held than before, and some times more, until cancelled."""
     remaining_looks = 0
     while True:
         await asyncio.sleep(pause_seconds)

@@ -49,7 +49,7 @@ class HeldBytes:
         return self._bytes_by_holder.get(holder, 0)
 
     def change(self, holder: Holder, added_bytes: int) -> None:
-        """Hold `size` more bytes (or fewer) for a client; beyond the limit the client with most is dropped."""
+        """Hold `added_bytes` more bytes (or fewer) for a client; beyond the limit the client with most is dropped."""
         self._bytes_by_holder[holder] = self._bytes_by_holder.get(holder, 0) + added_bytes
         self._total_bytes += added_bytes
         self._peak_bytes = max(self._peak_bytes, self._total_bytes)

@@ -38,7 +38,7 @@ class LongCalls:
         self._executor = ThreadPoolExecutor(1, "long calls")
 
     async def run(self, function_name: str, argument_bytes: int, compute: Callable[[], T]) -> T:
-        """Return the result of `call`, the runtime API `function` with arguments of `size` bytes.
+        """Return the result of `compute`, the runtime API `function_name` with arguments of `argument_bytes` bytes.
 
         Short and other calls run at once.
         """

@@ -76,7 +76,7 @@ class PastStates:
     """The undo changes of the last final blocks, by height."""
 
     def __init__(self, present_state: StateReader) -> None:
-        """Create it; `present` always reads the state after the last final block."""
+        """Create it; `present_state` always reads the state after the last final block."""
         self._present_state = present_state
         self._undos: dict[int, Undo] = {}
         self._joined_by_height: dict[int, Undo] = {}  # by the first height of a whole stretch

@@ -54,7 +54,7 @@ class Questions:
         self._was_local = False
 
     async def start(self, turn_seconds: float) -> None:
-        """Wait for a turn, which then lasts `seconds`, even if its caller leaves.
+        """Wait for a turn, which then lasts `turn_seconds`, even if its caller leaves.
 
         Raise `JsonRpcError` if too many wait.
         """
@@ -64,7 +64,7 @@ class Questions:
 
     @asynccontextmanager
     async def turn(self, least_seconds: float = LEAST_SECONDS) -> AsyncIterator[None]:
-        """Wait for the caller's turn; the body is the question, and counts for `least` seconds or longer.
+        """Wait for the caller's turn; the body is the question, and counts for `least_seconds` seconds or longer.
 
         Raise `JsonRpcError` if too many wait.
         """
@@ -79,7 +79,7 @@ class Questions:
 
     @asynccontextmanager
     async def submission(self, extrinsic_count: int, total_bytes: int) -> AsyncIterator[None]:
-        """Wait for a turn for `count` extrinsics of `size` bytes together.
+        """Wait for a turn for `extrinsic_count` extrinsics of `total_bytes` bytes together.
 
         Raise `RequestRefusedError` if too many wait.
         """

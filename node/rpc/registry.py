@@ -92,7 +92,7 @@ class Registry:
     """The methods by name, and the names that end a subscription."""
 
     def __init__(self, method_owners: Iterable[object] = ()) -> None:
-        """Create it with every declared method of `owners`."""
+        """Create it with every declared method of `method_owners`."""
         self.methods: dict[str, RpcMethod] = {}
         self.unsubscribers: set[str] = set()
         for method_owner in method_owners:
@@ -132,7 +132,7 @@ class Registry:
 
 
 def method(*method_names: str, safety: Safety = Safety.SAFE, batch_name: str | None = None) -> Callable[[F], F]:
-    """Declare a request under one name and its aliases; `batch` names the method that answers several at once."""
+    """Declare a request under one name and its aliases; `batch_name` names the method that answers several at once."""
 
     def mark(handler: F) -> F:
         handler.rpc = Declaration(method_names, safety, batch=batch_name)  # type: ignore[attr-defined]  # a mark for Registry

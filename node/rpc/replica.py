@@ -36,7 +36,7 @@ class UnsettledStates:
     """The states after blocks above the final one, by block id."""
 
     def __init__(self, final_state: StateReader) -> None:
-        """Create it; `final` always reads the state after the last final block."""
+        """Create it; `final_state` always reads the state after the last final block."""
         self._final_state = final_state
         self._readers_by_id: dict[bytes, StateReader] = {}
         self._parents_and_changes: dict[bytes, tuple[bytes, Changes]] = {}  # the parent, and the block's changes

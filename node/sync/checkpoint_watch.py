@@ -57,7 +57,7 @@ class CheckpointWatch:
         return is_asked and request == GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def on_other(self, block_id: bytes, source_name: str, now_ms: int) -> None:
-        """Warn that `source` has another block at the checkpoint's height."""
+        """Warn that `source_name` has another block at the checkpoint's height."""
         stop_reason = f"the network contradicts it: {source_name} has 0x{block_id.hex()} at that height"
         self._report_problem(
             logging.ERROR, f"{stop_reason}. The checkpoint is wrong, or these peers follow another history", now_ms

@@ -89,7 +89,7 @@ class Room:
         return taken_block
 
     def take_children(self, parent_id: bytes) -> list[Waiting]:
-        """Remove and return the blocks that waited for `parent`."""
+        """Remove and return the blocks that waited for `parent_id`."""
         return self._take_out(
             [waiting_block for waiting_block in self if waiting_block.header.parent_hash == parent_id]
         )

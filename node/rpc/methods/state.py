@@ -62,7 +62,7 @@ class ProofPace:
         self._caller_queue = Questions(1)
 
     async def take(self, key_count: int) -> None:
-        """Wait until `keys` keys may be proved. Raise `JsonRpcError` if too many parts of the caller wait."""
+        """Wait until `key_count` keys may be proved. Raise `JsonRpcError` if too many parts of the caller wait."""
         # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays no other.
         await self._caller_queue.start(key_count * self._seconds_per_key)
 
@@ -115,7 +115,7 @@ class WatchedValues:
         return {watched_key for watched_key in self._watched_keys if watched_key in written_keys}
 
     async def _read_values(self, block_id: bytes, key_index: int, written_keys: set[bytes]) -> tuple[int, list[str]]:
-        """Read from `place` on as much as one turn may; return the next place, and the changes."""
+        """Read from `key_index` on as much as one turn may; return the next place, and the changes."""
         state_reader, value_marks, text_bytes = await self._blocks.reader(block_id), self._reported_marks, 0
         change_texts: list[str] = []
         for watched_key in self._watched_keys[key_index : key_index + READ_AT_ONCE]:
@@ -273,7 +273,7 @@ class State:
         return {"at": to_hex(block_id), "proof": [to_hex(proof_node) for proof_node in sorted(proof_nodes)]}
 
     async def _ids_in_range(self, first_id: bytes, last_id: bytes) -> list[bytes]:
-        """Return the ids from `first` up to `last`, which descends from it."""
+        """Return the ids from `first_id` up to `last_id`, which descends from it."""
         range_ids = [last_id]
         while range_ids[-1] != first_id:
             header = await self.blocks.header(range_ids[-1])

@@ -85,7 +85,7 @@ class Feeder:
     def __init__(
         self, turns: Turns, caller: RpcCaller, send_text: Callable[[str], None], report_lag: Callable[[], None]
     ) -> None:
-        """Create it; `send` takes the texts, `lag` is called when the client is too far behind."""
+        """Create it; `send_text` takes the texts, `report_lag` is called when the client is too far behind."""
         self._turns, self._caller, self._send_text, self._report_lag = turns, caller, send_text, report_lag
         self._followed_by_items: dict[SharedItems[Any], Followed[Any]] = {}
         self._items_by_subscription: dict[str, SharedItems[Any]] = {}

@@ -30,7 +30,7 @@ class LongItem:
     async def text(self, hold_bytes: Callable[[int], None]) -> str | None:
         """Return the whole text, or its beginning if that alone is too long; None without pieces.
 
-        `hold` counts the bytes until the text is returned.
+        `hold_bytes` counts the bytes until the text is returned.
         """
         text_pieces: list[str] = []
         total_bytes = 0
@@ -57,7 +57,7 @@ class SharedItems(Generic[T]):
         item_name: Callable[[T], Hashable],
         item_json: Callable[[T], Json],
     ) -> None:
-        """Create it; `name` identifies an item, `to_json` returns the client's form."""
+        """Create it; `item_name` identifies an item, `item_json` returns the client's form."""
         self.publisher = publisher
         self.present = present_item
         self._item_name = item_name

@@ -28,14 +28,14 @@ class SubscriptionShares:
         total_max: int = SUBSCRIPTIONS_MAX,
         limit_name: str = "subscriptions",
     ) -> None:
-        """Create it, with at most `each` on one of `connections`; `what` names the limit in a refusal."""
+        """Create it, with at most `each_max` on one of `connection_count`; a refusal names `limit_name`."""
         self._each_max = each_max
         self._refusal = f"Too many {limit_name} on the connection"
         self._fair_share = total_max // 2 // connection_count
         self._shared_left = total_max - self._fair_share * connection_count
 
     def take(self, held: int, added_count: int = 1) -> None:
-        """Take `more` for a connection that holds `held`. Raise `JsonRpcError` if it may not have them."""
+        """Take `added_count` for a connection that holds `held`. Raise `JsonRpcError` if it may not have them."""
         if held + added_count > self._each_max:
             raise exceeded(TOO_MANY_SUBSCRIPTIONS, self._refusal, self._each_max)
         from_shared_half = self._beyond_share(held + added_count) - self._beyond_share(held)
@@ -45,7 +45,7 @@ class SubscriptionShares:
         self._shared_left -= from_shared_half
 
     def give_back(self, held_count: int, returned_count: int = 1) -> None:
-        """Give back `less` of the `held` ones of a connection."""
+        """Give back `returned_count` of the `held_count` ones of a connection."""
         self._shared_left += self._beyond_share(held_count) - self._beyond_share(held_count - returned_count)
 
     def _beyond_share(self, held_count: int) -> int:
