@@ -44,6 +44,7 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
     if not yes:
         require_agreement(f"Remove {chain_paths.database}?", "add --yes", BadInputError)
     shutil.rmtree(chain_paths.database)
+    # Both name blocks that were in the database.
     chain_paths.preference.unlink(missing_ok=True)
     chain_paths.rounds.unlink(missing_ok=True)
     click.echo(f"removed {chain_paths.database}")
@@ -120,6 +121,7 @@ def chain_info(chain: str | None, dev: bool, base_path: Path | None, url: str | 
         raise BadInputError(
             f"{chain_paths.database} does not exist. Give the --base-path and --chain of the node", code="no_database"
         )
+    # It only reads: the free space that a running node needs does not matter.
     chain_storage = Storage(chain_paths.database, free_bytes_floor=0)
     try:
         block_info = {

@@ -416,7 +416,7 @@ class Loop:
             self._peers.send(peer, Certified((CERTIFICATE.decode(boundary_certificate[1]),)))
 
     def _report_double(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
-        stored_blocks = [self.chain.stored(stored_block) for stored_block in (first, second)]
+        stored_blocks = [self.chain.stored(block_id) for block_id in (first, second)]
         double_headers = [stored_block.header for stored_block in stored_blocks if stored_block is not None]
         if len(double_headers) == 2:
             self._notify_listeners(

@@ -52,6 +52,7 @@ def rate_of(unit_price: int, total_work: int) -> int:
 
 def due_of(unit_price: int, done_work: int, allowed_work: int) -> int:
     """Return the part of `unit_price` due for `done_work` of `allowed_work` work, in grains, rounded down."""
+    # Rounded down, so that payments for parts never exceed the price.
     assert 0 <= done_work <= allowed_work, "a batch has at most the work that its unit allows"
     return unit_price * done_work // allowed_work
 

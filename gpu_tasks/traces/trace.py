@@ -61,6 +61,7 @@ def traced_state(state_digests: Sequence[bytes], state_index: int) -> TracedStat
 
 def is_in_trace(root_hash: bytes, segments: int, state_index: int, shown_state: TracedState) -> bool:
     """Return True if the trace of `segments` segments under `root_hash` has this state at s(index)."""
+    # A run of n segments has n + 1 states.
     return is_member(_TREE_DOMAIN, root_hash, segments + 1, state_index, shown_state.digest, shown_state.path)
 
 

@@ -79,8 +79,7 @@ class Metrics:
         self.penalties = gauge("ogpu_penalties", "Messages that no honest peer sends").labels(**chain_label)
         check_gauge = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by status", "status")
         self.checks = {
-            dispute_status: check_gauge.labels(status=dispute_status, **chain_label)
-            for dispute_status in CHECK_STATUSES
+            check_status: check_gauge.labels(status=check_status, **chain_label) for check_status in CHECK_STATUSES
         }
         disputes = gauge("ogpu_leaf_disputes", "Batches with racers that disagree, by status", "status")
         self.disputes = {
@@ -88,8 +87,8 @@ class Metrics:
         }
         checks_ended = counter("ogpu_leaf_checks_ended", "Checks that ended since the start, by outcome", "outcome")
         self.checks_ended = {
-            dispute_outcome: checks_ended.labels(outcome=dispute_outcome.name.lower(), **chain_label)
-            for dispute_outcome in CheckOutcome
+            check_outcome: checks_ended.labels(outcome=check_outcome.name.lower(), **chain_label)
+            for check_outcome in CheckOutcome
         }
         disputes_ended = counter("ogpu_leaf_disputes_ended", "Disputes that ended since the start", "outcome")
         self.disputes_ended = {

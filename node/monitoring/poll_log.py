@@ -49,6 +49,7 @@ class PollLog:
         """Record a question of this node to a peer in an open poll."""
         logged_poll = self._polls_by_request.get(poll_query.request)
         if logged_poll is None:
+            # While the poll is open: consensus forgets its set and its weights with its end.
             logged_poll = self._polls_by_request[poll_query.request] = _Poll(
                 poll_query.tip, poll_query.height, now_ms, *electorate(poll_query.request)
             )
@@ -59,12 +60,14 @@ class PollLog:
     def on_chits(self, peer: bytes, chits: Chits, now_ms: int) -> None:
         """Record a peer's answer."""
         logged_poll = self._polls_by_request.get(chits.request)
+        # The first answer only, as in the poll itself.
         if logged_poll is not None and peer in logged_poll.answers and logged_poll.answers[peer] is None:
             logged_poll.answers[peer] = (chits.tip, chits.at_height, now_ms - logged_poll.started_ms)
 
     def on_accepted(self, height: int, now_ms: int, confidence: ConditionsMet) -> None:
         """Record that a block at this height is accepted: the polls about it sufficed."""
         for logged_poll in self._polls_by_request.values():
+            # A block is accepted with its ancestors, so earlier polls about these sufficed too.
             if logged_poll.height <= height and logged_poll.accepted_ms is None:
                 logged_poll.accepted_ms = now_ms - logged_poll.started_ms
                 logged_poll.confidence = confidence

@@ -104,6 +104,7 @@ class AddressBook:
             return _add_place(entry, _Place(address, source))
         if source is not Source.GIVEN and not self._make_room():
             return False
+        # Two nodes that know each other would otherwise both dial, and close one connection again.
         delay_seconds = HIGHER_ID_DELAY_SECONDS if self._own_peer_id > address.peer_id else 0.0
         self._entries[address.peer_id] = _Entry(now + delay_seconds, [_Place(address, source)])
         return True
@@ -162,7 +163,7 @@ class AddressBook:
         if entry is None or failed_place is None:
             return
         failed_place.failures += 1
-        entry.places = [failed_place for failed_place in entry.places if not failed_place.is_worn_out]
+        entry.places = [known_place for known_place in entry.places if not known_place.is_worn_out]
         if not entry.places:
             del self._entries[address.peer_id]
             return

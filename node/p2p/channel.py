@@ -69,6 +69,7 @@ class BufferedTcp(ReadWriteCloser):
         return taken_bytes
 
     async def _fill_buffer(self) -> None:
+        # One large read: the library reads the length and the body of a record in two system calls each.
         try:
             received_bytes = await self._stream.receive_some(READ_BYTES)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:

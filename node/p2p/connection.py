@@ -91,6 +91,7 @@ class Connection:
         """Write an encoded frame as the peer's window allows. `mid_frame` stays true if it is interrupted."""
         if self._frames_stream is None:
             raise ChannelClosed("no stream")
+        # Without a `finally`: after an interruption the peer would read a goodbye as the rest of this frame.
         self.mid_frame = True
         remaining_view = memoryview(data)
         while remaining_view:

@@ -116,6 +116,7 @@ class Introductions:
 
 def _addresses_of(peer_link: Link) -> list[Address]:
     """Return a peer's addresses: its claims, else the host seen here with its listening port."""
+    # Its own claims first: behind NAT the host that is seen here leads nowhere.
     if peer_link.claimed:
         return peer_link.claimed
     return [listen_address(peer_link)] if peer_link.hello.listen_port else []

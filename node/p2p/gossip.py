@@ -60,6 +60,7 @@ class Gossip:
 
         Call it before decoding or checking the message, and forward only after it proved valid.
         """
+        # Before any other work: where every peer floods, most copies of a message end at this look-up.
         if not self.seen.add(message_id):
             self.duplicates += 1
             return None

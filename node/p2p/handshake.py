@@ -71,11 +71,13 @@ class Handshaker:
             if refusal_reason is not None:
                 await say_goodbye(connection, refusal_reason)
                 raise HandshakeFailed(f"refused: {refusal_reason.name}", refusal_reason)
+            # The last step: the dialler enters the connection with this answer, so it is up at both ends or at none.
             await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
             return connection, peer_hello
 
     async def _require_accepted(self, connection: Connection, peer_hello: Hello) -> None:
         goodbye_reason: GoodbyeReason | None = None
+        # The chain first: proofs are signed over a genesis hash, so those of another chain never hold.
         if peer_hello.genesis != self.hello.genesis:
             goodbye_reason = GoodbyeReason.WRONG_CHAIN
         elif not self._accepts_peer(connection.peer_id, peer_hello):

@@ -108,5 +108,6 @@ class NoiseUpgrade:
         if not isinstance(noise_session, SecureSession):
             raise UnsupportedLibp2p("noise handshake returned an unknown kind of session")
         noise_cipher = getattr(noise_session.conn, "noise_state")  # noqa: B009 - not in the declared type
+        # The peer is authenticated: from here on its rates and its account bound its bytes.
         buffered_tcp.lift_cap()
         return SecureChannel(buffered_tcp, noise_cipher), noise_session.get_remote_peer().to_base58()

@@ -76,5 +76,6 @@ def decode_hello(payload: bytes) -> Hello:
 
 def decode_reason(payload: bytes) -> GoodbyeReason:
     """Return the reason in a GOODBYE; an unknown one reads as `SHUTDOWN`."""
+    # A newer peer may give a reason that this version does not know.
     is_known = len(payload) == 1 and payload[0] in GoodbyeReason.__members__.values()
     return GoodbyeReason(payload[0]) if is_known else GoodbyeReason.SHUTDOWN

@@ -73,6 +73,7 @@ def _create_key_file(key_path: Path) -> None:
         with os.fdopen(descriptor, "w", encoding="ascii") as draft_file:
             draft_file.write(os.urandom(SEED_BYTES).hex() + "\n")
             draft_file.flush()
+            # On the disk before it has its name: after a crash the file is whole, or not there.
             os.fsync(draft_file.fileno())
         with contextlib.suppress(FileExistsError):
             # Unlike a rename, a link refuses to replace the key of another start.

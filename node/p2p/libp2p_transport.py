@@ -158,6 +158,7 @@ class Libp2pTransport:
             self.connect(address_text)
         for known_address in self._transport_config.known:
             self._address_book.add(known_address, trio.current_time(), Source.REACHED)
+            # During a flood of strangers' handshakes these hosts have a share of their own.
             self._admission.note_reached(known_address.host)
         listeners = await listen(self._transport_config.listen_host, self._transport_config.listen_port)
         self.port = int(listeners[0].socket.getsockname()[1])
@@ -209,6 +210,7 @@ class Libp2pTransport:
         banned_until = trio.current_time() + seconds
         self._peer_table.ban(peer, banned_until)
         self._address_book.postpone(peer, banned_until)
+        # Its waiting messages would otherwise still be served.
         self._inbox.forget(peer)
         peer_link = self._peer_table.get(peer)
         if peer_link is not None:

@@ -109,6 +109,7 @@ class Outbox:
         return taken_messages
 
     def _may_spend(self, message_class: MessageClass, message_bytes: int, now_seconds: float) -> bool:
+        # Gossip and sync take half of the peer's limits at most, so votes never wait behind them.
         if message_class not in _METERED:
             return True
         if self._bulk_meter.is_in_debt(now_seconds):
