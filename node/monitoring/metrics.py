@@ -27,89 +27,75 @@ class Metrics:
 
     def __init__(self, chain_id: str, name: str, node_version: str, *, is_validator: bool) -> None:
         self.registry = CollectorRegistry()
-        chain_label = self._chain = {"chain": chain_id}
+        chain = self._chain = {"chain": chain_id}
 
         def gauge(name_: str, help_text: str, *label_names: str) -> Gauge:
             return Gauge(name_, help_text, ["chain", *label_names], registry=self.registry)
 
-        def seconds(name_: str, help_text: str) -> Histogram:
-            return Histogram(name_, help_text, ["chain"], registry=self.registry, buckets=SECONDS_BUCKETS).labels(
-                **chain_label
-            )
-
-        def counter(name_: str, help_text: str, *label_names: str) -> Counter:
-            new_counter = Counter(name_, help_text, ["chain", *label_names], registry=self.registry)
-            return new_counter if label_names else new_counter.labels(**chain_label)
-
         height_gauge = gauge(
             "substrate_block_height", "Height of the best, the final and the highest known block", "status"
         )
-        self.best_height = height_gauge.labels(status="best", **chain_label)
-        self.final_height = height_gauge.labels(status="finalized", **chain_label)
-        self.sync_target = height_gauge.labels(status="sync_target", **chain_label)
-        self.leaves = gauge("substrate_number_leaves", "Tips of the tree of blocks").labels(**chain_label)
-        self.ready = gauge("substrate_ready_transactions_number", "Extrinsics in the ready queue").labels(**chain_label)
-        self.future = gauge("ogpu_future_transactions_number", "Extrinsics that wait for a lower nonce").labels(
-            **chain_label
-        )
-        self.peers = gauge("substrate_sub_libp2p_peers_count", "Connected peers").labels(**chain_label)
+        self.best_height = height_gauge.labels(status="best", **chain)
+        self.final_height = height_gauge.labels(status="finalized", **chain)
+        self.sync_target = height_gauge.labels(status="sync_target", **chain)
+        self.leaves = self.gauge("substrate_number_leaves", "Tips of the tree of blocks")
+        self.ready = self.gauge("substrate_ready_transactions_number", "Extrinsics in the ready queue")
+        self.future = self.gauge("ogpu_future_transactions_number", "Extrinsics that wait for a lower nonce")
+        self.peers = self.gauge("substrate_sub_libp2p_peers_count", "Connected peers")
         gauge("substrate_build_info", "Version", "name", "version").labels(
-            name=name, version=node_version, **chain_label
+            name=name, version=node_version, **chain
         ).set(1)
-        node_role = AUTHORITY if is_validator else FULL_NODE
-        gauge("substrate_node_roles", "1 full node, 4 authority").labels(**chain_label).set(node_role)
-        gauge("substrate_process_start_time_seconds", "Unix time").labels(**chain_label).set(int(time.time()))
-        self.accepted_seconds = seconds(
+        self.gauge("substrate_node_roles", "1 full node, 4 authority").set(AUTHORITY if is_validator else FULL_NODE)
+        self.gauge("substrate_process_start_time_seconds", "Unix time").set(int(time.time()))
+        self.accepted_seconds = self._duration(
             "ogpu_accepted_seconds", "Time from the start of a block's slot to its acceptance"
         )
-        self.final_seconds = seconds("ogpu_final_seconds", "Time from the start of a block's slot to its finality")
-        self.final_age = gauge("ogpu_final_age_seconds", "Time since the slot of the last final block").labels(
-            **chain_label
+        self.final_seconds = self._duration(
+            "ogpu_final_seconds", "Time from the start of a block's slot to its finality"
         )
-        self.import_seconds = seconds("ogpu_block_import_seconds", "Time to check and execute a block of a peer")
-        self.build_seconds = seconds("ogpu_block_build_seconds", "Time to build a block")
-        self.commit_seconds = seconds("ogpu_commit_seconds", "Time to write final blocks to the disk")
-        self.event_seconds = seconds("ogpu_consensus_event_seconds", "Time to carry out one consensus event")
-        self.extrinsics = counter("ogpu_final_extrinsics", "Extrinsics in final blocks")
-        self.soft_reverts = counter("ogpu_soft_reverts", "Accepted blocks that finality overruled")
-        self.rejected = gauge("ogpu_rejected_blocks", "Blocks that broke a rule, since the start").labels(**chain_label)
-        self.abstained = gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node").labels(
-            **chain_label
-        )
-        self.penalties = gauge("ogpu_penalties", "Messages that no honest peer sends").labels(**chain_label)
+        self.final_age = self.gauge("ogpu_final_age_seconds", "Time since the slot of the last final block")
+        self.import_seconds = self._duration("ogpu_block_import_seconds", "Time to check and execute a block of a peer")
+        self.build_seconds = self._duration("ogpu_block_build_seconds", "Time to build a block")
+        self.commit_seconds = self._duration("ogpu_commit_seconds", "Time to write final blocks to the disk")
+        self.event_seconds = self._duration("ogpu_consensus_event_seconds", "Time to carry out one consensus event")
+        self.extrinsics = self._counter("ogpu_final_extrinsics", "Extrinsics in final blocks")
+        self.soft_reverts = self._counter("ogpu_soft_reverts", "Accepted blocks that finality overruled")
+        self.rejected = self.gauge("ogpu_rejected_blocks", "Blocks that broke a rule, since the start")
+        self.abstained = self.gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node")
+        self.penalties = self.gauge("ogpu_penalties", "Messages that no honest peer sends")
         check_gauge = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by status", "status")
-        self.checks = {
-            check_status: check_gauge.labels(status=check_status, **chain_label) for check_status in CHECK_STATUSES
-        }
+        self.checks = {status: check_gauge.labels(status=status, **chain) for status in CHECK_STATUSES}
         disputes = gauge("ogpu_leaf_disputes", "Batches with racers that disagree, by status", "status")
-        self.disputes = {
-            dispute_status: disputes.labels(status=dispute_status, **chain_label) for dispute_status in DISPUTE_STATUSES
-        }
-        checks_ended = counter("ogpu_leaf_checks_ended", "Checks that ended since the start, by outcome", "outcome")
+        self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
+        checks_ended = self._counter(
+            "ogpu_leaf_checks_ended", "Checks that ended since the start, by outcome", "outcome"
+        )
         self.checks_ended = {
-            check_outcome: checks_ended.labels(outcome=check_outcome.name.lower(), **chain_label)
-            for check_outcome in CheckOutcome
+            outcome: checks_ended.labels(outcome=outcome.name.lower(), **chain) for outcome in CheckOutcome
         }
-        disputes_ended = counter("ogpu_leaf_disputes_ended", "Disputes that ended since the start", "outcome")
-        self.disputes_ended = {
-            dispute_outcome: disputes_ended.labels(outcome=dispute_outcome, **chain_label)
-            for dispute_outcome in DISPUTE_OUTCOMES
-        }
-        self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(
-            **chain_label
+        disputes_ended = self._counter("ogpu_leaf_disputes_ended", "Disputes that ended since the start", "outcome")
+        self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
+        self.attestations = self.gauge("ogpu_attestations", "Execution attestations in the final chain")
+        self.seat = self.gauge("ogpu_seat", "Weight of this node's seat in oGPU, 0 without one")
+        self.next_seat = self.gauge("ogpu_next_seat", "Its weight in the next epoch, once the set is known")
+        self.stake = self.gauge("ogpu_stake", "Stake behind this node's candidate, in oGPU")
+        self.jailed = self.gauge("ogpu_jailed", "1 if this node's candidate is in jail, else 0")
+        self.validators = self.gauge("ogpu_validators", "Seats of the set in office")
+        self.missed_slots = self._counter("ogpu_missed_slots", "Own slots between final blocks that hold no block")
+        self.missed_votes = self._counter(
+            "ogpu_missed_votes", "Certificates of final blocks that lack this node's vote"
         )
-        self.seat = gauge("ogpu_seat", "Weight of this node's seat in oGPU, 0 without one").labels(**chain_label)
-        self.next_seat = gauge("ogpu_next_seat", "Its weight in the next epoch, once the set is known").labels(
-            **chain_label
-        )
-        self.stake = gauge("ogpu_stake", "Stake behind this node's candidate, in oGPU").labels(**chain_label)
-        self.jailed = gauge("ogpu_jailed", "1 if this node's candidate is in jail, else 0").labels(**chain_label)
-        self.validators = gauge("ogpu_validators", "Seats of the set in office").labels(**chain_label)
-        self.missed_slots = counter("ogpu_missed_slots", "Own slots between final blocks that hold no block")
-        self.missed_votes = counter("ogpu_missed_votes", "Certificates of final blocks that lack this node's vote")
-        self.round = gauge("ogpu_finality_round", "Round of the finality gadget in its epoch").labels(**chain_label)
-        self.epoch = gauge("ogpu_epoch", "Epoch of the finality gadget").labels(**chain_label)
+        self.round = self.gauge("ogpu_finality_round", "Round of the finality gadget in its epoch")
+        self.epoch = self.gauge("ogpu_epoch", "Epoch of the finality gadget")
 
     def gauge(self, name: str, text: str) -> Gauge:
         """Add a figure of this chain from another part of the program, such as a market's open work."""
         return Gauge(name, text, ["chain"], registry=self.registry).labels(**self._chain)
+
+    def _duration(self, name: str, help_text: str) -> Histogram:
+        histogram = Histogram(name, help_text, ["chain"], registry=self.registry, buckets=SECONDS_BUCKETS)
+        return histogram.labels(**self._chain)
+
+    def _counter(self, name: str, help_text: str, *label_names: str) -> Counter:
+        counter = Counter(name, help_text, ["chain", *label_names], registry=self.registry)
+        return counter if label_names else counter.labels(**self._chain)
