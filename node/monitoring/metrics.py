@@ -29,10 +29,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         chain = self._chain = {"chain": chain_id}
 
-        def gauge(name_: str, help_text: str, *label_names: str) -> Gauge:
-            return Gauge(name_, help_text, ["chain", *label_names], registry=self.registry)
-
-        height_gauge = gauge(
+        height_gauge = self._labelled(
             "substrate_block_height", "Height of the best, the final and the highest known block", "status"
         )
         self.best_height = height_gauge.labels(status="best", **chain)
@@ -42,7 +39,7 @@ class Metrics:
         self.ready = self.gauge("substrate_ready_transactions_number", "Extrinsics in the ready queue")
         self.future = self.gauge("ogpu_future_transactions_number", "Extrinsics that wait for a lower nonce")
         self.peers = self.gauge("substrate_sub_libp2p_peers_count", "Connected peers")
-        gauge("substrate_build_info", "Version", "name", "version").labels(
+        self._labelled("substrate_build_info", "Version", "name", "version").labels(
             name=name, version=node_version, **chain
         ).set(1)
         self.gauge("substrate_node_roles", "1 full node, 4 authority").set(AUTHORITY if is_validator else FULL_NODE)
@@ -63,9 +60,9 @@ class Metrics:
         self.rejected = self.gauge("ogpu_rejected_blocks", "Blocks that broke a rule, since the start")
         self.abstained = self.gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node")
         self.penalties = self.gauge("ogpu_penalties", "Messages that no honest peer sends")
-        check_gauge = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by status", "status")
+        check_gauge = self._labelled("ogpu_leaf_checks", "Checks of batches by their leaves, by status", "status")
         self.checks = {status: check_gauge.labels(status=status, **chain) for status in CHECK_STATUSES}
-        disputes = gauge("ogpu_leaf_disputes", "Batches with racers that disagree, by status", "status")
+        disputes = self._labelled("ogpu_leaf_disputes", "Batches with racers that disagree, by status", "status")
         self.disputes = {status: disputes.labels(status=status, **chain) for status in DISPUTE_STATUSES}
         checks_ended = self._counter(
             "ogpu_leaf_checks_ended", "Checks that ended since the start, by outcome", "outcome"
@@ -99,3 +96,6 @@ class Metrics:
     def _counter(self, name: str, help_text: str, *label_names: str) -> Counter:
         counter = Counter(name, help_text, ["chain", *label_names], registry=self.registry)
         return counter if label_names else counter.labels(**self._chain)
+
+    def _labelled(self, name: str, help_text: str, *label_names: str) -> Gauge:
+        return Gauge(name, help_text, ["chain", *label_names], registry=self.registry)
