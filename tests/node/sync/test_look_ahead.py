@@ -159,7 +159,7 @@ def test_behind_a_block_with_a_forged_signature_nothing_is_imported_and_its_peer
     before = maker.make(None, good)
     forged = bytearray(maker.transfer(PAY, 1))
     forged[40] ^= 1  # its proposer seals it anyway: authors of this kind check nothing
-    monkeypatch.setattr(maker.author, "_verify", lambda *_: True)
+    monkeypatch.setattr(maker.author, "_verify_signature", lambda *_: True)
     monkeypatch.setattr(Held, "verified_or", lambda *_: lambda *_: True)
     wrong = maker.make(before.facts.id, bytes(forged))
     behind = [maker.make(wrong.facts.id, maker.transfer(PAY, 2))]
