@@ -15,12 +15,14 @@ from gpu_tasks.workloads.workload import Workload
 
 
 def outcomes_of(
-    form: WorkloadForm, requests: Sequence[bytes], outputs: Sequence[bytes | None]
+    workload_form: WorkloadForm, requests: Sequence[bytes], encoded_outputs: Sequence[bytes | None]
 ) -> tuple[BatchOutcome, ...]:
-    """Return each request's outcome, with its tokens. In `outputs`, None marks an invalid request."""
+    """Return each request's outcome, with its tokens. In `encoded_outputs`, None marks an invalid request."""
     return tuple(
-        RefusedRequest() if output is None else Completed(output, form.cost_in(request), form.cost(output))
-        for request, output in zip(requests, outputs, strict=True)
+        RefusedRequest()
+        if encoded_output is None
+        else Completed(encoded_output, workload_form.cost_in(request), workload_form.cost(encoded_output))
+        for request, encoded_output in zip(requests, encoded_outputs, strict=True)
     )
 
 
@@ -103,11 +105,11 @@ class WorkloadForm(Protocol):
         """
         ...
 
-    def segments(self, request: bytes) -> int:
+    def segments(self, encoded_request: bytes) -> int:
         """Return the number of segments in the run's trace, or 0. Raise DecodeError for an invalid request."""
         return 0
 
-    def model_tensors(self, request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
+    def model_tensors(self, encoded_request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
         """Return the trained model in a state of a request's run, empty for a workload that trains none.
 
         Raise DecodeError for a state of another request.
@@ -138,13 +140,15 @@ class WorkloadForm(Protocol):
         ...
 
 
-def settings(options: tuple[Option, ...], given: Mapping[str, str]) -> dict[str, str]:
+def settings(options: tuple[Option, ...], given_options: Mapping[str, str]) -> dict[str, str]:
     """Return the value of every option, given or default.
 
     Raise RequestError with the valid names for an unknown one.
     """
-    names = [option.name for option in options]
-    unknown = sorted(set(given) - set(names))
-    if unknown:
-        raise RequestError(f"there is no option {unknown[0]!r} here; there are: {', '.join(names) or 'none'}")
-    return {option.name: given.get(option.name, option.default) for option in options}
+    option_names = [known_option.name for known_option in options]
+    unknown_names = sorted(set(given_options) - set(option_names))
+    if unknown_names:
+        raise RequestError(
+            f"there is no option {unknown_names[0]!r} here; there are: {', '.join(option_names) or 'none'}"
+        )
+    return {known_option.name: given_options.get(known_option.name, known_option.default) for known_option in options}

@@ -36,16 +36,16 @@ class TorchIntegers:
 
     def take(self, values: BackendArray) -> Integers:
         """Return a copy in the CPU's memory."""
-        taken: Integers = values.cpu().numpy()
-        return taken
+        cpu_array: Integers = values.cpu().numpy()
+        return cpu_array
 
     def root(self, squares: BackendArray) -> BackendArray:
         """Return the integer square roots of integers below 2**62."""
         # The float64 root can be off by an ulp, so both neighbours are tested in integers.
-        found = torch.sqrt(squares.to(torch.float64)).to(torch.int64)
-        found = found - (found * found > squares).to(torch.int64)
-        larger = found + 1
-        return found + (larger * larger <= squares).to(torch.int64)
+        approximate_roots = torch.sqrt(squares.to(torch.float64)).to(torch.int64)
+        approximate_roots = approximate_roots - (approximate_roots * approximate_roots > squares).to(torch.int64)
+        larger = approximate_roots + 1
+        return approximate_roots + (larger * larger <= squares).to(torch.int64)
 
     def clamp(self, values: BackendArray, low: int, high: int) -> BackendArray:
         """Return the values, each limited to [low, high], by torch's clamp."""
@@ -110,9 +110,9 @@ class TorchArrays(TorchIntegers):
         super().__init__(device)
         self.paths = 1 << (20 if device.startswith("cuda") else 14)
 
-    def choose(self, truths: BackendArray, values: BackendArray, others: BackendArray) -> BackendArray:
+    def choose(self, conditions: BackendArray, values: BackendArray, others: BackendArray) -> BackendArray:
         """Return torch's `where` of two values."""
-        return torch.where(truths, values, others)
+        return torch.where(conditions, values, others)
 
     def lesser(self, left: BackendArray, right: BackendArray) -> BackendArray:
         """Return torch's minimum of two arrays."""
@@ -122,10 +122,10 @@ class TorchArrays(TorchIntegers):
         """Return torch's maximum of two arrays."""
         return torch.maximum(left, right)
 
-    def where(self, truths: BackendArray) -> BackendArray:
+    def where(self, conditions: BackendArray) -> BackendArray:
         """Return torch's `nonzero` as a flat array."""
-        return torch.nonzero(truths).reshape(-1)
+        return torch.nonzero(conditions).reshape(-1)
 
-    def at(self, values: BackendArray, places: BackendArray) -> BackendArray:
+    def at(self, values: BackendArray, array_places: BackendArray) -> BackendArray:
         """Return torch's `index_select` along the last axis."""
-        return values.index_select(values.dim() - 1, places)
+        return values.index_select(values.dim() - 1, array_places)

@@ -44,7 +44,7 @@ class Workload(Protocol):
 
         This default runs them one by one. A workload that gains from several at once replaces it.
         """
-        return ((place, none_for_none(self.run, request)) for place, request in enumerate(requests))
+        return ((request_place, none_for_none(self.run, request)) for request_place, request in enumerate(requests))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Check that `output` is the result of `run`, at a lower cost than running where possible."""
@@ -62,9 +62,9 @@ class Workload(Protocol):
         ...
 
 
-def none_for_none(make: Callable[[bytes], _Made], request: bytes) -> _Made | None:
+def none_for_none(make_or_none: Callable[[bytes], _Made], encoded_request: bytes) -> _Made | None:
     """Return `make(request)`, or None for bytes that are no request."""
     try:
-        return make(request)
+        return make_or_none(encoded_request)
     except DecodeError:
         return None

@@ -36,14 +36,14 @@ class ChainArithmetic(Protocol):
     name: str
     """The name, such as `numpy`."""
 
-    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+    def ends(self, challenge: ChainChallenge, rows: Sequence[int]) -> bytes:
         """Return the last values of these rows, one byte a number, in the order of `rows`."""
         ...
 
 
-def keys_of(seed: bytes, what: bytes) -> tuple[int, int]:
-    """Return the two 64-bit keys of a matrix; `what` is `matrix` or `start`."""
-    digest = blake2b(_DOMAIN + what + seed, digest_size=16).digest()
+def keys_of(seed: bytes, purpose: bytes) -> tuple[int, int]:
+    """Return the two 64-bit keys of a matrix; `purpose` is `matrix` or `start`."""
+    digest = blake2b(_DOMAIN + purpose + seed, digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
@@ -52,19 +52,19 @@ class ReferenceChain:
 
     name = "reference"
 
-    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+    def ends(self, challenge: ChainChallenge, rows: Sequence[int]) -> bytes:
         """Compute row by row, number by number."""
-        size = asked.shape.size
+        size = challenge.shape.size
         matrix = [
-            [byte % ENTRIES - MIDDLE for byte in _drawn(keys_of(asked.seed, b"matrix"), row, size)]
+            [byte % ENTRIES - MIDDLE for byte in _drawn_bytes(keys_of(challenge.seed, b"matrix"), row, size)]
             for row in range(size)
         ]
         columns = list(zip(*matrix, strict=True))
-        start = keys_of(asked.seed, b"start")
-        return b"".join(_end(_drawn(start, row, size), columns, asked.shape.rounds) for row in rows)
+        start = keys_of(challenge.seed, b"start")
+        return b"".join(_row_end(_drawn_bytes(start, row, size), columns, challenge.shape.rounds) for row in rows)
 
 
-def _end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> bytes:
+def _row_end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> bytes:
     """Return a row after all rounds."""
     current = first
     for _ in range(rounds):
@@ -74,14 +74,14 @@ def _end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> bytes:
     return current
 
 
-def _drawn(keys: tuple[int, int], row: int, size: int) -> bytes:
+def _drawn_bytes(keys: tuple[int, int], row: int, size: int) -> bytes:
     """Return `size` random bytes of a row."""
-    base = _mix(keys[0] + (row + 1) * ROW_STEP) ^ keys[1]
-    words = (_mix(base + (word + 1) * WORD_STEP) for word in range(-(-size // 8)))
+    base = _mixed_word(keys[0] + (row + 1) * ROW_STEP) ^ keys[1]
+    words = (_mixed_word(base + (word + 1) * WORD_STEP) for word in range(-(-size // 8)))
     return b"".join(word.to_bytes(8, "little") for word in words)[:size]
 
 
-def _mix(word: int) -> int:
+def _mixed_word(word: int) -> int:
     """Return the word after SplitMix64's finalizer."""
     word &= MASK
     for shift, factor in MIX_BY:
@@ -94,13 +94,13 @@ class NumpyChain:
 
     name = "numpy"
 
-    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+    def ends(self, challenge: ChainChallenge, rows: Sequence[int]) -> bytes:
         """Compute all rows at once, one product a round."""
-        size = asked.shape.size
-        drawn = _drawn_array(keys_of(asked.seed, b"matrix"), range(size), size)
+        size = challenge.shape.size
+        drawn = _drawn_array(keys_of(challenge.seed, b"matrix"), range(size), size)
         matrix = (drawn % ENTRIES).astype(np.float32) - np.float32(MIDDLE)
-        current = _drawn_array(keys_of(asked.seed, b"start"), rows, size).view(np.int8)
-        for _ in range(asked.shape.rounds):
+        current = _drawn_array(keys_of(challenge.seed, b"start"), rows, size).view(np.int8)
+        for _ in range(challenge.shape.rounds):
             sums = np.matmul(current.astype(np.float32), matrix).astype(np.int32)
             current = (sums >> SHIFT).astype(np.int8)
         return current.tobytes()

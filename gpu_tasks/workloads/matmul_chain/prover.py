@@ -28,33 +28,35 @@ VECTORS = (
 CONFORMANCE = "218cd2258a907fad43fa2f4cab34bff908472ee5844dd8cbf69c59aeba32750b"
 
 
-def row_hashes(arithmetic: ChainArithmetic, asked: ChainChallenge) -> list[bytes]:
+def row_hashes(arithmetic: ChainArithmetic, challenge: ChainChallenge) -> list[bytes]:
     """Return the hash of each row of the end. A device keeps them, 32 bytes a row, until rows are drawn."""
-    at_once = max(1, BYTES_AT_ONCE // asked.shape.size)
+    rows_at_once = max(1, BYTES_AT_ONCE // challenge.shape.size)
     return [
-        digest
-        for first in range(0, asked.shape.rows, at_once)
-        for digest in _hashes(arithmetic, asked, range(first, min(first + at_once, asked.shape.rows)))
+        row_digest
+        for first_row in range(0, challenge.shape.rows, rows_at_once)
+        for row_digest in _hashes_of_rows(
+            arithmetic, challenge, range(first_row, min(first_row + rows_at_once, challenge.shape.rows))
+        )
     ]
 
 
-def rows_root(digests: Sequence[bytes]) -> bytes:
+def rows_root(row_digests: Sequence[bytes]) -> bytes:
     """Return the root over the hashes of all rows, 32 bytes, to which the device commits."""
-    return merkle_root(ROW_DOMAIN, digests)
+    return merkle_root(ROW_DOMAIN, row_digests)
 
 
-def hashes_of(arithmetic: ChainArithmetic, asked: ChainChallenge, rows: Sequence[int]) -> list[bytes]:
+def hashes_of(arithmetic: ChainArithmetic, challenge: ChainChallenge, rows: Sequence[int]) -> list[bytes]:
     """Return the hashes of some rows, in the order of `rows`. The cost depends on these rows only."""
-    return list(_hashes(arithmetic, asked, rows))
+    return list(_hashes_of_rows(arithmetic, challenge, rows))
 
 
-def chain_arithmetic(backend: str) -> ChainArithmetic:
+def chain_arithmetic(backend_name: str) -> ChainArithmetic:
     """Return the backend `numpy`, `reference`, or `torch-` with a device, after its vectors passed.
 
     Raise LookupError for another name or an unusable device, ImportError without PyTorch, and NonConformingBackendError
     if this machine's results differ.
     """
-    arithmetic = chosen(backend, _numpy, _reference, _torch)
+    arithmetic = chosen(backend_name, _numpy, _reference, _torch)
     if conformance(arithmetic) != CONFORMANCE:
         raise NonConformingBackendError("matmul-chain: roots differ from the vectors")
     return arithmetic
@@ -62,13 +64,13 @@ def chain_arithmetic(backend: str) -> ChainArithmetic:
 
 def conformance(arithmetic: ChainArithmetic) -> str:
     """Return the hash of the roots of all vectors, in hex."""
-    roots = b"".join(rows_root(row_hashes(arithmetic, asked)) for asked in VECTORS)
-    return blake2b(roots, digest_size=32).hexdigest()
+    joined_roots = b"".join(rows_root(row_hashes(arithmetic, challenge)) for challenge in VECTORS)
+    return blake2b(joined_roots, digest_size=32).hexdigest()
 
 
-def _hashes(arithmetic: ChainArithmetic, asked: ChainChallenge, rows: Sequence[int]) -> Iterator[bytes]:
-    ends, size = arithmetic.ends(asked, rows), asked.shape.size
-    return (blake2_256(ends[at : at + size]) for at in range(0, len(ends), size))
+def _hashes_of_rows(arithmetic: ChainArithmetic, challenge: ChainChallenge, rows: Sequence[int]) -> Iterator[bytes]:
+    row_ends, row_size = arithmetic.ends(challenge, rows), challenge.shape.size
+    return (blake2_256(row_ends[row_start : row_start + row_size]) for row_start in range(0, len(row_ends), row_size))
 
 
 def _numpy() -> ChainArithmetic:

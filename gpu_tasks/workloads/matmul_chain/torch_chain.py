@@ -32,39 +32,39 @@ class TorchChain:
         self.name = f"torch-{device}"
         self._device = usable_device(device)
 
-    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+    def ends(self, challenge: ChainChallenge, rows: Sequence[int]) -> bytes:
         """Compute all rows at once, one product a round. Random numbers are drawn on the device."""
-        size = asked.shape.size
-        drawn = self._drawn(keys_of(asked.seed, b"matrix"), range(size), size)
+        size = challenge.shape.size
+        drawn = self._drawn_words(keys_of(challenge.seed, b"matrix"), range(size), size)
         matrix = (drawn.view(torch.uint8).to(torch.int32) % ENTRIES - MIDDLE).to(torch.float32)
-        current = self._drawn(keys_of(asked.seed, b"start"), rows, size)
-        for _ in range(asked.shape.rounds):
+        current = self._drawn_words(keys_of(challenge.seed, b"start"), rows, size)
+        for _ in range(challenge.shape.rounds):
             sums = torch.matmul(current.to(torch.float32), matrix).to(torch.int32)
             current = (((sums >> SHIFT) + 128 & 255) - 128).to(torch.int8)
         return bytes(current.cpu().numpy().tobytes())
 
-    def _drawn(self, keys: tuple[int, int], rows: Sequence[int], size: int) -> Any:
+    def _drawn_words(self, keys: tuple[int, int], rows: Sequence[int], size: int) -> Any:
         """Return the random bytes of the rows as int8[rows, size]."""
         numbers = torch.tensor(list(rows), dtype=torch.int64, device=self._device) + 1
-        base = _mixed(numbers * _signed(ROW_STEP) + _signed(keys[0])) ^ _signed(keys[1])
-        words = (torch.arange(-(-size // 8), dtype=torch.int64, device=self._device) + 1) * _signed(WORD_STEP)
-        return _mixed(base[:, None] + words[None, :]).view(torch.int8)[:, :size].contiguous()
+        base = _mixed_words(numbers * _signed_word(ROW_STEP) + _signed_word(keys[0])) ^ _signed_word(keys[1])
+        words = (torch.arange(-(-size // 8), dtype=torch.int64, device=self._device) + 1) * _signed_word(WORD_STEP)
+        return _mixed_words(base[:, None] + words[None, :]).view(torch.int8)[:, :size].contiguous()
 
 
-def _mixed(words: Any) -> Any:
+def _mixed_words(words: Any) -> Any:
     """Return the words after SplitMix64's finalizer.
 
     A shift of int64 copies the sign, so the copies are masked away.
     """
     for shift, factor in MIX_BY:
-        words = (words ^ _shifted(words, shift)) * _signed(factor)
-    return words ^ _shifted(words, MIX_LAST)
+        words = (words ^ _logical_shift(words, shift)) * _signed_word(factor)
+    return words ^ _logical_shift(words, MIX_LAST)
 
 
-def _shifted(words: Any, shift: int) -> Any:
+def _logical_shift(words: Any, shift: int) -> Any:
     return (words >> shift) & (2 ** (64 - shift) - 1)
 
 
-def _signed(word: int) -> int:
+def _signed_word(word: int) -> int:
     """Return a 64-bit word as a signed int64."""
     return (word ^ 2**63) - 2**63

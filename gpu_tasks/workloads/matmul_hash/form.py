@@ -37,32 +37,34 @@ class MatmulHashForm(WorkloadForm):
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode `SEED` as `cost_max` products of the set size, or exactly `SEED SIZE ROUNDS`."""
-        size = settings(self.options, options)[SIZE.name]
-        words = text.split()
-        if len(words) == 1:
-            words += [size, str(cost_max)]
-        if len(words) != 3:
+        size_option = settings(self.options, options)[SIZE.name]
+        number_words = text.split()
+        if len(number_words) == 1:
+            number_words += [size_option, str(cost_max)]
+        if len(number_words) != 3:
             raise RequestError(f"{text!r} is neither SEED nor SEED SIZE ROUNDS")
-        asked = ChainRequest(*map(_number, words))
-        broken = limits_broken(asked.size, asked.rounds)
-        if broken is not None:
-            raise RequestError(broken)
-        if asked.rounds > cost_max:
-            raise RequestError(f"{asked.rounds} rounds cost more than {cost_max} products; ask for fewer or allow more")
-        return REQUEST.encode(asked)
+        chain_request = ChainRequest(*map(_number, number_words))
+        broken_limits = limits_broken(chain_request.size, chain_request.rounds)
+        if broken_limits is not None:
+            raise RequestError(broken_limits)
+        if chain_request.rounds > cost_max:
+            raise RequestError(
+                f"{chain_request.rounds} rounds cost more than {cost_max} products; ask for fewer or allow more"
+            )
+        return REQUEST.encode(chain_request)
 
     def show_request(self, request: bytes) -> str:
         """Return `SEED SIZE ROUNDS`."""
-        asked = REQUEST.decode(request)
-        return f"{asked.seed} {asked.size} {asked.rounds}"
+        chain_request = REQUEST.decode(request)
+        return f"{chain_request.seed} {chain_request.size} {chain_request.rounds}"
 
     def show_output(self, output: bytes) -> str:
         """Return the hash of the last matrix in hex, or all the bytes if they are no output."""
         try:
-            shown = OUTPUT.decode(output).digest
+            shown_hash = OUTPUT.decode(output).digest
         except DecodeError:
-            shown = output
-        return "0x" + shown.hex()
+            shown_hash = output
+        return "0x" + shown_hash.hex()
 
     def cost_asked(self, request: bytes) -> int:
         """Return the rounds, one product each."""
@@ -87,10 +89,10 @@ class MatmulHashForm(WorkloadForm):
         return open_published(backend)
 
 
-def _number(text: str) -> int:
+def _number(number_text: str) -> int:
     """Return a whole number in decimal digits. Raise RequestError above the largest seed."""
     # `isdigit` alone also accepts digits of other scripts; the length bound keeps `int` cheap.
-    is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
-    if not is_number or int(text) > SEED_MAX:
-        raise RequestError(f"{text!r} is not a whole number from 0 to {SEED_MAX}")
-    return int(text)
+    is_number = number_text.isascii() and number_text.isdigit() and len(number_text) <= _DIGITS_MAX
+    if not is_number or int(number_text) > SEED_MAX:
+        raise RequestError(f"{number_text!r} is not a whole number from 0 to {SEED_MAX}")
+    return int(number_text)

@@ -49,10 +49,10 @@ def limits_broken(size: int, rounds: int) -> str | None:
     return None
 
 
-def decode_request(data: bytes) -> ChainRequest:
-    """Return the request in `data`. Raise DecodeError unless it is canonical and within the limits."""
-    request = REQUEST.decode(data)
-    broken = limits_broken(request.size, request.rounds)
-    if broken is not None:
-        raise DecodeError(broken)
+def decode_request(encoded_bytes: bytes) -> ChainRequest:
+    """Return the request in `encoded_bytes`. Raise DecodeError unless it is canonical and within the limits."""
+    request = REQUEST.decode(encoded_bytes)
+    broken_limits = limits_broken(request.size, request.rounds)
+    if broken_limits is not None:
+        raise DecodeError(broken_limits)
     return request

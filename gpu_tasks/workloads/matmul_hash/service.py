@@ -35,22 +35,24 @@ _DOMAIN = b"ogpu/matmul-hash/1"
 _MASK = 2**32 - 1
 
 
-def numpy_chain(drawn: bytes, size: int, rounds: int) -> bytes:
+def numpy_chain(drawn_bytes: bytes, size: int, rounds: int) -> bytes:
     """Compute in NumPy, whose integer loops multiply uint32 matrices modulo 2**32."""
-    current, added = np.frombuffer(drawn, "<u4").reshape(2, size, size)
+    current, added = np.frombuffer(drawn_bytes, "<u4").reshape(2, size, size)
     for _ in range(rounds):
         current = current @ current + added
     return current.astype("<u4").tobytes()
 
 
-def reference_chain(drawn: bytes, size: int, rounds: int) -> bytes:
+def reference_chain(drawn_bytes: bytes, size: int, rounds: int) -> bytes:
     """Compute in plain Python integers: slow, and correct by inspection."""
-    numbers = [int.from_bytes(drawn[start : start + 4], "little") for start in range(0, len(drawn), 4)]
-    rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    numbers = [
+        int.from_bytes(drawn_bytes[row_start : row_start + 4], "little") for row_start in range(0, len(drawn_bytes), 4)
+    ]
+    rows = [numbers[row_start : row_start + size] for row_start in range(0, len(numbers), size)]
     current, added = rows[:size], rows[size:]
     for _ in range(rounds):
         current = [_next_row(row, current, offsets) for row, offsets in zip(current, added, strict=True)]
-    return b"".join(number.to_bytes(4, "little") for row in current for number in row)
+    return b"".join(entry.to_bytes(4, "little") for row in current for entry in row)
 
 
 def _next_row(row: list[int], matrix: list[list[int]], offsets: list[int]) -> list[int]:
@@ -68,47 +70,51 @@ class MatmulHash(Workload):
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
-    def __init__(self, chain: MatrixChain) -> None:
+    def __init__(self, matrix_chain: MatrixChain) -> None:
         """Take a chain from `BACKENDS`, or another."""
-        self._chain = chain
+        self._chain = matrix_chain
 
     def run(self, request: bytes) -> bytes:
         """Return the encoded `ChainOutput`."""
-        asked = decode_request(request)
-        return OUTPUT.encode(ChainOutput(asked.rounds, blake2b(self._last(asked), digest_size=32).digest()))
+        chain_request = decode_request(request)
+        return OUTPUT.encode(
+            ChainOutput(chain_request.rounds, blake2b(self._last_matrix(chain_request), digest_size=32).digest())
+        )
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Compute again, since a chain has no shorter check. A hash does not show the wrong place of a matrix."""
-        asked = decode_request(request)
+        chain_request = decode_request(request)
         is_right = self.run(request) == output
-        return OutputCheck(valid=is_right, recomputed=asked.rounds, first_wrong=None if is_right else 0)
+        return OutputCheck(valid=is_right, recomputed=chain_request.rounds, first_wrong=None if is_right else 0)
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """Return the hash of one row of the last matrix."""
-        asked = decode_request(request)
-        row = int.from_bytes(place, "little") % asked.size
-        last = self._last(asked)[4 * asked.size * row : 4 * asked.size * (row + 1)]
-        return blake2b(_DOMAIN + row.to_bytes(4, "little") + last, digest_size=32).digest()
+        chain_request = decode_request(request)
+        row_number = int.from_bytes(place, "little") % chain_request.size
+        row_bytes = self._last_matrix(chain_request)[
+            4 * chain_request.size * row_number : 4 * chain_request.size * (row_number + 1)
+        ]
+        return blake2b(_DOMAIN + row_number.to_bytes(4, "little") + row_bytes, digest_size=32).digest()
 
-    def _last(self, asked: ChainRequest) -> bytes:
+    def _last_matrix(self, chain_request: ChainRequest) -> bytes:
         """Return the last matrix of a chain."""
-        label = _DOMAIN + asked.seed.to_bytes(8, "little") + asked.size.to_bytes(2, "little")
-        drawn = shake_256(label).digest(2 * 4 * asked.size**2)
-        return self._chain(drawn, asked.size, asked.rounds)
+        seed_label = _DOMAIN + chain_request.seed.to_bytes(8, "little") + chain_request.size.to_bytes(2, "little")
+        drawn_bytes = shake_256(seed_label).digest(2 * 4 * chain_request.size**2)
+        return self._chain(drawn_bytes, chain_request.size, chain_request.rounds)
 
     def conformance(self) -> bytes:
         """Return the published hash of all outputs to the vectors."""
-        outputs = b"".join(self.run(REQUEST.encode(vector)) for vector in VECTORS)
-        result = blake2b(outputs, digest_size=32).digest()
-        if result.hex() != CONFORMANCE:
+        joined_outputs = b"".join(self.run(REQUEST.encode(chain_request)) for chain_request in VECTORS)
+        vectors_hash = blake2b(joined_outputs, digest_size=32).digest()
+        if vectors_hash.hex() != CONFORMANCE:
             raise NonConformingBackendError("matmul-hash: outputs differ from the vectors")
-        return result
+        return vectors_hash
 
 
-def open_published(backend: str) -> MatmulHash:
+def open_published(backend_name: str) -> MatmulHash:
     """Return the workload on a backend after its vectors passed. Raise errors as `WorkloadForm.open`."""
-    if backend not in BACKENDS:
-        raise LookupError(f"no backend {backend!r}; there are {', '.join(BACKENDS)}")
-    workload = MatmulHash(BACKENDS[backend])
+    if backend_name not in BACKENDS:
+        raise LookupError(f"no backend {backend_name!r}; there are {', '.join(BACKENDS)}")
+    workload = MatmulHash(BACKENDS[backend_name])
     workload.conformance()
     return workload

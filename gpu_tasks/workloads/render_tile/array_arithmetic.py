@@ -32,8 +32,8 @@ class ArrayArithmetic(Protocol):
         """Return the roots of integers from 0 to 2**62, rounded down."""
         ...
 
-    def choose(self, truths: PathArray, values: PathArray, others: PathArray) -> PathArray:
-        """Return `values` where `truths` is true, else `others`. At least one of the two is an array."""
+    def choose(self, conditions: PathArray, values: PathArray, others: PathArray) -> PathArray:
+        """Return `values` where `conditions` is true, else `others`. At least one of the two is an array."""
         ...
 
     def lesser(self, left: PathArray, right: PathArray) -> PathArray:
@@ -44,11 +44,11 @@ class ArrayArithmetic(Protocol):
         """Return the greater of two, place by place."""
         ...
 
-    def where(self, truths: PathArray) -> PathArray:
+    def where(self, conditions: PathArray) -> PathArray:
         """Return the places of true entries, ascending."""
         ...
 
-    def at(self, values: PathArray, places: PathArray) -> PathArray:
+    def at(self, values: PathArray, array_places: PathArray) -> PathArray:
         """Return the entries of the last axis at the places."""
         ...
 
@@ -69,14 +69,14 @@ class NumpyArrays:
 
     def root(self, squares: PathArray) -> PathArray:
         """Return float64 roots, corrected by comparing squares."""
-        found = np.sqrt(squares.astype(np.float64)).astype(np.int64)
-        found -= found * found > squares
-        found += (found + 1) * (found + 1) <= squares
-        return found
+        approximate_roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+        approximate_roots -= approximate_roots * approximate_roots > squares
+        approximate_roots += (approximate_roots + 1) * (approximate_roots + 1) <= squares
+        return approximate_roots
 
-    def choose(self, truths: PathArray, values: PathArray, others: PathArray) -> PathArray:
+    def choose(self, conditions: PathArray, values: PathArray, others: PathArray) -> PathArray:
         """Return NumPy's `where` of two values."""
-        return np.where(truths, values, others)
+        return np.where(conditions, values, others)
 
     def lesser(self, left: PathArray, right: PathArray) -> PathArray:
         """Return NumPy's minimum of two arrays."""
@@ -86,10 +86,10 @@ class NumpyArrays:
         """Return NumPy's maximum of two arrays."""
         return np.maximum(left, right)
 
-    def where(self, truths: PathArray) -> PathArray:
+    def where(self, conditions: PathArray) -> PathArray:
         """Return NumPy's flat `nonzero`."""
-        return np.flatnonzero(truths)
+        return np.flatnonzero(conditions)
 
-    def at(self, values: PathArray, places: PathArray) -> PathArray:
+    def at(self, values: PathArray, array_places: PathArray) -> PathArray:
         """Return NumPy's `take` along the last axis."""
-        return np.take(values, places, axis=-1)
+        return np.take(values, array_places, axis=-1)

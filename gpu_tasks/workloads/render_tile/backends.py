@@ -43,21 +43,21 @@ class TileBackend(Protocol):
 class VectorBackend:
     """A backend in arrays. Implements `TileBackend`."""
 
-    def __init__(self, use: ArrayArithmetic) -> None:
+    def __init__(self, backend: ArrayArithmetic) -> None:
         """Take the arithmetic of the arrays."""
-        self.name, self._use = use.name, use
+        self.name, self._backend = backend.name, backend
 
     def tracer(self, scene: RenderScene) -> VectorTracer:
         """Return a tracer that follows many paths at once."""
-        return VectorTracer(self._use, scene)
+        return VectorTracer(self._backend, scene)
 
     def roots(self, squares: Sequence[int]) -> list[int]:
         """Return roots by the method that scales vectors."""
-        return [int(root) for root in self._use.take(self._use.root(self._use.put(squares)))]
+        return [int(square_root) for square_root in self._backend.take(self._backend.root(self._backend.put(squares)))]
 
     def quotients(self, values: Sequence[int], divisors: Sequence[int]) -> list[int]:
         """Return quotients by the method that finds distances to planes."""
-        return [int(value) for value in self._use.take(self._use.put(values) // self._use.put(divisors))]
+        return [int(value) for value in self._backend.take(self._backend.put(values) // self._backend.put(divisors))]
 
 
 class ReferenceTracer:
@@ -69,8 +69,8 @@ class ReferenceTracer:
 
     def sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
         """Sum the paths of each pixel. See `PixelTracer`."""
-        sums = [pixel_sums(self._scene, int(column), int(row)) for column, row in zip(columns, rows, strict=True)]
-        return np.array(sums, dtype=np.int64).reshape(-1, 3)
+        row_sums = [pixel_sums(self._scene, int(column), int(row)) for column, row in zip(columns, rows, strict=True)]
+        return np.array(row_sums, dtype=np.int64).reshape(-1, 3)
 
 
 class ReferenceBackend:
@@ -91,19 +91,19 @@ class ReferenceBackend:
         return [value // divisor for value, divisor in zip(values, divisors, strict=True)]
 
 
-def shown(sums: Int64Array, samples: int) -> bytes:
+def shown(sums: Int64Array, sample_count: int) -> bytes:
     """Return red, green and blue of the picture's pixels: `byte_of` applied to the mean of each pixel's paths."""
-    use = NumpyArrays()
-    light = use.lesser(sums // samples, WHITE) * (2 * 255) ** 2 >> LIGHT_BITS
-    return bytes((use.root(light) + 1 >> 1).astype(np.uint8).tobytes())
+    backend = NumpyArrays()
+    shown_light = backend.lesser(sums // sample_count, WHITE) * (2 * 255) ** 2 >> LIGHT_BITS
+    return bytes((backend.root(shown_light) + 1 >> 1).astype(np.uint8).tobytes())
 
 
-def backend_named(backend: str) -> TileBackend:
+def backend_named(backend_name: str) -> TileBackend:
     """Return the backend `numpy`, `reference`, or `torch-` with a device.
 
     Raise LookupError for another name or an unusable device, and ImportError without PyTorch.
     """
-    return chosen(backend, _numpy, ReferenceBackend, _torch)
+    return chosen(backend_name, _numpy, ReferenceBackend, _torch)
 
 
 def _numpy() -> TileBackend:

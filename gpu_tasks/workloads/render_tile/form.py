@@ -44,12 +44,12 @@ class TileForm(WorkloadForm):
 
         `seed` is unused, because the scene has its own.
         """
-        segment = _rows(settings(self.options, options)[SEGMENT.name])
+        segment_rows = _segment_rows(settings(self.options, options)[SEGMENT.name])
         try:
-            request = request_of(read_text(text), segment)
+            request = request_of(read_text(text), segment_rows)
             cost = read_request(request).cost
-        except SceneError as error:
-            raise RequestError(str(error)) from None
+        except SceneError as scene_error:
+            raise RequestError(str(scene_error)) from None
         if cost > cost_max:
             raise RequestError(
                 f"the tile costs {cost:,} bundles, more than {cost_max:,}; take a smaller tile, fewer samples or "
@@ -59,19 +59,20 @@ class TileForm(WorkloadForm):
 
     def show_request(self, request: bytes) -> str:
         """Return the beginning of the scene, and the requested part of the picture."""
-        asked, scene = decode_request(request), REQUEST.decode(request).scene.decode("ascii")
-        start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
-        tile, objects = asked.tile, len(asked.scene.objects)
-        return f"{start} (tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {objects} objects)"
+        asked_tile, scene = decode_request(request), REQUEST.decode(request).scene.decode("ascii")
+        scene_start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
+        shown_tile, object_count = asked_tile.tile, len(asked_tile.scene.objects)
+        tile_text = f"{shown_tile.left} {shown_tile.top} {shown_tile.columns} {shown_tile.rows}"
+        return f"{scene_start} (tile {tile_text}, {object_count} objects)"
 
     def show_output(self, output: bytes) -> str:
         """Return the output's part and picture, or all the bytes if they are no output."""
         try:
-            shown = OUTPUT.decode(output)
+            shown_output = OUTPUT.decode(output)
         except DecodeError:
             return "0x" + output.hex()
-        place = f"{shown.left} {shown.top} {shown.columns} {shown.rows}"
-        return f"tile {place} of picture 0x{shown.picture.hex()}, {len(shown.pixels):,} bytes"
+        tile_place = f"{shown_output.left} {shown_output.top} {shown_output.columns} {shown_output.rows}"
+        return f"tile {tile_place} of picture 0x{shown_output.picture.hex()}, {len(shown_output.pixels):,} bytes"
 
     def cost_asked(self, request: bytes) -> int:
         """Return the cost of all tests that the tile's paths may take."""
@@ -81,9 +82,9 @@ class TileForm(WorkloadForm):
         """Return the bytes of the pixels, and of the fields beside them."""
         return FRAME_BYTES + PIXEL_BYTES * decode_request(request).pixels
 
-    def segments(self, request: bytes) -> int:
+    def segments(self, encoded_request: bytes) -> int:
         """Return the number of segments. All but the last have the length that the request names."""
-        return decode_request(request).segments
+        return decode_request(encoded_request).segments
 
     def cost(self, output: bytes) -> int:
         """Return the cost in the output, or 0 if the bytes are no output."""
@@ -99,8 +100,8 @@ class TileForm(WorkloadForm):
         return open_published(backend)
 
 
-def _rows(text: str) -> int:
+def _segment_rows(input_text: str) -> int:
     """Return a number of rows in decimal digits."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
-        raise RequestError(f"segment must be a whole number of rows, at least 1, not {text!r}")
-    return int(text)
+    if not (input_text.isascii() and input_text.isdigit() and len(input_text) <= _DIGITS_MAX) or int(input_text) < 1:
+        raise RequestError(f"segment must be a whole number of rows, at least 1, not {input_text!r}")
+    return int(input_text)

@@ -36,24 +36,24 @@ DIGEST_BYTES = 32
 HEADER_BYTES = DIGEST_BYTES + 4
 
 
-def request_digest(request: bytes) -> bytes:
+def request_digest(encoded_request: bytes) -> bytes:
     """Return the first bytes of all states of a request's run."""
-    return blake2b(request, digest_size=DIGEST_BYTES).digest()
+    return blake2b(encoded_request, digest_size=DIGEST_BYTES).digest()
 
 
-def encode_state(digest: bytes, rows: int, pixels: bytes) -> bytes:
-    """Return the state of the run of `digest` after `rows` rows."""
-    return digest + rows.to_bytes(4, "little") + pixels
+def encode_state(request_hash: bytes, rows: int, pixels_so_far: bytes) -> bytes:
+    """Return the state of the run of `request_hash` after `rows` rows."""
+    return request_hash + rows.to_bytes(4, "little") + pixels_so_far
 
 
-def decode_state(asked: AskedTile, digest: bytes, state: bytes) -> tuple[int, bytes]:
+def decode_state(asked_tile: AskedTile, request_hash: bytes, state: bytes) -> tuple[int, bytes]:
     """Return the completed rows and their pixels. Raise DecodeError unless `state` is one of this request."""
-    if state[:DIGEST_BYTES] != digest or len(state) < HEADER_BYTES:
+    if state[:DIGEST_BYTES] != request_hash or len(state) < HEADER_BYTES:
         raise DecodeError("a state of another request")
     rows = int.from_bytes(state[DIGEST_BYTES:HEADER_BYTES], "little")
-    if rows > asked.tile.rows:
+    if rows > asked_tile.tile.rows:
         raise DecodeError("more rows than in the tile", DIGEST_BYTES)
-    if len(state) != HEADER_BYTES + PIXEL_BYTES * rows * asked.tile.columns:
+    if len(state) != HEADER_BYTES + PIXEL_BYTES * rows * asked_tile.tile.columns:
         raise DecodeError("a state of another length", len(state))
     return rows, state[HEADER_BYTES:]
 
@@ -70,97 +70,102 @@ class RenderedPicture:
 class PictureError(ValueError):
     """The tiles make no whole picture. `problems` are sentences, `missing` the tiles to order."""
 
-    def __init__(self, problems: Sequence[str], missing: Sequence[TilePlace]) -> None:
+    def __init__(self, problems: Sequence[str], missing_tiles: Sequence[TilePlace]) -> None:
         """Take both in the order of discovery."""
         super().__init__("; ".join(problems))
-        self.problems, self.missing = tuple(problems), tuple(missing)
+        self.problems, self.missing = tuple(problems), tuple(missing_tiles)
 
 
-def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
+def assembled(input_text: str, tile_outputs: Sequence[bytes]) -> RenderedPicture:
     """Return a scene's picture from its tiles' outputs, in any order.
 
     An output may be empty, for a tile that did not arrive. Raise PictureError if the tiles do not make the whole
     picture, and SceneError for an invalid scene.
     """
-    read = read_text(text)
-    canvas = _Canvas(read)
-    for number, output in enumerate(outputs, 1):
-        canvas.take(f"output {number}", output)
-    missing = canvas.missing()
-    canvas.problems += [f"missing: tile {each.left} {each.top} {each.columns} {each.rows}" for each in missing]
+    read_scene = read_text(input_text)
+    canvas = _Canvas(read_scene)
+    for tile_number, tile_output in enumerate(tile_outputs, 1):
+        canvas.take(f"output {tile_number}", tile_output)
+    missing_tiles = canvas.missing()
+    canvas.problems += [
+        f"missing: tile {missing_tile.left} {missing_tile.top} {missing_tile.columns} {missing_tile.rows}"
+        for missing_tile in missing_tiles
+    ]
     if canvas.problems:
-        raise PictureError(canvas.problems, missing)
-    return RenderedPicture(read.scene.width, read.scene.height, bytes(canvas.pixels))
+        raise PictureError(canvas.problems, missing_tiles)
+    return RenderedPicture(read_scene.scene.width, read_scene.scene.height, bytes(canvas.pixels))
 
 
-def output_of_state(request: bytes, state: bytes) -> bytes:
+def output_of_state(encoded_request: bytes, state: bytes) -> bytes:
     """Return the rows of a state as the output of a tile with that many rows, also for an unfinished task.
 
     Raise DecodeError for an invalid request, for no state of it, or for a state without a row.
     """
-    asked = decode_request(request)
-    rows, pixels = decode_state(asked, request_digest(request), state)
+    asked_tile = decode_request(encoded_request)
+    rows, all_pixels = decode_state(asked_tile, request_digest(encoded_request), state)
     if not rows:
         raise DecodeError("a state without rows")
-    return OUTPUT.encode(asked.first_rows(rows).output(pixels))
+    return OUTPUT.encode(asked_tile.first_rows(rows).output(all_pixels))
 
 
 def png_of(picture: RenderedPicture) -> bytes:
     """Return a PNG file: 8 bits for each colour, rows without a filter."""
-    length = PIXEL_BYTES * picture.width
-    rows = (picture.pixels[start : start + length] for start in range(0, len(picture.pixels), length))
+    row_bytes = PIXEL_BYTES * picture.width
+    rows = (picture.pixels[row_start : row_start + row_bytes] for row_start in range(0, len(picture.pixels), row_bytes))
     # PNG (ISO/IEC 15948): bit depth 8, colour type 2 is RGB, and each row starts with its filter type.
-    header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
-    data = zlib.compress(b"".join(b"\0" + row for row in rows), COMPRESSION)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+    image_header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
+    image_data = zlib.compress(b"".join(b"\0" + pixel_row for pixel_row in rows), COMPRESSION)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", image_header) + _chunk(b"IDAT", image_data) + _chunk(b"IEND", b"")
 
 
 class _Canvas:
     """The pixels of the tiles so far, and the problems with tiles."""
 
-    def __init__(self, read: SceneText) -> None:
-        self._width, self._height = read.scene.width, read.scene.height
-        self._picture = picture_id(read.compact.encode("ascii"))
+    def __init__(self, read_scene: SceneText) -> None:
+        self._width, self._height = read_scene.scene.width, read_scene.scene.height
+        self._picture = picture_id(read_scene.compact.encode("ascii"))
         self.pixels = bytearray(PIXEL_BYTES * self._width * self._height)
         self._has_come = bytearray(self._width * self._height)
         self.problems: list[str] = []
 
-    def take(self, name: str, output: bytes) -> None:
+    def take(self, tile_name: str, encoded_output: bytes) -> None:
         """Put a tile in its place, or note its problem."""
         try:
-            tile = OUTPUT.decode(output)
+            tile = OUTPUT.decode(encoded_output)
         except DecodeError:
-            self.problems.append(f"{name} is not a tile" if output else f"{name} is missing")
+            self.problems.append(f"{tile_name} is not a tile" if encoded_output else f"{tile_name} is missing")
             return
-        problem = self._problem(tile)
-        if problem is not None:
-            self.problems.append(f"{name}, tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {problem}")
+        tile_problem = self._contradiction(tile)
+        if tile_problem is not None:
+            self.problems.append(f"{tile_name}, tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {tile_problem}")
             return
         for row in range(tile.rows):
-            start = (tile.top + row) * self._width + tile.left
-            self._has_come[start : start + tile.columns] = b"\1" * tile.columns
-            self.pixels[PIXEL_BYTES * start : PIXEL_BYTES * (start + tile.columns)] = _row(tile, row)
+            row_start = (tile.top + row) * self._width + tile.left
+            self._has_come[row_start : row_start + tile.columns] = b"\1" * tile.columns
+            self.pixels[PIXEL_BYTES * row_start : PIXEL_BYTES * (row_start + tile.columns)] = _row_of(tile, row)
 
     def missing(self) -> list[TilePlace]:
         """Return the missing pixels as tiles that can be ordered, each as wide, then as high as possible."""
-        found, came = [], self._has_come
-        while (first := came.find(0)) >= 0:
-            top, left = divmod(first, self._width)
-            end = came.find(1, first, (top + 1) * self._width)
-            columns = (end if end >= 0 else (top + 1) * self._width) - first
-            rows, most = 0, PIXELS_MAX // columns
-            while rows < min(most, self._height - top) and not any(self._of(left, top + rows, columns)):
-                start = (top + rows) * self._width + left
-                came[start : start + columns] = b"\1" * columns
+        missing_tiles, arrived_pixels = [], self._has_come
+        while (first_missing := arrived_pixels.find(0)) >= 0:
+            top_row, first_column = divmod(first_missing, self._width)
+            last_column = arrived_pixels.find(1, first_missing, (top_row + 1) * self._width)
+            tile_columns = (last_column if last_column >= 0 else (top_row + 1) * self._width) - first_missing
+            rows, most_rows = 0, PIXELS_MAX // tile_columns
+            while rows < min(most_rows, self._height - top_row) and not any(
+                self._pixel_places(first_column, top_row + rows, tile_columns)
+            ):
+                expected_row = (top_row + rows) * self._width + first_column
+                arrived_pixels[expected_row : expected_row + tile_columns] = b"\1" * tile_columns
                 rows += 1
-            found.append(TilePlace(left, top, columns, rows))
-        return found
+            missing_tiles.append(TilePlace(first_column, top_row, tile_columns, rows))
+        return missing_tiles
 
-    def _of(self, left: int, row: int, columns: int) -> bytearray:
-        start = row * self._width + left
-        return self._has_come[start : start + columns]
+    def _pixel_places(self, first_column: int, row: int, columns: int) -> bytearray:
+        row_start = row * self._width + first_column
+        return self._has_come[row_start : row_start + columns]
 
-    def _problem(self, tile: TileOutput) -> str | None:
+    def _contradiction(self, tile: TileOutput) -> str | None:
         """Return the problem with a tile, or None."""
         if tile.picture != self._picture:
             return "is part of another picture"
@@ -169,19 +174,24 @@ class _Canvas:
         if len(tile.pixels) != PIXEL_BYTES * tile.columns * tile.rows:
             return f"has {len(tile.pixels):,} bytes for {tile.columns * tile.rows:,} pixels"
         for row in range(tile.rows):
-            start = (tile.top + row) * self._width + tile.left
-            for column, has_come in enumerate(self._of(tile.left, tile.top + row, tile.columns)):
-                at = PIXEL_BYTES * (start + column)
-                mine = tile.pixels[PIXEL_BYTES * (row * tile.columns + column) :][:PIXEL_BYTES]
-                if has_come and self.pixels[at : at + PIXEL_BYTES] != mine:
+            row_start = (tile.top + row) * self._width + tile.left
+            for column, has_come in enumerate(self._pixel_places(tile.left, tile.top + row, tile.columns)):
+                pixel_offset = PIXEL_BYTES * (row_start + column)
+                new_pixel = tile.pixels[PIXEL_BYTES * (row * tile.columns + column) :][:PIXEL_BYTES]
+                if has_come and self.pixels[pixel_offset : pixel_offset + PIXEL_BYTES] != new_pixel:
                     return f"differs from an earlier one at column {tile.left + column}, row {tile.top + row}"
         return None
 
 
-def _row(tile: TileOutput, row: int) -> bytes:
-    length = PIXEL_BYTES * tile.columns
-    return tile.pixels[row * length : (row + 1) * length]
+def _row_of(tile: TileOutput, row: int) -> bytes:
+    row_bytes = PIXEL_BYTES * tile.columns
+    return tile.pixels[row * row_bytes : (row + 1) * row_bytes]
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _chunk(chunk_kind: bytes, chunk_data: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(chunk_data))
+        + chunk_kind
+        + chunk_data
+        + struct.pack(">I", zlib.crc32(chunk_kind + chunk_data))
+    )

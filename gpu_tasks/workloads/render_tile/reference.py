@@ -46,14 +46,14 @@ class LightRay:
 def pixel_sums(scene: RenderScene, column: int, row: int) -> Light:
     """Return red, green and blue, summed over all paths of a pixel, in units of 2**-16."""
     key = pixel_key(scene.seed, column, row)
-    paths = [path_light(scene, column, row, fp.absorbed(key, sample)) for sample in range(scene.samples)]
-    red, green, blue = (sum(channel) for channel in zip(*paths, strict=True))
+    paths = [path_light(scene, column, row, fp.absorbed(key, sample_number)) for sample_number in range(scene.samples)]
+    red, green, blue = (sum(colour_channel) for colour_channel in zip(*paths, strict=True))
     return red, green, blue
 
 
 def pixel_bytes(scene: RenderScene, column: int, row: int) -> bytes:
     """Return red, green and blue of a pixel as the picture shows them."""
-    return bytes(fp.byte_of(total // scene.samples) for total in pixel_sums(scene, column, row))
+    return bytes(fp.byte_of(channel_total // scene.samples) for channel_total in pixel_sums(scene, column, row))
 
 
 def pixel_key(seed: int, column: int, row: int) -> int:
@@ -64,28 +64,28 @@ def pixel_key(seed: int, column: int, row: int) -> int:
 def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
     """Return the light along one path."""
     ray = camera_ray(scene, column, row, fp.drawn(key, 0))
-    share: Light = (fp.WHITE, fp.WHITE, fp.WHITE)
-    seen: Light = (0, 0, 0)
-    for bounce in range(scene.bounces):
-        distance, found = nearest(scene.objects, ray)
-        place = moved(ray, distance)
-        if found is None or not is_within(place):
-            return added(seen, shaded(share, sky_light(scene.sky, ray.direction)))
-        surface = found.surface
+    carried_share: Light = (fp.WHITE, fp.WHITE, fp.WHITE)
+    collected_light: Light = (0, 0, 0)
+    for bounce_number in range(scene.bounces):
+        distance, first_hit = nearest(scene.objects, ray)
+        hit_point = moved(ray, distance)
+        if first_hit is None or not is_within(hit_point):
+            return added(collected_light, shaded(carried_share, sky_light(scene.sky, ray.direction)))
+        surface = first_hit.surface
         if surface.kind == SurfaceKind.LIGHT:
-            return added(seen, shaded(share, surface.colour))
-        normal = normal_at(found, ray, place)
-        origin = lifted(place, normal)
-        is_other = surface.kind == SurfaceKind.CHECKED and is_odd_square(place)
-        share = shaded(share, surface.other if is_other else surface.colour)
+            return added(collected_light, shaded(carried_share, surface.colour))
+        normal = normal_at(first_hit, ray, hit_point)
+        lifted_origin = lifted(hit_point, normal)
+        is_other = surface.kind == SurfaceKind.CHECKED and is_odd_square(hit_point)
+        carried_share = shaded(carried_share, surface.other if is_other else surface.colour)
         if surface.kind == SurfaceKind.MIRROR:
-            ray = LightRay(origin, thrown_back(ray.direction, normal))
+            ray = LightRay(lifted_origin, thrown_back(ray.direction, normal))
             continue
         if scene.sun is not None:
-            light = sun_light(scene, scene.sun, origin, normal, fp.drawn(key, 2 * bounce + 2))
-            seen = added(seen, shaded(share, light))
-        ray = LightRay(origin, scattered(normal, fp.drawn(key, 2 * bounce + 1)))
-    return seen
+            sunlight = sun_light(scene, scene.sun, lifted_origin, normal, fp.drawn(key, 2 * bounce_number + 2))
+            collected_light = added(collected_light, shaded(carried_share, sunlight))
+        ray = LightRay(lifted_origin, scattered(normal, fp.drawn(key, 2 * bounce_number + 1)))
+    return collected_light
 
 
 # ---------------------------------------------------------------------------------------------------------------- rays
@@ -113,14 +113,14 @@ def moved(ray: LightRay, distance: int) -> Vector:
     return x, y, z
 
 
-def is_within(place: Vector) -> bool:
+def is_within(point: Vector) -> bool:
     """Return True if a place is near enough for a ray to start there."""
-    return all(-fp.HIT_MAX <= part <= fp.HIT_MAX for part in place)
+    return all(-fp.HIT_MAX <= coordinate <= fp.HIT_MAX for coordinate in point)
 
 
-def lifted(place: Vector, normal: Vector) -> Vector:
+def lifted(point: Vector, normal: Vector) -> Vector:
     """Return the place just above a surface."""
-    x, y, z = (p + (n >> fp.LIFT_SHIFT) for p, n in zip(place, normal, strict=True))
+    x, y, z = (p + (n >> fp.LIFT_SHIFT) for p, n in zip(point, normal, strict=True))
     return x, y, z
 
 
@@ -150,29 +150,29 @@ def anywhere(chance: int) -> Vector:
 # ------------------------------------------------------------------------------------------------------------- objects
 
 
-def nearest(objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, SceneObject | None]:
+def nearest(scene_objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, SceneObject | None]:
     """Return the distance of the first object that a ray hits, and the object.
 
     Of equals, take the first in the list.
     """
-    best, found = NOTHING, None
-    for thing in objects:
-        distance = distance_to(thing, ray)
-        if distance < best:
-            best, found = distance, thing
-    return best, found
+    best_hit, object_hit = NOTHING, None
+    for scene_object in scene_objects:
+        distance = distance_to(scene_object, ray)
+        if distance < best_hit:
+            best_hit, object_hit = distance, scene_object
+    return best_hit, object_hit
 
 
-def distance_to(thing: SceneObject, ray: LightRay) -> int:
+def distance_to(scene_object: SceneObject, ray: LightRay) -> int:
     """Return the distance of an object along a ray, or `NOTHING` if it is missed, too near or too far."""
-    shape = thing.shape
+    shape = scene_object.shape
     if isinstance(shape, SphereShape):
-        near, far = _through_sphere(shape, ray)
+        near_distance, far_distance = _through_sphere(shape, ray)
     elif isinstance(shape, BoxShape):
-        near, far = _through_box(shape, ray)
+        near_distance, far_distance = _through_box(shape, ray)
     else:
-        near = far = _to_plane(shape, ray)
-    distance = near if near > fp.NEAREST else far
+        near_distance = far_distance = _to_plane(shape, ray)
+    distance = near_distance if near_distance > fp.NEAREST else far_distance
     return distance if fp.NEAREST < distance < fp.FARTHEST else NOTHING
 
 
@@ -181,11 +181,11 @@ def _through_sphere(shape: SphereShape, ray: LightRay) -> tuple[int, int]:
     apart = tuple(o - c for o, c in zip(ray.origin, shape.centre, strict=True))
     along = -dot(apart, ray.direction) >> fp.DIRECTION_BITS  # type: ignore[arg-type]  # three
     aside = [a + (along * d >> fp.DIRECTION_BITS) for a, d in zip(apart, ray.direction, strict=True)]
-    square = shape.radius * shape.radius - sum(part * part for part in aside)
-    if square < 0:
+    half_squared = shape.radius * shape.radius - sum(part * part for part in aside)
+    if half_squared < 0:
         return NOTHING, NOTHING
-    half = isqrt(square)
-    return along - half, along + half
+    half_chord = isqrt(half_squared)
+    return along - half_chord, along + half_chord
 
 
 def _to_plane(shape: PlaneShape, ray: LightRay) -> int:
@@ -205,29 +205,29 @@ def _slabs(shape: BoxShape, ray: LightRay) -> list[tuple[int, int]]:
     slabs = []
     for low, high, o, d in zip(shape.low, shape.high, ray.origin, ray.direction, strict=True):
         inverse = (1 << fp.SLAB_BITS) // _not_level(d)
-        first, second = ((side - o) * inverse >> fp.DIRECTION_BITS for side in (low, high))
+        first, second = ((slab_side - o) * inverse >> fp.DIRECTION_BITS for slab_side in (low, high))
         slabs.append((min(first, second), max(first, second)))
     return slabs
 
 
-def _not_level(part: int) -> int:
+def _not_level(coordinate: int) -> int:
     """Return a coordinate of a direction, kept away from 0."""
     # A ray parallel to a side would divide by zero, and a smaller divisor would exceed the bound for slabs.
-    return max(part, fp.SLAB_LEAST) if part >= 0 else min(part, -fp.SLAB_LEAST)
+    return max(coordinate, fp.SLAB_LEAST) if coordinate >= 0 else min(coordinate, -fp.SLAB_LEAST)
 
 
-def normal_at(thing: SceneObject, ray: LightRay, place: Vector) -> Vector:
+def normal_at(scene_object: SceneObject, ray: LightRay, point: Vector) -> Vector:
     """Return the direction away from a surface, on the side of the arriving ray."""
-    shape = thing.shape
+    shape = scene_object.shape
     if isinstance(shape, BoxShape):
         return _box_normal(shape, ray)
-    normal = shape.normal if isinstance(shape, PlaneShape) else _sphere_normal(shape, place, ray)
+    normal = shape.normal if isinstance(shape, PlaneShape) else _sphere_normal(shape, point, ray)
     x, y, z = normal
     return (-x, -y, -z) if dot(normal, ray.direction) > 0 else normal
 
 
-def _sphere_normal(shape: SphereShape, place: Vector, ray: LightRay) -> Vector:
-    x, y, z = (p - c << fp.NORMAL_BITS for p, c in zip(place, shape.centre, strict=True))
+def _sphere_normal(shape: SphereShape, point: Vector, ray: LightRay) -> Vector:
+    x, y, z = (p - c << fp.NORMAL_BITS for p, c in zip(point, shape.centre, strict=True))
     return fp.scaled((x, y, z), ray.direction)
 
 
@@ -237,16 +237,20 @@ def _box_normal(shape: BoxShape, ray: LightRay) -> Vector:
     That side is the last one that the ray enters or, from inside, the first that it leaves.
     """
     slabs = _slabs(shape, ray)
-    near, far = [enter for enter, _ in slabs], [leave for _, leave in slabs]
-    axis = near.index(max(near)) if max(near) > fp.NEAREST else far.index(min(far))
+    near_distances, far_distances = [enter for enter, _ in slabs], [leave for _, leave in slabs]
+    axis = (
+        near_distances.index(max(near_distances))
+        if max(near_distances) > fp.NEAREST
+        else far_distances.index(min(far_distances))
+    )
     towards = -fp.ONE if ray.direction[axis] >= 0 else fp.ONE
-    x, y, z = (towards if number == axis else 0 for number in range(3))
+    x, y, z = (towards if axis_number == axis else 0 for axis_number in range(3))
     return x, y, z
 
 
-def is_odd_square(place: Vector) -> bool:
+def is_odd_square(point: Vector) -> bool:
     """Return True if a place is in a square of the second colour: squares of one unit, as seen from above."""
-    return ((place[0] >> fp.PLACE_BITS) + (place[2] >> fp.PLACE_BITS)) % 2 == 1
+    return ((point[0] >> fp.PLACE_BITS) + (point[2] >> fp.PLACE_BITS)) % 2 == 1
 
 
 # --------------------------------------------------------------------------------------------------------------- light
@@ -272,15 +276,18 @@ def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector,
     return red, green, blue
 
 
-def shaded(share: Light, light: Light) -> Light:
+def shaded(carried_share: Light, light_channels: Light) -> Light:
     """Return a share of light, or of another share."""
-    red, green, blue = (part * of >> fp.LIGHT_BITS for part, of in zip(share, light, strict=True))
+    red, green, blue = (
+        share_channel * light_channel >> fp.LIGHT_BITS
+        for share_channel, light_channel in zip(carried_share, light_channels, strict=True)
+    )
     return red, green, blue
 
 
-def added(light: Light, more: Light) -> Light:
+def added(light_so_far: Light, further_light: Light) -> Light:
     """Return the sum of two lights."""
-    return light[0] + more[0], light[1] + more[1], light[2] + more[2]
+    return light_so_far[0] + further_light[0], light_so_far[1] + further_light[1], light_so_far[2] + further_light[2]
 
 
 def dot(left: Vector, right: Vector) -> int:

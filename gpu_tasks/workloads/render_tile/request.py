@@ -94,14 +94,14 @@ class AskedTile:
         """Return the part of the tile above its row `rows`."""
         return replace(self, tile=replace(self.tile, rows=rows))
 
-    def output(self, pixels: bytes) -> "TileOutput":
+    def output(self, tile_pixels: bytes) -> "TileOutput":
         """Return the output with these pixels."""
         tile = self.tile
-        return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, pixels)
+        return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, tile_pixels)
 
-    def place(self, index: int) -> tuple[int, int]:
+    def place(self, pixel_index: int) -> tuple[int, int]:
         """Return the column and the row in the picture of a pixel of the tile."""
-        row, column = divmod(index, self.tile.columns)
+        row, column = divmod(pixel_index, self.tile.columns)
         return self.tile.left + column, self.tile.top + row
 
 
@@ -112,59 +112,61 @@ def picture_id(scene: bytes) -> bytes:
 
 def tests_of_a_pixel(scene: RenderScene) -> int:
     """Return the most tests of a pixel: at each surface a ray, and another to the sun if there is one."""
-    rays = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
-    return rays * (len(scene.objects) + RAY_TESTS)
+    ray_count = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
+    return ray_count * (len(scene.objects) + RAY_TESTS)
 
 
 def read_request(request: TileRequest) -> AskedTile:
     """Return a request with its scene. Raise SceneError if it breaks a limit."""
-    text = request.scene.decode("ascii", errors="replace")
-    read = read_text(text)
+    scene_characters = request.scene.decode("ascii", errors="replace")
+    read = read_text(scene_characters)
     # One scene must have one id, so only its compact form is accepted.
-    if read.compact != text:
+    if read.compact != scene_characters:
         raise SceneError("the scene is not in its compact form")
     scene = read.scene
     tile = TilePlace(request.left, request.top, request.columns, request.rows)
-    asked = AskedTile(scene, tile, request.segment, picture_id(request.scene))
-    broken = _limits_broken(asked)
-    if broken is not None:
-        raise SceneError(broken)
-    return asked
+    asked_tile = AskedTile(scene, tile, request.segment, picture_id(request.scene))
+    broken_limits = _limits_broken(asked_tile)
+    if broken_limits is not None:
+        raise SceneError(broken_limits)
+    return asked_tile
 
 
-def request_of(read: SceneText, segment: int) -> TileRequest:
+def request_of(read_scene: SceneText, segment_rows: int) -> TileRequest:
     """Return the request for the tile that a text names, or for the whole picture, without checking its limits."""
-    tile = read.tile or TilePlace(0, 0, read.scene.width, read.scene.height)
-    rows = min(segment, tile.rows)
-    return TileRequest(tile.left, tile.top, tile.columns, tile.rows, rows, read.compact.encode("ascii"))
+    tile = read_scene.tile or TilePlace(0, 0, read_scene.scene.width, read_scene.scene.height)
+    rows = min(segment_rows, tile.rows)
+    return TileRequest(tile.left, tile.top, tile.columns, tile.rows, rows, read_scene.compact.encode("ascii"))
 
 
-def decode_request(data: bytes) -> AskedTile:
-    """Return the request in `data`. Raise DecodeError unless it is canonical and within the limits."""
+def decode_request(encoded_bytes: bytes) -> AskedTile:
+    """Return the request in `encoded_bytes`. Raise DecodeError unless it is canonical and within the limits."""
     try:
-        return read_request(REQUEST.decode(data))
-    except SceneError as error:
-        raise DecodeError(str(error)) from error
+        return read_request(REQUEST.decode(encoded_bytes))
+    except SceneError as decode_error:
+        raise DecodeError(str(decode_error)) from decode_error
 
 
-def _limits_broken(asked: AskedTile) -> str | None:
+def _limits_broken(asked_tile: AskedTile) -> str | None:
     """Return the problem with a tile, or None."""
-    tile, scene = asked.tile, asked.scene
+    tile, scene = asked_tile.tile, asked_tile.scene
     if tile.columns < 1 or tile.rows < 1:
         return "a tile without columns or rows"
     if tile.left + tile.columns > scene.width or tile.top + tile.rows > scene.height:
-        return f"the tile {_told(tile)} is outside of the picture of {scene.width} by {scene.height}"
-    if asked.pixels > PIXELS_MAX:
-        return f"a tile of {asked.pixels:,} pixels, of at most {PIXELS_MAX:,}; cut the picture into more tiles"
-    if not 1 <= asked.segment <= tile.rows:
-        return f"the option segment is outside 1 to {tile.rows}, the rows of the tile: {asked.segment}"
-    if asked.segments > SEGMENTS_MAX:
-        least = -(-tile.rows // SEGMENTS_MAX)
-        return f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to at least {least}"
-    if asked.cost > COST_MAX:
-        return f"the tile costs {asked.cost:,}, of at most {COST_MAX:,}; take smaller tiles or fewer samples"
+        return f"the tile {_tile_text(tile)} is outside of the picture of {scene.width} by {scene.height}"
+    if asked_tile.pixels > PIXELS_MAX:
+        return f"a tile of {asked_tile.pixels:,} pixels, of at most {PIXELS_MAX:,}; cut the picture into more tiles"
+    if not 1 <= asked_tile.segment <= tile.rows:
+        return f"the option segment is outside 1 to {tile.rows}, the rows of the tile: {asked_tile.segment}"
+    if asked_tile.segments > SEGMENTS_MAX:
+        least_rows = -(-tile.rows // SEGMENTS_MAX)
+        return (
+            f"{tile.rows} rows make more than {SEGMENTS_MAX} segments; set the option segment to at least {least_rows}"
+        )
+    if asked_tile.cost > COST_MAX:
+        return f"the tile costs {asked_tile.cost:,}, of at most {COST_MAX:,}; take smaller tiles or fewer samples"
     return None
 
 
-def _told(tile: TilePlace) -> str:
-    return f"{tile.left} {tile.top} {tile.columns} {tile.rows}"
+def _tile_text(tile_place: TilePlace) -> str:
+    return f"{tile_place.left} {tile_place.top} {tile_place.columns} {tile_place.rows}"

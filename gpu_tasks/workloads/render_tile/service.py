@@ -32,11 +32,11 @@ _DOMAIN = b"ogpu/render-tile/1/"
 class TileRun:
     """The run of one tile. Implements `SegmentedRun` (see there for the methods)."""
 
-    def __init__(self, use: TileBackend, asked: AskedTile, request: bytes) -> None:
-        """Take a request and its decoded form `asked`."""
-        self._asked = asked
-        self._tracer = use.tracer(asked.scene)
-        self._digest = request_digest(request)
+    def __init__(self, backend: TileBackend, asked_tile: AskedTile, encoded_request: bytes) -> None:
+        """Take a request and its decoded form `asked_tile`."""
+        self._asked = asked_tile
+        self._tracer = backend.tracer(asked_tile.scene)
+        self._digest = request_digest(encoded_request)
 
     @property
     def segments(self) -> int:
@@ -57,25 +57,25 @@ class TileRun:
 
     def advance(self, state: bytes, steps: int) -> bytes:
         """Compute the next rows below those of a state."""
-        done, pixels = decode_state(self._asked, self._digest, state)
-        if not 0 <= steps <= self._asked.tile.rows - done:
-            raise ValueError(f"{steps} rows after {done} of {self._asked.tile.rows}")
+        rows_done, pixels_so_far = decode_state(self._asked, self._digest, state)
+        if not 0 <= steps <= self._asked.tile.rows - rows_done:
+            raise ValueError(f"{steps} rows after {rows_done} of {self._asked.tile.rows}")
         columns = self._asked.tile.columns
-        later = np.arange(done * columns, (done + steps) * columns)
-        return encode_state(self._digest, done + steps, pixels + self.pixels(later))
+        later_indices = np.arange(rows_done * columns, (rows_done + steps) * columns)
+        return encode_state(self._digest, rows_done + steps, pixels_so_far + self.pixels(later_indices))
 
     def metric(self, state: bytes) -> int:
         """Return the number of pixels that are still to be rendered."""
         return self._asked.pixels - self.steps_done(state) * self._asked.tile.columns
 
-    def pixels(self, indices: Int64Array) -> bytes:
+    def pixels(self, pixel_indices: Int64Array) -> bytes:
         """Return red, green and blue of some pixels of the tile, in any order, each computed alone."""
-        return shown(self.sums(indices), self._asked.scene.samples)
+        return shown(self.sums(pixel_indices), self._asked.scene.samples)
 
-    def sums(self, indices: Int64Array) -> Int64Array:
+    def sums(self, pixel_indices: Int64Array) -> Int64Array:
         """Return int64[n, 3]: the light summed over all their paths, which no output contains."""
         tile = self._asked.tile
-        return self._tracer.sums(tile.left + indices % tile.columns, tile.top + indices // tile.columns)
+        return self._tracer.sums(tile.left + pixel_indices % tile.columns, tile.top + pixel_indices // tile.columns)
 
 
 class TileRendering(StepwiseWorkload):
@@ -84,9 +84,9 @@ class TileRendering(StepwiseWorkload):
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
-    def __init__(self, use: TileBackend) -> None:
+    def __init__(self, backend: TileBackend) -> None:
         """Take a backend. The caller checks its conformance."""
-        self._use = use
+        self._use = backend
 
     def begin(self, request: bytes) -> TileRun:
         """Return the run of a request within the limits."""
@@ -94,75 +94,79 @@ class TileRendering(StepwiseWorkload):
 
     def run(self, request: bytes) -> bytes:
         """Return the encoded `TileOutput`."""
-        asked = decode_request(request)
-        pixels = TileRun(self._use, asked, request).pixels(np.arange(asked.pixels))
-        return OUTPUT.encode(asked.output(pixels))
+        asked_tile = decode_request(request)
+        pixels = TileRun(self._use, asked_tile, request).pixels(np.arange(asked_tile.pixels))
+        return OUTPUT.encode(asked_tile.output(pixels))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Compute every pixel again, up to the first wrong ones.
 
         `recomputed` and `first_wrong` are pixels of the tile.
         """
-        asked = decode_request(request)
-        return self._looked_at(request, output, _order(b"order" + blake2b(output).digest(), asked.pixels))
+        asked_tile = decode_request(request)
+        return self._wrong_pixels(request, output, _drawn_order(b"order" + blake2b(output).digest(), asked_tile.pixels))
 
     def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
         """Compute `count` pixels again, drawn from `seed`, which the provider must not know before it has answered.
 
         An output with a wrong share f passes with probability (1 - f)**count. Raise DecodeError for an invalid request.
         """
-        asked = decode_request(request)
-        return self._looked_at(request, output, _order(b"spots" + seed, asked.pixels)[:count])
+        asked_tile = decode_request(request)
+        return self._wrong_pixels(request, output, _drawn_order(b"spots" + seed, asked_tile.pixels)[:count])
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """Return the hash of some pixels' light before rounding, which no output contains."""
-        asked = decode_request(request)
-        drawn = np.sort(_order(b"probe" + place, asked.pixels)[:PROBE_PIXELS])
-        sums = TileRun(self._use, asked, request).sums(drawn)
-        told = drawn.astype("<u4").tobytes() + sums.astype("<i8").tobytes()
-        return blake2b(_DOMAIN + b"trace" + told, digest_size=32).digest()
+        asked_tile = decode_request(request)
+        drawn_pixels = np.sort(_drawn_order(b"probe" + place, asked_tile.pixels)[:PROBE_PIXELS])
+        drawn_sums = TileRun(self._use, asked_tile, request).sums(drawn_pixels)
+        encoded_sums = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
+        return blake2b(_DOMAIN + b"trace" + encoded_sums, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""
         return check(self._use)
 
-    def _looked_at(self, request: bytes, output: bytes, order: Int64Array) -> OutputCheck:
+    def _wrong_pixels(self, encoded_request: bytes, encoded_output: bytes, pixel_order: Int64Array) -> OutputCheck:
         """Compare the pixels in this order, few at first, four times as many each further time."""
-        asked = decode_request(request)
-        claimed = _claimed(asked, output)
-        if claimed is None:
+        asked_tile = decode_request(encoded_request)
+        claimed_pixels = _claimed_pixels(asked_tile, encoded_output)
+        if claimed_pixels is None:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
         # Few at first, so that a wrong output is refuted at a low cost.
-        run, start, size = TileRun(self._use, asked, request), 0, FIRST_LOOKED_AT
-        while start < len(order):
-            looked = order[start : start + size]
-            right = np.frombuffer(run.pixels(looked), np.uint8).reshape(-1, PIXEL_BYTES)
-            start, size = start + len(looked), LATER_TIMES * size
-            wrong = looked[(claimed[looked] != right).any(axis=1)]
-            if len(wrong):
-                return OutputCheck(valid=False, recomputed=start, first_wrong=int(wrong.min()))
-        return OutputCheck(valid=True, recomputed=start, first_wrong=None)
+        tile_run, batch_start, batch_size = TileRun(self._use, asked_tile, encoded_request), 0, FIRST_LOOKED_AT
+        while batch_start < len(pixel_order):
+            batch_pixels = pixel_order[batch_start : batch_start + batch_size]
+            right_pixels = np.frombuffer(tile_run.pixels(batch_pixels), np.uint8).reshape(-1, PIXEL_BYTES)
+            batch_start, batch_size = batch_start + len(batch_pixels), LATER_TIMES * batch_size
+            wrong_pixels = batch_pixels[(claimed_pixels[batch_pixels] != right_pixels).any(axis=1)]
+            if len(wrong_pixels):
+                return OutputCheck(valid=False, recomputed=batch_start, first_wrong=int(wrong_pixels.min()))
+        return OutputCheck(valid=True, recomputed=batch_start, first_wrong=None)
 
 
-def open_published(backend: str) -> TileRendering:
+def open_published(backend_name: str) -> TileRendering:
     """Return the workload on a backend after its vectors passed. Raise errors as `WorkloadForm.open`."""
-    workload = TileRendering(backend_named(backend))
+    workload = TileRendering(backend_named(backend_name))
     workload.conformance()
     return workload
 
 
-def _claimed(asked: AskedTile, output: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
+def _claimed_pixels(
+    asked_tile: AskedTile, encoded_output: bytes
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
     """Return uint8[n, 3] of an output that can be wrong only in its pixels, or None for any other."""
     try:
-        pixels = OUTPUT.decode(output).pixels
+        claimed_pixels = OUTPUT.decode(encoded_output).pixels
     except DecodeError:
         return None
-    if len(pixels) != PIXEL_BYTES * asked.pixels or output != OUTPUT.encode(asked.output(pixels)):
+    if len(claimed_pixels) != PIXEL_BYTES * asked_tile.pixels or encoded_output != OUTPUT.encode(
+        asked_tile.output(claimed_pixels)
+    ):
         return None
-    return np.frombuffer(pixels, np.uint8).reshape(-1, PIXEL_BYTES)
+    return np.frombuffer(claimed_pixels, np.uint8).reshape(-1, PIXEL_BYTES)
 
 
-def _order(drawn_from: bytes, count: int) -> Int64Array:
+def _drawn_order(drawn_from: bytes, pixel_count: int) -> Int64Array:
     """Return all pixels of a tile in an order drawn by SHAKE-256."""
-    keys = np.frombuffer(shake_256(_DOMAIN + drawn_from).digest(8 * count), "<u8")
-    return np.argsort(keys, kind="stable").astype(np.int64)
+    order_keys = np.frombuffer(shake_256(_DOMAIN + drawn_from).digest(8 * pixel_count), "<u8")
+    return np.argsort(order_keys, kind="stable").astype(np.int64)

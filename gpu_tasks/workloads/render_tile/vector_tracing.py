@@ -33,62 +33,62 @@ class MovingPaths:
     origin: PathArray
     direction: PathArray
 
-    def some(self, use: ArrayArithmetic, places: PathArray) -> "MovingPaths":
+    def some(self, backend: ArrayArithmetic, places: PathArray) -> "MovingPaths":
         """Return the paths at the places."""
         return MovingPaths(
-            use.at(self.number, places),
-            use.at(self.key, places),
-            use.at(self.share, places),
-            use.at(self.origin, places),
-            use.at(self.direction, places),
+            backend.at(self.number, places),
+            backend.at(self.key, places),
+            backend.at(self.share, places),
+            backend.at(self.origin, places),
+            backend.at(self.direction, places),
         )
 
 
 class VectorTracer:
     """One scene on one backend."""
 
-    def __init__(self, use: ArrayArithmetic, scene: RenderScene) -> None:
+    def __init__(self, backend: ArrayArithmetic, scene: RenderScene) -> None:
         """Put the tables into arrays of the backend, a column for each object."""
-        self._use, self._scene = use, scene
-        self._sines = use.put(SINES)
-        self._kinds = use.put([thing.surface.kind for thing in scene.objects])
-        self._colours = _columns(use, [thing.surface.colour for thing in scene.objects])
-        self._others = _columns(use, [thing.surface.other for thing in scene.objects])
-        self._shapes = [_ShapeTests(use, thing) for thing in scene.objects]
-        self._has_boxes = any(isinstance(thing.shape, BoxShape) for thing in scene.objects)
+        self._backend, self._scene = backend, scene
+        self._sines = backend.put(SINES)
+        self._kinds = backend.put([scene_object.surface.kind for scene_object in scene.objects])
+        self._colours = _columns(backend, [scene_object.surface.colour for scene_object in scene.objects])
+        self._others = _columns(backend, [scene_object.surface.other for scene_object in scene.objects])
+        self._shapes = [_ShapeTests(backend, scene_object) for scene_object in scene.objects]
+        self._has_boxes = any(isinstance(scene_object.shape, BoxShape) for scene_object in scene.objects)
         camera, sky, sun = scene.camera, scene.sky, scene.sun
         self._eye, self._right, self._up, self._forward = (
-            _columns(use, [vector]) for vector in (camera.eye, camera.right, camera.up, camera.forward)
+            _columns(backend, [vector]) for vector in (camera.eye, camera.right, camera.up, camera.forward)
         )
-        self._zenith, self._horizon = _columns(use, [sky.zenith]), _columns(use, [sky.horizon])
-        self._sun = None if sun is None else (_columns(use, [sun.direction]), _columns(use, [sun.light]))
+        self._zenith, self._horizon = _columns(backend, [sky.zenith]), _columns(backend, [sky.horizon])
+        self._sun = None if sun is None else (_columns(backend, [sun.direction]), _columns(backend, [sun.light]))
 
     def sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
         """Return int64[n, 3]: red, green and blue, summed over all paths of each pixel, in units of 2**-16."""
-        parts = [self._sums(columns[part], rows[part]) for part in self._batches(len(columns))]
-        return np.concatenate([np.zeros((0, 3), dtype=np.int64), *parts])
+        batch_sums = [self._batch_sums(columns[batch], rows[batch]) for batch in self._batches(len(columns))]
+        return np.concatenate([np.zeros((0, 3), dtype=np.int64), *batch_sums])
 
-    def _batches(self, count: int) -> Iterator[slice]:
+    def _batches(self, pixel_count: int) -> Iterator[slice]:
         """Return the pixels to follow at once, by the number of their paths."""
-        step = max(1, self._use.paths // self._scene.samples)
-        return (slice(start, start + step) for start in range(0, count, step))
+        batch_pixels = max(1, self._backend.paths // self._scene.samples)
+        return (slice(batch_start, batch_start + batch_pixels) for batch_start in range(0, pixel_count, batch_pixels))
 
-    def _sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
+    def _batch_sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
         samples = self._scene.samples
-        each = np.tile(np.arange(samples), len(columns))
-        column, row = (self._use.put(np.repeat(values, samples)) for values in (columns, rows))
-        pixel = fp.absorbed(fp.absorbed(fp.mixed(self._scene.seed), row), column)
-        seen = self._seen(column, row, fp.absorbed(pixel, self._use.put(each)))
-        return self._use.take(seen.reshape(3, len(columns), samples).sum(-1)).T
+        sample_numbers = np.tile(np.arange(samples), len(columns))
+        column, row = (self._backend.put(np.repeat(values, samples)) for values in (columns, rows))
+        pixel_key = fp.absorbed(fp.absorbed(fp.mixed(self._scene.seed), row), column)
+        collected_light = self._collected_light(column, row, fp.absorbed(pixel_key, self._backend.put(sample_numbers)))
+        return self._backend.take(collected_light.reshape(3, len(columns), samples).sum(-1)).T
 
-    def _seen(self, column: PathArray, row: PathArray, key: PathArray) -> PathArray:
+    def _collected_light(self, column: PathArray, row: PathArray, key: PathArray) -> PathArray:
         """Return the light along each path."""
-        seen, paths = key * self._use.put([[0]] * 3), self._from_the_eye(column, row, key)
-        for bounce in range(self._scene.bounces):
+        collected_light, paths = key * self._backend.put([[0]] * 3), self._from_the_eye(column, row, key)
+        for bounce_number in range(self._scene.bounces):
             if not len(paths.number):
                 break
-            paths = self._on_from_one_surface(seen, paths, bounce)
-        return seen
+            paths = self._follow_to_surface(collected_light, paths, bounce_number)
+        return collected_light
 
     # ------------------------------------------------------------------------------------------------------------ rays
 
@@ -99,148 +99,190 @@ class VectorTracer:
         ahead = scene.camera.zoom << 4
         view = across * self._right - down * self._up + ahead * self._forward >> fp.DIRECTION_BITS
         nothing = view * 0
-        number = self._use.put(np.arange(len(key)))
+        number = self._backend.put(np.arange(len(key)))
         return MovingPaths(
             number, key, nothing + fp.WHITE, nothing + self._eye, self._scaled(view, nothing + self._forward)
         )
 
-    def _on_from_one_surface(self, seen: PathArray, paths: MovingPaths, bounce: int) -> MovingPaths:
-        """Return the paths that continue from the surfaces that they meet, and add the light there to `seen`."""
-        use = self._use
-        distance, which = self._nearest(paths.origin, paths.direction)
-        place = paths.origin + (distance * paths.direction >> fp.DIRECTION_BITS)
-        beyond = _greatest(use, use.greater(place, -place))
-        is_hit = (distance < NOTHING) & (beyond <= fp.HIT_MAX)
-        missing, hitting = use.where(~is_hit), use.where(is_hit)
-        self._see(seen, paths.some(use, missing), self._sky(use.at(paths.direction, missing)))
-        paths, which, place = paths.some(use, hitting), use.at(which, hitting), use.at(place, hitting)
-        is_light = use.at(self._kinds, which) == int(SurfaceKind.LIGHT)
-        shining, going = use.where(is_light), use.where(~is_light)
-        self._see(seen, paths.some(use, shining), use.at(self._colours, use.at(which, shining)))
-        paths, which, place = paths.some(use, going), use.at(which, going), use.at(place, going)
-        return self._thrown(seen, paths, which, place, bounce)
+    def _follow_to_surface(self, collected_light: PathArray, paths: MovingPaths, bounce_number: int) -> MovingPaths:
+        """Return the paths that continue from the surfaces that they meet. Add the light there to `collected_light`."""
+        backend = self._backend
+        distance, object_numbers = self._nearest(paths.origin, paths.direction)
+        hit_point = paths.origin + (distance * paths.direction >> fp.DIRECTION_BITS)
+        farthest_coordinate = _greatest(backend, backend.greater(hit_point, -hit_point))
+        is_hit = (distance < NOTHING) & (farthest_coordinate <= fp.HIT_MAX)
+        missed_paths, hit_paths = backend.where(~is_hit), backend.where(is_hit)
+        self._add_light(
+            collected_light,
+            paths.some(backend, missed_paths),
+            self._sky_light(backend.at(paths.direction, missed_paths)),
+        )
+        paths, object_numbers, hit_point = (
+            paths.some(backend, hit_paths),
+            backend.at(object_numbers, hit_paths),
+            backend.at(hit_point, hit_paths),
+        )
+        is_light = backend.at(self._kinds, object_numbers) == int(SurfaceKind.LIGHT)
+        light_paths, reflected_paths = backend.where(is_light), backend.where(~is_light)
+        self._add_light(
+            collected_light,
+            paths.some(backend, light_paths),
+            backend.at(self._colours, backend.at(object_numbers, light_paths)),
+        )
+        paths, object_numbers, hit_point = (
+            paths.some(backend, reflected_paths),
+            backend.at(object_numbers, reflected_paths),
+            backend.at(hit_point, reflected_paths),
+        )
+        return self._reflect(collected_light, paths, object_numbers, hit_point, bounce_number)
 
-    def _thrown(
-        self, seen: PathArray, paths: MovingPaths, which: PathArray, place: PathArray, bounce: int
+    def _reflect(
+        self,
+        collected_light: PathArray,
+        paths: MovingPaths,
+        object_numbers: PathArray,
+        hit_point: PathArray,
+        bounce_number: int,
     ) -> MovingPaths:
         """Return the paths from reflecting surfaces, with their share."""
-        use = self._use
-        kinds, normal = use.at(self._kinds, which), self._normals(which, paths, place)
-        is_odd = ((place[0] >> fp.PLACE_BITS) + (place[2] >> fp.PLACE_BITS) & 1) == 1
-        colour = use.choose(is_odd, use.at(self._others, which), use.at(self._colours, which))
+        backend = self._backend
+        surface_kinds, normal = backend.at(self._kinds, object_numbers), self._normals(object_numbers, paths, hit_point)
+        is_odd = ((hit_point[0] >> fp.PLACE_BITS) + (hit_point[2] >> fp.PLACE_BITS) & 1) == 1
+        colour = backend.choose(
+            is_odd, backend.at(self._others, object_numbers), backend.at(self._colours, object_numbers)
+        )
         paths.share = paths.share * colour >> fp.LIGHT_BITS
-        paths.origin = place + (normal >> fp.LIFT_SHIFT)
-        is_mirror = kinds == int(SurfaceKind.MIRROR)
-        matte, mirror = use.where(~is_mirror), use.where(is_mirror)
+        paths.origin = hit_point + (normal >> fp.LIFT_SHIFT)
+        is_mirror = surface_kinds == int(SurfaceKind.MIRROR)
+        matte_paths, mirror_paths = backend.where(~is_mirror), backend.where(is_mirror)
         if self._sun is not None:
-            self._shine(seen, paths.some(use, matte), use.at(normal, matte), bounce)
-        if bounce + 1 < self._scene.bounces:
-            paths.direction[:, mirror] = self._thrown_back(use.at(paths.direction, mirror), use.at(normal, mirror))
-            chance = fp.drawn(use.at(paths.key, matte), 2 * bounce + 1)
-            paths.direction[:, matte] = self._scattered(use.at(normal, matte), chance)
+            self._add_sunlight(
+                collected_light, paths.some(backend, matte_paths), backend.at(normal, matte_paths), bounce_number
+            )
+        if bounce_number + 1 < self._scene.bounces:
+            paths.direction[:, mirror_paths] = self._mirror(
+                backend.at(paths.direction, mirror_paths), backend.at(normal, mirror_paths)
+            )
+            chance = fp.drawn(backend.at(paths.key, matte_paths), 2 * bounce_number + 1)
+            paths.direction[:, matte_paths] = self._scatter(backend.at(normal, matte_paths), chance)
         return paths
 
-    def _thrown_back(self, direction: PathArray, normal: PathArray) -> PathArray:
+    def _mirror(self, direction: PathArray, normal: PathArray) -> PathArray:
         twice = 2 * _dot(direction, normal) >> fp.DIRECTION_BITS
         return self._scaled(direction - (twice * normal >> fp.DIRECTION_BITS) << fp.SCALED_BITS, normal)
 
-    def _scattered(self, normal: PathArray, chance: PathArray) -> PathArray:
-        return self._scaled(normal + self._anywhere(chance) << fp.SCALED_BITS, normal)
+    def _scatter(self, normal: PathArray, chance: PathArray) -> PathArray:
+        return self._scaled(normal + self._any_direction(chance) << fp.SCALED_BITS, normal)
 
-    def _anywhere(self, chance: PathArray) -> PathArray:
+    def _any_direction(self, chance: PathArray) -> PathArray:
         """Return a direction for each, uniformly distributed."""
         height = 2 * (chance >> 12) - fp.ONE + 1
-        around = self._use.root((1 << 2 * fp.DIRECTION_BITS) - height * height)
+        around = self._backend.root((1 << 2 * fp.DIRECTION_BITS) - height * height)
         angle = chance & fp.ANGLES - 1
-        found = height * self._use.put([[0], [1], [0]])
-        cosine = self._use.at(self._sines, angle + fp.ANGLES // 4 & fp.ANGLES - 1)
-        found[0] = around * cosine >> fp.DIRECTION_BITS
-        found[2] = around * self._use.at(self._sines, angle) >> fp.DIRECTION_BITS
-        return found
+        directions = height * self._backend.put([[0], [1], [0]])
+        cosine = self._backend.at(self._sines, angle + fp.ANGLES // 4 & fp.ANGLES - 1)
+        directions[0] = around * cosine >> fp.DIRECTION_BITS
+        directions[2] = around * self._backend.at(self._sines, angle) >> fp.DIRECTION_BITS
+        return directions
 
     def _scaled(self, vectors: PathArray, otherwise: PathArray) -> PathArray:
-        root = self._use.root(_dot(vectors, vectors))
+        root = self._backend.root(_dot(vectors, vectors))
         is_short = root < fp.SHORTEST_ROOT
-        inverse = (1 << fp.RECIPROCAL_BITS) // self._use.choose(is_short, fp.SHORTEST_ROOT, root)
-        found = vectors * inverse >> fp.RECIPROCAL_BITS - fp.DIRECTION_BITS
-        return self._use.choose(is_short, otherwise, found)
+        inverse = (1 << fp.RECIPROCAL_BITS) // self._backend.choose(is_short, fp.SHORTEST_ROOT, root)
+        scaled_vectors = vectors * inverse >> fp.RECIPROCAL_BITS - fp.DIRECTION_BITS
+        return self._backend.choose(is_short, otherwise, scaled_vectors)
 
     # --------------------------------------------------------------------------------------------------------- objects
 
     def _nearest(self, origin: PathArray, direction: PathArray) -> tuple[PathArray, PathArray]:
         """Return the distance of the first object on each ray, `NOTHING` without any, and the object's number."""
-        use = self._use
-        inverse = (1 << fp.SLAB_BITS) // _not_level(use, direction) if self._has_boxes else None
-        best = origin[0] * 0 + NOTHING
-        which = origin[0] * 0
-        for number, tests in enumerate(self._shapes):
-            places, distance = tests.hits(origin, direction, inverse)
+        backend = self._backend
+        inverse = (1 << fp.SLAB_BITS) // _not_level(backend, direction) if self._has_boxes else None
+        best_distance = origin[0] * 0 + NOTHING
+        object_numbers = origin[0] * 0
+        for object_number, shape_tests in enumerate(self._shapes):
+            places, distance = shape_tests.hits(origin, direction, inverse)
             if places is None:
-                closer = distance < best
-                best, which = use.choose(closer, distance, best), use.choose(closer, number, which)
+                closer_paths = distance < best_distance
+                best_distance, object_numbers = (
+                    backend.choose(closer_paths, distance, best_distance),
+                    backend.choose(closer_paths, object_number, object_numbers),
+                )
                 continue
-            closer = use.where(distance < use.at(best, places))
-            places = use.at(places, closer)
-            best[places] = use.at(distance, closer)
-            which[places] = number
-        return best, which
+            closer_paths = backend.where(distance < backend.at(best_distance, places))
+            places = backend.at(places, closer_paths)
+            best_distance[places] = backend.at(distance, closer_paths)
+            object_numbers[places] = object_number
+        return best_distance, object_numbers
 
-    def _normals(self, which: PathArray, paths: MovingPaths, place: PathArray) -> PathArray:
+    def _normals(self, object_numbers: PathArray, paths: MovingPaths, hit_point: PathArray) -> PathArray:
         """Return the direction away from each surface, on the side of the arriving ray."""
-        normal = place * 0
-        for number, tests in enumerate(self._shapes):
-            here = self._use.where(which == number)
-            if len(here):
-                rays = [self._use.at(values, here) for values in (paths.origin, paths.direction, place)]
-                normal[:, here] = self._normal(tests, *rays)
+        normal = hit_point * 0
+        for object_number, shape_tests in enumerate(self._shapes):
+            paths_here = self._backend.where(object_numbers == object_number)
+            if len(paths_here):
+                rays = [self._backend.at(values, paths_here) for values in (paths.origin, paths.direction, hit_point)]
+                normal[:, paths_here] = self._normal(shape_tests, *rays)
         return normal
 
-    def _normal(self, tests: "_ShapeTests", origin: PathArray, direction: PathArray, place: PathArray) -> PathArray:
-        use, shape = self._use, tests.shape
+    def _normal(
+        self, shape_tests: "_ShapeTests", origin: PathArray, direction: PathArray, hit_point: PathArray
+    ) -> PathArray:
+        backend, shape = self._backend, shape_tests.shape
         if isinstance(shape, BoxShape):
-            return tests.box_normal(origin, direction)
+            return shape_tests.box_normal(origin, direction)
         if isinstance(shape, PlaneShape):
-            normal = direction * 0 + tests.vector
+            normal = direction * 0 + shape_tests.vector
         else:
-            normal = self._scaled(place - tests.vector << fp.NORMAL_BITS, direction)
-        return use.choose(_dot(normal, direction) > 0, -normal, normal)
+            normal = self._scaled(hit_point - shape_tests.vector << fp.NORMAL_BITS, direction)
+        return backend.choose(_dot(normal, direction) > 0, -normal, normal)
 
     # ----------------------------------------------------------------------------------------------------------- light
 
-    def _see(self, seen: PathArray, paths: MovingPaths, light: PathArray) -> None:
+    def _add_light(self, collected_light: PathArray, paths: MovingPaths, added_light: PathArray) -> None:
         """Add each path's share of a light."""
-        seen[:, paths.number] += paths.share * light >> fp.LIGHT_BITS
+        collected_light[:, paths.number] += paths.share * added_light >> fp.LIGHT_BITS
 
-    def _sky(self, direction: PathArray) -> PathArray:
+    def _sky_light(self, direction: PathArray) -> PathArray:
         up = self._clamped(direction[1], 0, fp.ONE)
         return self._horizon + ((self._zenith - self._horizon) * up >> fp.DIRECTION_BITS)
 
     def _clamped(self, values: PathArray, low: int, high: int) -> PathArray:
-        return self._use.choose(values < low, low, self._use.choose(values > high, high, values))
+        return self._backend.choose(values < low, low, self._backend.choose(values > high, high, values))
 
-    def _shine(self, seen: PathArray, paths: MovingPaths, normal: PathArray, bounce: int) -> None:
+    def _add_sunlight(
+        self, collected_light: PathArray, paths: MovingPaths, normal: PathArray, bounce_number: int
+    ) -> None:
         """Add the sun's light where no object is between."""
-        use, (centre, sunlight) = self._use, self._sun or ((), ())
-        jitter = self._anywhere(fp.drawn(paths.key, 2 * bounce + 2)) >> fp.SUN_SHIFT
+        backend, (centre, sunlight) = self._backend, self._sun or ((), ())
+        jitter = self._any_direction(fp.drawn(paths.key, 2 * bounce_number + 2)) >> fp.SUN_SHIFT
         towards = self._scaled(centre + jitter << fp.SCALED_BITS, normal * 0 + centre)
         steep = _dot(towards, normal) >> fp.DIRECTION_BITS
-        facing = use.where(steep > 0)
-        paths, towards, steep = paths.some(use, facing), use.at(towards, facing), use.at(steep, facing)
+        facing_paths = backend.where(steep > 0)
+        paths, towards, steep = (
+            paths.some(backend, facing_paths),
+            backend.at(towards, facing_paths),
+            backend.at(steep, facing_paths),
+        )
         distance, _ = self._nearest(paths.origin, towards)
-        lit = use.where(distance == NOTHING)
-        self._see(seen, paths.some(use, lit), use.at(steep, lit) * sunlight >> fp.DIRECTION_BITS)
+        lit_paths = backend.where(distance == NOTHING)
+        self._add_light(
+            collected_light,
+            paths.some(backend, lit_paths),
+            backend.at(steep, lit_paths) * sunlight >> fp.DIRECTION_BITS,
+        )
 
 
 class _ShapeTests:
     """The intersections of rays with one shape on one backend."""
 
-    def __init__(self, use: ArrayArithmetic, thing: SceneObject) -> None:
-        self._use, self.shape = use, thing.shape
+    def __init__(self, backend: ArrayArithmetic, scene_object: SceneObject) -> None:
+        self._backend, self.shape = backend, scene_object.shape
         if isinstance(self.shape, BoxShape):
-            self._low, self._high = _columns(use, [self.shape.low]), _columns(use, [self.shape.high])
+            self._low, self._high = _columns(backend, [self.shape.low]), _columns(backend, [self.shape.high])
         else:
-            of = self.shape
-            self.vector = _columns(use, [of.centre if isinstance(of, SphereShape) else of.normal])
+            shape = self.shape
+            self.vector = _columns(backend, [shape.centre if isinstance(shape, SphereShape) else shape.normal])
 
     def hits(self, origin: PathArray, direction: PathArray, inverse: PathArray) -> tuple[PathArray | None, PathArray]:
         """Return the places of rays that may hit, or None for all, and their distances, `NOTHING` for a miss."""
@@ -250,51 +292,51 @@ class _ShapeTests:
         if isinstance(shape, PlaneShape):
             return None, self._to_plane(shape, origin, direction)
         enter, leave = self._slabs(origin, inverse)
-        near, far = _greatest(self._use, enter), _least(self._use, leave)
-        return None, self._use.choose(near <= far, self._distance(near, far), NOTHING)
+        near, far = _greatest(self._backend, enter), _least(self._backend, leave)
+        return None, self._backend.choose(near <= far, self._distance(near, far), NOTHING)
 
     def box_normal(self, origin: PathArray, direction: PathArray) -> PathArray:
         """Return the normal against the ray along the axis of the side that it meets."""
-        use = self._use
-        enter, leave = self._slabs(origin, (1 << fp.SLAB_BITS) // _not_level(use, direction))
-        near, far = _greatest(use, enter), _least(use, leave)
-        is_side = use.choose(near > fp.NEAREST, enter == near, leave == far)
+        backend = self._backend
+        enter, leave = self._slabs(origin, (1 << fp.SLAB_BITS) // _not_level(backend, direction))
+        near, far = _greatest(backend, enter), _least(backend, leave)
+        is_side = backend.choose(near > fp.NEAREST, enter == near, leave == far)
         # Where two sides meet, the first axis counts, as in the reference.
         is_side[1] &= ~is_side[0]
         is_side[2] &= ~(is_side[0] | is_side[1])
-        return use.choose(is_side, use.choose(direction >= 0, direction * 0 - fp.ONE, fp.ONE), 0)
+        return backend.choose(is_side, backend.choose(direction >= 0, direction * 0 - fp.ONE, fp.ONE), 0)
 
     def _sphere_hits(self, shape: SphereShape, origin: PathArray, direction: PathArray) -> tuple[PathArray, PathArray]:
-        use = self._use
+        backend = self._backend
         apart = origin - self.vector
         along = -_dot(apart, direction) >> fp.DIRECTION_BITS
         aside = apart + (along * direction >> fp.DIRECTION_BITS)
-        square = shape.radius * shape.radius - _dot(aside, aside)
-        places = use.where(square >= 0)
-        along, half = use.at(along, places), use.root(use.at(square, places))
-        return places, self._distance(along - half, along + half)
+        half_squared = shape.radius * shape.radius - _dot(aside, aside)
+        near_paths = backend.where(half_squared >= 0)
+        along, half_chord = backend.at(along, near_paths), backend.root(backend.at(half_squared, near_paths))
+        return near_paths, self._distance(along - half_chord, along + half_chord)
 
     def _to_plane(self, shape: PlaneShape, origin: PathArray, direction: PathArray) -> PathArray:
         slope = _dot(self.vector, direction) >> fp.DIRECTION_BITS
         is_level = slope == 0
-        distance = (shape.height - _dot(self.vector, origin)) // self._use.choose(is_level, 1, slope)
-        distance = self._use.choose(is_level, NOTHING, distance)
+        distance = (shape.height - _dot(self.vector, origin)) // self._backend.choose(is_level, 1, slope)
+        distance = self._backend.choose(is_level, NOTHING, distance)
         return self._distance(distance, distance)
 
     def _slabs(self, origin: PathArray, inverse: PathArray) -> tuple[PathArray, PathArray]:
         first = (self._low - origin) * inverse >> fp.DIRECTION_BITS
         second = (self._high - origin) * inverse >> fp.DIRECTION_BITS
-        return self._use.lesser(first, second), self._use.greater(first, second)
+        return self._backend.lesser(first, second), self._backend.greater(first, second)
 
     def _distance(self, near: PathArray, far: PathArray) -> PathArray:
         """Return the nearer of two hits that is not at the ray's start, or `NOTHING` if it is too far."""
-        distance = self._use.choose(near > fp.NEAREST, near, far)
-        return self._use.choose((distance > fp.NEAREST) & (distance < fp.FARTHEST), distance, NOTHING)
+        distance = self._backend.choose(near > fp.NEAREST, near, far)
+        return self._backend.choose((distance > fp.NEAREST) & (distance < fp.FARTHEST), distance, NOTHING)
 
 
-def _columns(use: ArrayArithmetic, vectors: Sequence[tuple[int, int, int]]) -> PathArray:
+def _columns(backend: ArrayArithmetic, vectors: Sequence[tuple[int, int, int]]) -> PathArray:
     """Return the vectors as int64[3, n]."""
-    return use.put([list(axis) for axis in zip(*vectors, strict=True)])
+    return backend.put([list(axis) for axis in zip(*vectors, strict=True)])
 
 
 def _dot(left: PathArray, right: PathArray) -> PathArray:
@@ -302,15 +344,15 @@ def _dot(left: PathArray, right: PathArray) -> PathArray:
     return products[0] + products[1] + products[2]
 
 
-def _greatest(use: ArrayArithmetic, vectors: PathArray) -> PathArray:
-    return use.greater(use.greater(vectors[0], vectors[1]), vectors[2])
+def _greatest(backend: ArrayArithmetic, vectors: PathArray) -> PathArray:
+    return backend.greater(backend.greater(vectors[0], vectors[1]), vectors[2])
 
 
-def _least(use: ArrayArithmetic, vectors: PathArray) -> PathArray:
-    return use.lesser(use.lesser(vectors[0], vectors[1]), vectors[2])
+def _least(backend: ArrayArithmetic, vectors: PathArray) -> PathArray:
+    return backend.lesser(backend.lesser(vectors[0], vectors[1]), vectors[2])
 
 
-def _not_level(use: ArrayArithmetic, direction: PathArray) -> PathArray:
+def _not_level(backend: ArrayArithmetic, direction: PathArray) -> PathArray:
     """Return the coordinates of a direction, kept away from 0."""
     least = direction * 0 + fp.SLAB_LEAST
-    return use.choose(direction >= 0, use.greater(direction, least), use.lesser(direction, -least))
+    return backend.choose(direction >= 0, backend.greater(direction, least), backend.lesser(direction, -least))

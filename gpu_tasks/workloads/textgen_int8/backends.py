@@ -32,12 +32,12 @@ class NumpyBackend(Reference):
         return roots
 
 
-def arithmetic(backend: str) -> Arithmetic:
+def arithmetic(backend_name: str) -> Arithmetic:
     """Return the backend `numpy`, `reference`, or `torch-` with a device.
 
     Raise LookupError for another name or an unusable device, and ImportError without PyTorch.
     """
-    return chosen(backend, NumpyBackend, Reference, _torch)
+    return chosen(backend_name, NumpyBackend, Reference, _torch)
 
 
 def _torch() -> ByDevice[Arithmetic]:

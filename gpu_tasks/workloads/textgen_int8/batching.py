@@ -52,28 +52,28 @@ class _Text:
 
 
 def generated(
-    model: Loaded, requests: Sequence[CompletionRequest], lanes: int | None = None
+    loaded_model: Loaded, requests: Sequence[CompletionRequest], lane_count: int | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield each request's place and completion, in the order of completion, with `lanes` texts side by side.
+    """Yield each request's place and completion, in the order of completion, with `lane_count` texts side by side.
 
-    Without `lanes`, use the backend's best number.
+    Without `lane_count`, use the backend's best number.
     """
-    run = _Run(model, requests, max(1, min(lanes or model.use.lanes, len(requests))))
-    while run.waiting or run.texts:
-        yield from run.fill()
-        yield from run.step()
+    running_batch = _Run(loaded_model, requests, max(1, min(lane_count or loaded_model.use.lanes, len(requests))))
+    while running_batch.waiting or running_batch.texts:
+        yield from running_batch.fill()
+        yield from running_batch.step()
 
 
 class _Run:
     """Requests on their way through the lanes. Prompts of similar length are read together, so that few are padded."""
 
-    def __init__(self, model: Loaded, requests: Sequence[CompletionRequest], lanes: int) -> None:
-        self._model = model
-        self._cache = empty_cache(model, lanes)
-        self._free = list(range(lanes))
+    def __init__(self, loaded_model: Loaded, requests: Sequence[CompletionRequest], lanes: int) -> None:
+        self._loaded_model = loaded_model
+        self._cache = empty_cache(loaded_model, lanes)
+        self._free_lanes = list(range(lanes))
         self._refilled_at = max(1, lanes // REFILL_PART)
-        order = sorted(range(len(requests)), key=lambda place: len(requests[place].prompt))
-        self.waiting = deque(_Text(place, requests[place]) for place in order)
+        longest_first = sorted(range(len(requests)), key=lambda request_place: len(requests[request_place].prompt))
+        self.waiting = deque(_Text(request_place, requests[request_place]) for request_place in longest_first)
         self.texts: dict[int, _Text] = {}
         """By lane."""
 
@@ -82,80 +82,87 @@ class _Run:
 
         Return the completions that end at once.
         """
-        if not self.waiting or (self.texts and len(self._free) < self._refilled_at):
+        if not self.waiting or (self.texts and len(self._free_lanes) < self._refilled_at):
             return []
-        new = [self.waiting.popleft() for _ in range(min(len(self._free), len(self.waiting)))]
-        return [ended for texts in _passes(new, READ_PER_LANE * self._lanes()) for ended in self._begin(texts)]
+        new_texts = [self.waiting.popleft() for _ in range(min(len(self._free_lanes), len(self.waiting)))]
+        return [
+            ended_text
+            for text_group in _prompt_groups(new_texts, READ_PER_LANE * self._lanes())
+            for ended_text in self._begin_texts(text_group)
+        ]
 
-    def _begin(self, texts: Sequence[_Text]) -> list[tuple[int, bytes]]:
+    def _begin_texts(self, texts: Sequence[_Text]) -> list[tuple[int, bytes]]:
         """Read prompts in one pass, and draw the first token of each."""
-        lanes = [self._free.pop() for _ in texts]
-        cache = empty_cache(self._model, len(texts))
-        logits = _last_logits(self._model, [text.request.prompt for text in texts], cache)
-        moved(self._cache, np.array(lanes), cache)
-        return self._taken(dict(zip(lanes, texts, strict=True)), logits)
+        free_lanes = [self._free_lanes.pop() for _ in texts]
+        cache = empty_cache(self._loaded_model, len(texts))
+        logits = _last_logits(self._loaded_model, [new_text.request.prompt for new_text in texts], cache)
+        moved(self._cache, np.array(free_lanes), cache)
+        return self._take_tokens(dict(zip(free_lanes, texts, strict=True)), logits)
 
     def step(self) -> list[tuple[int, bytes]]:
         """Compute one more token of every text, and return the completions that end."""
         if not self.texts:
             return []
-        self._narrow()
+        self._narrow_cache()
         lanes = sorted(self.texts)
         # Every lane takes part, a free one with an unused token, so that no text has to be moved at each step.
-        tokens, at = np.zeros(self._lanes(), dtype=np.int64), np.zeros(self._lanes(), dtype=np.int64)
+        tokens, next_positions = np.zeros(self._lanes(), dtype=np.int64), np.zeros(self._lanes(), dtype=np.int64)
         for lane in lanes:
-            text = self.texts[lane]
-            tokens[lane], at[lane] = text.output[-1], len(text.request.prompt) + len(text.output)
-        logits = forward_each(self._model, tokens, self._cache, at)
-        return self._taken({lane: self.texts[lane] for lane in lanes}, logits[lanes])
+            lane_text = self.texts[lane]
+            tokens[lane], next_positions[lane] = (
+                lane_text.output[-1],
+                len(lane_text.request.prompt) + len(lane_text.output),
+            )
+        logits = forward_each(self._loaded_model, tokens, self._cache, next_positions)
+        return self._take_tokens({lane: self.texts[lane] for lane in lanes}, logits[lanes])
 
-    def _narrow(self) -> None:
+    def _narrow_cache(self) -> None:
         """Drop the free lanes once no request waits and half are free, since a free lane costs as much as a text."""
         if self.waiting or 2 * len(self.texts) > self._lanes():
             return
         lanes = sorted(self.texts)
         self._cache = narrowed(self._cache, np.array(lanes))
-        self.texts = {place: self.texts[lane] for place, lane in enumerate(lanes)}
-        self._free = []
+        self.texts = {new_place: self.texts[lane] for new_place, lane in enumerate(lanes)}
+        self._free_lanes = []
 
-    def _taken(self, texts: dict[int, _Text], logits: Ints) -> list[tuple[int, bytes]]:
+    def _take_tokens(self, texts_by_lane: dict[int, _Text], logits: Ints) -> list[tuple[int, bytes]]:
         """Add a token to each text, and return the completions that end. The other texts stay in their lanes."""
-        asked = [text.request for text in texts.values()]
+        text_requests = [lane_text.request for lane_text in texts_by_lane.values()]
         tokens = next_tokens(
             logits,
-            [request.temperature_milli for request in asked],
-            [request.seed for request in asked],
-            [len(text.output) for text in texts.values()],
+            [request.temperature_milli for request in text_requests],
+            [request.seed for request in text_requests],
+            [len(lane_text.output) for lane_text in texts_by_lane.values()],
         )
-        ended = []
-        for (lane, text), token in zip(texts.items(), tokens, strict=True):
-            if text.take(token):
-                ended.append((text.place, bytes(text.output)))
+        ended_texts = []
+        for (lane, lane_text), token in zip(texts_by_lane.items(), tokens, strict=True):
+            if lane_text.take(token):
+                ended_texts.append((lane_text.place, bytes(lane_text.output)))
                 self.texts.pop(lane, None)
-                self._free.append(lane)
+                self._free_lanes.append(lane)
             else:
-                self.texts[lane] = text
-        return ended
+                self.texts[lane] = lane_text
+        return ended_texts
 
     def _lanes(self) -> int:
-        return len(self._free) + len(self.texts)
+        return len(self._free_lanes) + len(self.texts)
 
 
-def _passes(texts: Sequence[_Text], positions: int) -> Iterator[Sequence[_Text]]:
+def _prompt_groups(texts: Sequence[_Text], positions: int) -> Iterator[Sequence[_Text]]:
     """Yield parts of texts, which are sorted by prompt length, each with at most `positions` positions or one text."""
-    begin = 0
-    for end, text in enumerate(texts):
-        if (end + 1 - begin) * (1 + len(text.request.prompt)) > positions and end > begin:
-            yield texts[begin:end]
-            begin = end
-    if begin < len(texts):
-        yield texts[begin:]
+    first_text = 0
+    for text_number, text in enumerate(texts):
+        if (text_number + 1 - first_text) * (1 + len(text.request.prompt)) > positions and text_number > first_text:
+            yield texts[first_text:text_number]
+            first_text = text_number
+    if first_text < len(texts):
+        yield texts[first_text:]
 
 
-def _last_logits(model: Loaded, prompts: Sequence[bytes], cache: Cache) -> Ints:
+def _last_logits(loaded_model: Loaded, prompts: Sequence[bytes], cache: Cache) -> Ints:
     """Return the logits after each prompt, int64[batch, 257]. Padding after a shorter prompt is ignored."""
     longest = max(len(prompt) for prompt in prompts)
     padded = np.concatenate([input_tokens(prompt.ljust(longest, b"\0")) for prompt in prompts])
-    logits = forward(model, padded, cache)
-    ends: Ints = logits[np.arange(len(prompts)), [len(prompt) for prompt in prompts]]
-    return ends
+    logits = forward(loaded_model, padded, cache)
+    last_positions: Ints = logits[np.arange(len(prompts)), [len(prompt) for prompt in prompts]]
+    return last_positions

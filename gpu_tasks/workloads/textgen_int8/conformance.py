@@ -42,9 +42,9 @@ def drawn(label: str, shape: tuple[int, ...], low: int, high: int) -> Ints:
     return values.reshape(shape)
 
 
-def operation_results(use: Arithmetic) -> dict[str, Ints]:
+def operation_results(backend: Arithmetic) -> dict[str, Ints]:
     """Return each operation's results on its vectors."""
-    put = use.put
+    put = backend.put
     left, right = drawn("left", (2, 33, 2048), -127, 127), drawn("right", (2, 65, 2048), -63, 63)
     left[:, 0], left[:, 1], right[:, 0], right[:, 1] = 127, -127, 63, -63  # The largest sums
     left[:, 0, 0] = 126  # An odd one, so that a lost last bit shows
@@ -58,52 +58,55 @@ def operation_results(use: Arithmetic) -> dict[str, Ints]:
     multipliers = put(drawn("multipliers", (64,), 0, (1 << 31) - 1))
     stream = put(drawn("stream", (5, 192), -ops.RESIDUAL_MAX, ops.RESIDUAL_MAX) >> 3)
     scores = put(drawn("scores", (2, 17, 17), -(1 << 20), 1 << 20))
-    seen = put(np.tril(np.ones((17, 17), dtype=np.int64)))
+    visible_places = put(np.tril(np.ones((17, 17), dtype=np.int64)))
     steps, exps = put(drawn("steps", (2, 1, 1), 1 << 8, 1 << 14)), put(ops.exp_table())
     table, index = put(drawn("table", (4096,), -127, 127)), put(drawn("index", (999,), -3000, 3000))
     results = {
-        "product": use.product(put(left), use.operand(put(right))),
-        "shares": use.product(put(shares), use.operand(put(values))),
-        "root": use.root(put(squares)),
+        "product": backend.product(put(left), backend.operand(put(right))),
+        "shares": backend.product(put(shares), backend.operand(put(values))),
+        "root": backend.root(put(squares)),
         "rescale": ops.rescale(sums, multipliers),
-        "norm": ops.norm(use, stream, 2000),
-        "gelu": ops.gelu(use, index, table),
-        "probabilities": ops.probabilities(use, scores, steps, exps, seen),
+        "norm": ops.norm(backend, stream, 2000),
+        "gelu": ops.gelu(backend, index, table),
+        "probabilities": ops.probabilities(backend, scores, steps, exps, visible_places),
     }
-    return {name: use.take(result) for name, result in results.items()}
+    return {operation_name: backend.take(operation_result) for operation_name, operation_result in results.items()}
 
 
-def operation_hashes(use: Arithmetic) -> dict[str, str]:
+def operation_hashes(backend: Arithmetic) -> dict[str, str]:
     """Return the hash of each operation's results."""
-    results = operation_results(use)
-    return {name: _hash(result.astype("<i8").tobytes()) for name, result in results.items()}
+    results_by_name = operation_results(backend)
+    return {
+        operation_name: _hash_of(operation_result.astype("<i8").tobytes())
+        for operation_name, operation_result in results_by_name.items()
+    }
 
 
-def check_operations(use: Arithmetic) -> None:
+def check_operations(backend: Arithmetic) -> None:
     """Raise NonConformingBackendError, which names the first operation with another hash."""
-    for name, found in operation_hashes(use).items():
-        if found != OPERATIONS[name]:
-            raise NonConformingBackendError(f"{use.name}: {name} differs from its vector")
+    for operation_name, computed_hash in operation_hashes(backend).items():
+        if computed_hash != OPERATIONS[operation_name]:
+            raise NonConformingBackendError(f"{backend.name}: {operation_name} differs from its vector")
 
 
-def completions(model: Loaded) -> bytes:
+def completions(loaded_model: Loaded) -> bytes:
     """Return the hash of the model's answers to the fixed requests, 32 bytes. Each answer is verified too."""
-    parts = []
+    encoded_parts = []
     for request in REQUESTS:
-        output = generate(model, request)
-        if not verify_output(model, request, output).valid:
-            raise NonConformingBackendError(f"{model.use.name}: prefill differs from decoding")
-        parts.append(len(output).to_bytes(2, "little") + output)
-    return blake2b(b"".join(parts), digest_size=32).digest()
+        generated_output = generate(loaded_model, request)
+        if not verify_output(loaded_model, request, generated_output).valid:
+            raise NonConformingBackendError(f"{loaded_model.use.name}: prefill differs from decoding")
+        encoded_parts.append(len(generated_output).to_bytes(2, "little") + generated_output)
+    return blake2b(b"".join(encoded_parts), digest_size=32).digest()
 
 
-def check_completions(model: Loaded) -> bytes:
+def check_completions(loaded_model: Loaded) -> bytes:
     """Return the hash of the completions. Raise NonConformingBackendError if it is not the published one."""
-    result = completions(model)
-    if result.hex() != COMPLETIONS:
-        raise NonConformingBackendError(f"{model.use.name}: completions differ from the vectors")
-    return result
+    completions_hash = completions(loaded_model)
+    if completions_hash.hex() != COMPLETIONS:
+        raise NonConformingBackendError(f"{loaded_model.use.name}: completions differ from the vectors")
+    return completions_hash
 
 
-def _hash(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
+def _hash_of(encoded_bytes: bytes) -> str:
+    return blake2b(encoded_bytes, digest_size=16).hexdigest()

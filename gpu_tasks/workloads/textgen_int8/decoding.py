@@ -21,10 +21,10 @@ _DOMAIN = b"ogpu/textgen/1"
 _EXPS = exp_table()
 
 
-def generate(model: Loaded, request: CompletionRequest) -> bytes:
+def generate(loaded_model: Loaded, request: CompletionRequest) -> bytes:
     """Return the completion: up to `max_tokens` bytes, fewer only if the model ended the text."""
-    cache = empty_cache(model)
-    logits = forward(model, input_tokens(request.prompt), cache)[0, -1]
+    cache = empty_cache(loaded_model)
+    logits = forward(loaded_model, input_tokens(request.prompt), cache)[0, -1]
     output = bytearray()
     while len(output) < request.max_tokens:
         token = next_token(logits, request.temperature_milli, request.seed, len(output))
@@ -32,38 +32,44 @@ def generate(model: Loaded, request: CompletionRequest) -> bytes:
             break
         output.append(token)
         if len(output) < request.max_tokens:
-            logits = forward(model, np.array([[token]], dtype=np.int64), cache)[0, 0]
+            logits = forward(loaded_model, np.array([[token]], dtype=np.int64), cache)[0, 0]
     return bytes(output)
 
 
-def verify_output(model: Loaded, request: CompletionRequest, output: bytes) -> OutputCheck:
-    """Check that `output` equals the result of `generate`, bit for bit.
+def verify_output(loaded_model: Loaded, request: CompletionRequest, encoded_output: bytes) -> OutputCheck:
+    """Check that `encoded_output` equals the result of `generate`, bit for bit.
 
     The check is complete: a completion shorter than `max_tokens` must be one that the model ended. `recomputed` counts
     the compared tokens, and `first_wrong` is the first that differs.
     """
-    if len(output) > request.max_tokens:
+    if len(encoded_output) > request.max_tokens:
         return OutputCheck(valid=False, recomputed=0, first_wrong=request.max_tokens)
-    claimed = list(output)
-    if len(output) < request.max_tokens:
-        claimed.append(BOUNDARY)
-    text = request.prompt + output
-    read = text if len(output) < request.max_tokens else text[:-1]
-    logits = forward(model, input_tokens(read), empty_cache(model))[0]
-    start = len(request.prompt)
-    for index, token in enumerate(claimed):
-        right = next_token(logits[start + index], request.temperature_milli, request.seed, index)
-        if token != right:
-            return OutputCheck(valid=False, recomputed=index + 1, first_wrong=index)
-    return OutputCheck(valid=True, recomputed=len(claimed), first_wrong=None)
+    claimed_tokens = list(encoded_output)
+    if len(encoded_output) < request.max_tokens:
+        claimed_tokens.append(BOUNDARY)
+    prompt_and_output = request.prompt + encoded_output
+    read_tokens = prompt_and_output if len(encoded_output) < request.max_tokens else prompt_and_output[:-1]
+    logits = forward(loaded_model, input_tokens(read_tokens), empty_cache(loaded_model))[0]
+    prompt_length = len(request.prompt)
+    for output_index, claimed_token in enumerate(claimed_tokens):
+        expected_token = next_token(
+            logits[prompt_length + output_index], request.temperature_milli, request.seed, output_index
+        )
+        if claimed_token != expected_token:
+            return OutputCheck(valid=False, recomputed=output_index + 1, first_wrong=output_index)
+    return OutputCheck(valid=True, recomputed=len(claimed_tokens), first_wrong=None)
 
 
-def trace_of(model: Loaded, request: CompletionRequest, output: bytes, place: bytes) -> bytes:
+def trace_of(loaded_model: Loaded, request: CompletionRequest, encoded_output: bytes, drawn_place: bytes) -> bytes:
     """Return the hash of the logits at one position of prompt and completion, int64, little-endian."""
-    logits = forward(model, input_tokens((request.prompt + output)[: model.shape.context - 1]), empty_cache(model))[0]
-    position = int.from_bytes(place, "little") % len(logits)
-    label = _DOMAIN + position.to_bytes(4, "little")
-    return blake2b(label + logits[position].astype("<i8").tobytes(), digest_size=32).digest()
+    logits = forward(
+        loaded_model,
+        input_tokens((request.prompt + encoded_output)[: loaded_model.shape.context - 1]),
+        empty_cache(loaded_model),
+    )[0]
+    position = int.from_bytes(drawn_place, "little") % len(logits)
+    position_label = _DOMAIN + position.to_bytes(4, "little")
+    return blake2b(position_label + logits[position].astype("<i8").tobytes(), digest_size=32).digest()
 
 
 def input_tokens(text: bytes) -> Ints:
@@ -86,18 +92,18 @@ def next_tokens(
     logits: Ints, temperatures: Sequence[int], seeds: Sequence[bytes], positions: Sequence[int]
 ) -> list[int]:
     """Return the tokens of `next_token` for each row of int64[batch, 257]."""
-    warm = np.array([max(1, temperature) for temperature in temperatures], dtype=np.int64)
+    temperatures_or_one = np.array([max(1, temperature) for temperature in temperatures], dtype=np.int64)
     peaks = logits.max(axis=1, keepdims=True)
-    below = (peaks - logits) * TEMPERATURE_ONE // warm[:, None]
-    sums = _EXPS[np.minimum((below + 8) >> 4, EXP_ENTRIES - 1)].cumsum(axis=1)
+    scaled_distances = (peaks - logits) * TEMPERATURE_ONE // temperatures_or_one[:, None]
+    sums = _EXPS[np.minimum((scaled_distances + 8) >> 4, EXP_ENTRIES - 1)].cumsum(axis=1)
     likeliest = logits.argmax(axis=1)
     tokens = []
     for row, (temperature, seed, position) in enumerate(zip(temperatures, seeds, positions, strict=True)):
         if temperature == 0:
             tokens.append(int(likeliest[row]))
             continue
-        point = uniform(seed, position) * int(sums[row, -1]) >> 64
-        tokens.append(int(np.searchsorted(sums[row], point, side="right")))
+        drawn_point = uniform(seed, position) * int(sums[row, -1]) >> 64
+        tokens.append(int(np.searchsorted(sums[row], drawn_point, side="right")))
     return tokens
 
 

@@ -33,15 +33,16 @@ class TextGenerationForm(WorkloadForm):
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to continue `text` by at most `cost_max` bytes."""
         temperature = _milli(settings(self.options, options)[TEMPERATURE.name])
-        prompt, context = text.encode(), context_length()
+        prompt_bytes, context_max = text.encode(), context_length()
         if cost_max < 1:
             raise RequestError("the completion has no tokens; ask for at least 1")
-        if len(prompt) + cost_max > context:
+        if len(prompt_bytes) + cost_max > context_max:
             raise RequestError(
-                f"the prompt has {len(prompt)} bytes, which with {cost_max} tokens exceed the context of {context}; "
+                f"the prompt has {len(prompt_bytes)} bytes, which with {cost_max} tokens "
+                f"exceed the context of {context_max}; "
                 "shorten it or ask for fewer tokens"
             )
-        return encode_request(CompletionRequest(prompt, cost_max, temperature, seed))
+        return encode_request(CompletionRequest(prompt_bytes, cost_max, temperature, seed))
 
     def show_request(self, request: bytes) -> str:
         """Return the prompt."""
@@ -74,13 +75,15 @@ class TextGenerationForm(WorkloadForm):
         return open_published(backend)
 
 
-def _milli(text: str) -> int:
+def _milli(temperature_text: str) -> int:
     """Return a temperature in thousandths, exactly."""
     # A float could round a decimal to another thousandth, and the request would have other bytes.
-    whole, _, decimals = text.partition(".")
-    is_number = text.isascii() and whole.isdigit() and len(whole) <= 2 and (decimals or "0").isdigit()
-    milli = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
-    if milli is None or milli > TEMPERATURE_MAX:
-        limit = TEMPERATURE_MAX // 1000
-        raise RequestError(f"a temperature is 0 to {limit} with at most three decimals, not {text!r}")
-    return milli
+    whole_digits, _, decimals = temperature_text.partition(".")
+    is_number = (
+        temperature_text.isascii() and whole_digits.isdigit() and len(whole_digits) <= 2 and (decimals or "0").isdigit()
+    )
+    thousandths = int(whole_digits) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None
+    if thousandths is None or thousandths > TEMPERATURE_MAX:
+        greatest = TEMPERATURE_MAX // 1000
+        raise RequestError(f"a temperature is 0 to {greatest} with at most three decimals, not {temperature_text!r}")
+    return thousandths

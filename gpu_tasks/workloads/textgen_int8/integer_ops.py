@@ -57,11 +57,11 @@ class Reference(PlainIntegers):
 
     def root(self, squares: Array) -> Array:
         """Find one bit after the other, from 2**25 down."""
-        found = np.zeros_like(squares)
+        root_found = np.zeros_like(squares)
         for bit in range(25, -1, -1):
-            tried = found + (1 << bit)
-            found = np.where(tried * tried <= squares, tried, found)
-        return found
+            tried_root = root_found + (1 << bit)
+            root_found = np.where(tried_root * tried_root <= squares, tried_root, root_found)
+        return root_found
 
 
 def exp_table() -> Ints:
@@ -78,42 +78,42 @@ def rescale(sums: Array, multipliers: Array) -> Array:
     return (sums * multipliers + (1 << (MULTIPLIER_BITS - 1))) >> MULTIPLIER_BITS
 
 
-def linear(use: Arithmetic, x: Array, weight: Array, multipliers: Array) -> Array:
+def linear(backend: Arithmetic, x: Array, weight: Array, multipliers: Array) -> Array:
     """Return `x[..., m, k]` times `weight[n, k]`, rescaled by `multipliers[n]`."""
-    return rescale(use.product(x, weight), multipliers)
+    return rescale(backend.product(x, weight), multipliers)
 
 
-def activation(use: Arithmetic, values: Array) -> Array:
+def activation(backend: Arithmetic, values: Array) -> Array:
     """Saturate to 8 bits, symmetrically."""
-    return use.clamp(values, -ACTIVATION_MAX, ACTIVATION_MAX)
+    return backend.clamp(values, -ACTIVATION_MAX, ACTIVATION_MAX)
 
 
-def add(use: Arithmetic, stream: Array, update: Array) -> Array:
+def add(backend: Arithmetic, stream: Array, update: Array) -> Array:
     """Add a residual connection, saturating."""
-    return use.clamp(stream + update, -RESIDUAL_MAX, RESIDUAL_MAX)
+    return backend.clamp(stream + update, -RESIDUAL_MAX, RESIDUAL_MAX)
 
 
-def norm(use: Arithmetic, stream: Array, gain: int) -> Array:
+def norm(backend: Arithmetic, stream: Array, gain: int) -> Array:
     """Return the RMS norm over the last axis to 8 bits: `stream * gain / root(sum of squares)`, rounded."""
     # One more than the root, so that a stream of zeros is not divided by zero.
-    root = use.root(use.total(stream * stream)) + 1
-    return activation(use, (stream * gain + (root >> 1)) // root)
+    root = backend.root(backend.total(stream * stream)) + 1
+    return activation(backend, (stream * gain + (root >> 1)) // root)
 
 
-def gelu(use: Arithmetic, values: Array, table: Array) -> Array:
+def gelu(backend: Arithmetic, values: Array, table: Array) -> Array:
     """Look up 12-bit values in the model's own table of int8[4096]."""
     half = GELU_ENTRIES // 2
-    return table[use.clamp(values, -half, half - 1) + half]
+    return table[backend.clamp(values, -half, half - 1) + half]
 
 
-def probabilities(use: Arithmetic, scores: Array, multipliers: Array, exps: Array, visible: Array | None) -> Array:
+def probabilities(backend: Arithmetic, scores: Array, multipliers: Array, exps: Array, visible: Array | None) -> Array:
     """Return the softmax over the last axis, in units of 2**-14; `visible` is 1 for each key that takes part."""
     if visible is not None:
         scores = scores + (1 - visible) * HIDDEN_SCORE
-    steps = ((use.peak(scores) - scores) * multipliers) >> MULTIPLIER_BITS
-    weights = exps[use.clamp(steps, 0, EXP_ENTRIES - 1)]
+    steps = ((backend.peak(scores) - scores) * multipliers) >> MULTIPLIER_BITS
+    weights = exps[backend.clamp(steps, 0, EXP_ENTRIES - 1)]
     # With a small multiplier, a hidden key could still get a weight from the table.
     if visible is not None:
         weights = weights * visible
-    total = use.total(weights)
+    total = backend.total(weights)
     return ((weights << PROBABILITY_BITS) + (total >> 1)) // total

@@ -70,9 +70,9 @@ class Model:
     head_multipliers: NDArray[Any]  # int32[257]
 
 
-def model_id(data: bytes) -> bytes:
-    """Return the 32-byte id of the model whose file is `data`."""
-    return blake2b(data, digest_size=32).digest()
+def model_id(encoded_bytes: bytes) -> bytes:
+    """Return the 32-byte id of the model whose file is `encoded_bytes`."""
+    return blake2b(encoded_bytes, digest_size=32).digest()
 
 
 def encode_model(model: Model) -> bytes:
@@ -83,34 +83,34 @@ def encode_model(model: Model) -> bytes:
     for layer in model.layers:
         arrays += [getattr(layer, field.name) for field in fields(TransformerLayer)]
     arrays += [model.final_gain, model.head, model.head_multipliers]
-    parts = [MAGIC, header.tobytes()]
+    encoded_parts = [MAGIC, header.tobytes()]
     for array, (dtype, size) in zip(arrays, _layout(s), strict=True):
-        parts.append(array.astype(dtype).reshape(size).tobytes())
-    return b"".join(parts)
+        encoded_parts.append(array.astype(dtype).reshape(size).tobytes())
+    return b"".join(encoded_parts)
 
 
-def decode_model(data: bytes) -> Model:
+def decode_model(encoded_bytes: bytes) -> Model:
     """Return the model in a file. Raise DecodeError unless it is exactly one within the limits."""
-    if not _HEADER_BYTES <= len(data) <= FILE_MAX or data[: len(MAGIC)] != MAGIC:
+    if not _HEADER_BYTES <= len(encoded_bytes) <= FILE_MAX or encoded_bytes[: len(MAGIC)] != MAGIC:
         raise DecodeError("not a model file")
-    shape = ModelShape(*(int(n) for n in np.frombuffer(data, "<u2", 5, len(MAGIC))))
+    shape = ModelShape(*(int(n) for n in np.frombuffer(encoded_bytes, "<u2", 5, len(MAGIC))))
     _check_shape(shape)
     layout = list(_layout(shape))
     sizes = [np.dtype(dtype).itemsize * int(np.prod(size)) for dtype, size in layout]
     # Before any array is made: a header can name sizes far beyond the file.
-    if len(data) != _HEADER_BYTES + sum(sizes):
-        raise DecodeError("a model file of the wrong length", len(data))
-    arrays, start = [], _HEADER_BYTES
+    if len(encoded_bytes) != _HEADER_BYTES + sum(sizes):
+        raise DecodeError("a model file of the wrong length", len(encoded_bytes))
+    arrays, array_start = [], _HEADER_BYTES
     for (dtype, size), length in zip(layout, sizes, strict=True):
-        arrays.append(np.frombuffer(data[start : start + length], dtype).reshape(size))
-        start += length
+        arrays.append(np.frombuffer(encoded_bytes[array_start : array_start + length], dtype).reshape(size))
+        array_start += length
     return _assemble(shape, arrays)
 
 
 def _assemble(shape: ModelShape, arrays: list[NDArray[Any]]) -> Model:
     """Name the arrays, which are in file order, and check their values."""
-    count = len(fields(TransformerLayer))
-    blocks = [arrays[2 + i * count : 2 + (i + 1) * count] for i in range(shape.layers)]
+    arrays_per_layer = len(fields(TransformerLayer))
+    blocks = [arrays[2 + i * arrays_per_layer : 2 + (i + 1) * arrays_per_layer] for i in range(shape.layers)]
     model = Model(shape, arrays[0], arrays[1], tuple(TransformerLayer(*block) for block in blocks), *arrays[-3:])
     for layer in model.layers:
         _check_layer(layer)

@@ -40,10 +40,13 @@ def encode_request(request: CompletionRequest) -> bytes:
     return REQUEST.encode(request)
 
 
-def decode_request(data: bytes, context: int) -> CompletionRequest:
-    """Return the request in `data`. Raise DecodeError unless a model with `context` positions can serve it."""
-    request = REQUEST.decode(data)
-    if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context:
+def decode_request(encoded_bytes: bytes, context_max: int) -> CompletionRequest:
+    """Return the request in `encoded_bytes`.
+
+    Raise DecodeError unless a model with `context_max` positions can serve it.
+    """
+    request = REQUEST.decode(encoded_bytes)
+    if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context_max:
         raise DecodeError("a prompt and completion beyond the context")
     if request.temperature_milli > TEMPERATURE_MAX:
         raise DecodeError("a temperature above the limit")
@@ -62,6 +65,6 @@ def context_length() -> int:
     Prompt and completion together have at most this many bytes.
     """
     # Reading the header alone keeps a customer's program from loading the whole model.
-    with _MODEL_FILE.open("rb") as file:
-        header = file.read(_CONTEXT_AT + 2)
+    with _MODEL_FILE.open("rb") as model_file:
+        header = model_file.read(_CONTEXT_AT + 2)
     return int.from_bytes(header[_CONTEXT_AT:], "little")

@@ -24,11 +24,11 @@ class TextGeneration(Workload):
 
     workload_id = WORKLOAD_ID
 
-    def __init__(self, use: Arithmetic, model_file: bytes) -> None:
+    def __init__(self, backend: Arithmetic, model_file: bytes) -> None:
         """Raise DecodeError for a bad file, and NonConformingBackendError for wrong results of an operation."""
-        check_operations(use)
+        check_operations(backend)
         self.model_id = model_id(model_file)
-        self._model = load(use, decode_model(model_file))
+        self._model = load(backend, decode_model(model_file))
 
     def run(self, request: bytes) -> bytes:
         """Return the completion's bytes."""
@@ -36,11 +36,18 @@ class TextGeneration(Workload):
 
     def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
         """Yield completions, computed side by side."""
-        asked = {place: none_for_none(self._read, request) for place, request in enumerate(requests)}
-        yield from ((place, None) for place, request in asked.items() if request is None)
-        good = {place: request for place, request in asked.items() if request is not None}
-        places = list(good)
-        yield from ((places[place], output) for place, output in generated(self._model, list(good.values())))
+        read_requests = {
+            request_place: none_for_none(self._read, request) for request_place, request in enumerate(requests)
+        }
+        yield from ((request_place, None) for request_place, request in read_requests.items() if request is None)
+        good_requests = {
+            request_place: request for request_place, request in read_requests.items() if request is not None
+        }
+        good_places = list(good_requests)
+        yield from (
+            (good_places[request_place], generated_output)
+            for request_place, generated_output in generated(self._model, list(good_requests.values()))
+        )
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Check all tokens by one prefill."""
@@ -50,8 +57,8 @@ class TextGeneration(Workload):
         """Return the hash of the logits at one position."""
         return trace_of(self._model, decode_request(request, self._model.shape.context), output, place)
 
-    def _read(self, request: bytes) -> CompletionRequest:
-        return decode_request(request, self._model.shape.context)
+    def _read(self, encoded_request: bytes) -> CompletionRequest:
+        return decode_request(encoded_request, self._model.shape.context)
 
     def conformance(self) -> bytes:
         """Return the hash of the completions, which for the published model must be the published one."""
@@ -61,11 +68,11 @@ class TextGeneration(Workload):
         return check_completions(self._model)
 
 
-def open_published(backend: str) -> TextGeneration:
+def open_published(backend_name: str) -> TextGeneration:
     """Return the published model on a backend, after its conformance vectors passed.
 
     Raise errors as `WorkloadForm.open`.
     """
-    workload = TextGeneration(arithmetic(backend), model_file())
+    workload = TextGeneration(arithmetic(backend_name), model_file())
     workload.conformance()
     return workload

@@ -56,34 +56,34 @@ class Cache:
     values: list[Array]
 
 
-def load(use: Arithmetic, model: Model) -> Loaded:
-    """Put `model` into the arrays of `use`."""
+def load(backend: Arithmetic, model: Model) -> Loaded:
+    """Put `model` into the arrays of `backend`."""
     return Loaded(
-        use, model.shape, use.put(model.tokens), use.put(model.positions),
-        tuple(_load_layer(use, layer) for layer in model.layers), int(model.final_gain[0]),
-        use.operand(use.put(model.head)), use.put(model.head_multipliers), use.put(ops.exp_table()),
+        backend, model.shape, backend.put(model.tokens), backend.put(model.positions),
+        tuple(_load_layer(backend, layer) for layer in model.layers), int(model.final_gain[0]),
+        backend.operand(backend.put(model.head)), backend.put(model.head_multipliers), backend.put(ops.exp_table()),
     )  # fmt: skip
 
 
-def _load_layer(use: Arithmetic, layer: TransformerLayer) -> LoadedLayer:
+def _load_layer(backend: Arithmetic, layer: TransformerLayer) -> LoadedLayer:
     """Load one layer. Per-head multipliers take the shape [heads, 1, 1]."""
     return LoadedLayer(
         int(layer.gains[0]), int(layer.gains[1]),
-        use.operand(use.put(layer.qkv)), use.put(layer.qkv_multipliers),
-        use.put(layer.score_multipliers.reshape(-1, 1, 1)),
-        use.put(layer.mix_multipliers.reshape(-1, 1, 1)),
-        use.operand(use.put(layer.out)), use.put(layer.out_multipliers),
-        use.operand(use.put(layer.up)), use.put(layer.up_multipliers), use.put(layer.gelu),
-        use.operand(use.put(layer.down)), use.put(layer.down_multipliers),
+        backend.operand(backend.put(layer.qkv)), backend.put(layer.qkv_multipliers),
+        backend.put(layer.score_multipliers.reshape(-1, 1, 1)),
+        backend.put(layer.mix_multipliers.reshape(-1, 1, 1)),
+        backend.operand(backend.put(layer.out)), backend.put(layer.out_multipliers),
+        backend.operand(backend.put(layer.up)), backend.put(layer.up_multipliers), backend.put(layer.gelu),
+        backend.operand(backend.put(layer.down)), backend.put(layer.down_multipliers),
     )  # fmt: skip
 
 
 def moved(cache: Cache, lanes: Ints, source: Cache) -> None:
     """Copy the texts of `source`, in their order, to the places int64[n] of a cache."""
-    for keys, new in zip(cache.keys, source.keys, strict=True):
-        keys[lanes] = new
-    for values, new in zip(cache.values, source.values, strict=True):
-        values[lanes] = new
+    for keys, new_values in zip(cache.keys, source.keys, strict=True):
+        keys[lanes] = new_values
+    for values, new_values in zip(cache.values, source.values, strict=True):
+        values[lanes] = new_values
 
 
 def narrowed(cache: Cache, lanes: Ints) -> Cache:
@@ -91,17 +91,17 @@ def narrowed(cache: Cache, lanes: Ints) -> Cache:
     return Cache(cache.length, [keys[lanes] for keys in cache.keys], [values[lanes] for values in cache.values])
 
 
-def empty_cache(model: Loaded, batch: int = 1) -> Cache:
+def empty_cache(loaded_model: Loaded, batch: int = 1) -> Cache:
     """Return a cache for `batch` sequences of up to the model's context."""
-    s = model.shape
+    s = loaded_model.shape
     depth = s.width // s.heads
     keys = np.zeros((batch, s.heads, s.context, depth), dtype=np.int64)
     values = np.zeros((batch, s.heads, depth, s.context), dtype=np.int64)
-    use = model.use
+    backend = loaded_model.use
     return Cache(
         0,
-        [use.operand(use.put(keys)) for _ in range(s.layers)],
-        [use.operand(use.put(values)) for _ in range(s.layers)],
+        [backend.operand(backend.put(keys)) for _ in range(s.layers)],
+        [backend.operand(backend.put(values)) for _ in range(s.layers)],
     )
 
 
@@ -120,78 +120,86 @@ class _Places:
     """The cache's entries of the pass, by text and by position."""
 
 
-def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
+def forward(loaded_model: Loaded, tokens: Ints, cache: Cache) -> Ints:
     """Append int64[batch, length] tokens to the cached ones. Return the logits, int64[batch, length, 257].
 
     Raise ValueError when the context is exceeded. The caller checks that beforehand.
     """
-    use, start, end = model.use, cache.length, cache.length + tokens.shape[1]
-    if end > model.shape.context:
+    backend, start, end = loaded_model.use, cache.length, cache.length + tokens.shape[1]
+    if end > loaded_model.shape.context:
         raise ValueError("more tokens than in the context")
-    new = slice(start, end)
-    places = _Places(model.positions[new], end, _causal(use, start, end), slice(None), new)
+    new_positions = slice(start, end)
+    token_places = _Places(
+        loaded_model.positions[new_positions], end, _causal_mask(backend, start, end), slice(None), new_positions
+    )
     cache.length = end
-    return _passed(model, tokens, cache, places)
+    return _final_stream(loaded_model, tokens, cache, token_places)
 
 
-def forward_each(model: Loaded, tokens: Ints, cache: Cache, at: Ints) -> Ints:
+def forward_each(loaded_model: Loaded, tokens: Ints, cache: Cache, token_positions: Ints) -> Ints:
     """Compute one token of each text, int64[batch], at its own position, int64[batch].
 
     Return the logits, int64[batch, 257]. A lane's cache entries from its position on belong to no text, and are
     overwritten before a pass sees them.
     """
-    use, end = model.use, int(at.max()) + 1
-    if end > model.shape.context:
+    backend, end = loaded_model.use, int(token_positions.max()) + 1
+    if end > loaded_model.shape.context:
         raise ValueError("more tokens than in the context")
-    own = use.put(at)
-    visible = use.put(np.arange(end)[None, :] <= at[:, None])[:, None, None, :]
-    places = _Places(model.positions[own][:, None, :], end, visible, use.put(np.arange(len(at))), own)
-    logits: Ints = _passed(model, tokens[:, None], cache, places)[:, 0]
+    own_positions = backend.put(token_positions)
+    visible = backend.put(np.arange(end)[None, :] <= token_positions[:, None])[:, None, None, :]
+    token_places = _Places(
+        loaded_model.positions[own_positions][:, None, :],
+        end,
+        visible,
+        backend.put(np.arange(len(token_positions))),
+        own_positions,
+    )
+    logits: Ints = _final_stream(loaded_model, tokens[:, None], cache, token_places)[:, 0]
     return logits
 
 
-def _passed(model: Loaded, tokens: Ints, cache: Cache, places: _Places) -> Ints:
-    use = model.use
-    stream = model.tokens[use.put(tokens)] + places.embedded
-    for index, layer in enumerate(model.layers):
-        normed = ops.norm(use, stream, layer.attention_gain)
-        mixed = _attention(model, index, normed, cache, places)
-        stream = ops.add(use, stream, ops.linear(use, mixed, layer.out, layer.out_multipliers))
-        normed = ops.norm(use, stream, layer.mlp_gain)
-        hidden = ops.linear(use, normed, layer.up, layer.up_multipliers)
-        hidden = ops.gelu(use, hidden, layer.gelu)
-        stream = ops.add(use, stream, ops.linear(use, hidden, layer.down, layer.down_multipliers))
-    normed = ops.norm(use, stream, model.final_gain)
-    return use.take(ops.linear(use, normed, model.head, model.head_multipliers))
+def _final_stream(loaded_model: Loaded, tokens: Ints, cache: Cache, token_places: _Places) -> Ints:
+    backend = loaded_model.use
+    stream = loaded_model.tokens[backend.put(tokens)] + token_places.embedded
+    for layer_index, layer in enumerate(loaded_model.layers):
+        normed = ops.norm(backend, stream, layer.attention_gain)
+        mixed = _attention(loaded_model, layer_index, normed, cache, token_places)
+        stream = ops.add(backend, stream, ops.linear(backend, mixed, layer.out, layer.out_multipliers))
+        normed = ops.norm(backend, stream, layer.mlp_gain)
+        hidden = ops.linear(backend, normed, layer.up, layer.up_multipliers)
+        hidden = ops.gelu(backend, hidden, layer.gelu)
+        stream = ops.add(backend, stream, ops.linear(backend, hidden, layer.down, layer.down_multipliers))
+    normed = ops.norm(backend, stream, loaded_model.final_gain)
+    return backend.take(ops.linear(backend, normed, loaded_model.head, loaded_model.head_multipliers))
 
 
-def _attention(model: Loaded, index: int, x: Array, cache: Cache, places: _Places) -> Array:
-    """Return the causal attention of layer `index` over the cached and the new positions, to 8 bits."""
-    use, layer, heads = model.use, model.layers[index], model.shape.heads
+def _attention(loaded_model: Loaded, layer_index: int, x: Array, cache: Cache, token_places: _Places) -> Array:
+    """Return the causal attention of layer `layer_index` over the cached and the new positions, to 8 bits."""
+    backend, layer, heads = loaded_model.use, loaded_model.layers[layer_index], loaded_model.shape.heads
     batch, length, width = x.shape
-    end = places.end
-    qkv = ops.activation(use, ops.linear(use, x, layer.qkv, layer.qkv_multipliers))
+    end = token_places.end
+    qkv = ops.activation(backend, ops.linear(backend, x, layer.qkv, layer.qkv_multipliers))
     split = qkv.reshape(batch, length, 3, heads, width // heads).swapaxes(1, 3)
     query, key, value = split[:, :, 0], split[:, :, 1], split[:, :, 2]
-    keys, values = cache.keys[index], cache.values[index]
-    if isinstance(places.at, slice):
-        keys[:, :, places.at] = key
-        values[:, :, :, places.at] = value.swapaxes(2, 3)
+    keys, values = cache.keys[layer_index], cache.values[layer_index]
+    if isinstance(token_places.at, slice):
+        keys[:, :, token_places.at] = key
+        values[:, :, :, token_places.at] = value.swapaxes(2, 3)
     else:
         # PyTorch does not cast values that are assigned at places given by tensors
-        keys[places.rows, :, places.at] = use.operand(key[:, :, 0])
-        values[places.rows, :, :, places.at] = use.operand(value[:, :, 0])
-    scores = use.product(query, keys[:, :, :end])
-    shares = ops.probabilities(use, scores, layer.score_multipliers, model.exps, places.visible)
-    mixed = ops.rescale(use.product(shares, values[:, :, :, :end]), layer.mix_multipliers)
-    return ops.activation(use, mixed).swapaxes(1, 2).reshape(batch, length, width)
+        keys[token_places.rows, :, token_places.at] = backend.operand(key[:, :, 0])
+        values[token_places.rows, :, :, token_places.at] = backend.operand(value[:, :, 0])
+    scores = backend.product(query, keys[:, :, :end])
+    shares = ops.probabilities(backend, scores, layer.score_multipliers, loaded_model.exps, token_places.visible)
+    mixed = ops.rescale(backend.product(shares, values[:, :, :, :end]), layer.mix_multipliers)
+    return ops.activation(backend, mixed).swapaxes(1, 2).reshape(batch, length, width)
 
 
-def _causal(use: Arithmetic, start: int, end: int) -> Array | None:
+def _causal_mask(backend: Arithmetic, start: int, end: int) -> Array | None:
     """Return int64[end - start, end]: 1 where a position may see another.
 
     Return None for a single position, which sees all.
     """
     if end - start == 1:
         return None
-    return use.put(np.arange(end)[None, :] <= np.arange(start, end)[:, None])
+    return backend.put(np.arange(end)[None, :] <= np.arange(start, end)[:, None])

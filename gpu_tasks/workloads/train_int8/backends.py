@@ -24,12 +24,12 @@ class FloatArithmetic(IntegerArithmetic):
         return np.matmul(left, right).astype(np.int64)
 
 
-def arithmetic(backend: str) -> ExactArithmetic:
+def arithmetic(backend_name: str) -> ExactArithmetic:
     """Return the backend `numpy`, `reference`, or `torch-` with a device.
 
     Raise LookupError for another name or an unusable device, and ImportError without PyTorch.
     """
-    return chosen(backend, FloatArithmetic, IntegerArithmetic, _torch)
+    return chosen(backend_name, FloatArithmetic, IntegerArithmetic, _torch)
 
 
 def _torch() -> ByDevice[ExactArithmetic]:

@@ -36,61 +36,75 @@ REQUESTS = (
 )
 
 
-def product_hash(use: ExactArithmetic) -> str:
+def product_hash(backend: ExactArithmetic) -> str:
     """Return the hash of a product with the greatest sums of a step."""
     operand_max = WEIGHT_LIMIT >> 12
-    left, right = _drawn(b"left", (9, 513), ERROR_MAX), _drawn(b"right", (513, 17), operand_max)
+    left, right = _drawn_matrix(b"left", (9, 513), ERROR_MAX), _drawn_matrix(b"right", (513, 17), operand_max)
     left[0], left[1], right[:, 0], right[:, 1] = ERROR_MAX, -ERROR_MAX, operand_max, -operand_max
     right[0, 0] -= 1  # An odd one, so that a lost last bit of the largest sum shows
-    found = use.take(use.product(use.operand(use.put(left)), use.operand(use.put(right))))
-    return blake2b(found.astype("<i8").tobytes(), digest_size=32).hexdigest()
+    computed_product = backend.take(
+        backend.product(backend.operand(backend.put(left)), backend.operand(backend.put(right)))
+    )
+    return blake2b(computed_product.astype("<i8").tobytes(), digest_size=32).hexdigest()
 
 
-def limits_hash(use: ExactArithmetic, asked: TrainingRequest) -> str:
+def limits_hash(backend: ExactArithmetic, training_request: TrainingRequest) -> str:
     """Return the hash of the state three steps after one with weights and momenta at or near their limits."""
-    run, digest = TrainingRun(use, asked), blake2b(REQUEST.encode(asked), digest_size=DIGEST_BYTES).digest()
-    halves = [
+    training_run, running_hash = (
+        TrainingRun(backend, training_request),
+        blake2b(REQUEST.encode(training_request), digest_size=DIGEST_BYTES).digest(),
+    )
+    state_halves = [
         [
-            _drawn(b"%s %d" % (label, place), shape, 4 * most).clip(-most, most)
-            for place, shape in enumerate(matrices(asked))
+            _drawn_matrix(b"%s %d" % (state_label, matrix_index), matrix_shape, 4 * greatest_value).clip(
+                -greatest_value, greatest_value
+            )
+            for matrix_index, matrix_shape in enumerate(matrices(training_request))
         ]
-        for label, most in ((b"weights", WEIGHT_LIMIT), (b"momenta", MOMENTUM_MAX))
+        for state_label, greatest_value in ((b"weights", WEIGHT_LIMIT), (b"momenta", MOMENTUM_MAX))
     ]
-    return state_hash(run.advance(encode_state(digest, TrainingState(0, *halves)), 3)).hex()
+    return state_hash(training_run.advance(encode_state(running_hash, TrainingState(0, *state_halves)), 3)).hex()
 
 
-def run_hashes(use: ExactArithmetic, asked: TrainingRequest) -> tuple[str, str]:
+def run_hashes(backend: ExactArithmetic, training_request: TrainingRequest) -> tuple[str, str]:
     """Return the hash of the last state, and the root of the trace."""
-    digests = [state_hash(state) for state in states(TrainingRun(use, asked))]
-    return digests[-1].hex(), trace_root(digests).hex()
+    state_digests = [state_hash(state) for state in states(TrainingRun(backend, training_request))]
+    return state_digests[-1].hex(), trace_root(state_digests).hex()
 
 
-def check(use: ExactArithmetic) -> bytes:
+def check(backend: ExactArithmetic) -> bytes:
     """Return 32 bytes over all vectors. Raise NonConformingBackendError, which names the first wrong one."""
     try:
-        found = all_hashes(use)
-    except (DecodeError, IndexError) as error:  # a wrong backend makes values outside a state's or a table's range
-        raise NonConformingBackendError(f"train-int8: {use.name}: {error}") from error
-    for name, value in found.items():
-        if value != HASHES[name]:
-            raise NonConformingBackendError(f"train-int8: {use.name}: {name} differs from its vector: {value}")
-    return blake2b("".join(found.values()).encode(), digest_size=32).digest()
+        computed_hashes = all_hashes(backend)
+    except (
+        DecodeError,
+        IndexError,
+    ) as backend_error:  # a wrong backend makes values outside a state's or a table's range
+        raise NonConformingBackendError(f"train-int8: {backend.name}: {backend_error}") from backend_error
+    for vector_name, expected_hash in computed_hashes.items():
+        if expected_hash != HASHES[vector_name]:
+            raise NonConformingBackendError(
+                f"train-int8: {backend.name}: {vector_name} differs from its vector: {expected_hash}"
+            )
+    return blake2b("".join(computed_hashes.values()).encode(), digest_size=32).digest()
 
 
-def all_hashes(use: ExactArithmetic) -> dict[str, str]:
+def all_hashes(backend: ExactArithmetic) -> dict[str, str]:
     """Return each vector as this backend computes it, to be published in `HASHES` when the computation changes."""
-    tiny, ordinary = (run_hashes(use, asked) for asked in REQUESTS)
+    tiny_run, ordinary = (run_hashes(backend, training_request) for training_request in REQUESTS)
     return {
-        "product": product_hash(use),
-        "limits": limits_hash(use, REQUESTS[0]),
-        "tiny state": tiny[0],
-        "tiny trace": tiny[1],
+        "product": product_hash(backend),
+        "limits": limits_hash(backend, REQUESTS[0]),
+        "tiny state": tiny_run[0],
+        "tiny trace": tiny_run[1],
         "ordinary state": ordinary[0],
         "ordinary trace": ordinary[1],
     }
 
 
-def _drawn(label: bytes, shape: tuple[int, int], most: int) -> Integers:
-    """Return integers from `-most` to `most`, from SHAKE-256 of the label."""
-    raw = np.frombuffer(shake_256(b"ogpu/train-int8/" + label).digest(8 * shape[0] * shape[1]), "<u8")
-    return ((raw % np.uint64(2 * most + 1)).astype(np.int64) - most).reshape(shape)
+def _drawn_matrix(draw_label: bytes, matrix_shape: tuple[int, int], greatest_value: int) -> Integers:
+    """Return integers from `-greatest_value` to `greatest_value`, from SHAKE-256 of the label."""
+    drawn_bytes = np.frombuffer(
+        shake_256(b"ogpu/train-int8/" + draw_label).digest(8 * matrix_shape[0] * matrix_shape[1]), "<u8"
+    )
+    return ((drawn_bytes % np.uint64(2 * greatest_value + 1)).astype(np.int64) - greatest_value).reshape(matrix_shape)

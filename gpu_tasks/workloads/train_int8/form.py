@@ -60,33 +60,40 @@ class TrainingForm(WorkloadForm):
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the request to learn `text` in as many steps as `cost_max` pays for."""
-        given = {name: _number(name, value) for name, value in settings(self.options, options).items()}
-        segment = given.pop("segment")
-        asked = TrainingRequest(**given, steps=1, segment=1, seed=seed, text=text.encode())
-        _check(asked)
-        steps = cost_max // step_cost(asked)
-        if steps < 1:
-            raise RequestError(f"a step of these sizes costs {step_cost(asked)}, more than {cost_max}; allow more")
-        asked = replace(asked, steps=steps, segment=min(segment, steps))
-        _check(asked)
-        return REQUEST.encode(asked)
+        given_numbers = {
+            option_name: _option_number(option_name, option_text)
+            for option_name, option_text in settings(self.options, options).items()
+        }
+        segment_steps = given_numbers.pop("segment")
+        training_request = TrainingRequest(**given_numbers, steps=1, segment=1, seed=seed, text=text.encode())
+        _require_limits(training_request)
+        affordable_steps = cost_max // step_cost(training_request)
+        if affordable_steps < 1:
+            raise RequestError(
+                f"a step of these sizes costs {step_cost(training_request)}, more than {cost_max}; allow more"
+            )
+        training_request = replace(
+            training_request, steps=affordable_steps, segment=min(segment_steps, affordable_steps)
+        )
+        _require_limits(training_request)
+        return REQUEST.encode(training_request)
 
     def show_request(self, request: bytes) -> str:
         """Return the beginning of the text, its length, and the steps."""
-        asked = REQUEST.decode(request)
-        start = asked.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
-        return f"{start} ({len(asked.text)} bytes, {asked.steps} steps)"
+        training_request = REQUEST.decode(request)
+        text_start = training_request.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
+        return f"{text_start} ({len(training_request.text)} bytes, {training_request.steps} steps)"
 
     def show_output(self, output: bytes) -> str:
         """Return the bits per byte of held-out text and the trace's root, or all the bytes if they are no output."""
         try:
-            shown = OUTPUT.decode(output)
+            shown_output = OUTPUT.decode(output)
         except DecodeError:
             return "0x" + output.hex()
-        if not shown.digests:
+        if not shown_output.digests:
             return "0x" + output.hex()
-        whole, thousandths = divmod(shown.milli_bits, 1000)
-        return f"{whole}.{thousandths:03} bits a byte, trace 0x{trace_root(shown.digests).hex()}"
+        whole_bits, thousandths = divmod(shown_output.milli_bits, 1000)
+        return f"{whole_bits}.{thousandths:03} bits a byte, trace 0x{trace_root(shown_output.digests).hex()}"
 
     def cost_asked(self, request: bytes) -> int:
         """Return the cost of all steps, each by its size."""
@@ -94,16 +101,18 @@ class TrainingForm(WorkloadForm):
 
     def output_bytes(self, request: bytes) -> int:
         """Return the bytes of a digest for each state, and of the model."""
-        asked = decode_request(request)
-        return FRAME_BYTES + DIGEST_BYTES * (segments(asked) + 1) + WEIGHT_BYTES * parameters(asked)
+        training_request = decode_request(request)
+        return (
+            FRAME_BYTES + DIGEST_BYTES * (segments(training_request) + 1) + WEIGHT_BYTES * parameters(training_request)
+        )
 
-    def segments(self, request: bytes) -> int:
+    def segments(self, encoded_request: bytes) -> int:
         """Return the number of segments. All but the last have the length that the request names."""
-        return segments(decode_request(request))
+        return segments(decode_request(encoded_request))
 
-    def model_tensors(self, request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
+    def model_tensors(self, encoded_request: bytes, state: bytes) -> tuple[ModelTensor, ...]:
         """Return embedding, hidden layers and output layer."""
-        return model_tensors(request, state)
+        return model_tensors(encoded_request, state)
 
     def sample(self, tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: bytes) -> bytes | None:
         """Return the bytes after the prompt."""
@@ -125,15 +134,15 @@ class TrainingForm(WorkloadForm):
         return open_published(backend)
 
 
-def _check(asked: TrainingRequest) -> None:
+def _require_limits(training_request: TrainingRequest) -> None:
     """Raise RequestError if the request breaks a limit."""
-    broken = limits_broken(asked)
-    if broken is not None:
-        raise RequestError(broken)
+    broken_limits = limits_broken(training_request)
+    if broken_limits is not None:
+        raise RequestError(broken_limits)
 
 
-def _number(name: str, text: str) -> int:
+def _option_number(option_name: str, option_text: str) -> int:
     """Return a whole number in decimal digits."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
-        raise RequestError(f"{name} must be a whole number, not {text!r}")
-    return int(text)
+    if not (option_text.isascii() and option_text.isdigit() and len(option_text) <= _DIGITS_MAX):
+        raise RequestError(f"{option_name} must be a whole number, not {option_text!r}")
+    return int(option_text)

@@ -68,72 +68,75 @@ REQUEST = codec(TrainingRequest)
 OUTPUT = codec(TrainingOutput)
 
 
-def matrices(asked: TrainingRequest) -> tuple[tuple[int, int], ...]:
+def matrices(training_request: TrainingRequest) -> tuple[tuple[int, int], ...]:
     """Return rows and columns of all weights: one vector for each byte, hidden layers, the output layer.
 
     In every matrix except the vectors, the last row belongs to the constant input: it is the bias.
     """
-    below = asked.context * asked.width
-    shapes = [(SYMBOLS, asked.width)]
-    for columns in (*[asked.hidden] * asked.layers, SYMBOLS):
-        shapes.append((below + 1, columns))
-        below = columns
-    return tuple(shapes)
+    columns_below = training_request.context * training_request.width
+    matrix_shapes = [(SYMBOLS, training_request.width)]
+    for columns in (*[training_request.hidden] * training_request.layers, SYMBOLS):
+        matrix_shapes.append((columns_below + 1, columns))
+        columns_below = columns
+    return tuple(matrix_shapes)
 
 
-def parameters(asked: TrainingRequest) -> int:
+def parameters(training_request: TrainingRequest) -> int:
     """Return the number of weights."""
-    return sum(rows * columns for rows, columns in matrices(asked))
+    return sum(rows * columns for rows, columns in matrices(training_request))
 
 
-def step_cost(asked: TrainingRequest) -> int:
+def step_cost(training_request: TrainingRequest) -> int:
     """Return the cost of one step: at least 1."""
-    weights = parameters(asked)
-    return -(-(asked.batch * (weights + WINDOW_WORK) + weights * WEIGHT_WORK) // STEP_WORK)
+    weights = parameters(training_request)
+    return -(-(training_request.batch * (weights + WINDOW_WORK) + weights * WEIGHT_WORK) // STEP_WORK)
 
 
-def cost_of(asked: TrainingRequest) -> int:
+def cost_of(training_request: TrainingRequest) -> int:
     """Return the cost of the whole run."""
-    return asked.steps * step_cost(asked)
+    return training_request.steps * step_cost(training_request)
 
 
-def segments(asked: TrainingRequest) -> int:
+def segments(training_request: TrainingRequest) -> int:
     """Return the number of segments of the run."""
-    return -(-asked.steps // asked.segment)
+    return -(-training_request.steps // training_request.segment)
 
 
-def limits_broken(asked: TrainingRequest) -> str | None:
+def limits_broken(training_request: TrainingRequest) -> str | None:
     """Return the problem with a request, or None."""
-    ranges = (
-        ("context", asked.context, CONTEXT_MAX),
-        ("width", asked.width, WIDTH_MAX),
-        ("hidden", asked.hidden, HIDDEN_MAX),
-        ("layers", asked.layers, LAYERS_MAX),
-        ("batch", asked.batch, BATCH_MAX),
-        ("steps", asked.steps, STEPS_MAX),
-        ("segment", asked.segment, asked.steps),
-        ("rate", asked.rate, RATE_ONE),
+    limit_ranges = (
+        ("context", training_request.context, CONTEXT_MAX),
+        ("width", training_request.width, WIDTH_MAX),
+        ("hidden", training_request.hidden, HIDDEN_MAX),
+        ("layers", training_request.layers, LAYERS_MAX),
+        ("batch", training_request.batch, BATCH_MAX),
+        ("steps", training_request.steps, STEPS_MAX),
+        ("segment", training_request.segment, training_request.steps),
+        ("rate", training_request.rate, RATE_ONE),
     )
-    for name, value, greatest in ranges:
-        if not 1 <= value <= greatest:
-            return f"{name} must be 1 to {greatest}, not {value}"
-    if asked.batch & (asked.batch - 1):
-        return f"batch must be a power of two, not {asked.batch}"
-    if segments(asked) > SEGMENTS_MAX:
-        least = -(-asked.steps // SEGMENTS_MAX)
-        whole = f"{asked.steps} steps in segments of {asked.segment} make more than {SEGMENTS_MAX} segments"
-        return f"{whole}; set the option segment to at least {least}"
-    if parameters(asked) > PARAMETERS_MAX:
-        return f"these sizes make {parameters(asked)} weights, of at most {PARAMETERS_MAX}"
-    if not TEXT_BYTES_MIN <= len(asked.text) <= TEXT_BYTES_MAX:
-        return f"a text must have {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(asked.text)}"
+    for limit_name, number, greatest in limit_ranges:
+        if not 1 <= number <= greatest:
+            return f"{limit_name} must be 1 to {greatest}, not {number}"
+    if training_request.batch & (training_request.batch - 1):
+        return f"batch must be a power of two, not {training_request.batch}"
+    if segments(training_request) > SEGMENTS_MAX:
+        least_segment = -(-training_request.steps // SEGMENTS_MAX)
+        steps_text = (
+            f"{training_request.steps} steps in segments of {training_request.segment} "
+            f"make more than {SEGMENTS_MAX} segments"
+        )
+        return f"{steps_text}; set the option segment to at least {least_segment}"
+    if parameters(training_request) > PARAMETERS_MAX:
+        return f"these sizes make {parameters(training_request)} weights, of at most {PARAMETERS_MAX}"
+    if not TEXT_BYTES_MIN <= len(training_request.text) <= TEXT_BYTES_MAX:
+        return f"a text must have {TEXT_BYTES_MIN} to {TEXT_BYTES_MAX} bytes, not {len(training_request.text)}"
     return None
 
 
-def decode_request(data: bytes) -> TrainingRequest:
-    """Return the request in `data`. Raise DecodeError unless it is canonical and within the limits."""
-    asked = REQUEST.decode(data)
-    broken = limits_broken(asked)
-    if broken is not None:
-        raise DecodeError(broken)
-    return asked
+def decode_request(encoded_bytes: bytes) -> TrainingRequest:
+    """Return the request in `encoded_bytes`. Raise DecodeError unless it is canonical and within the limits."""
+    training_request = REQUEST.decode(encoded_bytes)
+    broken_limits = limits_broken(training_request)
+    if broken_limits is not None:
+        raise DecodeError(broken_limits)
+    return training_request

@@ -28,33 +28,34 @@ class TrainingState:
     momenta: list[Integers]
 
 
-def state_bytes(asked: TrainingRequest) -> int:
+def state_bytes(training_request: TrainingRequest) -> int:
     """Return the length of a state of this request."""
-    return _HEADER_BYTES + 8 * parameters(asked)
+    return _HEADER_BYTES + 8 * parameters(training_request)
 
 
-def encode_state(digest: bytes, state: TrainingState) -> bytes:
+def encode_state(request_hash: bytes, state: TrainingState) -> bytes:
     """Return the bytes of a state of the request with this hash."""
-    arrays = (array.astype("<i4").tobytes() for array in (*state.weights, *state.momenta))
-    return b"".join([digest, state.done.to_bytes(4, "little"), *arrays])
+    encoded_arrays = (state_array.astype("<i4").tobytes() for state_array in (*state.weights, *state.momenta))
+    return b"".join([request_hash, state.done.to_bytes(4, "little"), *encoded_arrays])
 
 
-def decode_state(asked: TrainingRequest, digest: bytes, data: bytes) -> TrainingState:
-    """Return the state in `data`. Raise DecodeError unless it belongs to this request and is within the limits."""
-    if len(data) != state_bytes(asked):
-        raise DecodeError("a state of another length", len(data))
-    if data[:DIGEST_BYTES] != digest:
+def decode_state(training_request: TrainingRequest, request_hash: bytes, encoded_state: bytes) -> TrainingState:
+    """Return the state in `encoded_state`. Raise DecodeError for one of another request or beyond the limits."""
+    if len(encoded_state) != state_bytes(training_request):
+        raise DecodeError("a state of another length", len(encoded_state))
+    if encoded_state[:DIGEST_BYTES] != request_hash:
         raise DecodeError("a state of another request")
-    done = int.from_bytes(data[DIGEST_BYTES:_HEADER_BYTES], "little")
-    if done > asked.steps:
+    steps_done = int.from_bytes(encoded_state[DIGEST_BYTES:_HEADER_BYTES], "little")
+    if steps_done > training_request.steps:
         raise DecodeError("more steps than in the request", DIGEST_BYTES)
-    values = np.frombuffer(data, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
-    for half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
-        if half.min() < -limit or half.max() > limit:
+    values = np.frombuffer(encoded_state, "<i4", offset=_HEADER_BYTES).astype(np.int64).reshape(2, -1)
+    for state_half, limit in zip(values, (WEIGHT_LIMIT, MOMENTUM_MAX), strict=True):
+        if state_half.min() < -limit or state_half.max() > limit:
             raise DecodeError("a weight or momentum out of range", _HEADER_BYTES)
-    shapes = matrices(asked)
+    shapes = matrices(training_request)
     ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
     weights, momenta = (
-        [part.reshape(shape) for part, shape in zip(np.split(half, ends), shapes, strict=True)] for half in values
+        [matrix_part.reshape(shape) for matrix_part, shape in zip(np.split(state_half, ends), shapes, strict=True)]
+        for state_half in values
     )
-    return TrainingState(done, weights, momenta)
+    return TrainingState(steps_done, weights, momenta)

@@ -60,81 +60,84 @@ class MovingWeights:
     momenta: list[Tensor]
 
 
-def as_multiplied(weights: list[Tensor]) -> list[Tensor]:
+def as_multiplied(model_weights: list[Tensor]) -> list[Tensor]:
     """Return the weights for products: vectors of 8 bits in units of 2**-5, the others as operands."""
-    return [round_shift(weight, _OPERAND_SHIFT if place else _VECTOR_SHIFT) for place, weight in enumerate(weights)]
+    return [
+        round_shift(weight, _OPERAND_SHIFT if matrix_index else _VECTOR_SHIFT)
+        for matrix_index, weight in enumerate(model_weights)
+    ]
 
 
 class NextByteModel:
     """The forward pass and the step of one request on one backend."""
 
-    def __init__(self, use: ExactArithmetic, asked: TrainingRequest) -> None:
+    def __init__(self, backend: ExactArithmetic, training_request: TrainingRequest) -> None:
         """Put the tables into arrays of the backend."""
-        self._use, self._asked = use, asked
-        self._powers = use.put(powers_of_e())
-        self._marks = use.put(np.eye(SYMBOLS, dtype=np.int64))
+        self._backend, self._training_request = backend, training_request
+        self._powers = backend.put(powers_of_e())
+        self._marks = backend.put(np.eye(SYMBOLS, dtype=np.int64))
 
-    def step(self, parameters: MovingWeights, windows: Integers, index: int) -> None:
-        """Train on int64[batch, context + 1] of text, as step `index` of the run."""
-        use, asked = self._use, self._asked
-        text = use.put(windows)
+    def step(self, parameters: MovingWeights, windows: Integers, step_index: int) -> None:
+        """Train on int64[batch, context + 1] of text, as step `step_index` of the run."""
+        backend, asked = self._backend, self._training_request
+        window_symbols = backend.put(windows)
         operands = self._operands(parameters.weights)
-        layers, logits = self._forward(parameters.weights[0], operands, text[:, :-1])
-        gradients, errors = self._backward(layers, operands, self._errors(logits, text[:, -1]))
-        of_vectors = use.sums_by_place(errors.reshape(-1, asked.width), text[:, :-1].reshape(-1), SYMBOLS)
-        rate = asked.rate * (asked.steps - index) // asked.steps
-        for place, gradient in enumerate([of_vectors, *gradients]):
-            scaled = gradient << (_MEAN_OF_WEIGHTS if place else _MEAN_OF_VECTORS)
-            self._change(parameters, place, round_shift(scaled, asked.batch.bit_length() - 1), rate)
+        layers, logits = self._forward(parameters.weights[0], operands, window_symbols[:, :-1])
+        gradients, errors = self._backward(layers, operands, self._output_errors(logits, window_symbols[:, -1]))
+        of_vectors = backend.sums_by_place(errors.reshape(-1, asked.width), window_symbols[:, :-1].reshape(-1), SYMBOLS)
+        rate = asked.rate * (asked.steps - step_index) // asked.steps
+        for matrix_index, gradient in enumerate([of_vectors, *gradients]):
+            scaled = gradient << (_MEAN_OF_WEIGHTS if matrix_index else _MEAN_OF_VECTORS)
+            self._change_weights(parameters, matrix_index, round_shift(scaled, asked.batch.bit_length() - 1), rate)
 
     def logits(self, weights: list[Tensor], windows: Integers) -> Tensor:
         """Return int64[n, 256] in units of 2**-17 for int64[n, context + 1] of text, whose last bytes are not used."""
-        return self._forward(weights[0], self._operands(weights), self._use.put(windows)[:, :-1])[1]
+        return self._forward(weights[0], self._operands(weights), self._backend.put(windows)[:, :-1])[1]
 
     def powers(self, logits: Tensor) -> Tensor:
         """Return int64[n, 256]: e to each logit less the greatest of its row, in units of 2**-24."""
-        below = self._use.peak(logits) - logits
-        return self._powers[self._use.clamp(round_shift(below, _POWER_SHIFT), 0, POWER_ENTRIES - 1)]
+        below = self._backend.peak(logits) - logits
+        return self._powers[self._backend.clamp(round_shift(below, _POWER_SHIFT), 0, POWER_ENTRIES - 1)]
 
     def _operands(self, weights: list[Tensor]) -> list[Tensor]:
         """Return each layer's weights as operands."""
-        return [self._use.operand(rounded) for rounded in as_multiplied(weights)[1:]]
+        return [self._backend.operand(rounded) for rounded in as_multiplied(weights)[1:]]
 
     def _forward(self, vectors: Tensor, operands: list[Tensor], text: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return each layer's input with its constant, and the sums of the last layer."""
-        use = self._use
+        backend = self._backend
         values = as_multiplied([vectors])[0][text].reshape(len(text), -1)
-        layers = [use.beside(values, ACTIVATION_ONE)]
+        layers = [backend.beside(values, ACTIVATION_ONE)]
         for operand in operands[:-1]:
-            sums = use.product(use.operand(layers[-1]), operand)
-            values = use.clamp(round_shift(sums, _SUM_SHIFT), 0, ACTIVATION_MAX)
-            layers.append(use.beside(values, ACTIVATION_ONE))
-        return layers, use.product(use.operand(layers[-1]), operands[-1])
+            sums = backend.product(backend.operand(layers[-1]), operand)
+            values = backend.clamp(round_shift(sums, _SUM_SHIFT), 0, ACTIVATION_MAX)
+            layers.append(backend.beside(values, ACTIVATION_ONE))
+        return layers, backend.product(backend.operand(layers[-1]), operands[-1])
 
-    def _errors(self, logits: Tensor, came: Tensor) -> Tensor:
+    def _output_errors(self, logits: Tensor, next_symbols: Tensor) -> Tensor:
         """Return the gradient of the cross entropy: shares less the true byte."""
         powers = self.powers(logits)
-        totals = self._use.total(powers)
+        totals = self._backend.total(powers)
         shares = ((powers << _SHARE_BITS) + (totals >> 1)) // totals
-        return shares - (self._marks[came] << _SHARE_BITS)
+        return shares - (self._marks[next_symbols] << _SHARE_BITS)
 
     def _backward(self, layers: list[Tensor], operands: list[Tensor], errors: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the gradients of the layers' weights, summed over the windows, and the errors of the inputs."""
-        use, gradients = self._use, list[Tensor]()
-        for place in reversed(range(len(layers))):
-            error_operands = use.operand(errors)
-            gradients.insert(0, use.product(use.operand(layers[place]).T, error_operands))
-            sums = use.product(error_operands, operands[place].T)[:, :-1]
-            errors = use.clamp(round_shift(sums, _SUM_SHIFT), -ERROR_MAX, ERROR_MAX)
-            if place > 0:  # A clamped value has no gradient
-                values = layers[place][:, :-1]
+        backend, gradients = self._backend, list[Tensor]()
+        for matrix_index in reversed(range(len(layers))):
+            error_operands = backend.operand(errors)
+            gradients.insert(0, backend.product(backend.operand(layers[matrix_index]).T, error_operands))
+            sums = backend.product(error_operands, operands[matrix_index].T)[:, :-1]
+            errors = backend.clamp(round_shift(sums, _SUM_SHIFT), -ERROR_MAX, ERROR_MAX)
+            if matrix_index > 0:  # A clamped value has no gradient
+                values = layers[matrix_index][:, :-1]
                 errors = errors * ((values > 0) & (values < ACTIVATION_MAX))
         return gradients, errors
 
-    def _change(self, parameters: MovingWeights, place: int, mean: Tensor, rate: int) -> None:
+    def _change_weights(self, parameters: MovingWeights, matrix_index: int, mean: Tensor, rate: int) -> None:
         """Update the momentum, and move the weights along it."""
-        use, momentum = self._use, parameters.momenta[place]
-        momentum = use.clamp(momentum - round_shift(momentum, _FRICTION_SHIFT) + mean, -MOMENTUM_MAX, MOMENTUM_MAX)
-        moved = parameters.weights[place] - round_shift(momentum * rate, _RATE_SHIFT)
-        parameters.momenta[place] = momentum
-        parameters.weights[place] = use.clamp(moved, -WEIGHT_LIMIT, WEIGHT_LIMIT)
+        backend, momentum = self._backend, parameters.momenta[matrix_index]
+        momentum = backend.clamp(momentum - round_shift(momentum, _FRICTION_SHIFT) + mean, -MOMENTUM_MAX, MOMENTUM_MAX)
+        moved = parameters.weights[matrix_index] - round_shift(momentum * rate, _RATE_SHIFT)
+        parameters.momenta[matrix_index] = momentum
+        parameters.weights[matrix_index] = backend.clamp(moved, -WEIGHT_LIMIT, WEIGHT_LIMIT)
