@@ -72,7 +72,7 @@ class PictureOrder:
 class SpotCheckedWorkload(Protocol):
     """A workload in which any part of an output can be computed again alone."""
 
-    def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
+    def spot_check(self, encoded_request: bytes, encoded_output: bytes, seed: bytes, count: int) -> OutputCheck:
         """Compute `count` parts again, drawn from `seed`, which the provider must not know before it has answered."""
         ...
 

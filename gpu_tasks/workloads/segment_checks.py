@@ -31,7 +31,7 @@ def next_digest(segmented_run: SegmentedRun, segment_index: int, state: bytes) -
 
 
 def segment_is_right(segmented_run: SegmentedRun, segment_index: int, state: bytes, digest_after: bytes) -> bool:
-    """Return True if segment `segment_index` leads from `state`, the trace's state there, to the hash `digest_after`."""
+    """Return True if segment `segment_index` leads from `state`, the state there, to the hash `digest_after`."""
     return next_digest(segmented_run, segment_index, state) == digest_after
 
 

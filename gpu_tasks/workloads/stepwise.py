@@ -51,7 +51,7 @@ class SegmentedRun(Protocol):
 class StepwiseWorkload(Workload, Protocol):
     """A kind of exact work in steps, ready to run on one backend."""
 
-    def begin(self, request: bytes) -> SegmentedRun:
+    def begin(self, encoded_request: bytes) -> SegmentedRun:
         """Return the run of a request without computing anything. Raise DecodeError for an invalid request."""
         ...
 

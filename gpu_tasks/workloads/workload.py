@@ -35,7 +35,7 @@ class Workload(Protocol):
     model_id: bytes
     """32 bytes: the hash of the model file."""
 
-    def run(self, request: bytes) -> bytes:
+    def run(self, encoded_request: bytes) -> bytes:
         """Return the output of the task."""
         ...
 
@@ -46,14 +46,14 @@ class Workload(Protocol):
         """
         return ((request_place, none_for_none(self.run, request)) for request_place, request in enumerate(requests))
 
-    def verify(self, request: bytes, output: bytes) -> OutputCheck:
-        """Check that `output` is the result of `run`, at a lower cost than running where possible."""
+    def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
+        """Check that `encoded_output` is the result of `run`, at a lower cost than running where possible."""
         ...
 
-    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """Return 32 bytes: the hash of the computation's integers at one place, which `place` (32 bytes) names.
+    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
+        """Return 32 bytes: the hash of the computation's integers at one place, which `drawn_place` (32 bytes) names.
 
-        `output` is the right one. The hash is unknown without the computation.
+        `encoded_output` is the right one. The hash is unknown without the computation.
         """
         ...
 

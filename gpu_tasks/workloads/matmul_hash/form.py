@@ -35,14 +35,14 @@ class MatmulHashForm(WorkloadForm):
     backends = ("numpy", "reference")
     options = (SIZE,)
 
-    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode `SEED` as `cost_max` products of the set size, or exactly `SEED SIZE ROUNDS`."""
         size_option = settings(self.options, options)[SIZE.name]
-        number_words = text.split()
+        number_words = input_text.split()
         if len(number_words) == 1:
             number_words += [size_option, str(cost_max)]
         if len(number_words) != 3:
-            raise RequestError(f"{text!r} is neither SEED nor SEED SIZE ROUNDS")
+            raise RequestError(f"{input_text!r} is neither SEED nor SEED SIZE ROUNDS")
         chain_request = ChainRequest(*map(_number, number_words))
         broken_limits = limits_broken(chain_request.size, chain_request.rounds)
         if broken_limits is not None:
@@ -53,40 +53,40 @@ class MatmulHashForm(WorkloadForm):
             )
         return REQUEST.encode(chain_request)
 
-    def show_request(self, request: bytes) -> str:
+    def show_request(self, encoded_request: bytes) -> str:
         """Return `SEED SIZE ROUNDS`."""
-        chain_request = REQUEST.decode(request)
+        chain_request = REQUEST.decode(encoded_request)
         return f"{chain_request.seed} {chain_request.size} {chain_request.rounds}"
 
-    def show_output(self, output: bytes) -> str:
+    def show_output(self, encoded_output: bytes) -> str:
         """Return the hash of the last matrix in hex, or all the bytes if they are no output."""
         try:
-            shown_hash = OUTPUT.decode(output).digest
+            shown_hash = OUTPUT.decode(encoded_output).digest
         except DecodeError:
-            shown_hash = output
+            shown_hash = encoded_output
         return "0x" + shown_hash.hex()
 
-    def cost_asked(self, request: bytes) -> int:
+    def cost_asked(self, encoded_request: bytes) -> int:
         """Return the rounds, one product each."""
-        return REQUEST.decode(request).rounds
+        return REQUEST.decode(encoded_request).rounds
 
-    def output_bytes(self, request: bytes) -> int:
+    def output_bytes(self, encoded_request: bytes) -> int:
         """Return the fixed length of every output."""
-        REQUEST.decode(request)
+        REQUEST.decode(encoded_request)
         return OUTPUT_BYTES
 
-    def cost(self, output: bytes) -> int:
+    def cost(self, encoded_output: bytes) -> int:
         """Return the products that the output names, or 0 if the bytes are no output."""
         try:
-            return OUTPUT.decode(output).products
+            return OUTPUT.decode(encoded_output).products
         except DecodeError:
             return 0
 
-    def open(self, backend: str) -> Workload:
+    def open(self, backend_name: str) -> Workload:
         """Open the workload on `numpy` or `reference`."""
         from gpu_tasks.workloads.matmul_hash.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
-        return open_published(backend)
+        return open_published(backend_name)
 
 
 def _number(number_text: str) -> int:

@@ -74,23 +74,23 @@ class MatmulHash(Workload):
         """Take a chain from `BACKENDS`, or another."""
         self._chain = matrix_chain
 
-    def run(self, request: bytes) -> bytes:
+    def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `ChainOutput`."""
-        chain_request = decode_request(request)
+        chain_request = decode_request(encoded_request)
         return OUTPUT.encode(
             ChainOutput(chain_request.rounds, blake2b(self._last_matrix(chain_request), digest_size=32).digest())
         )
 
-    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+    def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Compute again, since a chain has no shorter check. A hash does not show the wrong place of a matrix."""
-        chain_request = decode_request(request)
-        is_right = self.run(request) == output
+        chain_request = decode_request(encoded_request)
+        is_right = self.run(encoded_request) == encoded_output
         return OutputCheck(valid=is_right, recomputed=chain_request.rounds, first_wrong=None if is_right else 0)
 
-    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of one row of the last matrix."""
-        chain_request = decode_request(request)
-        row_number = int.from_bytes(place, "little") % chain_request.size
+        chain_request = decode_request(encoded_request)
+        row_number = int.from_bytes(drawn_place, "little") % chain_request.size
         row_bytes = self._last_matrix(chain_request)[
             4 * chain_request.size * row_number : 4 * chain_request.size * (row_number + 1)
         ]

@@ -39,14 +39,14 @@ class TileForm(WorkloadForm):
     backends = ("numpy", "reference", "torch")
     options = (SEGMENT,)
 
-    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """Encode the tile that the text names, or the whole picture.
 
         `seed` is unused, because the scene has its own.
         """
         segment_rows = _segment_rows(settings(self.options, options)[SEGMENT.name])
         try:
-            request = request_of(read_text(text), segment_rows)
+            request = request_of(read_text(input_text), segment_rows)
             cost = read_request(request).cost
         except SceneError as scene_error:
             raise RequestError(str(scene_error)) from None
@@ -57,47 +57,47 @@ class TileForm(WorkloadForm):
             )
         return REQUEST.encode(request)
 
-    def show_request(self, request: bytes) -> str:
+    def show_request(self, encoded_request: bytes) -> str:
         """Return the beginning of the scene, and the requested part of the picture."""
-        asked_tile, scene = decode_request(request), REQUEST.decode(request).scene.decode("ascii")
+        asked_tile, scene = decode_request(encoded_request), REQUEST.decode(encoded_request).scene.decode("ascii")
         scene_start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
         shown_tile, object_count = asked_tile.tile, len(asked_tile.scene.objects)
         tile_text = f"{shown_tile.left} {shown_tile.top} {shown_tile.columns} {shown_tile.rows}"
         return f"{scene_start} (tile {tile_text}, {object_count} objects)"
 
-    def show_output(self, output: bytes) -> str:
+    def show_output(self, encoded_output: bytes) -> str:
         """Return the output's part and picture, or all the bytes if they are no output."""
         try:
-            shown_output = OUTPUT.decode(output)
+            shown_output = OUTPUT.decode(encoded_output)
         except DecodeError:
-            return "0x" + output.hex()
+            return "0x" + encoded_output.hex()
         tile_place = f"{shown_output.left} {shown_output.top} {shown_output.columns} {shown_output.rows}"
         return f"tile {tile_place} of picture 0x{shown_output.picture.hex()}, {len(shown_output.pixels):,} bytes"
 
-    def cost_asked(self, request: bytes) -> int:
+    def cost_asked(self, encoded_request: bytes) -> int:
         """Return the cost of all tests that the tile's paths may take."""
-        return decode_request(request).cost
+        return decode_request(encoded_request).cost
 
-    def output_bytes(self, request: bytes) -> int:
+    def output_bytes(self, encoded_request: bytes) -> int:
         """Return the bytes of the pixels, and of the fields beside them."""
-        return FRAME_BYTES + PIXEL_BYTES * decode_request(request).pixels
+        return FRAME_BYTES + PIXEL_BYTES * decode_request(encoded_request).pixels
 
     def segments(self, encoded_request: bytes) -> int:
         """Return the number of segments. All but the last have the length that the request names."""
         return decode_request(encoded_request).segments
 
-    def cost(self, output: bytes) -> int:
+    def cost(self, encoded_output: bytes) -> int:
         """Return the cost in the output, or 0 if the bytes are no output."""
         try:
-            return OUTPUT.decode(output).cost
+            return OUTPUT.decode(encoded_output).cost
         except DecodeError:
             return 0
 
-    def open(self, backend: str) -> Workload:
+    def open(self, backend_name: str) -> Workload:
         """Open the workload on `numpy`, `reference` or `torch-<device>`."""
         from gpu_tasks.workloads.render_tile.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
-        return open_published(backend)
+        return open_published(backend_name)
 
 
 def _segment_rows(input_text: str) -> int:

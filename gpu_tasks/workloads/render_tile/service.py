@@ -88,37 +88,43 @@ class TileRendering(StepwiseWorkload):
         """Take a backend. The caller checks its conformance."""
         self._use = backend
 
-    def begin(self, request: bytes) -> TileRun:
+    def begin(self, encoded_request: bytes) -> TileRun:
         """Return the run of a request within the limits."""
-        return TileRun(self._use, decode_request(request), request)
+        return TileRun(self._use, decode_request(encoded_request), encoded_request)
 
-    def run(self, request: bytes) -> bytes:
+    def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `TileOutput`."""
-        asked_tile = decode_request(request)
-        pixels = TileRun(self._use, asked_tile, request).pixels(np.arange(asked_tile.pixels))
+        asked_tile = decode_request(encoded_request)
+        pixels = TileRun(self._use, asked_tile, encoded_request).pixels(np.arange(asked_tile.pixels))
         return OUTPUT.encode(asked_tile.output(pixels))
 
-    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+    def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Compute every pixel again, up to the first wrong ones.
 
         `recomputed` and `first_wrong` are pixels of the tile.
         """
-        asked_tile = decode_request(request)
-        return self._wrong_pixels(request, output, _drawn_order(b"order" + blake2b(output).digest(), asked_tile.pixels))
+        asked_tile = decode_request(encoded_request)
+        return self._wrong_pixels(
+            encoded_request,
+            encoded_output,
+            _drawn_order(b"order" + blake2b(encoded_output).digest(), asked_tile.pixels),
+        )
 
-    def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
+    def spot_check(self, encoded_request: bytes, encoded_output: bytes, seed: bytes, count: int) -> OutputCheck:
         """Compute `count` pixels again, drawn from `seed`, which the provider must not know before it has answered.
 
         An output with a wrong share f passes with probability (1 - f)**count. Raise DecodeError for an invalid request.
         """
-        asked_tile = decode_request(request)
-        return self._wrong_pixels(request, output, _drawn_order(b"spots" + seed, asked_tile.pixels)[:count])
+        asked_tile = decode_request(encoded_request)
+        return self._wrong_pixels(
+            encoded_request, encoded_output, _drawn_order(b"spots" + seed, asked_tile.pixels)[:count]
+        )
 
-    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of some pixels' light before rounding, which no output contains."""
-        asked_tile = decode_request(request)
-        drawn_pixels = np.sort(_drawn_order(b"probe" + place, asked_tile.pixels)[:PROBE_PIXELS])
-        drawn_sums = TileRun(self._use, asked_tile, request).sums(drawn_pixels)
+        asked_tile = decode_request(encoded_request)
+        drawn_pixels = np.sort(_drawn_order(b"probe" + drawn_place, asked_tile.pixels)[:PROBE_PIXELS])
+        drawn_sums = TileRun(self._use, asked_tile, encoded_request).sums(drawn_pixels)
         encoded_sums = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
         return blake2b(_DOMAIN + b"trace" + encoded_sums, digest_size=32).digest()
 

@@ -30,10 +30,10 @@ class TextGenerationForm(WorkloadForm):
     backends = ("numpy", "reference", "torch")
     options = (TEMPERATURE,)
 
-    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """Encode the request to continue `text` by at most `cost_max` bytes."""
+    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """Encode the request to continue `input_text` by at most `cost_max` bytes."""
         temperature = _milli(settings(self.options, options)[TEMPERATURE.name])
-        prompt_bytes, context_max = text.encode(), context_length()
+        prompt_bytes, context_max = input_text.encode(), context_length()
         if cost_max < 1:
             raise RequestError("the completion has no tokens; ask for at least 1")
         if len(prompt_bytes) + cost_max > context_max:
@@ -44,35 +44,35 @@ class TextGenerationForm(WorkloadForm):
             )
         return encode_request(CompletionRequest(prompt_bytes, cost_max, temperature, seed))
 
-    def show_request(self, request: bytes) -> str:
+    def show_request(self, encoded_request: bytes) -> str:
         """Return the prompt."""
-        return REQUEST.decode(request).prompt.decode("utf-8", errors="replace")
+        return REQUEST.decode(encoded_request).prompt.decode("utf-8", errors="replace")
 
-    def show_output(self, output: bytes) -> str:
+    def show_output(self, encoded_output: bytes) -> str:
         """Return the completion."""
-        return output.decode("utf-8", errors="replace")
+        return encoded_output.decode("utf-8", errors="replace")
 
-    def cost_in(self, request: bytes) -> int:
+    def cost_in(self, encoded_request: bytes) -> int:
         """Return the number of bytes in the prompt."""
-        return len(REQUEST.decode(request).prompt)
+        return len(REQUEST.decode(encoded_request).prompt)
 
-    def cost_asked(self, request: bytes) -> int:
+    def cost_asked(self, encoded_request: bytes) -> int:
         """Return the greatest number of tokens in the completion."""
-        return REQUEST.decode(request).max_tokens
+        return REQUEST.decode(encoded_request).max_tokens
 
-    def output_bytes(self, request: bytes) -> int:
+    def output_bytes(self, encoded_request: bytes) -> int:
         """Return the greatest number of tokens, one byte each."""
-        return REQUEST.decode(request).max_tokens
+        return REQUEST.decode(encoded_request).max_tokens
 
-    def cost(self, output: bytes) -> int:
+    def cost(self, encoded_output: bytes) -> int:
         """Return the number of bytes, one token each."""
-        return len(output)
+        return len(encoded_output)
 
-    def open(self, backend: str) -> Workload:
+    def open(self, backend_name: str) -> Workload:
         """Open the published model on `numpy`, `reference` or `torch-<device>`."""
         from gpu_tasks.workloads.textgen_int8.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
-        return open_published(backend)
+        return open_published(backend_name)
 
 
 def _milli(temperature_text: str) -> int:

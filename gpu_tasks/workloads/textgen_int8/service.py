@@ -30,9 +30,9 @@ class TextGeneration(Workload):
         self.model_id = model_id(model_file)
         self._model = load(backend, decode_model(model_file))
 
-    def run(self, request: bytes) -> bytes:
+    def run(self, encoded_request: bytes) -> bytes:
         """Return the completion's bytes."""
-        return generate(self._model, self._read(request))
+        return generate(self._model, self._read(encoded_request))
 
     def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
         """Yield completions, computed side by side."""
@@ -49,13 +49,15 @@ class TextGeneration(Workload):
             for request_place, generated_output in generated(self._model, list(good_requests.values()))
         )
 
-    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+    def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Check all tokens by one prefill."""
-        return verify_output(self._model, decode_request(request, self._model.shape.context), output)
+        return verify_output(self._model, decode_request(encoded_request, self._model.shape.context), encoded_output)
 
-    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of the logits at one position."""
-        return trace_of(self._model, decode_request(request, self._model.shape.context), output, place)
+        return trace_of(
+            self._model, decode_request(encoded_request, self._model.shape.context), encoded_output, drawn_place
+        )
 
     def _read(self, encoded_request: bytes) -> CompletionRequest:
         return decode_request(encoded_request, self._model.shape.context)
