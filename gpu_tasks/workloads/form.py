@@ -71,34 +71,34 @@ class WorkloadForm(Protocol):
     options: tuple[Option, ...] = ()
     """The customer's settings beside the text."""
 
-    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """Return the request for `text`, with a cost of at most `cost_max`. Raise RequestError if none exists.
+    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """Return the request for `input_text`, with a cost of at most `cost_max`. Raise RequestError if none exists.
 
         `options` holds texts by name; an absent option takes its default. `seed` is 32 random bytes for the request's
         random choices.
         """
         ...
 
-    def show_request(self, request: bytes) -> str:
+    def show_request(self, encoded_request: bytes) -> str:
         """Return the request as text for people. Raise DecodeError for bytes that are no request."""
         ...
 
-    def show_output(self, output: bytes) -> str:
+    def show_output(self, encoded_output: bytes) -> str:
         """Return the output as text for people, for any bytes."""
         ...
 
-    def cost_in(self, request: bytes) -> int:
+    def cost_in(self, encoded_request: bytes) -> int:
         """Return the cost of a request's input in `cost_unit`: its input tokens.
 
         Raise DecodeError for an invalid request.
         """
         return 0
 
-    def cost_asked(self, request: bytes) -> int:
+    def cost_asked(self, encoded_request: bytes) -> int:
         """Return a request's greatest cost in `cost_unit`, before it runs. Raise DecodeError for an invalid request."""
         ...
 
-    def output_bytes(self, request: bytes) -> int:
+    def output_bytes(self, encoded_request: bytes) -> int:
         """Return the greatest length of its output in bytes, before it runs.
 
         Raise DecodeError for an invalid request.
@@ -123,15 +123,15 @@ class WorkloadForm(Protocol):
         """
         return None
 
-    def cost(self, output: bytes) -> int:
+    def cost(self, encoded_output: bytes) -> int:
         """Return the cost of an output in `cost_unit`.
 
         Its attestation states this number, at most the unit's `tokens_max`.
         """
         ...
 
-    def open(self, backend: str) -> Workload:
-        """Return the workload with its published model on `backend`: a kind, or a kind and `-<device>`.
+    def open(self, backend_name: str) -> Workload:
+        """Return the workload with its published model on `backend_name`: a kind, or a kind and `-<device>`.
 
         The workload has passed its conformance vectors. Raise LookupError for a backend that the workload does not
         have, ImportError where a library is missing, and NonConformingBackendError if this machine's results differ

@@ -58,14 +58,14 @@ class TrainingForm(WorkloadForm):
     backends = ("numpy", "reference", "torch")
     options = OPTIONS
 
-    def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """Encode the request to learn `text` in as many steps as `cost_max` pays for."""
+    def encode(self, input_text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
+        """Encode the request to learn `input_text` in as many steps as `cost_max` pays for."""
         given_numbers = {
             option_name: _option_number(option_name, option_text)
             for option_name, option_text in settings(self.options, options).items()
         }
         segment_steps = given_numbers.pop("segment")
-        training_request = TrainingRequest(**given_numbers, steps=1, segment=1, seed=seed, text=text.encode())
+        training_request = TrainingRequest(**given_numbers, steps=1, segment=1, seed=seed, text=input_text.encode())
         _require_limits(training_request)
         affordable_steps = cost_max // step_cost(training_request)
         if affordable_steps < 1:
@@ -78,30 +78,30 @@ class TrainingForm(WorkloadForm):
         _require_limits(training_request)
         return REQUEST.encode(training_request)
 
-    def show_request(self, request: bytes) -> str:
+    def show_request(self, encoded_request: bytes) -> str:
         """Return the beginning of the text, its length, and the steps."""
-        training_request = REQUEST.decode(request)
+        training_request = REQUEST.decode(encoded_request)
         text_start = training_request.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
         return f"{text_start} ({len(training_request.text)} bytes, {training_request.steps} steps)"
 
-    def show_output(self, output: bytes) -> str:
+    def show_output(self, encoded_output: bytes) -> str:
         """Return the bits per byte of held-out text and the trace's root, or all the bytes if they are no output."""
         try:
-            shown_output = OUTPUT.decode(output)
+            shown_output = OUTPUT.decode(encoded_output)
         except DecodeError:
-            return "0x" + output.hex()
+            return "0x" + encoded_output.hex()
         if not shown_output.digests:
-            return "0x" + output.hex()
+            return "0x" + encoded_output.hex()
         whole_bits, thousandths = divmod(shown_output.milli_bits, 1000)
         return f"{whole_bits}.{thousandths:03} bits a byte, trace 0x{trace_root(shown_output.digests).hex()}"
 
-    def cost_asked(self, request: bytes) -> int:
+    def cost_asked(self, encoded_request: bytes) -> int:
         """Return the cost of all steps, each by its size."""
-        return cost_of(decode_request(request))
+        return cost_of(decode_request(encoded_request))
 
-    def output_bytes(self, request: bytes) -> int:
+    def output_bytes(self, encoded_request: bytes) -> int:
         """Return the bytes of a digest for each state, and of the model."""
-        training_request = decode_request(request)
+        training_request = decode_request(encoded_request)
         return (
             FRAME_BYTES + DIGEST_BYTES * (segments(training_request) + 1) + WEIGHT_BYTES * parameters(training_request)
         )
@@ -120,18 +120,18 @@ class TrainingForm(WorkloadForm):
 
         return continued(tensors, prompt, length, seed)
 
-    def cost(self, output: bytes) -> int:
+    def cost(self, encoded_output: bytes) -> int:
         """Return the cost in the output, or 0 if the bytes are no output."""
         try:
-            return OUTPUT.decode(output).cost
+            return OUTPUT.decode(encoded_output).cost
         except DecodeError:
             return 0
 
-    def open(self, backend: str) -> Workload:
+    def open(self, backend_name: str) -> Workload:
         """Open the workload on `numpy`, `reference` or `torch-<device>`."""
         from gpu_tasks.workloads.train_int8.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
-        return open_published(backend)
+        return open_published(backend_name)
 
 
 def _require_limits(training_request: TrainingRequest) -> None:

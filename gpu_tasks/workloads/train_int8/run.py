@@ -34,65 +34,71 @@ _PLACES = 16
 _MANTISSA_BITS = 30
 
 
-def milli_bits(powers: Integers, came: Integers) -> int:
+def milli_bits(powers: Integers, next_symbols: Integers) -> int:
     """Return the mean over int64[n, 256] powers in units of 2**-24 and int64[n] bytes, rounded.
 
     A power of 0 counts as 1.
     """
-    its_own = np.maximum(powers[np.arange(len(came)), came], 1)
-    total = int((log2(powers.sum(axis=-1)) - log2(its_own)).sum())  # At most 2**10 windows of 32 bits: below 2**31
-    return (2 * 1000 * total // (len(came) << _PLACES) + 1) // 2
+    own_powers = np.maximum(powers[np.arange(len(next_symbols)), next_symbols], 1)
+    total = int((log2(powers.sum(axis=-1)) - log2(own_powers)).sum())  # At most 2**10 windows of 32 bits: below 2**31
+    return (2 * 1000 * total // (len(next_symbols) << _PLACES) + 1) // 2
 
 
 def log2(numbers: Integers) -> Integers:
     """Return binary logarithms in units of 2**-16 of integers from 1 to 2**32, rounded down."""
-    places = np.zeros_like(numbers)
-    for bits in (32, 16, 8, 4, 2, 1):
-        places += bits * (numbers >> places >= 1 << bits)
-    mantissas = (numbers << _MANTISSA_BITS) >> places  # From 2**30 to 2**31 - 1, so that squares are below 2**62
-    found = places
+    highest_bits = np.zeros_like(numbers)
+    for shift_bits in (32, 16, 8, 4, 2, 1):
+        highest_bits += shift_bits * (numbers >> highest_bits >= 1 << shift_bits)
+    mantissas = (numbers << _MANTISSA_BITS) >> highest_bits  # From 2**30 to 2**31 - 1, so that squares are below 2**62
+    logarithms = highest_bits
     for _ in range(_PLACES):
         squares = mantissas * mantissas >> _MANTISSA_BITS
         carries = squares >> (_MANTISSA_BITS + 1)
         mantissas = squares >> carries
-        found = 2 * found + carries
-    return found
+        logarithms = 2 * logarithms + carries
+    return logarithms
 
 
-def first_weights(asked: TrainingRequest) -> list[Integers]:
+def first_weights(training_request: TrainingRequest) -> list[Integers]:
     """Return each matrix drawn evenly around 0, in units of 2**-24.
 
     The output layer's weights are 0, so that all guesses are equal at first.
     """
-    shapes = matrices(asked)
-    drawn = []
-    for index, (rows, columns) in enumerate(shapes[:-1]):
-        variance, inputs = (_VARIANCE_OF_VECTORS, 1) if index == 0 else (_VARIANCE_OF_HIDDEN, rows)
-        most = isqrt((3 * variance << 2 * WEIGHT_BITS) // inputs)
-        raw = np.frombuffer(draw_bytes(b"weights", asked.seed, index, 4 * rows * columns), "<u4").astype(np.int64)
-        drawn.append(((raw * (2 * most + 1) >> 32) - most).reshape(rows, columns))
-    return [*drawn, np.zeros(shapes[-1], dtype=np.int64)]
+    matrix_shapes = matrices(training_request)
+    drawn_weights = []
+    for matrix_index, (rows, columns) in enumerate(matrix_shapes[:-1]):
+        variance, input_count = (_VARIANCE_OF_VECTORS, 1) if matrix_index == 0 else (_VARIANCE_OF_HIDDEN, rows)
+        weight_max = isqrt((3 * variance << 2 * WEIGHT_BITS) // input_count)
+        drawn_bytes = np.frombuffer(
+            draw_bytes(b"weights", training_request.seed, matrix_index, 4 * rows * columns), "<u4"
+        ).astype(np.int64)
+        drawn_weights.append(((drawn_bytes * (2 * weight_max + 1) >> 32) - weight_max).reshape(rows, columns))
+    return [*drawn_weights, np.zeros(matrix_shapes[-1], dtype=np.int64)]
 
 
-def windows_of_step(asked: TrainingRequest, ends: Integers, step: int) -> Integers:
-    """Return int64[batch]: the ends of a step's windows, drawn from `ends`."""
-    raw = np.frombuffer(draw_bytes(b"windows", asked.seed, step, 8 * asked.batch), "<u8")
-    drawn: Integers = ends[(raw % np.uint64(len(ends))).astype(np.int64)]
-    return drawn
+def windows_of_step(training_request: TrainingRequest, possible_ends: Integers, step_index: int) -> Integers:
+    """Return int64[batch]: the ends of a step's windows, drawn from `possible_ends`."""
+    drawn_bytes = np.frombuffer(
+        draw_bytes(b"windows", training_request.seed, step_index, 8 * training_request.batch), "<u8"
+    )
+    drawn_ends: Integers = possible_ends[(drawn_bytes % np.uint64(len(possible_ends))).astype(np.int64)]
+    return drawn_ends
 
 
-def window_ends(length: int, context: int) -> tuple[Integers, Integers]:
+def window_ends(text_length: int, context: int) -> tuple[Integers, Integers]:
     """Return the ends of a text's windows: those for training, and the sample of held-out ones."""
-    ends = np.arange(context, length, dtype=np.int64)
-    first, last = _is_held_out(ends - context), _is_held_out(ends)
-    held_out = ends[first & last]
-    count = min(SAMPLE_MAX, len(held_out))
-    return ends[~first & ~last], held_out[np.arange(count, dtype=np.int64) * len(held_out) // count]
+    ends = np.arange(context, text_length, dtype=np.int64)
+    first_is_held_out, last_is_held_out = _is_held_out(ends - context), _is_held_out(ends)
+    held_out = ends[first_is_held_out & last_is_held_out]
+    window_count = min(SAMPLE_MAX, len(held_out))
+    return ends[~first_is_held_out & ~last_is_held_out], held_out[
+        np.arange(window_count, dtype=np.int64) * len(held_out) // window_count
+    ]
 
 
-def _is_held_out(places: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _is_held_out(text_places: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return whether each place lies in a held-out block. No window reaches from one held-out block to the next."""
-    return np.asarray(places // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1)
+    return np.asarray(text_places // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1)
 
 
 def draw_bytes(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
@@ -103,27 +109,29 @@ def draw_bytes(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
 class TrainingRun:
     """A run of `train-int8`. Implements `SegmentedRun` (see there for the methods)."""
 
-    def __init__(self, use: ExactArithmetic, asked: TrainingRequest) -> None:
+    def __init__(self, backend: ExactArithmetic, training_request: TrainingRequest) -> None:
         """Take a request that is within the limits."""
-        self._use, self._asked = use, asked
-        self._digest = blake2b(REQUEST.encode(asked), digest_size=DIGEST_BYTES).digest()
-        self._network = NextByteModel(use, asked)
-        self._text = np.frombuffer(asked.text, np.uint8)
-        self.drawable, self._held_out = window_ends(len(asked.text), asked.context)
+        self._backend, self._training_request = backend, training_request
+        self._digest = blake2b(REQUEST.encode(training_request), digest_size=DIGEST_BYTES).digest()
+        self._network = NextByteModel(backend, training_request)
+        self._text = np.frombuffer(training_request.text, np.uint8)
+        self.drawable, self._held_out = window_ends(len(training_request.text), training_request.context)
 
     @property
     def segments(self) -> int:
         """The number of segments. All but the last have the length that the request names."""
-        return segments(self._asked)
+        return segments(self._training_request)
 
     def boundary(self, index: int) -> int:
         """Return a multiple of the segment's length, or all steps at the end."""
-        return min(index * self._asked.segment, self._asked.steps)
+        return min(index * self._training_request.segment, self._training_request.steps)
 
     def initial_state(self) -> bytes:
         """Return drawn weights without momentum."""
-        weights = first_weights(self._asked)
-        return encode_state(self._digest, TrainingState(0, weights, [np.zeros_like(weight) for weight in weights]))
+        drawn_weights = first_weights(self._training_request)
+        return encode_state(
+            self._digest, TrainingState(0, drawn_weights, [np.zeros_like(weight) for weight in drawn_weights])
+        )
 
     def steps_done(self, state: bytes) -> int:
         """Return the number in the header of a complete state."""
@@ -131,21 +139,23 @@ class TrainingRun:
 
     def advance(self, state: bytes, steps: int) -> bytes:
         """Compute each step on the windows drawn for it."""
-        start = self._decoded(state)
-        if not 0 <= steps <= self._asked.steps - start.done:
-            raise ValueError(f"{steps} steps after {start.done} of {self._asked.steps}")
-        use, done = self._use, start.done
-        parameters = MovingWeights([use.put(w) for w in start.weights], [use.put(m) for m in start.momenta])
-        for index in range(done, done + steps):
-            self._network.step(parameters, self._windows_of(index), index)
-        weights = [use.take(weight) for weight in parameters.weights]
-        momenta = [use.take(momentum) for momentum in parameters.momenta]
-        return encode_state(self._digest, TrainingState(done + steps, weights, momenta))
+        decoded_state = self._decoded(state)
+        if not 0 <= steps <= self._training_request.steps - decoded_state.done:
+            raise ValueError(f"{steps} steps after {decoded_state.done} of {self._training_request.steps}")
+        backend, steps_done = self._backend, decoded_state.done
+        parameters = MovingWeights(
+            [backend.put(w) for w in decoded_state.weights], [backend.put(m) for m in decoded_state.momenta]
+        )
+        for step_index in range(steps_done, steps_done + steps):
+            self._network.step(parameters, self._windows_of(step_index), step_index)
+        weights = [backend.take(weight) for weight in parameters.weights]
+        momenta = [backend.take(momentum) for momentum in parameters.momenta]
+        return encode_state(self._digest, TrainingState(steps_done + steps, weights, momenta))
 
     def metric(self, state: bytes) -> int:
         """Return thousandths of a bit per byte of the sample of held-out windows."""
         windows = self._windows(self._held_out)
-        return milli_bits(self._use.take(self._network.powers(self._logits(state, windows))), windows[:, -1])
+        return milli_bits(self._backend.take(self._network.powers(self._logits(state, windows))), windows[:, -1])
 
     def model(self, state: bytes) -> bytes:
         """Return the weights as they multiply, matrix by matrix: i16, little-endian."""
@@ -153,21 +163,21 @@ class TrainingRun:
 
     def guesses(self, state: bytes) -> bytes:
         """Return the logits of the windows of the step after a state, or of the last step: i64, little-endian."""
-        windows = self._windows_of(min(self._decoded(state).done, self._asked.steps - 1))
-        return self._use.take(self._logits(state, windows)).astype("<i8").tobytes()
+        held_out_windows = self._windows_of(min(self._decoded(state).done, self._training_request.steps - 1))
+        return self._backend.take(self._logits(state, held_out_windows)).astype("<i8").tobytes()
 
     def _decoded(self, state: bytes) -> TrainingState:
-        return decode_state(self._asked, self._digest, state)
+        return decode_state(self._training_request, self._digest, state)
 
     def _logits(self, state: bytes, windows: Integers) -> Integers:
-        weights = [self._use.put(weight) for weight in self._decoded(state).weights]
+        weights = [self._backend.put(weight) for weight in self._decoded(state).weights]
         logits: Integers = self._network.logits(weights, windows)
         return logits
 
-    def _windows_of(self, step: int) -> Integers:
-        return self._windows(windows_of_step(self._asked, self.drawable, step))
+    def _windows_of(self, step_index: int) -> Integers:
+        return self._windows(windows_of_step(self._training_request, self.drawable, step_index))
 
     def _windows(self, ends: Integers) -> Integers:
         """Return int64[n, context + 1]: the text up to and including each end."""
-        windows: Integers = self._text[ends[:, None] + np.arange(-self._asked.context, 1)].astype(np.int64)
+        windows: Integers = self._text[ends[:, None] + np.arange(-self._training_request.context, 1)].astype(np.int64)
         return windows

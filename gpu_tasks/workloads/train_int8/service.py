@@ -33,56 +33,63 @@ class IntegerTraining(StepwiseWorkload):
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
-    def __init__(self, use: ExactArithmetic) -> None:
+    def __init__(self, backend: ExactArithmetic) -> None:
         """Take a backend. The caller checks its conformance."""
-        self._use = use
+        self._backend = backend
 
-    def begin(self, request: bytes) -> TrainingRun:
+    def begin(self, encoded_request: bytes) -> TrainingRun:
         """Return the run of a request within the limits."""
-        return TrainingRun(self._use, decode_request(request))
+        return TrainingRun(self._backend, decode_request(encoded_request))
 
-    def run(self, request: bytes) -> bytes:
+    def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `TrainingOutput`."""
-        asked = decode_request(request)
-        run, digests, last = TrainingRun(self._use, asked), [], b""
-        for last in states(run):
-            digests.append(state_hash(last))
-        return _encoded(asked, run, tuple(digests), last)
+        training_request = decode_request(encoded_request)
+        training_run, state_digests, last_state = TrainingRun(self._backend, training_request), [], b""
+        for last_state in states(training_run):
+            state_digests.append(state_hash(last_state))
+        return _encoded(training_request, training_run, tuple(state_digests), last_state)
 
-    def verify(self, request: bytes, output: bytes) -> OutputCheck:
+    def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
         """Train again, up to the first state with another hash.
 
         `recomputed` counts in cost units. `first_wrong` is the first wrong state, or the number of states if the error
         comes after them.
         """
-        asked = decode_request(request)
+        training_request = decode_request(encoded_request)
         try:
-            claimed = OUTPUT.decode(output).digests
+            claimed_digests = OUTPUT.decode(encoded_output).digests
         except DecodeError:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
-        run, digests, last = TrainingRun(self._use, asked), [], b""
-        for index, last in enumerate(states(run)):
-            digests.append(state_hash(last))
-            if claimed[index : index + 1] != (digests[index],):
-                return OutputCheck(valid=False, recomputed=run.boundary(index) * step_cost(asked), first_wrong=index)
-        is_right = output == _encoded(asked, run, tuple(digests), last)
-        return OutputCheck(is_right, cost_of(asked), None if is_right else run.segments + 1)
+        training_run, state_digests, last_state = TrainingRun(self._backend, training_request), [], b""
+        for state_index, last_state in enumerate(states(training_run)):
+            state_digests.append(state_hash(last_state))
+            if claimed_digests[state_index : state_index + 1] != (state_digests[state_index],):
+                return OutputCheck(
+                    valid=False,
+                    recomputed=training_run.boundary(state_index) * step_cost(training_request),
+                    first_wrong=state_index,
+                )
+        is_right = encoded_output == _encoded(training_request, training_run, tuple(state_digests), last_state)
+        return OutputCheck(is_right, cost_of(training_request), None if is_right else training_run.segments + 1)
 
-    def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
+    def trace(self, encoded_request: bytes, encoded_output: bytes, drawn_place: bytes) -> bytes:
         """Return the hash of one step's logits before that step, which no output contains."""
-        asked = decode_request(request)
-        run, step = TrainingRun(self._use, asked), int.from_bytes(place, "little") % asked.steps
-        guesses = run.guesses(run.advance(run.initial_state(), step))
-        return blake2b(_PROBE_DOMAIN + step.to_bytes(4, "little") + guesses, digest_size=32).digest()
+        training_request = decode_request(encoded_request)
+        training_run, step_number = (
+            TrainingRun(self._backend, training_request),
+            int.from_bytes(drawn_place, "little") % training_request.steps,
+        )
+        guessed_symbols = training_run.guesses(training_run.advance(training_run.initial_state(), step_number))
+        return blake2b(_PROBE_DOMAIN + step_number.to_bytes(4, "little") + guessed_symbols, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""
-        return check(self._use)
+        return check(self._backend)
 
 
-def open_published(backend: str) -> IntegerTraining:
+def open_published(backend_name: str) -> IntegerTraining:
     """Return the workload on a backend after its vectors passed. Raise errors as `WorkloadForm.open`."""
-    workload = IntegerTraining(arithmetic(backend))
+    workload = IntegerTraining(arithmetic(backend_name))
     workload.conformance()
     return workload
 
@@ -92,6 +99,12 @@ def continued(tensors: Sequence[ModelTensor], prompt: bytes, length: int, seed: 
     return continuation(arithmetic("numpy"), tensors, prompt, length, seed)
 
 
-def _encoded(asked: TrainingRequest, run: TrainingRun, digests: tuple[bytes, ...], last: bytes) -> bytes:
-    """Return the output of a run that ended in the state `last`."""
-    return OUTPUT.encode(TrainingOutput(cost_of(asked), run.metric(last), digests, run.model(last)))
+def _encoded(
+    training_request: TrainingRequest, training_run: TrainingRun, state_digests: tuple[bytes, ...], last_state: bytes
+) -> bytes:
+    """Return the output of a run that ended in the state `last_state`."""
+    return OUTPUT.encode(
+        TrainingOutput(
+            cost_of(training_request), training_run.metric(last_state), state_digests, training_run.model(last_state)
+        )
+    )
