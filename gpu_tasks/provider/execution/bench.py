@@ -39,57 +39,57 @@ class Bench:
     def __init__(
         self,
         hardware: Hardware,
-        make: MakeExecutor,
-        meter: Meter | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        make_executor: MakeExecutor,
+        energy_meter: Meter | None = None,
+        clock_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing runs yet. `clock` gives monotonic seconds."""
+        """Nothing runs yet. `clock_seconds` gives monotonic seconds."""
         self.hardware = hardware
-        self._make = make
-        self._meter = meter or meter_for(hardware)
-        self._clock = clock
+        self._make_executor = make_executor
+        self._meter = energy_meter or meter_for(hardware)
+        self._clock_seconds = clock_seconds
         self._workers: dict[bytes, _Worker] = {}
 
-    def has_worker(self, form: WorkloadForm) -> bool:
+    def has_worker(self, workload_form: WorkloadForm) -> bool:
         """Return True if a worker of this workload runs, so that a request need not wait for its start."""
-        return form.workload_id in self._workers
+        return workload_form.workload_id in self._workers
 
     async def worker(self, form: WorkloadForm) -> Executor:
         """Return a running worker of a workload, with its conformance vectors passed.
 
         Raise ExecutionError on failure.
         """
-        worker = self._workers.get(form.workload_id)
-        if worker is not None:
-            worker.used_at = self._clock()
-            return worker.executor
+        started_worker = self._workers.get(form.workload_id)
+        if started_worker is not None:
+            started_worker.used_at = self._clock_seconds()
+            return started_worker.executor
         # The worker that has been idle longest makes room.
         while len(self._workers) >= WORKERS_PER_DEVICE_MAX:
             await self._end(min(self._workers, key=lambda workload: self._workers[workload].used_at))
-        worker = _Worker(self._make(self.hardware, form), self._clock())
-        self._workers[form.workload_id] = worker
+        started_worker = _Worker(self._make_executor(self.hardware, form), self._clock_seconds())
+        self._workers[form.workload_id] = started_worker
         try:
-            await worker.executor.start()
+            await started_worker.executor.start()
             # A mixed installation could load other weights, and wrong results are slashed.
-            _check_identity(worker.executor, form)
+            _check_identity(started_worker.executor, form)
         except BaseException:
             await self._end(form.workload_id)
             raise
-        return worker.executor
+        return started_worker.executor
 
-    async def measured(self, work: Awaitable[_Done]) -> tuple[_Done, Reading]:
-        """Return the result of `work` and the device's consumption meanwhile. It raises the errors of `work`."""
+    async def measured(self, measured_work: Awaitable[_Done]) -> tuple[_Done, Reading]:
+        """Return the result of `measured_work`, or raise its error, and the device's consumption meanwhile."""
         self._meter.begin()
         try:
-            done = await work
+            work_result = await measured_work
         finally:
-            reading = self._meter.end()
-        return done, reading
+            meter_reading = self._meter.end()
+        return work_result, meter_reading
 
     async def end_idle(self) -> None:
         """End the workers without recent work."""
-        for workload, worker in list(self._workers.items()):
-            if self._clock() - worker.used_at >= IDLE_SECONDS:
+        for workload, idle_worker in list(self._workers.items()):
+            if self._clock_seconds() - idle_worker.used_at >= IDLE_SECONDS:
                 await self._end(workload)
 
     async def close(self) -> None:
@@ -101,9 +101,9 @@ class Bench:
         await self._workers.pop(workload).executor.close()
 
 
-def _check_identity(executor: Executor, form: WorkloadForm) -> None:
-    if (executor.workload_id, executor.model_id) != (form.workload_id, form.model_id):
+def _check_identity(executor: Executor, workload_form: WorkloadForm) -> None:
+    if (executor.workload_id, executor.model_id) != (workload_form.workload_id, workload_form.model_id):
         raise ExecutionError(
-            f"the worker does not compute {form.name} as this program does; reinstall the release",
+            f"the worker does not compute {workload_form.name} as this program does; reinstall the release",
             code="other_worker_release",
         )

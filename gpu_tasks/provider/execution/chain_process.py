@@ -49,11 +49,11 @@ MakeChains = Callable[[Hardware], ChainComputer]
 class ChainProcess:
     """A `ChainComputer` in a separate process."""
 
-    def __init__(self, backend: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, backend_name: str, environment: Mapping[str, str] | None = None) -> None:
         """Nothing runs yet. The process sees `environment` beside the variables of every worker."""
-        self._backend = backend
-        module = ("-m", "gpu_tasks.provider.execution.chain_worker", "--backend", backend)
-        self._process = WorkerProcess((sys.executable, "-s", *module), environment or {})
+        self._backend = backend_name
+        module_arguments = ("-m", "gpu_tasks.provider.execution.chain_worker", "--backend", backend_name)
+        self._process = WorkerProcess((sys.executable, "-s", *module_arguments), environment or {})
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:
@@ -66,15 +66,15 @@ class ChainProcess:
         async with self._turn:
             await self._run()
             self._process.write(WORK.encode(work))
-            answer = await self._answer(ANSWER_SECONDS)
+            rows_answer = await self._answer(ANSWER_SECONDS)
             try:
-                found: ChainRows = ROWS.decode(answer)
+                chain_rows: ChainRows = ROWS.decode(rows_answer)
             except DecodeError as error:
                 await self.close()
                 raise ExecutionError(
                     f"the process for roll calls failed: {error}", code="roll_call_process_failed"
                 ) from None
-            return found
+            return chain_rows
 
     async def close(self) -> None:
         """See `ChainComputer`."""
@@ -86,10 +86,10 @@ class ChainProcess:
             # The process sends one empty message when its backend is loaded.
             await self._answer(START_SECONDS)
 
-    async def _answer(self, seconds: float) -> bytes:
+    async def _answer(self, timeout_seconds: float) -> bytes:
         """Return the next answer. Kill the process and raise ExecutionError if none arrives in time."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout_seconds):
                 return await self._process.read(ANSWER_BYTES_MAX, LIMITS.cpu_seconds_life)
         except (TimeoutError, NoAnswerError) as error:
             await self.close()
@@ -102,12 +102,12 @@ class ChainProcess:
             raise
 
 
-def chains_with(backend: str) -> MakeChains:
+def chains_with(backend_name: str) -> MakeChains:
     """Return a factory of processes with the operator's backend, on the device's own GPU if it has one."""
 
     def make(hardware: Hardware) -> ChainProcess:
-        if not backend.startswith(CUDA):
-            return ChainProcess(backend)
+        if not backend_name.startswith(CUDA):
+            return ChainProcess(backend_name)
         if hardware.index is None:
             return ChainProcess(NUMPY)
         # The process sees this GPU only, so it is number 0 there.

@@ -47,11 +47,11 @@ ROWS = codec(ChainRows)
 
 def main() -> None:
     """Limit this process, load the backend and answer."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", required=True)
-    backend = parser.parse_args().backend
-    limits.apply(limits.chain_limits_for(backend))
-    source, sink = pipes()
+    argument_parser = argparse.ArgumentParser(description=__doc__)
+    argument_parser.add_argument("--backend", required=True)
+    backend_name = argument_parser.parse_args().backend
+    limits.apply(limits.chain_limits_for(backend_name))
+    work_source, answer_sink = pipes()
     from gpu_tasks.workloads.matmul_chain.prover import (  # noqa: PLC0415 # NumPy loads under the limits
         chain_arithmetic,
         hashes_of,
@@ -59,17 +59,17 @@ def main() -> None:
         rows_root,
     )
 
-    arithmetic = chain_arithmetic(backend)
+    arithmetic = chain_arithmetic(backend_name)
     # The daemon waits for this first message, so that loading does not count as an answer's time.
-    write_message(sink, b"")
-    while body := read_message(source, WORK_BYTES_MAX):
-        work = WORK.decode(body)
-        if work.rows:
-            found = ChainRows(bytes(32), b"".join(hashes_of(arithmetic, work.challenge, work.rows)))
+    write_message(answer_sink, b"")
+    while work_body := read_message(work_source, WORK_BYTES_MAX):
+        chain_work = WORK.decode(work_body)
+        if chain_work.rows:
+            chain_rows = ChainRows(bytes(32), b"".join(hashes_of(arithmetic, chain_work.challenge, chain_work.rows)))
         else:
-            digests = row_hashes(arithmetic, work.challenge)
-            found = ChainRows(rows_root(digests), b"".join(digests))
-        write_message(sink, ROWS.encode(found))
+            row_digests = row_hashes(arithmetic, chain_work.challenge)
+            chain_rows = ChainRows(rows_root(row_digests), b"".join(row_digests))
+        write_message(answer_sink, ROWS.encode(chain_rows))
 
 
 if __name__ == "__main__":

@@ -98,82 +98,85 @@ class Spent:
 class DeviceTimes:
     """The times of all devices. `clock` gives monotonic milliseconds."""
 
-    def __init__(self, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
+    def __init__(self, clock_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         """No device is followed yet."""
-        self._clock = clock
+        self._clock_ms = clock_ms
         self._devices: dict[bytes, _Timed] = {}
         self.why: Callable[[bytes], IdleNote] = lambda _: NOTHING_SEEN
         """The function that returns a device's idle reason. It is called after each possible change."""
 
     def add(self, device: bytes) -> None:
         """Start to follow a device."""
-        now, note = self._clock(), self.why(device)
-        self._devices[device] = _Timed(note.why, note.words, now, now)
+        now_ms, activity_note = self._clock_ms(), self.why(device)
+        self._devices[device] = _Timed(activity_note.why, activity_note.words, now_ms, now_ms)
 
     @contextlib.contextmanager
     def at(self, device: bytes, activity: Activity) -> Iterator[None]:
         """Time a computation of a device. An unknown device is not timed."""
-        timed = self._devices.get(device)
-        if timed is None:
+        timed_device = self._devices.get(device)
+        if timed_device is None:
             yield
             return
         # A counter, not a flag: a roll call may overlap with work on the same device.
-        timed.at_work[activity] += 1
-        self._look_at(device, timed)
+        timed_device.at_work[activity] += 1
+        self._observe(device, timed_device)
         try:
             yield
         finally:
-            timed.at_work[activity] -= 1
-            self._look_at(device, timed)
+            timed_device.at_work[activity] -= 1
+            self._observe(device, timed_device)
 
     def is_idle(self, device: bytes) -> bool:
         """Return True if a followed device is idle."""
-        timed = self._devices.get(device)
-        return timed is not None and not timed.at_work.total()
+        timed_device = self._devices.get(device)
+        return timed_device is not None and not timed_device.at_work.total()
 
-    def note_tokens(self, device: bytes, tokens: int) -> None:
+    def note_tokens(self, device: bytes, token_count: int) -> None:
         """Count the output tokens of a completed unit."""
         if device in self._devices:
-            self._devices[device].tokens += tokens
+            self._devices[device].tokens += token_count
 
     def look(self) -> None:
         """Update the idle reasons after a possible change."""
-        for device, timed in self._devices.items():
-            self._look_at(device, timed)
+        for device, timed_device in self._devices.items():
+            self._observe(device, timed_device)
 
     def present(self) -> dict[bytes, Present]:
         """Return the present state of each device."""
-        now = self._clock()
-        return {device: Present(each.state, each.words, now - each.since) for device, each in self._devices.items()}
+        now_ms = self._clock_ms()
+        return {
+            device: Present(activity.state, activity.words, now_ms - activity.since)
+            for device, activity in self._devices.items()
+        }
 
     def take(self) -> dict[bytes, Spent]:
         """Return the times of each device since the last call."""
-        now, taken = self._clock(), {}
-        for device, timed in self._devices.items():
-            _book(timed, now)
-            taken[device] = Spent(dict(timed.spent), timed.tokens)
-            timed.spent, timed.tokens = Counter(), 0
-        return taken
+        now_ms, spent_times = self._clock_ms(), {}
+        for device, timed_device in self._devices.items():
+            _add_elapsed(timed_device, now_ms)
+            spent_times[device] = Spent(dict(timed_device.spent), timed_device.tokens)
+            timed_device.spent, timed_device.tokens = Counter(), 0
+        return spent_times
 
-    def _look_at(self, device: bytes, timed: _Timed) -> None:
+    def _observe(self, device: bytes, timed_device: _Timed) -> None:
         """Count the time in the previous state, and enter the present one."""
         # Enum order is the priority, so overlapping work is counted once.
-        activity = next((each for each in Activity if timed.at_work[each]), None)
+        activity = next((each for each in Activity if timed_device.at_work[each]), None)
         state: TimedState
         if activity is None:
-            note = self.why(device)
-            state, words = note.why, note.words
+            activity_note = self.why(device)
+            state, activity_words = activity_note.why, activity_note.words
         else:
-            state, words = activity, ""
-        now = self._clock()
-        _book(timed, now)
-        timed.words = words
+            state, activity_words = activity, ""
+        now_ms = self._clock_ms()
+        _add_elapsed(timed_device, now_ms)
+        timed_device.words = activity_words
         # A new sentence about the same state does not restart its time.
-        if state is not timed.state:
-            timed.state, timed.since = state, now
+        if state is not timed_device.state:
+            timed_device.state, timed_device.since = state, now_ms
 
 
-def _book(timed: _Timed, now: int) -> None:
-    if now > timed.booked_to:
-        timed.spent[timed.state] += now - timed.booked_to
-        timed.booked_to = now
+def _add_elapsed(timed_device: _Timed, now_ms: int) -> None:
+    if now_ms > timed_device.booked_to:
+        timed_device.spent[timed_device.state] += now_ms - timed_device.booked_to
+        timed_device.booked_to = now_ms

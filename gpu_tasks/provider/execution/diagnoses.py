@@ -28,16 +28,16 @@ class Diagnosis:
     """The remedy; empty if none is needed."""
 
 
-def good(check: str, says: str) -> Diagnosis:
+def good(check_name: str, finding: str) -> Diagnosis:
     """Return a diagnosis without a problem."""
-    return Diagnosis(check, Grade.GOOD, says)
+    return Diagnosis(check_name, Grade.GOOD, finding)
 
 
-def weak(check: str, says: str, todo: str) -> Diagnosis:
+def weak(check_name: str, finding: str, remedy: str) -> Diagnosis:
     """Return a diagnosis of a weakness."""
-    return Diagnosis(check, Grade.WEAK, says, todo)
+    return Diagnosis(check_name, Grade.WEAK, finding, remedy)
 
 
-def bad(check: str, says: str, todo: str) -> Diagnosis:
+def bad(check_name: str, finding: str, remedy: str) -> Diagnosis:
     """Return a diagnosis of a problem that prevents all earnings."""
-    return Diagnosis(check, Grade.BAD, says, todo)
+    return Diagnosis(check_name, Grade.BAD, finding, remedy)

@@ -135,9 +135,11 @@ class Executor(Protocol):
 class WorkerExecutor:
     """An `Executor` that works in a separate process."""
 
-    def __init__(self, command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None) -> None:
-        """`command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`."""
-        self._process = WorkerProcess(command, ONE_THREAD | dict(environment or {}))
+    def __init__(
+        self, worker_command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`worker_command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`."""
+        self._process = WorkerProcess(worker_command, ONE_THREAD | dict(environment or {}))
         self._limits = limits
         self._ready: wire.Ready | None = None
         self._turn = asyncio.Lock()
@@ -161,108 +163,115 @@ class WorkerExecutor:
     async def start(self) -> None:
         """Start the worker, and wait until it has loaded its workload."""
         async with self._turn:
-            await self._worker()
+            await self._started_worker()
 
     async def run(self, request: bytes) -> Execution:
         """See `Executor`."""
-        began = time.monotonic_ns()
-        answer = await self._answered(wire.RunRequest(request), wire.Ran)
-        wall_ms = (time.monotonic_ns() - began) // 1_000_000
-        return Execution(answer.output, answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
+        began_ns = time.monotonic_ns()
+        run_answer = await self._expected_answer(wire.RunRequest(request), wire.Ran)
+        elapsed_ms = (time.monotonic_ns() - began_ns) // 1_000_000
+        return Execution(run_answer.output, run_answer.cpu_ms, elapsed_ms, run_answer.memory_peak_bytes)
 
     async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
         """See `Executor`. The limits of one request apply to each report."""
-        began = time.monotonic_ns()
-        missing = set(range(len(requests)))
+        began_ns = time.monotonic_ns()
+        missing_places = set(range(len(requests)))
 
-        def told(part: wire.RanSome) -> None:
-            places = [each.place for each in part.finished]
+        def told(partial_answer: wire.RanSome) -> None:
+            finished_places = [finished_run.place for finished_run in partial_answer.finished]
             # The worker ran a customer's data, so its reports are checked: each place once, and none beyond the batch.
-            if len(set(places)) != len(places) or not missing.issuperset(places):
+            if len(set(finished_places)) != len(finished_places) or not missing_places.issuperset(finished_places):
                 raise ExecutionError("the worker answered an unknown request, or one twice", code="wrong_worker_answer")
-            missing.difference_update(places)
-            finished([(each.place, each.output) for each in part.finished])
+            missing_places.difference_update(finished_places)
+            finished([(finished_run.place, finished_run.output) for finished_run in partial_answer.finished])
 
-        answer = await self._answered(wire.RunMany(tuple(requests)), wire.Ran, told)
-        if missing:
-            raise ExecutionError(f"the worker ended with {len(missing)} requests unanswered", code="worker_ended")
-        wall_ms = (time.monotonic_ns() - began) // 1_000_000
-        return ManyExecuted(answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
+        last_answer = await self._expected_answer(wire.RunMany(tuple(requests)), wire.Ran, told)
+        if missing_places:
+            raise ExecutionError(
+                f"the worker ended with {len(missing_places)} requests unanswered", code="worker_ended"
+            )
+        elapsed_ms = (time.monotonic_ns() - began_ns) // 1_000_000
+        return ManyExecuted(last_answer.cpu_ms, elapsed_ms, last_answer.memory_peak_bytes)
 
     async def verify(self, request: bytes, output: bytes) -> bool:
         """See `Executor`."""
-        return (await self._answered(wire.VerifyOutput(request, output), wire.Checked)).is_right
+        return (await self._expected_answer(wire.VerifyOutput(request, output), wire.Checked)).is_right
 
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """See `Executor`."""
-        return (await self._answered(wire.TraceAt(request, output, place), wire.Traced)).trace
+        return (await self._expected_answer(wire.TraceAt(request, output, place), wire.Traced)).trace
 
     async def begin(self, request: bytes) -> BegunRun:
         """See `Executor`."""
-        answer = await self._answered(wire.BeginRun(request), wire.Begun)
-        return BegunRun(answer.state, answer.boundaries)
+        begin_answer = await self._expected_answer(wire.BeginRun(request), wire.Begun)
+        return BegunRun(begin_answer.state, begin_answer.boundaries)
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
         """See `Executor`."""
-        answer = await self._answered(wire.AdvanceRun(request, state, steps), wire.Advanced)
-        return LaterState(answer.state, answer.done, answer.cpu_ms, answer.memory_peak_bytes)
+        advance_answer = await self._expected_answer(wire.AdvanceRun(request, state, steps), wire.Advanced)
+        return LaterState(
+            advance_answer.state, advance_answer.done, advance_answer.cpu_ms, advance_answer.memory_peak_bytes
+        )
 
     async def metric(self, request: bytes, state: bytes) -> int:
         """See `Executor`."""
-        return (await self._answered(wire.MetricAt(request, state), wire.Weighed)).metric
+        return (await self._expected_answer(wire.MetricAt(request, state), wire.Weighed)).metric
 
     async def close(self) -> None:
         """Kill the worker."""
         await self._process.kill()
 
-    async def _answered(
-        self, question: wire.Question, kind: type[_Answer], told: Callable[[wire.RanSome], None] | None = None
+    async def _expected_answer(
+        self,
+        question: wire.Question,
+        answer_type: type[_Answer],
+        report_progress: Callable[[wire.RanSome], None] | None = None,
     ) -> _Answer:
-        """Return the answer to a question. Raise ExecutionError if it has another type than `kind`."""
-        answer = await self._ask(question, told)
-        if not isinstance(answer, kind):
-            raise ExecutionError(f"the worker answered {type(answer).__name__}", code="wrong_worker_answer")
-        return answer
+        """Return the answer to a question. Raise ExecutionError if it has another type than `answer_type`."""
+        worker_answer = await self._ask_worker(question, report_progress)
+        if not isinstance(worker_answer, answer_type):
+            raise ExecutionError(f"the worker answered {type(worker_answer).__name__}", code="wrong_worker_answer")
+        return worker_answer
 
-    async def _ask(
-        self, question: wire.Question, told: Callable[[wire.RanSome], None] | None = None
+    async def _ask_worker(
+        self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None = None
     ) -> wire.WorkerAnswer:
         async with self._turn:
-            await self._worker()
+            await self._started_worker()
             try:
-                answer = await self._exchange(question, told)
+                worker_answer = await self._exchange(question, report_progress)
             except BaseException:  # also when cancelled: the answer must not reach the next request
                 await self._process.kill()
                 raise
-            if isinstance(answer, wire.Failed):
+            if isinstance(worker_answer, wire.Failed):
                 await self._process.kill()  # a failed GPU context fails every later request
-                raise ExecutionError(answer.reason, code="execution_failed")
+                raise ExecutionError(worker_answer.reason, code="execution_failed")
         # After the lock is released: a bad request is no fault of the worker, which continues.
-        if isinstance(answer, wire.BadRequest):
-            raise BadRequestError(answer.reason)
-        if isinstance(answer, wire.BadState):
-            raise BadStateError(answer.reason)
-        return answer
+        if isinstance(worker_answer, wire.BadRequest):
+            raise BadRequestError(worker_answer.reason)
+        if isinstance(worker_answer, wire.BadState):
+            raise BadStateError(worker_answer.reason)
+        return worker_answer
 
     async def _exchange(
-        self, question: wire.Question, told: Callable[[wire.RanSome], None] | None
+        self, question: wire.Question, report_progress: Callable[[wire.RanSome], None] | None
     ) -> wire.WorkerAnswer:
         try:
             self._process.write(wire.QUESTION.encode(question))
             while True:
                 # The kernel limits CPU time only, so the daemon limits a worker that sleeps or waits.
-                answer = await asyncio.wait_for(self._answer(), self._limits.wall_seconds)
-                if told is None or not isinstance(answer, wire.RanSome):
-                    return answer
-                told(answer)
+                worker_answer = await asyncio.wait_for(self._read_answer(), self._limits.wall_seconds)
+                if report_progress is None or not isinstance(worker_answer, wire.RanSome):
+                    return worker_answer
+                report_progress(worker_answer)
         except TimeoutError:
             raise ExecutionError(
                 f"stopped after more than {self._limits.wall_seconds} s", code="execution_too_long"
             ) from None
 
-    async def _answer(self) -> wire.WorkerAnswer:
+    async def _read_answer(self) -> wire.WorkerAnswer:
         try:
-            answer: wire.WorkerAnswer = wire.ANSWER.decode(
+            worker_answer: wire.WorkerAnswer = wire.ANSWER.decode(
                 await self._process.read(wire.MESSAGE_BYTES_MAX, self._limits.cpu_seconds)
             )
         except DecodeError as error:
@@ -271,15 +280,15 @@ class WorkerExecutor:
             ) from error
         except NoAnswerError as error:
             raise ExecutionError(str(error), code="worker_ended") from None
-        return answer
+        return worker_answer
 
-    async def _worker(self) -> None:
+    async def _started_worker(self) -> None:
         """Start a worker unless one runs."""
         if self._process.is_running:
             return
         await self._process.start()
         try:
-            answer = await asyncio.wait_for(self._answer(), self._limits.start_seconds)
+            ready_answer = await asyncio.wait_for(self._read_answer(), self._limits.start_seconds)
         except TimeoutError:
             await self._process.kill()
             raise ExecutionError(
@@ -288,8 +297,8 @@ class WorkerExecutor:
         except BaseException:
             await self._process.kill()
             raise
-        if not isinstance(answer, wire.Ready):
+        if not isinstance(ready_answer, wire.Ready):
             await self._process.kill()
-            reason = answer.reason if isinstance(answer, wire.Failed) else answer
-            raise ExecutionError(f"the worker did not start: {reason}", code="worker_not_started")
-        self._ready = answer
+            failure_reason = ready_answer.reason if isinstance(ready_answer, wire.Failed) else ready_answer
+            raise ExecutionError(f"the worker did not start: {failure_reason}", code="worker_not_started")
+        self._ready = ready_answer

@@ -87,9 +87,9 @@ class NoMeter:
 class NvmlMeter:
     """A meter of one GPU's energy and peak memory. A value that the driver does not report counts as 0."""
 
-    def __init__(self, index: int) -> None:
-        """`index` is NVML's."""
-        self._index = index
+    def __init__(self, gpu_index: int) -> None:
+        """`gpu_index` is NVML's."""
+        self._index = gpu_index
         self._energy_mj: int | None = None
         self._peak = 0
         self._stop = threading.Event()
@@ -110,21 +110,23 @@ class NvmlMeter:
         self._stop.set()
         if self._sampler is not None:
             self._sampler.join()
-        reading = Reading(is_gpu=True, energy_mj=self._used_mj(), memory_peak_bytes=max(self._peak, self._memory()))
+        meter_reading = Reading(
+            is_gpu=True, energy_mj=self._used_mj(), memory_peak_bytes=max(self._peak, self._memory())
+        )
         with contextlib.suppress(pynvml.NVMLError):
             self._opened.close()
-        return reading
+        return meter_reading
 
     def _used_mj(self) -> int:
         """Return the energy used, or 0 if the counter could not be read at both ends.
 
         The counter starts with the driver, so a single reading is no measurement.
         """
-        before, after = self._energy_mj, self._energy()
-        return 0 if before is None or after is None else max(0, after - before)
+        energy_before, energy_after = self._energy_mj, self._energy()
+        return 0 if energy_before is None or energy_after is None else max(0, energy_after - energy_before)
 
-    def _sample(self, stop: threading.Event) -> None:
-        while not stop.wait(SAMPLE_SECONDS):
+    def _sample(self, stop_event: threading.Event) -> None:
+        while not stop_event.wait(SAMPLE_SECONDS):
             self._peak = max(self._peak, self._memory())
 
     def _energy(self) -> int | None:
@@ -152,31 +154,31 @@ def all_hardware(base_path: Path) -> list[Hardware]:
 
     Raise OSError if the CPU's identifier cannot be kept.
     """
-    gpus = _gpus()
-    return [*gpus, _cpu(base_path, CPU_BESIDE_GPUS_NAME if gpus else CPU_NAME)]
+    found_gpus = _gpus()
+    return [*found_gpus, _cpu(base_path, CPU_BESIDE_GPUS_NAME if found_gpus else CPU_NAME)]
 
 
 def why_no_gpu() -> str:
     """Return NVML's reason for the lack of a usable GPU; empty if there is one."""
     try:
-        found, lost = _looked_at()
+        found_gpus, lost_gpus = _gpus_and_losses()
     except pynvml.NVMLError as error:
         return str(error)
-    return "" if found else "; ".join(lost) or "the driver finds no GPU"
+    return "" if found_gpus else "; ".join(lost_gpus) or "the driver finds no GPU"
 
 
 def lost_gpus() -> list[str]:
     """Return the unusable GPUs that the driver counts, each with NVML's reason."""
     with contextlib.suppress(pynvml.NVMLError):
-        return _looked_at()[1]
+        return _gpus_and_losses()[1]
     return []
 
 
 def cuda_version() -> str:
     """Return the newest CUDA version that the driver supports, as `12.4`; empty without a driver."""
     with contextlib.suppress(pynvml.NVMLError), _nvml():
-        number = int(pynvml.nvmlSystemGetCudaDriverVersion())
-        return f"{number // 1_000}.{number % 1_000 // 10}"
+        version_number = int(pynvml.nvmlSystemGetCudaDriverVersion())
+        return f"{version_number // 1_000}.{version_number % 1_000 // 10}"
     return ""
 
 
@@ -204,16 +206,16 @@ class Gauge:
             if not self._is_open:
                 self._opened.enter_context(_nvml())
                 self._is_open = True
-            handle = pynvml.nvmlDeviceGetHandleByIndex(hardware.index)
+            gpu_handle = pynvml.nvmlDeviceGetHandleByIndex(hardware.index)
         except pynvml.NVMLError:
             # A lost driver or GPU invalidates the handle, so the next reading opens NVML again.
             self.close()
             return 0, 0, 0, 0
         return (
-            _told(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100),
-            _told(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used, U64_MAX),
-            _told(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU), U8_MAX),
-            _told(lambda: pynvml.nvmlDeviceGetPowerUsage(handle), U32_MAX),
+            _number_or_zero(lambda: pynvml.nvmlDeviceGetUtilizationRates(gpu_handle).gpu, 100),
+            _number_or_zero(lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu_handle).used, U64_MAX),
+            _number_or_zero(lambda: pynvml.nvmlDeviceGetTemperature(gpu_handle, pynvml.NVML_TEMPERATURE_GPU), U8_MAX),
+            _number_or_zero(lambda: pynvml.nvmlDeviceGetPowerUsage(gpu_handle), U32_MAX),
         )
 
     def close(self) -> None:
@@ -223,11 +225,11 @@ class Gauge:
             self._opened.close()
 
 
-def _told(ask: Callable[[], int], most: int) -> int:
-    """Return a driver's answer, clamped to 0..`most`, or 0 if there is none."""
+def _number_or_zero(ask_nvml: Callable[[], int], greatest_value: int) -> int:
+    """Return a driver's answer, clamped to 0..`greatest_value`, or 0 if there is none."""
     with contextlib.suppress(pynvml.NVMLError):
         # A driver may return values beyond the note's fields, and an overflow must not end the telemetry.
-        return max(0, min(int(ask()), most))
+        return max(0, min(int(ask_nvml()), greatest_value))
     return 0
 
 
@@ -243,75 +245,80 @@ def _nvml() -> Iterator[None]:
 
 def _gpus() -> list[Hardware]:
     with contextlib.suppress(pynvml.NVMLError):
-        return _looked_at()[0]
+        return _gpus_and_losses()[0]
     return []
 
 
-def _looked_at() -> tuple[list[Hardware], list[str]]:
+def _gpus_and_losses() -> tuple[list[Hardware], list[str]]:
     """Return the usable GPUs, and the reasons for the others. Raise NVMLError without a driver."""
-    found, lost = [], []
+    found_gpus, lost_gpus = [], []
     with _nvml():
-        for index in range(pynvml.nvmlDeviceGetCount()):
+        for gpu_index in range(pynvml.nvmlDeviceGetCount()):
             try:  # a GPU that fell off its bus must not hide the others
-                found.append(_gpu(index))
+                found_gpus.append(_gpu(gpu_index))
             except pynvml.NVMLError as error:
-                lost.append(f"GPU {index}: {error}")
-    return found, lost
+                lost_gpus.append(f"GPU {gpu_index}: {error}")
+    return found_gpus, lost_gpus
 
 
-def _cpu(base_path: Path, name: str) -> Hardware:
-    return Hardware(name, _cpu_uuid(base_path), DeviceClass.CPU, 0, None)
+def _cpu(base_path: Path, processor_name: str) -> Hardware:
+    return Hardware(processor_name, _cpu_uuid(base_path), DeviceClass.CPU, 0, None)
 
 
-def _gpu(index: int) -> Hardware:
+def _gpu(gpu_index: int) -> Hardware:
     """Describe a GPU. In MIG mode, or without a reported memory, it counts as class consumer, the lowest."""
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory_mib, limits = _memory_of(handle)
-    if _is_in_mig_mode(handle):
-        memory_mib, limits = _least_slice(handle), MIG
+    gpu_handle = pynvml.nvmlDeviceGetHandleByIndex(gpu_index)
+    memory_mib, limits = _memory_of(gpu_handle)
+    if _is_in_mig_mode(gpu_handle):
+        memory_mib, limits = _least_slice(gpu_handle), MIG
     is_large = memory_mib >= DATACENTER_MIB and not limits
-    kind = DeviceClass.DATACENTER if is_large else DeviceClass.CONSUMER
-    name, uuid = _text(lambda: pynvml.nvmlDeviceGetName(handle)), _text(lambda: pynvml.nvmlDeviceGetUUID(handle))
-    return Hardware(name, uuid, kind, memory_mib, index, _text(pynvml.nvmlSystemGetDriverVersion), limits)
+    device_class = DeviceClass.DATACENTER if is_large else DeviceClass.CONSUMER
+    gpu_name, gpu_uuid = (
+        _nvml_text(lambda: pynvml.nvmlDeviceGetName(gpu_handle)),
+        _nvml_text(lambda: pynvml.nvmlDeviceGetUUID(gpu_handle)),
+    )
+    return Hardware(
+        gpu_name, gpu_uuid, device_class, memory_mib, gpu_index, _nvml_text(pynvml.nvmlSystemGetDriverVersion), limits
+    )
 
 
-def _memory_of(handle: object) -> tuple[int, str]:
+def _memory_of(gpu_handle: object) -> tuple[int, str]:
     """Return a device's mebibytes, or 0 and the reason. Raise NVMLError for a lost device."""
     try:
-        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB, ""
+        return int(pynvml.nvmlDeviceGetMemoryInfo(gpu_handle).total) // MIB, ""
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NoPermission) as error:
         return 0, UNTOLD_MEMORY.format(why=error)
 
 
-def _is_in_mig_mode(handle: object) -> bool:
+def _is_in_mig_mode(gpu_handle: object) -> bool:
     with contextlib.suppress(pynvml.NVMLError):  # most cards have no such mode
-        return bool(pynvml.nvmlDeviceGetMigMode(handle)[0])
+        return bool(pynvml.nvmlDeviceGetMigMode(gpu_handle)[0])
     return False
 
 
-def _least_slice(handle: object) -> int:
+def _least_slice(gpu_handle: object) -> int:
     """Return the mebibytes of the smallest slice of a card in MIG mode; 0 if the driver reports none."""
-    found = []
+    slice_sizes = []
     with contextlib.suppress(pynvml.NVMLError):
-        for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        for mig_place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu_handle)):
             with contextlib.suppress(pynvml.NVMLError):  # a place without a slice
-                found.append(_memory_of(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))[0])
-    return min(found, default=0)
+                slice_sizes.append(_memory_of(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu_handle, mig_place))[0])
+    return min(slice_sizes, default=0)
 
 
-def _text(ask: Callable[[], str | bytes]) -> str:
+def _nvml_text(ask_nvml: Callable[[], str | bytes]) -> str:
     """Return a text of the driver. Older bindings give bytes; newer ones raise if these are not UTF-8."""
     try:
-        value = ask()
+        nvml_text = ask_nvml()
     except UnicodeDecodeError as error:
-        value = error.object
-    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
+        nvml_text = error.object
+    return nvml_text if isinstance(nvml_text, str) else nvml_text.decode(errors="backslashreplace")
 
 
 def _cpu_uuid(base_path: Path) -> str:
     path = base_path / "cpu-device-id"
     if not path.exists():
         make_folder(base_path)
-        with open(path, "w", opener=own_opener) as file:
-            file.write(f"CPU-{secrets.token_hex(16)}\n")
+        with open(path, "w", opener=own_opener) as identity_file:
+            identity_file.write(f"CPU-{secrets.token_hex(16)}\n")
     return path.read_text().strip()

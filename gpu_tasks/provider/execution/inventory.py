@@ -23,80 +23,89 @@ FILE_BYTES_MAX = 64 * 1024
 KIB_OF_MIB = 1_024
 
 
-def claimed_devices(hardware: Iterable[Hardware], root: Path = Path("/")) -> tuple[ClaimedDevice, ...]:
+def claimed_devices(hardware: Iterable[Hardware], system_root: Path = Path("/")) -> tuple[ClaimedDevice, ...]:
     """Return this daemon's hardware, then graphics cards of other vendors, for which it has no backend."""
-    cuda = cuda_version()
-    known = [_of_hardware(piece, cuda, root) for piece in hardware]
-    return (*known, *_amd_cards(root))[:DEVICES_MAX]
+    cuda_text = cuda_version()
+    known_devices = [_claim_of_hardware(hardware_piece, cuda_text, system_root) for hardware_piece in hardware]
+    return (*known_devices, *_amd_cards(system_root))[:DEVICES_MAX]
 
 
-def claimed_machine(work: Path, rates: TransferRates, root: Path = Path("/")) -> ClaimedMachine:
-    """Return the parts that all devices share. `work` is the folder of the daemon's work."""
-    free = 0
+def claimed_machine(work_folder: Path, transfer_rates: TransferRates, system_root: Path = Path("/")) -> ClaimedMachine:
+    """Return the parts that all devices share. `work_folder` is the folder of the daemon's work."""
+    free_mib = 0
     with contextlib.suppress(OSError):
-        free = shutil.disk_usage(work).free // MIB
+        free_mib = shutil.disk_usage(work_folder).free // MIB
     return ClaimedMachine(
-        processor=_processor(root),
+        processor=_processor(system_root),
         cores=min(_cores(), U16_MAX),
-        memory_mib=min(_memory_mib(root), U32_MAX),
-        disk_free_mib=free,
-        down_kbit=min(rates.down_kbit, U32_MAX),
-        up_kbit=min(rates.up_kbit, U32_MAX),
+        memory_mib=min(_memory_mib(system_root), U32_MAX),
+        disk_free_mib=free_mib,
+        down_kbit=min(transfer_rates.down_kbit, U32_MAX),
+        up_kbit=min(transfer_rates.up_kbit, U32_MAX),
     )
 
 
-def _of_hardware(piece: Hardware, cuda: str, root: Path) -> ClaimedDevice:
-    if piece.index is None:
-        return ClaimedDevice(piece.uuid_hash, _cpu_vendor(root), _processor(root), 0, "", "", "", is_processor=True)
-    model, memory = claim_text(piece.name), min(piece.memory_mib, U32_MAX)
+def _claim_of_hardware(hardware_piece: Hardware, cuda_text: str, system_root: Path) -> ClaimedDevice:
+    if hardware_piece.index is None:
+        return ClaimedDevice(
+            hardware_piece.uuid_hash,
+            _cpu_vendor(system_root),
+            _processor(system_root),
+            0,
+            "",
+            "",
+            "",
+            is_processor=True,
+        )
+    model_name, memory_mib = claim_text(hardware_piece.name), min(hardware_piece.memory_mib, U32_MAX)
     return ClaimedDevice(
-        piece.uuid_hash,
+        hardware_piece.uuid_hash,
         "NVIDIA",
-        model,
-        memory,
-        claim_text(piece.driver),
-        "cuda" if cuda else "",
-        cuda,
+        model_name,
+        memory_mib,
+        claim_text(hardware_piece.driver),
+        "cuda" if cuda_text else "",
+        cuda_text,
         is_processor=False,
     )
 
 
-def _amd_cards(root: Path) -> list[ClaimedDevice]:
+def _amd_cards(system_root: Path) -> list[ClaimedDevice]:
     """Return the cards that the amdgpu driver shows under /sys, except cards without an identifier."""
-    found = []
-    driver = _read(root / "sys/module/amdgpu/version")
-    rocm = _read(root / "opt/rocm/.info/version").partition("-")[0]
-    for card in sorted((root / "sys/class/drm").glob("card[0-9]*/device")):
-        identifier = _read(card / "unique_id")
+    amd_cards = []
+    driver_version = _read_system_file(system_root / "sys/module/amdgpu/version")
+    rocm_version = _read_system_file(system_root / "opt/rocm/.info/version").partition("-")[0]
+    for card_folder in sorted((system_root / "sys/class/drm").glob("card[0-9]*/device")):
+        identifier = _read_system_file(card_folder / "unique_id")
         # NVIDIA's cards come from NVML, so this looks for AMD's only.
-        if _read(card / "vendor") != AMD_VENDOR or not identifier:
+        if _read_system_file(card_folder / "vendor") != AMD_VENDOR or not identifier:
             continue
-        memory = _whole(_read(card / "mem_info_vram_total")) // MIB
+        memory_mib = _whole_number(_read_system_file(card_folder / "mem_info_vram_total")) // MIB
         uuid_hash = blake2_256(b"ogpu/hardware" + identifier.encode())
-        model = claim_text(_read(card / "product_name")) or "AMD GPU"
-        found.append(
+        model_name = claim_text(_read_system_file(card_folder / "product_name")) or "AMD GPU"
+        amd_cards.append(
             ClaimedDevice(
                 uuid_hash,
                 "AMD",
-                model,
-                min(memory, U32_MAX),
-                claim_text(driver),
-                "rocm" if rocm else "",
-                claim_text(rocm),
+                model_name,
+                min(memory_mib, U32_MAX),
+                claim_text(driver_version),
+                "rocm" if rocm_version else "",
+                claim_text(rocm_version),
                 is_processor=False,
             )
         )
-    return found
+    return amd_cards
 
 
-def _processor(root: Path) -> str:
-    return claim_text(_field(_read(root / "proc/cpuinfo"), "model name") or platform.machine())
+def _processor(system_root: Path) -> str:
+    return claim_text(_field_of(_read_system_file(system_root / "proc/cpuinfo"), "model name") or platform.machine())
 
 
-def _cpu_vendor(root: Path) -> str:
-    names = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
-    said = _field(_read(root / "proc/cpuinfo"), "vendor_id")
-    return claim_text(names.get(said, said))
+def _cpu_vendor(system_root: Path) -> str:
+    name_by_vendor_id = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
+    vendor_id = _field_of(_read_system_file(system_root / "proc/cpuinfo"), "vendor_id")
+    return claim_text(name_by_vendor_id.get(vendor_id, vendor_id))
 
 
 def _cores() -> int:
@@ -105,28 +114,31 @@ def _cores() -> int:
     return os.cpu_count() or 0
 
 
-def _memory_mib(root: Path) -> int:
-    return _whole(_field(_read(root / "proc/meminfo"), "MemTotal").partition(" ")[0]) // KIB_OF_MIB
+def _memory_mib(system_root: Path) -> int:
+    return (
+        _whole_number(_field_of(_read_system_file(system_root / "proc/meminfo"), "MemTotal").partition(" ")[0])
+        // KIB_OF_MIB
+    )
 
 
-def _field(text: str, name: str) -> str:
+def _field_of(file_text: str, field_name: str) -> str:
     """Return the first value of a name in lines of `name: value`."""
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon and key.strip() == name:
-            return value.strip()
+    for text_line in file_text.splitlines():
+        key_text, colon_sign, value_text = text_line.partition(":")
+        if colon_sign and key_text.strip() == field_name:
+            return value_text.strip()
     return ""
 
 
-def _whole(text: str) -> int:
+def _whole_number(number_text: str) -> int:
     # Python's int() also accepts signs, spaces and other scripts' digits.
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(number_text) if number_text.isascii() and number_text.isdigit() else 0
 
 
-def _read(path: Path) -> str:
+def _read_system_file(path: Path) -> str:
     """Return the beginning of a file; empty if it cannot be read."""
     try:
-        with path.open("rb") as stream:
-            return stream.read(FILE_BYTES_MAX).decode(errors="replace").strip()
+        with path.open("rb") as system_file:
+            return system_file.read(FILE_BYTES_MAX).decode(errors="replace").strip()
     except OSError:
         return ""

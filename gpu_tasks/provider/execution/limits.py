@@ -34,42 +34,47 @@ class Limits:
     open_files: int = 64
 
 
-def limits_for(backend: str) -> Limits:
+def limits_for(backend_name: str) -> Limits:
     """Return the limits for a backend. Torch needs threads and more address space, CUDA unlimited address space."""
-    if backend.startswith("torch-cuda"):
+    if backend_name.startswith("torch-cuda"):
         return Limits(address_mib=0, processes=4_096, open_files=1_024)
-    if backend.startswith("torch"):
+    if backend_name.startswith("torch"):
         return Limits(address_mib=16_384, processes=4_096, open_files=256)
     return Limits()
 
 
-def chain_limits_for(backend: str) -> Limits:
+def chain_limits_for(backend_name: str) -> Limits:
     """Return the limits of a process for roll calls. It may use all threads, because its throughput is measured."""
-    given = limits_for(backend)
-    return Limits(address_mib=given.address_mib and 16_384, processes=4_096, open_files=max(256, given.open_files))
+    worker_limits = limits_for(backend_name)
+    return Limits(
+        address_mib=worker_limits.address_mib and 16_384, processes=4_096, open_files=max(256, worker_limits.open_files)
+    )
 
 
 def apply(limits: Limits) -> None:
     """Limit this process."""
-    _set(resource.RLIMIT_CPU, limits.cpu_seconds_life)
+    _set_limit(resource.RLIMIT_CPU, limits.cpu_seconds_life)
     if limits.address_mib:
-        _set(resource.RLIMIT_AS, limits.address_mib * MIB)
-    _set(resource.RLIMIT_NPROC, limits.processes)
-    _set(resource.RLIMIT_FSIZE, limits.file_mib * MIB)
-    _set(resource.RLIMIT_NOFILE, limits.open_files)
+        _set_limit(resource.RLIMIT_AS, limits.address_mib * MIB)
+    _set_limit(resource.RLIMIT_NPROC, limits.processes)
+    _set_limit(resource.RLIMIT_FSIZE, limits.file_mib * MIB)
+    _set_limit(resource.RLIMIT_NOFILE, limits.open_files)
     # A core dump would write the customer's request to the disk.
-    _set(resource.RLIMIT_CORE, 0)
+    _set_limit(resource.RLIMIT_CORE, 0)
 
 
 def allow_cpu_from_now(limits: Limits, used_seconds: int) -> None:
     """Set the soft CPU limit to the time used so far plus one request's allowance. Exceeding it kills the process."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    soft = used_seconds + limits.cpu_seconds + _CPU_SLACK_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_CPU)
+    soft_limit = used_seconds + limits.cpu_seconds + _CPU_SLACK_SECONDS
+    resource.setrlimit(
+        resource.RLIMIT_CPU,
+        (soft_limit if hard_limit == resource.RLIM_INFINITY else min(soft_limit, hard_limit), hard_limit),
+    )
 
 
-def _set(kind: int, value: int) -> None:
-    _, hard = resource.getrlimit(kind)
+def _set_limit(resource_kind: int, wanted_limit: int) -> None:
+    _, hard_limit = resource.getrlimit(resource_kind)
     # A limit inherited from the daemon may be lower already, and raising it needs privileges.
-    lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (lowest, lowest))
+    lower_limit = wanted_limit if hard_limit == resource.RLIM_INFINITY else min(wanted_limit, hard_limit)
+    resource.setrlimit(resource_kind, (lower_limit, lower_limit))

@@ -22,13 +22,13 @@ FIRST: Rank = (0,)
 JUDGEMENT: Rank = (1,)
 
 
-def rank_of_race(drawn_at: int, before: int) -> Rank:
-    """Return the rank of a race that was drawn at a block, with `before` units ahead of it on its device."""
-    return (2 if before else 0, drawn_at, before)
+def rank_of_race(drawn_at: int, earlier_racers: int) -> Rank:
+    """Return the rank of a race that was drawn at a block, with `earlier_racers` units ahead of it on its device."""
+    return (2 if earlier_racers else 0, drawn_at, earlier_racers)
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingRequest:
     """A waiting user. `place` is None for a judgement, which takes any device."""
 
     place: bytes | None
@@ -43,48 +43,50 @@ class Line:
         """There is no place yet."""
         self._places: set[bytes] = set()
         self._free: list[bytes] = []
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingRequest] = []
 
-    def add(self, place: bytes) -> None:
+    def add(self, line_place: bytes) -> None:
         """Add a place."""
-        assert place not in self._places
-        self._places.add(place)
-        self.give(place)
+        assert line_place not in self._places
+        self._places.add(line_place)
+        self.give(line_place)
 
-    def is_free(self, place: bytes) -> bool:
+    def is_free(self, line_place: bytes) -> bool:
         """Return True if the place is free."""
-        return place in self._free
+        return line_place in self._free
 
-    async def take(self, place: bytes | None = None, *, rather: Iterable[bytes] = (), rank: Rank = FIRST) -> bytes:
-        """Wait for this place, or without a `place` for any, preferably a free one of `rather`.
+    async def take(
+        self, place: bytes | None = None, *, preferred_places: Iterable[bytes] = (), request_rank: Rank = FIRST
+    ) -> bytes:
+        """Wait for this place, or without a `place` for any, preferably a free one of `preferred_places`.
 
         Every user gives its place back with `give`. A user that waits for any place is a judge.
         """
-        suitable = [free for free in self._free if place in (None, free)]
+        suitable = [free_place for free_place in self._free if place in (None, free_place)]
         if suitable:
-            taken = next((free for free in suitable if free in rather), suitable[0])
-            self._free.remove(taken)
-            return taken
-        waiting = _Waiting(place, JUDGEMENT if place is None else rank)
-        self._waiting.append(waiting)
+            taken_place = next((free_place for free_place in suitable if free_place in preferred_places), suitable[0])
+            self._free.remove(taken_place)
+            return taken_place
+        waiting_request = _WaitingRequest(place, JUDGEMENT if place is None else request_rank)
+        self._waiting.append(waiting_request)
         try:
-            return await waiting.turn
+            return await waiting_request.turn
         except asyncio.CancelledError:
             # A waiter that is cancelled in the moment of its turn already has the place, and would keep it for ever.
-            if waiting.turn.done() and not waiting.turn.cancelled():
-                self.give(waiting.turn.result())
+            if waiting_request.turn.done() and not waiting_request.turn.cancelled():
+                self.give(waiting_request.turn.result())
             raise
         finally:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
+            if waiting_request in self._waiting:
+                self._waiting.remove(waiting_request)
 
-    def give(self, place: bytes) -> None:
+    def give(self, free_place: bytes) -> None:
         """Free a place, or pass it to the first waiting user."""
-        assert place not in self._free  # its one user gives it back once
-        suitable = [waiting for waiting in self._waiting if waiting.place in (None, place)]
-        for waiting in sorted(suitable, key=lambda waiting: waiting.rank):
-            if not waiting.turn.done():
-                self._waiting.remove(waiting)
-                waiting.turn.set_result(place)
+        assert free_place not in self._free  # its one user gives it back once
+        suitable = [waiting_request for waiting_request in self._waiting if waiting_request.place in (None, free_place)]
+        for waiting_request in sorted(suitable, key=lambda waiting_request: waiting_request.rank):
+            if not waiting_request.turn.done():
+                self._waiting.remove(waiting_request)
+                waiting_request.turn.set_result(free_place)
                 return
-        self._free.append(place)
+        self._free.append(free_place)

@@ -57,16 +57,17 @@ class Sandbox:
     switches: tuple[str, ...] = ALONE
     readable: tuple[Path, ...] = ()
 
-    def around(self, command: Sequence[str], *, with_gpu: bool = False) -> list[str]:
+    def around(self, inner_command: Sequence[str], *, with_gpu: bool = False) -> list[str]:
         """Return the sandboxed command. `with_gpu` makes this machine's GPUs visible."""
-        parts = [self.program, *self.switches, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/"]  # noqa: S108 - the worker's own
+        command_parts = [self.program, *self.switches, "--proc", "/proc", "--dev", "/dev"]
+        command_parts += ["--tmpfs", "/tmp", "--chdir", "/"]  # noqa: S108 - the worker's own
         for path in _read_by_python():
-            parts += _seen(path)
+            command_parts += _seen(path)
         for path in self.readable:
-            parts += _seen(path)
+            command_parts += _seen(path)
         if with_gpu:
-            parts += _gpu_parts()
-        return [*parts, "--remount-ro", "/", "--", *command]
+            command_parts += _gpu_parts()
+        return [*command_parts, "--remount-ro", "/", "--", *inner_command]
 
 
 def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
@@ -74,34 +75,34 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
 
     Raise NoSandboxError if none works.
     """
-    program = shutil.which(PROGRAM)
-    if program is None:
+    sandbox_program = shutil.which(PROGRAM)
+    if sandbox_program is None:
         raise NoSandboxError(
             f"{PROGRAM} is not installed, so only limits protect from workers ({HINT})", code="sandbox_missing"
         )
     # The strict form fails with an older bubblewrap, so the plain one is tried too.
-    strict = Sandbox(program, (*ALONE, *NO_MORE_NAMESPACES), tuple(readable))
-    plain = Sandbox(program, ALONE, tuple(readable))
-    if not _complaint(strict):
-        return strict
-    if problem := _complaint(plain):
-        raise NoSandboxError(f"{PROGRAM} does not work here: {problem} ({HINT})", code="sandbox_unusable")
-    return plain
+    strict_sandbox = Sandbox(sandbox_program, (*ALONE, *NO_MORE_NAMESPACES), tuple(readable))
+    plain_sandbox = Sandbox(sandbox_program, ALONE, tuple(readable))
+    if not _complaint(strict_sandbox):
+        return strict_sandbox
+    if complaint := _complaint(plain_sandbox):
+        raise NoSandboxError(f"{PROGRAM} does not work here: {complaint} ({HINT})", code="sandbox_unusable")
+    return plain_sandbox
 
 
 def _complaint(sandbox: Sandbox) -> str:
     """Return the reason that Python does not start in this sandbox; empty if it does."""
     # The same interpreter and a compiled package of the environment, so that the test covers their libraries.
-    command = sandbox.around([sys.executable, "-I", "-c", "import nacl, numpy"])
+    trial_command = sandbox.around([sys.executable, "-I", "-c", "import nacl, numpy"])
     try:
-        done = subprocess.run(  # noqa: S603 - our own Python
-            command, capture_output=True, check=False, timeout=TRIAL_SECONDS, env={}, stdin=subprocess.DEVNULL
+        completed = subprocess.run(  # noqa: S603 - our own Python
+            trial_command, capture_output=True, check=False, timeout=TRIAL_SECONDS, env={}, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    if not done.returncode:
+    if not completed.returncode:
         return ""
-    return done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+    return completed.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {completed.returncode}"
 
 
 def _read_by_python() -> Iterator[Path]:
@@ -109,15 +110,15 @@ def _read_by_python() -> Iterator[Path]:
     yield from SYSTEM
     yield Path("/usr")
     yield Path("/etc/ld.so.cache")
-    for home in dict.fromkeys((sys.base_prefix, sys.prefix)):
+    for python_home in dict.fromkeys((sys.base_prefix, sys.prefix)):
         # /usr is visible already.
-        if not Path(home).is_relative_to("/usr"):
-            yield Path(home)
-    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder.startswith("/"):
-            yield Path(folder)
-    for room in ROOMS:
-        yield CODE / room
+        if not Path(python_home).is_relative_to("/usr"):
+            yield Path(python_home)
+    for library_folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if library_folder.startswith("/"):
+            yield Path(library_folder)
+    for room_folder in ROOMS:
+        yield CODE / room_folder
 
 
 def _seen(path: Path) -> list[str]:
@@ -129,6 +130,15 @@ def _seen(path: Path) -> list[str]:
 
 def _gpu_parts() -> list[str]:
     """Return the arguments for the device nodes, and for the tree in which drivers look up the hardware."""
-    nodes = [node for pattern in GPU_NODES for node in sorted(Path("/dev").glob(pattern)) if not node.is_dir()]
-    shown = [part for node in nodes for part in ("--dev-bind", str(node), str(node))]
-    return [*shown, "--ro-bind", "/sys", "/sys"]
+    device_nodes = [
+        device_node
+        for node_pattern in GPU_NODES
+        for device_node in sorted(Path("/dev").glob(node_pattern))
+        if not device_node.is_dir()
+    ]
+    bind_arguments = [
+        bind_argument
+        for device_node in device_nodes
+        for bind_argument in ("--dev-bind", str(device_node), str(device_node))
+    ]
+    return [*bind_arguments, "--ro-bind", "/sys", "/sys"]

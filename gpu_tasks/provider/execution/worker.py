@@ -32,86 +32,86 @@ PART_SECONDS = 1.0
 
 def main() -> None:
     """Limit this process, load the workload and serve."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workload", required=True)
-    parser.add_argument("--backend", required=True)
-    parser.add_argument("--limits", required=True, help="fields of Limits as JSON")
-    options = parser.parse_args()
-    allowed = Limits(**json.loads(options.limits))
-    limits.apply(allowed)
-    source, sink = pipes()
+    argument_parser = argparse.ArgumentParser(description=__doc__)
+    argument_parser.add_argument("--workload", required=True)
+    argument_parser.add_argument("--backend", required=True)
+    argument_parser.add_argument("--limits", required=True, help="fields of Limits as JSON")
+    arguments = argument_parser.parse_args()
+    worker_limits = Limits(**json.loads(arguments.limits))
+    limits.apply(worker_limits)
+    question_source, answer_sink = pipes()
     try:
         from gpu_tasks.workloads.registry import open_workload  # noqa: PLC0415 # NumPy loads under the limits
 
-        workload = open_workload(options.workload, options.backend)
+        workload = open_workload(arguments.workload, arguments.backend)
     except Exception as error:  # noqa: BLE001 # the daemon reports any problem of this machine
-        answer(sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
+        answer(answer_sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
         return
-    serve(workload, allowed, source, sink)
+    serve(workload, worker_limits, question_source, answer_sink)
 
 
 def pipes() -> tuple[BinaryIO, BinaryIO]:
     """Return standard input and the former standard output. Later prints go to standard error."""
     # Libraries print to descriptor 1, which would break the answers' framing.
-    sink = os.fdopen(os.dup(1), "wb")
+    answer_sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    return os.fdopen(0, "rb"), sink
+    return os.fdopen(0, "rb"), answer_sink
 
 
-def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO) -> None:
+def serve(workload: Workload, worker_limits: Limits, byte_source: BinaryIO, byte_sink: BinaryIO) -> None:
     """Answer questions until the input ends."""
-    answer(sink, wire.Ready(workload.workload_id, workload.model_id))
-    while body := wire.read_message(source, wire.MESSAGE_BYTES_MAX):
-        limits.allow_cpu_from_now(allowed, int(time.process_time()))
-        question = wire.QUESTION.decode(body)
+    answer(byte_sink, wire.Ready(workload.workload_id, workload.model_id))
+    while question_body := wire.read_message(byte_source, wire.MESSAGE_BYTES_MAX):
+        limits.allow_cpu_from_now(worker_limits, int(time.process_time()))
+        question = wire.QUESTION.decode(question_body)
         if isinstance(question, wire.RunMany):
-            for said in _answers(workload, question):
-                answer(sink, said)
+            for worker_answer in _answers_to(workload, question):
+                answer(byte_sink, worker_answer)
                 # Each report renews the CPU allowance, which is meant for one request.
-                limits.allow_cpu_from_now(allowed, int(time.process_time()))
+                limits.allow_cpu_from_now(worker_limits, int(time.process_time()))
         else:
-            answer(sink, _answered(workload, question))
+            answer(byte_sink, _answer_one(workload, question))
 
 
-def answer(sink: BinaryIO, value: wire.WorkerAnswer) -> None:
+def answer(byte_sink: BinaryIO, worker_answer: wire.WorkerAnswer) -> None:
     """Send an answer."""
-    wire.write_message(sink, wire.ANSWER.encode(value))
+    wire.write_message(byte_sink, wire.ANSWER.encode(worker_answer))
 
 
-def _answers(workload: Workload, question: wire.RunMany) -> Iterator[wire.WorkerAnswer]:
+def _answers_to(workload: Workload, question: wire.RunMany) -> Iterator[wire.WorkerAnswer]:
     """Yield finished requests at intervals, and at last the cost of all."""
-    began, told_at = time.process_time_ns(), time.monotonic()
-    done: list[wire.FinishedRequest] = []
-    size = 0
+    cpu_start, last_report = time.process_time_ns(), time.monotonic()
+    finished: list[wire.FinishedRequest] = []
+    result_bytes = 0
     try:
-        for place, output in workload.run_many(question.requests):
-            done.append(wire.FinishedRequest(place, output))
-            size += len(output or b"")
-            if size >= wire.PART_BYTES or time.monotonic() - told_at >= PART_SECONDS:
-                yield wire.RanSome(tuple(done))
-                done, size, told_at = [], 0, time.monotonic()
-        if done:
-            yield wire.RanSome(tuple(done))
-        yield wire.Ran(b"", *_taken_since(began))
+        for request_place, request_output in workload.run_many(question.requests):
+            finished.append(wire.FinishedRequest(request_place, request_output))
+            result_bytes += len(request_output or b"")
+            if result_bytes >= wire.PART_BYTES or time.monotonic() - last_report >= PART_SECONDS:
+                yield wire.RanSome(tuple(finished))
+                finished, result_bytes, last_report = [], 0, time.monotonic()
+        if finished:
+            yield wire.RanSome(tuple(finished))
+        yield wire.Ran(b"", *_cost_since(cpu_start))
     except (MemoryError, OSError, RuntimeError) as error:
         yield wire.Failed(wire.shortened(f"{type(error).__name__}: {error}"))
 
 
-def _answered(
+def _answer_one(
     workload: Workload,
     question: wire.RunRequest | wire.VerifyOutput | wire.TraceAt | wire.BeginRun | wire.AdvanceRun | wire.MetricAt,
 ) -> wire.WorkerAnswer:
-    began = time.process_time_ns()
+    cpu_start = time.process_time_ns()
     try:
         if isinstance(question, wire.RunRequest):
-            output = workload.run(question.request)
-            return wire.Ran(output, *_taken_since(began))
+            run_output = workload.run(question.request)
+            return wire.Ran(run_output, *_cost_since(cpu_start))
         if isinstance(question, wire.TraceAt):
             return wire.Traced(workload.trace(question.request, question.output, question.place))
         if isinstance(question, wire.VerifyOutput):
-            verdict = workload.verify(question.request, question.output)
-            return wire.Checked(verdict.valid, verdict.recomputed)
-        return _in_steps(cast(StepwiseWorkload, workload), question, began)
+            is_right = workload.verify(question.request, question.output)
+            return wire.Checked(is_right.valid, is_right.recomputed)
+        return _answer_in_steps(cast(StepwiseWorkload, workload), question, cpu_start)
     # A decoding error is the customer's fault on every machine. The other errors are this machine's, and only they may
     # be retried.
     except DecodeError as error:
@@ -120,30 +120,33 @@ def _answered(
         return wire.Failed(wire.shortened(f"{type(error).__name__}: {error}"))
 
 
-def _in_steps(
-    workload: StepwiseWorkload, question: wire.BeginRun | wire.AdvanceRun | wire.MetricAt, began: int
+def _answer_in_steps(
+    workload: StepwiseWorkload, question: wire.BeginRun | wire.AdvanceRun | wire.MetricAt, cpu_start: int
 ) -> wire.WorkerAnswer:
-    """Return the answer about a run in steps. `began` is the process clock at its start, in nanoseconds.
+    """Return the answer about a run in steps. `cpu_start` is the process clock at its start, in nanoseconds.
 
     Raise DecodeError if the request is invalid.
     """
     if not hasattr(workload, "begin"):
         return wire.Failed("this workload does not run in steps")
-    run = workload.begin(question.request)
+    segmented_run = workload.begin(question.request)
     if isinstance(question, wire.BeginRun):
-        return wire.Begun(run.initial_state(), tuple(run.boundary(index) for index in range(run.segments + 1)))
+        return wire.Begun(
+            segmented_run.initial_state(),
+            tuple(segmented_run.boundary(boundary_index) for boundary_index in range(segmented_run.segments + 1)),
+        )
     try:
         if isinstance(question, wire.AdvanceRun):
-            later = run.advance(question.state, question.steps)
-            return wire.Advanced(later, run.steps_done(later), *_taken_since(began))
-        return wire.Weighed(run.metric(question.state))
+            later_state = segmented_run.advance(question.state, question.steps)
+            return wire.Advanced(later_state, segmented_run.steps_done(later_state), *_cost_since(cpu_start))
+        return wire.Weighed(segmented_run.metric(question.state))
     except (DecodeError, ValueError) as error:
         return wire.BadState(wire.shortened(error))
 
 
-def _taken_since(began: int) -> tuple[int, int]:
-    """Return the CPU milliseconds since `began` (in nanoseconds) and the peak memory in bytes."""
-    cpu_ms = (time.process_time_ns() - began) // 1_000_000
+def _cost_since(cpu_start: int) -> tuple[int, int]:
+    """Return the CPU milliseconds since `cpu_start` (in nanoseconds) and the peak memory in bytes."""
+    cpu_ms = (time.process_time_ns() - cpu_start) // 1_000_000
     return cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024)
 
 

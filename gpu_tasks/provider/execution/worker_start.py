@@ -30,57 +30,61 @@ def backends_here() -> tuple[str, ...]:
     return (NUMPY, "reference", *(("torch-cpu", CUDA) if has_torch() else ()))
 
 
-def chosen_backend(wish: str | None, hardware: Iterable[Hardware]) -> str:
+def chosen_backend(wished_backend: str | None, hardware: Iterable[Hardware]) -> str:
     """Return the operator's backend. The default is PyTorch on GPUs if it is installed, and NumPy elsewhere."""
-    if wish is not None:
-        return wish
-    return CUDA if has_torch() and any(piece.index is not None for piece in hardware) else NUMPY
+    if wished_backend is not None:
+        return wished_backend
+    return CUDA if has_torch() and any(hardware_piece.index is not None for hardware_piece in hardware) else NUMPY
 
 
-def idle_gpus(backend: str, hardware: Iterable[Hardware]) -> list[Hardware]:
+def idle_gpus(backend_name: str, hardware: Iterable[Hardware]) -> list[Hardware]:
     """Return the GPUs that would be idle because this backend computes on the processor."""
-    return [] if backend.startswith(CUDA) else [piece for piece in hardware if piece.index is not None]
+    return (
+        []
+        if backend_name.startswith(CUDA)
+        else [hardware_piece for hardware_piece in hardware if hardware_piece.index is not None]
+    )
 
 
-def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:
+def worker_command(workload: str, backend_name: str, limits: Limits) -> list[str]:
     """Return the command of this package's worker, with its arguments."""
-    module = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend]
+    module_arguments = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend_name]
     # -s: packages in the user's home are not part of this installation.
-    return [sys.executable, "-s", *module, "--limits", json.dumps(asdict(limits))]
+    return [sys.executable, "-s", *module_arguments, "--limits", json.dumps(asdict(limits))]
 
 
-def backend_for(backend: str, hardware: Hardware, form: WorkloadForm) -> str:
+def backend_for(backend_name: str, hardware: Hardware, workload_form: WorkloadForm) -> str:
     """Return the backend for a workload on this hardware, given the operator's choice."""
     # A judge may be drawn for any workload, so NumPy computes a workload that lacks this kind of backend.
-    if not is_known(backend, [form]):
+    if not is_known(backend_name, [workload_form]):
         return NUMPY
-    if not backend.startswith(CUDA):
-        return backend
+    if not backend_name.startswith(CUDA):
+        return backend_name
     return NUMPY if hardware.index is None else f"{CUDA}:0"
 
 
-def is_known(backend: str, forms: Iterable[WorkloadForm]) -> bool:
+def is_known(backend_name: str, workload_forms: Iterable[WorkloadForm]) -> bool:
     """Return True if any of the workloads has a backend of this kind."""
-    return any(backend.partition("-")[0] in form.backends for form in forms)
+    return any(backend_name.partition("-")[0] in workload_form.backends for workload_form in workload_forms)
 
 
-def is_possible(backend: str, hardware: Sequence[Hardware]) -> bool:
+def is_possible(backend_name: str, hardware: Sequence[Hardware]) -> bool:
     """Return True if any of this hardware can run the backend."""
-    return not backend.startswith(CUDA) or any(device.index is not None for device in hardware)
+    return not backend_name.startswith(CUDA) or any(device.index is not None for device in hardware)
 
 
-def workers_with(backend: str, sandbox: Sandbox | None = None) -> MakeExecutor:
+def workers_with(backend_name: str, sandbox: Sandbox | None = None) -> MakeExecutor:
     """Return a factory of workers with the operator's backend, inside the sandbox if there is one."""
 
-    def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
-        chosen = backend_for(backend, hardware, form)
-        limits = limits_for(chosen)
+    def make(hardware: Hardware, workload_form: WorkloadForm) -> WorkerExecutor:
+        chosen_name = backend_for(backend_name, hardware, workload_form)
+        limits = limits_for(chosen_name)
         # CUDA may order GPUs differently, so the identifier selects the GPU.
-        with_gpu = chosen.startswith(CUDA)
-        seen = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if with_gpu else {}
-        command = worker_command(form.name, chosen, limits)
+        with_gpu = chosen_name.startswith(CUDA)
+        visible_devices = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if with_gpu else {}
+        command_words = worker_command(workload_form.name, chosen_name, limits)
         if sandbox is not None:
-            command = sandbox.around(command, with_gpu=with_gpu)
-        return WorkerExecutor(command, limits, seen)
+            command_words = sandbox.around(command_words, with_gpu=with_gpu)
+        return WorkerExecutor(command_words, limits, visible_devices)
 
     return make

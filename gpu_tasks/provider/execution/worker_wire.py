@@ -184,24 +184,24 @@ QUESTION = codec(Question)
 ANSWER = codec(WorkerAnswer)
 
 
-def framed(body: bytes) -> bytes:
+def framed(message_body: bytes) -> bytes:
     """Return a message with its length in front."""
-    return len(body).to_bytes(LENGTH_BYTES, "little") + body
+    return len(message_body).to_bytes(LENGTH_BYTES, "little") + message_body
 
 
-def read_message(source: BinaryIO, bytes_max: int) -> bytes:
+def read_message(byte_source: BinaryIO, bytes_max: int) -> bytes:
     """Return the next message of a pipe; empty at its end or for an invalid length."""
-    length = int.from_bytes(source.read(LENGTH_BYTES), "little")
+    body_length = int.from_bytes(byte_source.read(LENGTH_BYTES), "little")
     # A wrong length cannot be resynchronised, so it counts as the end.
-    return source.read(length) if 0 < length <= bytes_max else b""
+    return byte_source.read(body_length) if 0 < body_length <= bytes_max else b""
 
 
-def write_message(sink: BinaryIO, body: bytes) -> None:
+def write_message(byte_sink: BinaryIO, message_body: bytes) -> None:
     """Send a message at once."""
-    sink.write(framed(body))
-    sink.flush()
+    byte_sink.write(framed(message_body))
+    byte_sink.flush()
 
 
-def shortened(reason: object) -> str:
+def shortened(failure_reason: object) -> str:
     """Return a text that fits into an answer."""
-    return str(reason).encode()[:REASON_BYTES_MAX].decode(errors="ignore")
+    return str(failure_reason).encode()[:REASON_BYTES_MAX].decode(errors="ignore")

@@ -17,9 +17,9 @@ class UnknownWorkloadError(CodedError):
 class Workloads:
     """The workload forms, by workload id."""
 
-    def __init__(self, forms: Iterable[WorkloadForm] = FORMS) -> None:
-        """`forms` are the known workloads: all of this package by default."""
-        self._forms = {form.workload_id: form for form in forms}
+    def __init__(self, workload_forms: Iterable[WorkloadForm] = FORMS) -> None:
+        """`workload_forms` are the known workloads: all of this package by default."""
+        self._forms = {workload_form.workload_id: workload_form for workload_form in workload_forms}
 
     @classmethod
     def named(cls, names: Sequence[str]) -> Workloads:
@@ -27,44 +27,44 @@ class Workloads:
 
         Raise LookupError for an unknown name.
         """
-        return cls([form_named(name) for name in names] if names else FORMS)
+        return cls([form_named(workload_name) for workload_name in names] if names else FORMS)
 
     @property
     def stepwise(self) -> tuple[str, ...]:
         """The names of the workloads that run in steps. Only these are sold by auction."""
-        return tuple(form.name for form in self._forms.values() if form.is_stepwise)
+        return tuple(workload_form.name for workload_form in self._forms.values() if workload_form.is_stepwise)
 
     def in_steps(self, workload: bytes) -> WorkloadForm:
         """Return the form of a task's workload.
 
         Raise UnknownWorkloadError if this daemon has no such workload that runs in steps.
         """
-        form = self._forms.get(workload)
+        stepwise_form = self._forms.get(workload)
         # Only a run in steps can be checked part by part, which auctions require.
-        if form is None or not form.is_stepwise:
+        if stepwise_form is None or not stepwise_form.is_stepwise:
             raise UnknownWorkloadError(
                 f"workload 0x{workload.hex()[:8]}.. is not among this daemon's stepwise ones "
                 f"({', '.join(self.stepwise) or 'none'})",
                 code="workload_not_stepwise",
             )
-        return form
+        return stepwise_form
 
-    def of(self, terms: ServiceTerms) -> WorkloadForm:
+    def of(self, service_terms: ServiceTerms) -> WorkloadForm:
         """Return the form of a service's workload.
 
         Raise UnknownWorkloadError if this daemon has another workload or model.
         """
-        form = self._forms.get(terms.workload)
-        names = ", ".join(known.name for known in self._forms.values())
-        if form is None:
+        workload_form = self._forms.get(service_terms.workload)
+        known_names = ", ".join(known_form.name for known_form in self._forms.values())
+        if workload_form is None:
             raise UnknownWorkloadError(
-                f"workload 0x{terms.workload.hex()[:8]}.. is unknown to this daemon (it has {names})"
+                f"workload 0x{service_terms.workload.hex()[:8]}.. is unknown to this daemon (it has {known_names})"
             )
         # The right program with other weights gives other results, and wrong results are slashed.
-        if form.model_id != terms.model:
+        if workload_form.model_id != service_terms.model:
             raise UnknownWorkloadError(
-                f"model 0x{terms.model.hex()[:8]}.. of {form.name} is unknown to this daemon (it has "
-                f"0x{form.model_id.hex()[:8]}..)",
+                f"model 0x{service_terms.model.hex()[:8]}.. of {workload_form.name} is unknown to this daemon (it has "
+                f"0x{workload_form.model_id.hex()[:8]}..)",
                 code="unknown_model",
             )
-        return form
+        return workload_form

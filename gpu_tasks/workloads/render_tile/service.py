@@ -86,16 +86,16 @@ class TileRendering(StepwiseWorkload):
 
     def __init__(self, backend: TileBackend) -> None:
         """Take a backend. The caller checks its conformance."""
-        self._use = backend
+        self._backend = backend
 
     def begin(self, encoded_request: bytes) -> TileRun:
         """Return the run of a request within the limits."""
-        return TileRun(self._use, decode_request(encoded_request), encoded_request)
+        return TileRun(self._backend, decode_request(encoded_request), encoded_request)
 
     def run(self, encoded_request: bytes) -> bytes:
         """Return the encoded `TileOutput`."""
         asked_tile = decode_request(encoded_request)
-        pixels = TileRun(self._use, asked_tile, encoded_request).pixels(np.arange(asked_tile.pixels))
+        pixels = TileRun(self._backend, asked_tile, encoded_request).pixels(np.arange(asked_tile.pixels))
         return OUTPUT.encode(asked_tile.output(pixels))
 
     def verify(self, encoded_request: bytes, encoded_output: bytes) -> OutputCheck:
@@ -124,13 +124,13 @@ class TileRendering(StepwiseWorkload):
         """Return the hash of some pixels' light before rounding, which no output contains."""
         asked_tile = decode_request(encoded_request)
         drawn_pixels = np.sort(_drawn_order(b"probe" + drawn_place, asked_tile.pixels)[:PROBE_PIXELS])
-        drawn_sums = TileRun(self._use, asked_tile, encoded_request).sums(drawn_pixels)
+        drawn_sums = TileRun(self._backend, asked_tile, encoded_request).sums(drawn_pixels)
         encoded_sums = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
         return blake2b(_DOMAIN + b"trace" + encoded_sums, digest_size=32).digest()
 
     def conformance(self) -> bytes:
         """Return the hash of all vectors, which are published."""
-        return check(self._use)
+        return check(self._backend)
 
     def _wrong_pixels(self, encoded_request: bytes, encoded_output: bytes, pixel_order: Int64Array) -> OutputCheck:
         """Compare the pixels in this order, few at first, four times as many each further time."""
@@ -139,7 +139,7 @@ class TileRendering(StepwiseWorkload):
         if claimed_pixels is None:
             return OutputCheck(valid=False, recomputed=0, first_wrong=0)
         # Few at first, so that a wrong output is refuted at a low cost.
-        tile_run, batch_start, batch_size = TileRun(self._use, asked_tile, encoded_request), 0, FIRST_LOOKED_AT
+        tile_run, batch_start, batch_size = TileRun(self._backend, asked_tile, encoded_request), 0, FIRST_LOOKED_AT
         while batch_start < len(pixel_order):
             batch_pixels = pixel_order[batch_start : batch_start + batch_size]
             right_pixels = np.frombuffer(tile_run.pixels(batch_pixels), np.uint8).reshape(-1, PIXEL_BYTES)

@@ -44,7 +44,7 @@ def test_a_box_that_is_not_quite_right_is_none(monkeypatch: pytest.MonkeyPatch) 
         box = right(key, reader)
         return box if reader == ALICE.public else box[:-1] + bytes([box[-1] ^ 1])
 
-    monkeypatch.setattr(sealing, "_box", wrong)
+    monkeypatch.setattr(sealing, "_key_box", wrong)
     blob = seal(b"x", [ALICE.public, BOB.public])
     monkeypatch.undo()
     assert ALICE.opened(blob).left_out([ALICE.public, BOB.public]) == [BOB.public]
@@ -70,7 +70,7 @@ def sealed_with_a_box_before(monkeypatch: pytest.MonkeyPatch, readers: list[byte
     def boxed(key: bytes, reader: bytes) -> bytes:
         return right(bytes(32), BOB.public) if reader == first else right(key, reader)
 
-    monkeypatch.setattr(sealing, "_box", boxed)
+    monkeypatch.setattr(sealing, "_key_box", boxed)
     blob = seal(b"x", [first, *readers])
     monkeypatch.undo()
     return blob

@@ -27,7 +27,9 @@ class Seen:
     def __init__(self, miner: Miner) -> None:
         self.miner = miner
         (self.device,) = miner.daemon.parts.workers.devices
-        miner.daemon.parts.workers.times._clock = count(time.monotonic_ns() // 1_000_000).__next__  # one for each look
+        miner.daemon.parts.workers.times._clock_ms = count(
+            time.monotonic_ns() // 1_000_000
+        ).__next__  # one for each look
 
     def now(self) -> str:
         self.miner.daemon.duty(DeviceWatch).write()

@@ -57,120 +57,144 @@ class ContainerAbility:
     """The architecture of the machine, in the engine's name for it."""
 
 
-async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
+async def look_at_engine(engine_address: str = DEFAULT_ADDRESS) -> ContainerAbility:
     """Examine the engine and the machine. Missing abilities are findings, not errors."""
-    if (item := why_unreachable(address)) is not None:
-        return _without(item)
+    if (diagnosis := why_unreachable(engine_address)) is not None:
+        return _without(diagnosis)
     try:
-        door = await open_door(address)
+        docker_door = await open_door(engine_address)
     except ContainerError as error:
         return _without(bad("engine", error.why, "start it: `systemctl start docker`"))
     try:
-        info = await door.call("query the engine", lambda client: client.info())
+        engine_info = await docker_door.call("query the engine", lambda client: client.info())
     except ContainerError as error:
         return _without(bad("engine", error.why, "check its log: `journalctl -u docker`"))
     finally:
-        await door.close()
-    toolkit = await _toolkit()
-    if toolkit.grade is Grade.GOOD:
-        toolkit = judge_gpus(info, toolkit.says, has_hook=is_there(HOOK))
-    outward = await why_not_outbound()
-    items = (
-        _engine(info),
-        _storage(info),
-        *_limits(info),
-        _seccomp(info),
-        _user_namespace(info),
+        await docker_door.close()
+    toolkit_state = await _diagnose_toolkit()
+    if toolkit_state.grade is Grade.GOOD:
+        toolkit_state = judge_gpus(engine_info, toolkit_state.says, has_hook=is_there(HOOK))
+    why_no_outbound = await why_not_outbound()
+    diagnoses = (
+        _diagnose_engine(engine_info),
+        _diagnose_storage(engine_info),
+        *_diagnose_limits(engine_info),
+        _diagnose_seccomp(engine_info),
+        _user_namespace(engine_info),
         _workspaces(),
-        _swap(),
-        _disk(info),
-        toolkit,
-        weak("network", outward, "only containers without a network run") if outward else good("network", "outbound"),
+        _diagnose_swap(),
+        _diagnose_disk(engine_info),
+        toolkit_state,
+        weak("network", why_no_outbound, "only containers without a network run")
+        if why_no_outbound
+        else good("network", "outbound"),
     )
     return ContainerAbility(
-        items,
-        "; ".join(f"{item.check}: {item.says}" for item in items if item.grade is Grade.BAD),
-        "" if toolkit.grade is Grade.GOOD else toolkit.says,
-        outward,
-        str(info.get("Architecture") or ""),
+        diagnoses,
+        "; ".join(f"{diagnosis.check}: {diagnosis.says}" for diagnosis in diagnoses if diagnosis.grade is Grade.BAD),
+        "" if toolkit_state.grade is Grade.GOOD else toolkit_state.says,
+        why_no_outbound,
+        str(engine_info.get("Architecture") or ""),
     )
 
 
-def why_unreachable(address: str) -> Diagnosis | None:
+def why_unreachable(engine_address: str) -> Diagnosis | None:
     """Return the obstacle between this process and the engine's socket; None if there is none."""
-    path = Path(address.removeprefix("unix://"))
+    path = Path(engine_address.removeprefix("unix://"))
     try:
         is_socket = path.is_socket()
     except PermissionError:
         is_socket = True  # a closed folder on the path has the same remedy as a closed socket
     if not is_socket:
-        if missing := [part for part in ENGINE_PARTS if shutil.which(part) is None and not is_there(part)]:
-            says = f"Docker is incomplete: {', '.join(missing)} not installed"
-            return bad("engine", says, "apt-get install docker.io iptables")
+        if missing_parts := [
+            engine_part
+            for engine_part in ENGINE_PARTS
+            if shutil.which(engine_part) is None and not is_there(engine_part)
+        ]:
+            missing_text = f"Docker is incomplete: {', '.join(missing_parts)} not installed"
+            return bad("engine", missing_text, "apt-get install docker.io iptables")
         return bad("engine", f"not running: no socket {path}", "systemctl start docker")
     if not os.access(path, os.R_OK | os.W_OK):
         return bad("engine", f"no permission for {path}", "add the daemon's user to the group docker (equal to root)")
     return None
 
 
-def _without(item: Diagnosis) -> ContainerAbility:
-    return ContainerAbility((item,), f"{item.check}: {item.says}", item.says, item.says)
+def _without(diagnosis: Diagnosis) -> ContainerAbility:
+    return ContainerAbility((diagnosis,), f"{diagnosis.check}: {diagnosis.says}", diagnosis.says, diagnosis.says)
 
 
-def _engine(info: Mapping[str, Any]) -> Diagnosis:
-    return good("engine", f"Docker {info.get('ServerVersion')} with {info.get('DefaultRuntime')}")
+def _diagnose_engine(engine_info: Mapping[str, Any]) -> Diagnosis:
+    return good("engine", f"Docker {engine_info.get('ServerVersion')} with {engine_info.get('DefaultRuntime')}")
 
 
-def _storage(info: Mapping[str, Any]) -> Diagnosis:
-    driver = str(info.get("Driver"))
+def _diagnose_storage(engine_info: Mapping[str, Any]) -> Diagnosis:
+    storage_driver = str(engine_info.get("Driver"))
     # There an image's id is not the hash of its configuration, and ids are how archives are verified.
-    if any("io.containerd.snapshotter" in str(line) for line in info.get("DriverStatus") or []):
-        then = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
-        return bad("storage", "images are in containerd's store, under other ids", then)
-    if driver == "vfs":
+    if any("io.containerd.snapshotter" in str(status_line) for status_line in engine_info.get("DriverStatus") or []):
+        remedy = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
+        return bad("storage", "images are in containerd's store, under other ids", remedy)
+    if storage_driver == "vfs":
         return weak("storage", "vfs copies every layer of every image", "use overlay2")
-    return good("storage", driver)
+    return good("storage", storage_driver)
 
 
-def _limits(info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
-    version = f"control groups v{info.get('CgroupVersion') or '?'}"
-    found = []
-    for key, name in LIMITS.items():
+def _diagnose_limits(engine_info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
+    cgroups_version = f"control groups v{engine_info.get('CgroupVersion') or '?'}"
+    diagnoses = []
+    for info_key, limit_name in LIMITS.items():
         # Control groups v2 always limit swap separately, and engines do not report it.
-        if info.get(key) or (key == "SwapLimit" and info.get("CgroupVersion") == "2"):
-            found.append(good(f"limit of {name}", version))
+        if engine_info.get(info_key) or (info_key == "SwapLimit" and engine_info.get("CgroupVersion") == "2"):
+            diagnoses.append(good(f"limit of {limit_name}", cgroups_version))
         else:
-            found.append(bad(f"limit of {name}", f"{version} do not enforce it here", _remedy(info, key)))
-    return tuple(found)
+            diagnoses.append(
+                bad(
+                    f"limit of {limit_name}",
+                    f"{cgroups_version} do not enforce it here",
+                    _remedy(engine_info, info_key),
+                )
+            )
+    return tuple(diagnoses)
 
 
-def _remedy(info: Mapping[str, Any], limit: str) -> str:
+def _remedy(engine_info: Mapping[str, Any], limit_name: str) -> str:
     """Return the remedy for a limit that is not enforced: a rootless engine has only delegated controllers."""
-    if _is_rootless(info):
+    if _is_rootless(engine_info):
         return DELEGATE
-    return "boot with cgroup_enable=memory swapaccount=1" if limit in {"MemoryLimit", "SwapLimit"} else "see Docker"
+    return (
+        "boot with cgroup_enable=memory swapaccount=1" if limit_name in {"MemoryLimit", "SwapLimit"} else "see Docker"
+    )
 
 
-def _is_rootless(info: Mapping[str, Any]) -> bool:
-    return any(str(option).startswith("name=rootless") for option in info.get("SecurityOptions") or [])
+def _is_rootless(engine_info: Mapping[str, Any]) -> bool:
+    return any(
+        str(security_option).startswith("name=rootless") for security_option in engine_info.get("SecurityOptions") or []
+    )
 
 
-def _seccomp(info: Mapping[str, Any]) -> Diagnosis:
-    options = [str(option) for option in info.get("SecurityOptions") or []]
-    mine = [option for option in options if option.startswith("name=seccomp")]
-    if not mine or "unconfined" in mine[0]:
+def _diagnose_seccomp(engine_info: Mapping[str, Any]) -> Diagnosis:
+    security_options = [str(security_option) for security_option in engine_info.get("SecurityOptions") or []]
+    seccomp_options = [
+        security_option for security_option in security_options if security_option.startswith("name=seccomp")
+    ]
+    if not seccomp_options or "unconfined" in seccomp_options[0]:
         return bad("system calls", "the engine has no filter (seccomp)", "run it with its default profile")
-    more = ", ".join(option.split(",")[0].removeprefix("name=") for option in options if option not in mine)
-    return good("system calls", "filtered by the default profile" + (f"; {more}" if more else ""))
+    profile_names = ", ".join(
+        security_option.split(",")[0].removeprefix("name=")
+        for security_option in security_options
+        if security_option not in seccomp_options
+    )
+    return good("system calls", "filtered by the default profile" + (f"; {profile_names}" if profile_names else ""))
 
 
-def _user_namespace(info: Mapping[str, Any]) -> Diagnosis:
-    if any(str(option).startswith("name=userns") for option in info.get("SecurityOptions") or []):
+def _user_namespace(engine_info: Mapping[str, Any]) -> Diagnosis:
+    if any(
+        str(security_option).startswith("name=userns") for security_option in engine_info.get("SecurityOptions") or []
+    ):
         return good("user namespace", "container users map to unprivileged users")
-    if _is_rootless(info):
+    if _is_rootless(engine_info):
         return good("user namespace", "the engine is not root")
-    then = 'put "userns-remap": "default" into /etc/docker/daemon.json'
-    return weak("user namespace", "none: a container's user 65534 is also the machine's", then)
+    remedy = 'put "userns-remap": "default" into /etc/docker/daemon.json'
+    return weak("user namespace", "none: a container's user 65534 is also the machine's", remedy)
 
 
 def _workspaces() -> Diagnosis:
@@ -181,7 +205,7 @@ def _workspaces() -> Diagnosis:
     )
 
 
-def _swap() -> Diagnosis:
+def _diagnose_swap() -> Diagnosis:
     try:
         has_swap = len(Path("/proc/swaps").read_text().splitlines()) > 1
     except OSError:
@@ -192,53 +216,60 @@ def _swap() -> Diagnosis:
     return good("secrets", "only in memory")
 
 
-def _disk(info: Mapping[str, Any]) -> Diagnosis:
-    root = str(info.get("DockerRootDir") or "/")
+def _diagnose_disk(engine_info: Mapping[str, Any]) -> Diagnosis:
+    storage_root = str(engine_info.get("DockerRootDir") or "/")
     try:
-        free = shutil.disk_usage(root).free
+        free_bytes = shutil.disk_usage(storage_root).free
     except OSError:
-        return weak("disk for images", f"{root} cannot be read", "check it with `df`")
-    says = f"{free // GIB} GiB free under {root}"
-    if free < DISK_LEAST_BYTES:
-        return weak("disk for images", says, f"free {DISK_LEAST_BYTES // GIB} GiB: `docker image prune`")
-    return good("disk for images", says)
+        return weak("disk for images", f"{storage_root} cannot be read", "check it with `df`")
+    disk_text = f"{free_bytes // GIB} GiB free under {storage_root}"
+    if free_bytes < DISK_LEAST_BYTES:
+        return weak("disk for images", disk_text, f"free {DISK_LEAST_BYTES // GIB} GiB: `docker image prune`")
+    return good("disk for images", disk_text)
 
 
-async def _toolkit() -> Diagnosis:
-    then = f"install nvidia-container-toolkit {'.'.join(map(str, TOOLKIT_LEAST))} or newer"
-    programs = [name for name in ("nvidia-ctk", "nvidia-container-toolkit") if is_there(name)]
+async def _diagnose_toolkit() -> Diagnosis:
+    remedy = f"install nvidia-container-toolkit {'.'.join(map(str, TOOLKIT_LEAST))} or newer"
+    programs = [program_name for program_name in ("nvidia-ctk", "nvidia-container-toolkit") if is_there(program_name)]
     if not programs:
-        return weak("GPUs", "NVIDIA's container toolkit is not installed", then)
+        return weak("GPUs", "NVIDIA's container toolkit is not installed", remedy)
     try:
-        said = await run_program(programs[0], "--version")
+        version_text = await run_program(programs[0], "--version")
     except ContainerError as error:
-        return weak("GPUs", error.why, then)
-    return judge_toolkit(said, then)
+        return weak("GPUs", error.why, remedy)
+    return judge_toolkit(version_text, remedy)
 
 
-def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> Diagnosis:
+def judge_gpus(engine_info: Mapping[str, Any], toolkit_text: str, *, has_hook: bool) -> Diagnosis:
     """Judge whether the engine itself can give a container a GPU, given a sufficient NVIDIA toolkit."""
-    devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or [] if isinstance(device, Mapping)]
-    ways = {
-        "its runtime nvidia": "nvidia" in (info.get("Runtimes") or {}),
-        "CDI": any(device.startswith(CDI_DEVICES) for device in devices),
+    device_ids = [
+        str(engine_device.get("ID"))
+        for engine_device in engine_info.get("DiscoveredDevices") or []
+        if isinstance(engine_device, Mapping)
+    ]
+    is_known_by_way = {
+        "its runtime nvidia": "nvidia" in (engine_info.get("Runtimes") or {}),
+        "CDI": any(engine_device.startswith(CDI_DEVICES) for engine_device in device_ids),
         f"the program {HOOK}": has_hook,
     }
-    known = [way for way, is_known in ways.items() if is_known]
-    if known:
-        return good("GPUs", f"{toolkit}; the engine knows it by {known[0]}")
-    says = f"{toolkit}, but the engine has neither the runtime nvidia nor a CDI device {CDI_DEVICES}..: it gives no GPU"
-    return weak("GPUs", says, "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker")
+    known_ways = [gpu_way for gpu_way, is_known in is_known_by_way.items() if is_known]
+    if known_ways:
+        return good("GPUs", f"{toolkit_text}; the engine knows it by {known_ways[0]}")
+    problem_text = (
+        f"{toolkit_text}, but the engine has neither the runtime nvidia nor a CDI device {CDI_DEVICES}..: "
+        "it gives no GPU"
+    )
+    return weak("GPUs", problem_text, "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker")
 
 
-def judge_toolkit(said: str, then: str = "") -> Diagnosis:
+def judge_toolkit(version_text: str, remedy: str = "") -> Diagnosis:
     """Judge NVIDIA's toolkit by the output of its version command."""
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)(-\S+)?", said)
-    if found is None:
-        return weak("GPUs", "the version of NVIDIA's container toolkit is unknown", then)
-    version = tuple(int(part) for part in found.groups()[:3])
-    shown = f"NVIDIA's container toolkit {found[0]}"
+    version_match = re.search(r"(\d+)\.(\d+)\.(\d+)(-\S+)?", version_text)
+    if version_match is None:
+        return weak("GPUs", "the version of NVIDIA's container toolkit is unknown", remedy)
+    version_parts = tuple(int(version_part) for version_part in version_match.groups()[:3])
+    toolkit_text = f"NVIDIA's container toolkit {version_match[0]}"
     # A pre-release of the least version precedes the fix.
-    if version < TOOLKIT_LEAST or (version == TOOLKIT_LEAST and found[4]):
-        return weak("GPUs", f"{shown} lets an image run code outside its container (CVE-2025-23266)", then)
-    return good("GPUs", shown)
+    if version_parts < TOOLKIT_LEAST or (version_parts == TOOLKIT_LEAST and version_match[4]):
+        return weak("GPUs", f"{toolkit_text} lets an image run code outside its container (CVE-2025-23266)", remedy)
+    return good("GPUs", toolkit_text)

@@ -31,66 +31,72 @@ NO_NETWORK = "none"
 def task_config(
     spec: ContainerSpec,
     image_id: str,
-    volumes: Mapping[str, str],
+    volume_by_folder: Mapping[str, str],
     labels: Mapping[str, str],
-    network: str,
+    network_name: str,
     name_servers: Sequence[str],
 ) -> dict[str, Any]:
     """Return the configuration of the customer's container.
 
-    `volumes` are names by folder. The folders "in" and "secrets" are read-only.
+    `volume_by_folder` are names by folder. The folders "in" and "secrets" are read-only.
     """
     limits = spec.limits
     cpu_seconds = -(-limits.wall_seconds * limits.cpu_thousandths // 1_000) + CPU_SLACK_SECONDS
-    size, files = limits.tmp_bytes, max(TMP_FILES_MIN, limits.tmp_bytes // TMP_FILE_COST_BYTES)
-    temporary = f"rw,nosuid,nodev,exec,mode=1777,uid={USER_ID},gid={USER_ID},size={size},nr_inodes={files}"
-    host = {
-        **_closed(),
+    tmp_bytes, tmp_files = limits.tmp_bytes, max(TMP_FILES_MIN, limits.tmp_bytes // TMP_FILE_COST_BYTES)
+    temporary = f"rw,nosuid,nodev,exec,mode=1777,uid={USER_ID},gid={USER_ID},size={tmp_bytes},nr_inodes={tmp_files}"
+    host_config = {
+        **_closed_host(),
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,  # no additional swap
         "NanoCpus": limits.cpu_thousandths * 1_000_000,
         "PidsLimit": limits.processes + 1,  # plus our init process
         "ShmSize": limits.tmp_bytes,
         "Tmpfs": {"/tmp": temporary},  # noqa: S108 the container's own
-        "Mounts": [_mount(name, folder, folder in {"in", "secrets"}) for folder, name in sorted(volumes.items())],
-        "NetworkMode": network,
-        "Dns": list(name_servers) if network != NO_NETWORK else [],
+        "Mounts": [
+            _mount_config(variable_name, mounted_folder, mounted_folder in {"in", "secrets"})
+            for mounted_folder, variable_name in sorted(volume_by_folder.items())
+        ],
+        "NetworkMode": network_name,
+        "Dns": list(name_servers) if network_name != NO_NETWORK else [],
         "ReadonlyRootfs": True,
         "Init": True,
         "Ulimits": [
-            _ulimit("nofile", limits.open_files),
-            _ulimit("core", 0),
+            _ulimit_config("nofile", limits.open_files),
+            _ulimit_config("core", 0),
             # This clock alone limits a process that outlives its daemon. No honest program reaches it.
-            _ulimit("cpu", cpu_seconds),
+            _ulimit_config("cpu", cpu_seconds),
         ],
     }
     if spec.gpus:
-        host["DeviceRequests"] = [
+        host_config["DeviceRequests"] = [
             {"Driver": "nvidia", "DeviceIDs": list(spec.gpus), "Capabilities": [["gpu", "compute", "utility"]]}
         ]
     environment = {"HOME": "/workspace", **spec.environment}
     return {
-        **_plain(image_id, labels, host),
+        **_plain_settings(image_id, labels, host_config),
         "Cmd": list(spec.command) or None,
-        "Env": [f"{name}={value}" for name, value in environment.items()],
+        "Env": [f"{variable_name}={variable_value}" for variable_name, variable_value in environment.items()],
     }
 
 
-def holder_config(image_id: str, volumes: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+def holder_config(image_id: str, volume_by_folder: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration of the holder of the volumes (see `holder`)."""
-    host = {
-        **_closed(),
+    host_config = {
+        **_closed_host(),
         "Memory": HOLDER_MEMORY_BYTES,
         "MemorySwap": HOLDER_MEMORY_BYTES,
         "NanoCpus": HOLDER_NANO_CPUS,
         "PidsLimit": HOLDER_PROCESSES,
-        "Mounts": [_mount(name, folder, is_read_only=False) for folder, name in sorted(volumes.items())],
+        "Mounts": [
+            _mount_config(volume_name, mounted_folder, is_read_only=False)
+            for mounted_folder, volume_name in sorted(volume_by_folder.items())
+        ],
         "NetworkMode": NO_NETWORK,
     }
-    return {**_plain(image_id, labels, host), "Entrypoint": [PROGRAM]}
+    return {**_plain_settings(image_id, labels, host_config), "Entrypoint": [PROGRAM]}
 
 
-def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: Mapping[str, Any]) -> None:
+def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, inspected: Mapping[str, Any]) -> None:
     """Raise ContainerError unless the engine made the container as requested.
 
     Some engines drop a limit and only warn.
@@ -102,8 +108,8 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
             "see `ogpu-provider doctor`",
             code="limit_discarded",
         )
-    wanted, got = asked["HostConfig"], found.get("HostConfig") or {}
-    for name in (
+    wanted_host, actual_host = asked_config["HostConfig"], inspected.get("HostConfig") or {}
+    for namespace_mode in (
         "Memory",
         "MemorySwap",
         "NanoCpus",
@@ -114,25 +120,37 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
         "SecurityOpt",
         "ReadonlyRootfs",
     ):
-        if got.get(name, False) != wanted.get(name, False):
+        if actual_host.get(namespace_mode, False) != wanted_host.get(namespace_mode, False):
             raise ContainerError(
                 "limit a container",
-                f"the engine set {name} to {got.get(name)!r}",
+                f"the engine set {namespace_mode} to {actual_host.get(namespace_mode)!r}",
                 "see `ogpu-provider doctor`",
                 code="limit_changed",
             )
-    if _gpus_of(got) != _gpus_of(wanted):
+    if _gpus_of(actual_host) != _gpus_of(wanted_host):
         raise ContainerError(
-            "give a container a GPU", f"the engine gave {_gpus_of(got)}", "report this", code="other_gpu"
+            "give a container a GPU", f"the engine gave {_gpus_of(actual_host)}", "report this", code="other_gpu"
         )
     # These settings would let a container reach the machine. None of them was requested.
     open_doors = [
-        name
-        for name in ("Privileged", "PublishAllPorts", "Binds", "CapAdd", "Devices", "VolumesFrom", "PortBindings")
-        if got.get(name)
+        namespace_mode
+        for namespace_mode in (
+            "Privileged",
+            "PublishAllPorts",
+            "Binds",
+            "CapAdd",
+            "Devices",
+            "VolumesFrom",
+            "PortBindings",
+        )
+        if actual_host.get(namespace_mode)
     ]
-    open_doors += [name for name in ("PidMode", "UTSMode", "UsernsMode") if got.get(name) == "host"]
-    if open_doors or (found.get("Config") or {}).get("User") != USER:
+    open_doors += [
+        namespace_mode
+        for namespace_mode in ("PidMode", "UTSMode", "UsernsMode")
+        if actual_host.get(namespace_mode) == "host"
+    ]
+    if open_doors or (inspected.get("Config") or {}).get("User") != USER:
         raise ContainerError(
             "limit a container",
             f"the engine set {', '.join(open_doors) or 'a user'}",
@@ -140,20 +158,26 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
             code="machine_reachable",
         )
     # An image can declare volumes of its own, which no limit would hold.
-    volumes = {mount["Source"] for mount in wanted["Mounts"]}
-    if any(mount.get("Type") != "tmpfs" and mount.get("Name") not in volumes for mount in found.get("Mounts") or []):
+    volume_names = {mount_point["Source"] for mount_point in wanted_host["Mounts"]}
+    if any(
+        mount_point.get("Type") != "tmpfs" and mount_point.get("Name") not in volume_names
+        for mount_point in inspected.get("Mounts") or []
+    ):
         raise ContainerError(
             "limit a container", "the engine mounted an unrequested folder", "report this", code="folder_mounted"
         )
 
 
-def _gpus_of(host: Mapping[str, Any]) -> list[tuple[list[str], int]]:
+def _gpus_of(host_config: Mapping[str, Any]) -> list[tuple[list[str], int]]:
     """Return the requested devices, and the counts of unnamed ones."""
-    requests = host.get("DeviceRequests") or []
-    return [(list(each.get("DeviceIDs") or []), int(each.get("Count") or 0)) for each in requests]
+    requests = host_config.get("DeviceRequests") or []
+    return [
+        (list(device_request.get("DeviceIDs") or []), int(device_request.get("Count") or 0))
+        for device_request in requests
+    ]
 
 
-def _closed() -> dict[str, Any]:
+def _closed_host() -> dict[str, Any]:
     """Return the settings that all our containers share."""
     return {
         "Privileged": False,
@@ -168,7 +192,7 @@ def _closed() -> dict[str, Any]:
     }
 
 
-def _plain(image_id: str, labels: Mapping[str, str], host: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_settings(image_id: str, labels: Mapping[str, str], host_config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "Image": image_id,
         "User": USER,
@@ -178,19 +202,19 @@ def _plain(image_id: str, labels: Mapping[str, str], host: Mapping[str, Any]) ->
         "StopSignal": "SIGTERM",
         "AttachStdout": True,
         "AttachStderr": True,
-        "HostConfig": dict(host),
+        "HostConfig": dict(host_config),
     }
 
 
-def _mount(name: str, folder: str, is_read_only: bool) -> dict[str, Any]:
+def _mount_config(volume_name: str, mounted_folder: str, is_read_only: bool) -> dict[str, Any]:
     return {
         "Type": "volume",
-        "Source": name,
-        "Target": f"/{folder}",
+        "Source": volume_name,
+        "Target": f"/{mounted_folder}",
         "ReadOnly": is_read_only,
         "VolumeOptions": {"NoCopy": True},
     }
 
 
-def _ulimit(name: str, value: int) -> dict[str, Any]:
-    return {"Name": name, "Soft": value, "Hard": value}
+def _ulimit_config(limit_name: str, limit_value: int) -> dict[str, Any]:
+    return {"Name": limit_name, "Soft": limit_value, "Hard": limit_value}

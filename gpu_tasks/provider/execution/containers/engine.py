@@ -70,41 +70,53 @@ class Leftovers:
         return self.containers + self.volumes + self.networks + self.rules + self.files
 
 
-async def remove_leftovers(door: DockerDoor, owner: Owner, networks: Networks, workspaces: Workspaces) -> Leftovers:
+async def remove_leftovers(
+    docker_door: DockerDoor, container_owner: Owner, networks: Networks, workspaces: Workspaces
+) -> Leftovers:
     """Remove everything of this owner, when none of its containers is needed.
 
     Raise ContainerError if something remains.
     """
-    filters = owner.filters()
-    containers = await door.call("list containers", lambda client: client.containers(all=True, filters=filters))
+    label_filters = container_owner.filters()
+    containers = await docker_door.call(
+        "list containers", lambda client: client.containers(all=True, filters=label_filters)
+    )
     # The label alone is not enough: a container inherits its image's labels.
-    names = [name for name in map(_container_name, containers) if name.startswith(owner.prefix)]
-    for name in names:
-        await door.remove_container(name)
-    found = await door.call("list networks", lambda client: client.networks(filters=filters))
-    bridges = list(_ours(found, owner))
-    for name in bridges:
-        await door.remove_network(name)
-    listed = await door.call("list volumes", lambda client: client.volumes(filters=filters))
-    volumes = list(_ours(listed.get("Volumes") or [], owner))
-    for name in volumes:
-        await door.remove_volume(name)
+    container_names = [
+        leftover_name
+        for leftover_name in map(_container_name, containers)
+        if leftover_name.startswith(container_owner.prefix)
+    ]
+    for leftover_name in container_names:
+        await docker_door.remove_container(leftover_name)
+    found = await docker_door.call("list networks", lambda client: client.networks(filters=label_filters))
+    bridge_names = list(_with_our_label(found, container_owner))
+    for leftover_name in bridge_names:
+        await docker_door.remove_network(leftover_name)
+    listed_volumes = await docker_door.call("list volumes", lambda client: client.volumes(filters=label_filters))
+    volume_names = list(_with_our_label(listed_volumes.get("Volumes") or [], container_owner))
+    for leftover_name in volume_names:
+        await docker_door.remove_volume(leftover_name)
     return Leftovers(
-        len(names), len(volumes), len(bridges), await networks.remove_rules(), await workspaces.remove_files()
+        len(container_names),
+        len(volume_names),
+        len(bridge_names),
+        await networks.remove_rules(),
+        await workspaces.remove_files(),
     )
 
 
-def _ours(things: Iterable[dict[str, Any]], owner: Owner) -> Iterable[str]:
+def _with_our_label(engine_things: Iterable[dict[str, Any]], container_owner: Owner) -> Iterable[str]:
     """Yield the names of things that carry both our label and our name prefix."""
-    for thing in things:
-        name, labels = str(thing.get("Name") or ""), thing.get("Labels") or {}
-        if name.startswith(owner.prefix) and labels.get(OWNER_LABEL) == owner.name:
-            yield name
+    for engine_thing in engine_things:
+        thing_name, thing_labels = str(engine_thing.get("Name") or ""), engine_thing.get("Labels") or {}
+        if thing_name.startswith(container_owner.prefix) and thing_labels.get(OWNER_LABEL) == container_owner.name:
+            yield thing_name
 
 
 def _container_name(container: dict[str, Any]) -> str:
-    names = container.get("Names") or [""]
-    return str(names[0]).removeprefix("/")
+    container_names = container.get("Names") or [""]
+    return str(container_names[0]).removeprefix("/")
 
 
 class ContainerEngine:
@@ -112,23 +124,23 @@ class ContainerEngine:
 
     def __init__(
         self,
-        door: DockerDoor,
-        ability: ContainerAbility,
+        docker_door: DockerDoor,
+        engine_ability: ContainerAbility,
         images: Images,
         parts: ContainerParts,
-        policy: ContainerPolicy,
+        container_policy: ContainerPolicy,
         logs_folder: Path,
     ) -> None:
         """`open_engine` supplies the parts."""
-        self._door = door
+        self._door = docker_door
         self._images = images
         self._parts = parts
-        self._policy = policy
+        self._policy = container_policy
         self._logs_folder = logs_folder
         self._containers: dict[str, RunningContainer] = {}
         self._starting: set[str] = set()
-        self.ability = ability
-        self._inside = Inside(door, parts)
+        self.ability = engine_ability
+        self._inside = Inside(docker_door, parts)
         self.leftovers = Leftovers()
         """The things removed at the start."""
 
@@ -191,11 +203,11 @@ class ContainerEngine:
         if not container.end.done():
             # Set first, so that the watcher reports a stop and not a program that ended by itself.
             container.stop_wanted.set()
-            await self._signal(container.name, "SIGTERM")
+            await self._send_signal(container.name, "SIGTERM")
             await asyncio.wait({container.end}, timeout=grace_seconds)
         if not container.end.done():
             container.hurry.set()
-            await self._signal(container.name, "SIGKILL")
+            await self._send_signal(container.name, "SIGKILL")
         return await self.wait(container)
 
     async def use(self, container: RunningContainer) -> ContainerUse:
@@ -203,9 +215,11 @@ class ContainerEngine:
 
         Raise ContainerError on failure.
         """
-        name = container.name
-        found = await self._door.call("count", lambda client: client.stats(name, stream=False, one_shot=True))
-        return use_of(found)
+        container_name = container.name
+        container_stats = await self._door.call(
+            "count", lambda client: client.stats(container_name, stream=False, one_shot=True)
+        )
+        return use_of(container_stats)
 
     async def outputs(self, container: RunningContainer, sink: BinaryIO) -> OutputArchive:
         """Write the content of /out as a canonical archive.
@@ -213,8 +227,8 @@ class ContainerEngine:
         Raise ContainerRefusedError if it breaks the output rules.
         """
         limits = container.spec.limits
-        most = OutputLimits(limits.output_files, limits.output_bytes)
-        return await self._inside.outputs(container, most, sink)
+        output_limits = OutputLimits(limits.output_files, limits.output_bytes)
+        return await self._inside.outputs(container, output_limits, sink)
 
     async def remove(self, container: RunningContainer) -> None:
         """Kill the container and remove it with its volumes. Raise ContainerError that names the remains."""
@@ -241,16 +255,16 @@ class ContainerEngine:
                 "give a container a GPU", self.ability.why_no_gpu, "ask for none here", code="no_gpu_for_containers"
             )
         if spec.network is NetworkAccess.OUTBOUND and self.ability.why_no_outbound:
-            why = self.ability.why_no_outbound
+            reason = self.ability.why_no_outbound
             raise ContainerRefusedError(
-                "open the network to a container", why, "ask without a network", code="no_outbound_network"
+                "open the network to a container", reason, "ask without a network", code="no_outbound_network"
             )
 
     async def _started(self, spec: ContainerSpec) -> RunningContainer:
         image_id = await self._image_ready(spec)
         try:
             await self._parts.make(spec, image_id)
-            return await self._begin(spec)
+            return await self._start_container(spec)
         except BaseException:
             with contextlib.suppress(ContainerError):
                 # Shielded, since a cancelled start must not leave a container behind.
@@ -258,124 +272,155 @@ class ContainerEngine:
             raise
 
     async def _image_ready(self, spec: ContainerSpec) -> str:
-        most, name = spec.limits.image_bytes, spec.container_id
-        return await self._images.ready(spec.image, most, has_command=bool(spec.command), used_by=name)
+        image_bytes_max, container_name = spec.limits.image_bytes, spec.container_id
+        return await self._images.ready(
+            spec.image, image_bytes_max, has_command=bool(spec.command), user_name=container_name
+        )
 
-    async def _begin(self, spec: ContainerSpec) -> RunningContainer:
-        name, holder = self._parts.task_name(spec.container_id), self._parts.holder_name(spec.container_id)
+    async def _start_container(self, spec: ContainerSpec) -> RunningContainer:
+        task_name, holder_name = self._parts.task_name(spec.container_id), self._parts.holder_name(spec.container_id)
         # Attach before the start, so that the first output is not lost.
-        stream = await open_stream(self._door.socket_path, f"/containers/{name}/attach?stream=1&stdout=1&stderr=1")
+        log_stream = await open_stream(
+            self._door.socket_path, f"/containers/{task_name}/attach?stream=1&stdout=1&stderr=1"
+        )
         try:
-            await self._door.call("start a container", lambda client: client.start(name))
+            await self._door.call("start a container", lambda client: client.start(task_name))
         except BaseException:
-            stream.close()
+            log_stream.close()
             raise
-        container = RunningContainer(spec, name, holder, ContainerLog(spec.limits.log_bytes))
-        container.end = asyncio.ensure_future(self._watch(container, stream))
+        container = RunningContainer(spec, task_name, holder_name, ContainerLog(spec.limits.log_bytes))
+        container.end = asyncio.ensure_future(self._watch_container(container, log_stream))
         return container
 
-    async def _watch(self, container: RunningContainer, stream: EngineStream) -> ContainerEnd:
+    async def _watch_container(self, container: RunningContainer, log_stream: EngineStream) -> ContainerEnd:
         """Enforce the time limit, read the log and determine the end."""
-        began = time.monotonic()
-        said = asyncio.create_task(pump(stream.frames(), container.log, container.hurry))
+        began_at = time.monotonic()
+        log_pump = asyncio.create_task(pump(log_stream.frames(), container.log, container.hurry))
         try:
-            is_late = await self._until_over(container)
-            seconds = time.monotonic() - began
-            end = await self._end_of(container, seconds, is_late=is_late)
+            is_over_time = await self._until_over(container)
+            run_seconds = time.monotonic() - began_at
+            container_end = await self._read_end(container, run_seconds, is_over_time=is_over_time)
             container.hurry.set()
-            await asyncio.wait({said}, timeout=LOG_END_SECONDS)
+            await asyncio.wait({log_pump}, timeout=LOG_END_SECONDS)
         finally:
-            said.cancel()
-            stream.close()
+            log_pump.cancel()
+            log_stream.close()
             container.log.close()
         with contextlib.suppress(OSError):
             await asyncio.to_thread(keep_log, self._logs_folder, container.spec.container_id, container.log.lines)
-        return end
+        return container_end
 
     async def _until_over(self, container: RunningContainer) -> bool:
         """Wait for the end, at most for the time limit. Return True if the limit ended it."""
-        ended = asyncio.create_task(self._ended(container.name))
+        end_task = asyncio.create_task(self._wait_for_end(container.name))
         try:
-            await asyncio.wait({ended}, timeout=container.spec.limits.wall_seconds)
-            if ended.done():
+            await asyncio.wait({end_task}, timeout=container.spec.limits.wall_seconds)
+            if end_task.done():
                 return False
             container.hurry.set()
-            await self._signal(container.name, "SIGKILL")
-            await asyncio.wait({ended}, timeout=KILL_SECONDS)
+            await self._send_signal(container.name, "SIGKILL")
+            await asyncio.wait({end_task}, timeout=KILL_SECONDS)
             return True
         finally:
-            ended.cancel()
+            end_task.cancel()
 
-    async def _ended(self, name: str) -> None:
+    async def _wait_for_end(self, container_name: str) -> None:
         """Wait until the engine reports that a container does not run, or disconnects."""
         with contextlib.suppress(ContainerError, TimeoutError):
-            waiting = await open_stream(self._door.socket_path, f"/containers/{name}/wait?condition=not-running")
+            wait_stream = await open_stream(
+                self._door.socket_path, f"/containers/{container_name}/wait?condition=not-running"
+            )
             try:
-                await waiting.read()
+                await wait_stream.read()
             finally:
-                waiting.close()
+                wait_stream.close()
 
-    async def _end_of(self, container: RunningContainer, seconds: float, *, is_late: bool) -> ContainerEnd:
+    async def _read_end(self, container: RunningContainer, run_seconds: float, *, is_over_time: bool) -> ContainerEnd:
         try:
-            name = container.name
-            found = await self._door.call("inspect a container", lambda client: client.inspect_container(name))
+            container_name = container.name
+            inspected = await self._door.call(
+                "inspect a container", lambda client: client.inspect_container(container_name)
+            )
         except ContainerError:
-            reason = EndReason.STOPPED if container.stop_wanted.is_set() else EndReason.ENGINE_LOST
-            return ContainerEnd(reason, -1, seconds)
-        if (found.get("State") or {}).get("Running"):
-            await self._signal(name, "SIGKILL")  # its end was not reported, and its time limit ends here
-        return end_of(found.get("State") or {}, seconds, is_late=is_late, is_stopped=container.stop_wanted.is_set())
+            end_reason = EndReason.STOPPED if container.stop_wanted.is_set() else EndReason.ENGINE_LOST
+            return ContainerEnd(end_reason, -1, run_seconds)
+        if (inspected.get("State") or {}).get("Running"):
+            await self._send_signal(container_name, "SIGKILL")  # its end was not reported, and its time limit ends here
+        return end_of(
+            inspected.get("State") or {},
+            run_seconds,
+            is_over_time=is_over_time,
+            is_stopped=container.stop_wanted.is_set(),
+        )
 
-    async def _signal(self, name: str, signal: str) -> None:
+    async def _send_signal(self, container_name: str, signal_name: str) -> None:
         """Signal a program that may have ended."""
         with contextlib.suppress(ContainerError):
-            await self._door.call("end a container", lambda client: client.kill(name, signal))
+            await self._door.call("end a container", lambda client: client.kill(container_name, signal_name))
 
 
-def end_of(state: dict[str, Any], seconds: float, *, is_late: bool, is_stopped: bool) -> ContainerEnd:
+def end_of(state: dict[str, Any], run_seconds: float, *, is_over_time: bool, is_stopped: bool) -> ContainerEnd:
     """Return the meaning of the engine's state of a container."""
-    code = int(state.get("ExitCode", -1))
+    exit_code = int(state.get("ExitCode", -1))
     if state.get("Running"):
-        return ContainerEnd(EndReason.ENGINE_LOST, -1, seconds)
+        return ContainerEnd(EndReason.ENGINE_LOST, -1, run_seconds)
     # Checked before the exit code: a program killed by the time limit also looks like one killed by a signal.
-    if is_late:
-        return ContainerEnd(EndReason.TIME_IS_UP, code, seconds)
+    if is_over_time:
+        return ContainerEnd(EndReason.TIME_IS_UP, exit_code, run_seconds)
     if is_stopped:
-        return ContainerEnd(EndReason.STOPPED, code, seconds)
+        return ContainerEnd(EndReason.STOPPED, exit_code, run_seconds)
     if state.get("OOMKilled"):
-        return ContainerEnd(EndReason.OUT_OF_MEMORY, code, seconds)
-    return ContainerEnd(EndReason.EXITED, code, seconds)
+        return ContainerEnd(EndReason.OUT_OF_MEMORY, exit_code, run_seconds)
+    return ContainerEnd(EndReason.EXITED, exit_code, run_seconds)
 
 
 async def open_engine(
-    folder: Path, policy: ContainerPolicy, address: str = DEFAULT_ADDRESS, kind: WorkspaceKind | None = None
+    folder_path: Path,
+    container_policy: ContainerPolicy,
+    engine_address: str = DEFAULT_ADDRESS,
+    workspace_kind: WorkspaceKind | None = None,
 ) -> ContainerEngine:
     """Connect to the engine, and remove the remains of an earlier daemon of this folder.
 
-    Raise ContainerError with the reason, or OSError. `folder` belongs to one daemon at a time.
+    Raise ContainerError with the reason, or OSError. `folder_path` belongs to one daemon at a time.
     """
-    ability = await look_at_engine(address)
-    if ability.why_not:
-        raise ContainerError("run containers", ability.why_not, "see `ogpu-provider doctor`", code="machine_unfit")
-    owner = owner_of(folder)
-    door = await open_door(address)
+    engine_ability = await look_at_engine(engine_address)
+    if engine_ability.why_not:
+        raise ContainerError(
+            "run containers", engine_ability.why_not, "see `ogpu-provider doctor`", code="machine_unfit"
+        )
+    container_owner = owner_of(folder_path)
+    docker_door = await open_door(engine_address)
     try:
-        workspaces = Workspaces(door, owner, folder / "workspaces", kind or best_kind())
-        networks = Networks(door, owner)
-        leftovers = await remove_leftovers(door, owner, networks, workspaces)
-        holder_image = await _holder_image(door, ability.machine)
-        images = Images(door, policy, ability.machine, ImageBook(folder / BOOK_FILE))
-        await images.keeping.settle()
-        parts = ContainerParts(door, owner, workspaces, networks, policy, holder_image)
-        engine = ContainerEngine(door, ability, images, parts, policy, folder / "container-logs")
+        workspaces = Workspaces(docker_door, container_owner, folder_path / "workspaces", workspace_kind or best_kind())
+        networks = Networks(docker_door, container_owner)
+        leftovers = await remove_leftovers(docker_door, container_owner, networks, workspaces)
+        holder_image = await _holder_image(docker_door, engine_ability.machine)
+        engine_images = Images(
+            docker_door, container_policy, engine_ability.machine, ImageBook(folder_path / BOOK_FILE)
+        )
+        await engine_images.keeping.settle()
+        container_parts = ContainerParts(
+            docker_door, container_owner, workspaces, networks, container_policy, holder_image
+        )
+        container_engine = ContainerEngine(
+            docker_door,
+            engine_ability,
+            engine_images,
+            container_parts,
+            container_policy,
+            folder_path / "container-logs",
+        )
     except BaseException:
-        await door.close()
+        await docker_door.close()
         raise
-    engine.leftovers = leftovers
-    return engine
+    container_engine.leftovers = leftovers
+    return container_engine
 
 
-async def _holder_image(door: DockerDoor, machine: str) -> str:
-    content, sha256 = holder_archive(machine)
-    policy = ContainerPolicy(any_archive=True)
-    return await Images(door, policy, machine).ready(ImageArchive(content, sha256), MIB)
+async def _holder_image(docker_door: DockerDoor, machine_name: str) -> str:
+    archive_content, image_sha256 = holder_archive(machine_name)
+    holder_policy = ContainerPolicy(any_archive=True)
+    return await Images(docker_door, holder_policy, machine_name).ready(
+        ImageArchive(archive_content, image_sha256), MIB
+    )

@@ -32,48 +32,57 @@ _CODE = {
 }
 
 
-def program_for(machine: str) -> bytes:
+def program_for(machine_name: str) -> bytes:
     """Return a static ELF program that waits for ever. Raise ContainerError for an unsupported machine."""
-    if machine not in _CODE:
+    if machine_name not in _CODE:
         raise ContainerError(
-            "hold volumes", f"no holder program for {machine}", f"use one of {', '.join(_CODE)}", code="unknown_machine"
+            "hold volumes",
+            f"no holder program for {machine_name}",
+            f"use one of {', '.join(_CODE)}",
+            code="unknown_machine",
         )
-    number, _, code = _CODE[machine]
-    size = _HEADERS_BYTES + len(code)
+    machine_number, _, machine_code = _CODE[machine_name]
+    program_bytes = _HEADERS_BYTES + len(machine_code)
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)
-    entry = _LOAD_ADDRESS + _HEADERS_BYTES
-    header = struct.pack("<HHIQQQIHHHHHH", 2, number, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, _LOAD_ADDRESS, _LOAD_ADDRESS, size, size, 0x1000)
-    return identity + header + segment + code
+    entry_address = _LOAD_ADDRESS + _HEADERS_BYTES
+    elf_header = struct.pack("<HHIQQQIHHHHHH", 2, machine_number, 1, entry_address, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    program_segment = struct.pack(
+        "<IIQQQQQQ", 1, 5, 0, _LOAD_ADDRESS, _LOAD_ADDRESS, program_bytes, program_bytes, 0x1000
+    )
+    return identity + elf_header + program_segment + machine_code
 
 
-def holder_archive(machine: str) -> tuple[bytes, str]:
+def holder_archive(machine_name: str) -> tuple[bytes, str]:
     """Return the holder's image archive and its id. Raise ContainerError for an unsupported machine."""
-    layer = _tar({PROGRAM.lstrip("/"): (program_for(machine), 0o555)}, FOLDERS)
-    config = {
-        "architecture": _CODE[machine][1],
+    layer_tar = _tar({PROGRAM.lstrip("/"): (program_for(machine_name), 0o555)}, FOLDERS)
+    image_config = {
+        "architecture": _CODE[machine_name][1],
         "os": "linux",
         "config": {"Entrypoint": [PROGRAM]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer_tar).hexdigest()}"]},
     }
     # Sorted keys make the bytes, and so the image's id, the same everywhere.
-    config_bytes = json.dumps(config, sort_keys=True).encode()
+    config_bytes = json.dumps(image_config, sort_keys=True).encode()
     image_id = hashlib.sha256(config_bytes).hexdigest()
     manifest = json.dumps([{"Config": f"{image_id}.json", "RepoTags": None, "Layers": ["0.tar"]}]).encode()
-    files = {f"{image_id}.json": (config_bytes, 0o444), "0.tar": (layer, 0o444), "manifest.json": (manifest, 0o444)}
-    return _tar(files, ()), image_id
+    archive_files = {
+        f"{image_id}.json": (config_bytes, 0o444),
+        "0.tar": (layer_tar, 0o444),
+        "manifest.json": (manifest, 0o444),
+    }
+    return _tar(archive_files, ()), image_id
 
 
-def _tar(files: dict[str, tuple[bytes, int]], folders: tuple[str, ...]) -> bytes:
-    sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for folder in folders:
-            header = tarfile.TarInfo(folder)
-            header.type, header.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(header)
-        for name, (content, mode) in files.items():
-            header = tarfile.TarInfo(name)
+def _tar(file_contents: dict[str, tuple[bytes, int]], folder_names: tuple[str, ...]) -> bytes:
+    tar_bytes = io.BytesIO()
+    with tarfile.open(fileobj=tar_bytes, mode="w", format=tarfile.USTAR_FORMAT) as tar_file:
+        for folder_name in folder_names:
+            entry_header = tarfile.TarInfo(folder_name)
+            entry_header.type, entry_header.mode = tarfile.DIRTYPE, 0o755
+            tar_file.addfile(entry_header)
+        for file_name, (file_content, file_mode) in file_contents.items():
+            entry_header = tarfile.TarInfo(file_name)
             # No owner and no time, for the same reason.
-            header.size, header.mode = len(content), mode
-            archive.addfile(header, io.BytesIO(content))
-    return sink.getvalue()
+            entry_header.size, entry_header.mode = len(file_content), file_mode
+            tar_file.addfile(entry_header, io.BytesIO(file_content))
+    return tar_bytes.getvalue()

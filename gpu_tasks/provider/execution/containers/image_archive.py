@@ -45,7 +45,7 @@ LAYER_FRAME_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _EntryPlace:
     offset: int
     size: int
 
@@ -56,157 +56,167 @@ class CheckedArchive:
 
     content: BinaryIO
     config: bytes
-    layers: tuple[_Place, ...]
+    layers: tuple[_EntryPlace, ...]
     size: int
     """The unpacked size of its files in bytes."""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the archive for the engine: one image without tags."""
         config_name = f"{hashlib.sha256(self.config).hexdigest()}.json"
-        names = [f"{number}.tar" for number in range(len(self.layers))]
-        manifest = [{"Config": config_name, "RepoTags": None, "Layers": names}]
-        yield from _member(config_name, self.config)
-        for name, place in zip(names, self.layers, strict=True):
-            yield _header(name, place.size)
-            yield from _slice(self.content, place)
-            yield bytes(-place.size % BLOCK)
-        yield from _member("manifest.json", json.dumps(manifest).encode())
+        layer_names = [f"{layer_number}.tar" for layer_number in range(len(self.layers))]
+        manifest = [{"Config": config_name, "RepoTags": None, "Layers": layer_names}]
+        yield from _entry_with_content(config_name, self.config)
+        for layer_name, layer_place in zip(layer_names, self.layers, strict=True):
+            yield _entry_header(layer_name, layer_place.size)
+            yield from _entry_slices(self.content, layer_place)
+            yield bytes(-layer_place.size % BLOCK)
+        yield from _entry_with_content("manifest.json", json.dumps(manifest).encode())
         yield bytes(2 * BLOCK)
 
 
-def check_archive(content: BinaryIO, sha256: str, size_max: int, machine: str) -> CheckedArchive:
+def check_archive(archive_file: BinaryIO, sha256: str, size_max: int, machine_name: str) -> CheckedArchive:
     """Read the whole archive. Raise ContainerRefusedError with the reason unless it is the requested image."""
-    places = _places(content)
-    manifest = _document(content, places, "manifest.json")
+    entry_places = _entry_places(archive_file)
+    manifest = _json_document(archive_file, entry_places, "manifest.json")
     if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
         raise refused(
             "its manifest does not name exactly one image", "save one image, by its id", code="several_images"
         )
-    config_bytes = _bytes(content, places, manifest[0].get("Config"))
+    config_bytes = _bytes_of(archive_file, entry_places, manifest[0].get("Config"))
     if hashlib.sha256(config_bytes).hexdigest() != sha256:
         raise refused(
             f"its configuration has an id other than sha256:{sha256[:12]}…", "ask for its own id", code="other_image_id"
         )
-    image = _parsed(config_bytes)
+    image = _parsed_json(config_bytes)
     if not isinstance(image, dict) or not isinstance(image.get("config") or {}, dict):
         raise refused("its configuration is invalid", "build it again", code="invalid_image")
-    check_platform(image.get("os"), image.get("architecture"), machine)
+    check_platform(image.get("os"), image.get("architecture"), machine_name)
     # Before the layers, which take much longer to read.
     check_config(image.get("config") or {})
-    layers, size = _check_layers(content, places, manifest[0].get("Layers"), image, size_max)
-    return CheckedArchive(content, config_bytes, layers, size)
+    layer_places, image_bytes = _check_layers(archive_file, entry_places, manifest[0].get("Layers"), image, size_max)
+    return CheckedArchive(archive_file, config_bytes, layer_places, image_bytes)
 
 
 def _check_layers(
-    content: BinaryIO, places: dict[str, _Place], names: object, image: dict[str, Any], size_max: int
-) -> tuple[tuple[_Place, ...], int]:
-    files = image.get("rootfs")
-    hashes = files.get("diff_ids") if isinstance(files, dict) else None
-    if not (isinstance(names, list) and isinstance(hashes, list) and len(names) == len(hashes) <= LAYERS_MAX):
+    archive_file: BinaryIO,
+    entry_places: dict[str, _EntryPlace],
+    layer_names: object,
+    image: dict[str, Any],
+    size_max: int,
+) -> tuple[tuple[_EntryPlace, ...], int]:
+    image_rootfs = image.get("rootfs")
+    layer_hashes = image_rootfs.get("diff_ids") if isinstance(image_rootfs, dict) else None
+    if not (
+        isinstance(layer_names, list)
+        and isinstance(layer_hashes, list)
+        and len(layer_names) == len(layer_hashes) <= LAYERS_MAX
+    ):
         raise refused(
             "its layers do not match its configuration",
             f"save it again, with at most {LAYERS_MAX} layers",
             code="wrong_layers",
         )
-    found, size, entries = [], 0, 0
-    for name, expected in zip(names, hashes, strict=True):
-        place = _place(places, name)
-        reader = HashingReader(_bounded(content, place))
-        room = LAYER_FRAME_BYTES
-        for entry in TarStream(reader):
+    layer_places, total_bytes, entry_count = [], 0, 0
+    for layer_name, expected in zip(layer_names, layer_hashes, strict=True):
+        layer_place = _place_of(entry_places, layer_name)
+        hashing_reader = HashingReader(_bounded_reader(archive_file, layer_place))
+        bytes_left = LAYER_FRAME_BYTES
+        for layer_entry in TarStream(hashing_reader):
             # Even an empty file costs an inode and metadata, so it counts with a least size.
-            size, entries = size + max(entry.size, ENTRY_COST_BYTES), entries + 1
-            room += entry.size + ENTRY_FRAME_BYTES
-            check_size(size, size_max)
-            if entries > ENTRIES_MAX:
+            total_bytes, entry_count = total_bytes + max(layer_entry.size, ENTRY_COST_BYTES), entry_count + 1
+            bytes_left += layer_entry.size + ENTRY_FRAME_BYTES
+            check_size(total_bytes, size_max)
+            if entry_count > ENTRIES_MAX:
                 raise refused(f"it has more than {ENTRIES_MAX} files", "make it smaller", code="too_many_files")
         # Bytes between or after the entries would reach the engine uncounted.
-        if place.size > room:
+        if layer_place.size > bytes_left:
             raise refused(
-                f"a layer has {place.size} bytes, but files for at most {room}",
+                f"a layer has {layer_place.size} bytes, but files for at most {bytes_left}",
                 "save it again, by its id",
                 code="uncounted_bytes",
             )
-        if f"sha256:{reader.finish()}" != expected:
+        if f"sha256:{hashing_reader.finish()}" != expected:
             raise refused(
                 "a layer is not the plain tar of its configuration", "save it uncompressed", code="other_layer"
             )
-        found.append(place)
-    return tuple(found), size
+        layer_places.append(layer_place)
+    return tuple(layer_places), total_bytes
 
 
-def _places(content: BinaryIO) -> dict[str, _Place]:
+def _entry_places(archive_file: BinaryIO) -> dict[str, _EntryPlace]:
     """Return the position of each file in the archive. Links and folders are left out."""
-    content.seek(0)
-    stream = TarStream(content.read)
-    found: dict[str, _Place] = {}
-    end = content.seek(0, io.SEEK_END)
-    content.seek(0)
-    for entry in stream:
+    archive_file.seek(0)
+    tar_stream = TarStream(archive_file.read)
+    entry_place: dict[str, _EntryPlace] = {}
+    archive_end = archive_file.seek(0, io.SEEK_END)
+    archive_file.seek(0)
+    for tar_entry in tar_stream:
         # A `docker save` archive has a few files for each layer, so this bound only stops floods.
-        if len(found) > 4 * LAYERS_MAX + 64:
+        if len(entry_place) > 4 * LAYERS_MAX + 64:
             raise refused(
                 "it has more files than an image can have", "save one image, by its id", code="too_many_files"
             )
-        if entry.kind is EntryKind.FILE:
-            found[entry.name] = _Place(content.tell(), entry.size)
-        if content.tell() + entry.size > end:
+        if tar_entry.kind is EntryKind.FILE:
+            entry_place[tar_entry.name] = _EntryPlace(archive_file.tell(), tar_entry.size)
+        if archive_file.tell() + tar_entry.size > archive_end:
             raise refused("it ends inside a file", "send it again", code="truncated")
-    return found
+    return entry_place
 
 
-def _place(places: dict[str, _Place], name: object) -> _Place:
-    if not isinstance(name, str) or name not in places:
+def _place_of(entry_places: dict[str, _EntryPlace], entry_name: object) -> _EntryPlace:
+    if not isinstance(entry_name, str) or entry_name not in entry_places:
         raise refused("its manifest names a missing file", "save it again, by its id", code="missing_file")
-    return places[name]
+    return entry_places[entry_name]
 
 
-def _bytes(content: BinaryIO, places: dict[str, _Place], name: object) -> bytes:
-    place = _place(places, name)
-    if place.size > DOCUMENT_BYTES_MAX:
+def _bytes_of(archive_file: BinaryIO, entry_places: dict[str, _EntryPlace], entry_name: object) -> bytes:
+    entry_place = _place_of(entry_places, entry_name)
+    if entry_place.size > DOCUMENT_BYTES_MAX:
         raise refused(
-            f"{str(name)[:60]} is longer than {DOCUMENT_BYTES_MAX} bytes", "make it smaller", code="document_too_long"
+            f"{str(entry_name)[:60]} is longer than {DOCUMENT_BYTES_MAX} bytes",
+            "make it smaller",
+            code="document_too_long",
         )
-    return b"".join(_slice(content, place))
+    return b"".join(_entry_slices(archive_file, entry_place))
 
 
-def _document(content: BinaryIO, places: dict[str, _Place], name: str) -> Any:
-    return _parsed(_bytes(content, places, name))
+def _json_document(archive_file: BinaryIO, entry_places: dict[str, _EntryPlace], entry_name: str) -> Any:
+    return _parsed_json(_bytes_of(archive_file, entry_places, entry_name))
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed_json(json_bytes: bytes) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(json_bytes)
     # Deeply nested JSON raises RecursionError in Python's parser.
     except (ValueError, RecursionError):
         raise refused("a document in it is not JSON", "save it again", code="not_json") from None
 
 
-def _slice(content: BinaryIO, place: _Place) -> Iterator[bytes]:
-    read = _bounded(content, place)
-    while piece := read(CHUNK_BYTES):
-        yield piece
+def _entry_slices(archive_file: BinaryIO, entry_place: _EntryPlace) -> Iterator[bytes]:
+    read_within = _bounded_reader(archive_file, entry_place)
+    while entry_piece := read_within(CHUNK_BYTES):
+        yield entry_piece
 
 
-def _bounded(content: BinaryIO, place: _Place) -> Read:
-    left = place.size
-    content.seek(place.offset)
+def _bounded_reader(archive_file: BinaryIO, entry_place: _EntryPlace) -> Read:
+    left = entry_place.size
+    archive_file.seek(entry_place.offset)
 
-    def read(count: int) -> bytes:
+    def read(byte_count: int) -> bytes:
         nonlocal left
-        data = content.read(min(count, left))
-        left -= len(data)
-        return data
+        read_bytes = archive_file.read(min(byte_count, left))
+        left -= len(read_bytes)
+        return read_bytes
 
     return read
 
 
-def _header(name: str, size: int) -> bytes:
-    header = tarfile.TarInfo(name)
-    header.size = size
-    return header.tobuf(tarfile.GNU_FORMAT)
+def _entry_header(entry_name: str, size_bytes: int) -> bytes:
+    header_block = tarfile.TarInfo(entry_name)
+    header_block.size = size_bytes
+    return header_block.tobuf(tarfile.GNU_FORMAT)
 
 
-def _member(name: str, content: bytes) -> Iterator[bytes]:
-    yield _header(name, len(content))
-    yield content + bytes(-len(content) % BLOCK)
+def _entry_with_content(entry_name: str, entry_content: bytes) -> Iterator[bytes]:
+    yield _entry_header(entry_name, len(entry_content))
+    yield entry_content + bytes(-len(entry_content) % BLOCK)

@@ -27,14 +27,14 @@ refused = partial(ContainerRefusedError, "use an image")
 """The error of a refused image, with reason and remedy."""
 
 
-def check_allowed(image: ImageByDigest | ImageArchive, policy: ContainerPolicy) -> None:
+def check_allowed(image: ImageByDigest | ImageArchive, container_policy: ContainerPolicy) -> None:
     """Raise ContainerRefusedError if the provider's list does not contain the image."""
     if isinstance(image, ImageByDigest):
-        if image.repository not in policy.images and image.reference not in policy.images:
+        if image.repository not in container_policy.images and image.reference not in container_policy.images:
             raise refused(
                 f"{image.reference} is not on the provider's list", "use an image on the list", code="image_not_listed"
             )
-    elif not policy.any_archive and f"sha256:{image.sha256}" not in policy.images:
+    elif not container_policy.any_archive and f"sha256:{image.sha256}" not in container_policy.images:
         raise refused(
             f"no archive with the id sha256:{image.sha256[:12]}… is on the provider's list",
             "use an image on the list",
@@ -42,52 +42,56 @@ def check_allowed(image: ImageByDigest | ImageArchive, policy: ContainerPolicy) 
         )
 
 
-def check_config(config: Mapping[str, Any]) -> None:
+def check_config(image_config: Mapping[str, Any]) -> None:
     """Raise ContainerRefusedError for a configuration that acts outside the container or bypasses our limits."""
-    check_environment(_environment(config.get("Env")), "the image")
-    if config.get("Volumes"):
+    check_environment(_environment(image_config.get("Env")), "the image")
+    if image_config.get("Volumes"):
         raise refused(
             "it declares volumes, which no limit covers", "write to /workspace, /out and /tmp", code="image_volumes"
         )
-    if config.get("Healthcheck") and _test_of(config["Healthcheck"]) not in ([], ["NONE"]):
+    if image_config.get("Healthcheck") and _test_of(image_config["Healthcheck"]) not in ([], ["NONE"]):
         raise refused("it declares a health check, a second program", "build it without one", code="image_health_check")
-    if config.get("OnBuild"):
+    if image_config.get("OnBuild"):
         raise refused("it declares build triggers", "build it without ONBUILD", code="image_triggers")
     # `labels` identifies our things by labels with this prefix, and a container inherits its image's labels.
-    labels = config.get("Labels") or {}
-    if not isinstance(labels, Mapping) or any(str(name).startswith(PREFIX) for name in labels):
+    image_labels = image_config.get("Labels") or {}
+    if not isinstance(image_labels, Mapping) or any(str(label_name).startswith(PREFIX) for label_name in image_labels):
         raise refused(f"it has labels that begin with {PREFIX}", "build it without them", code="image_labels")
 
 
-def check_start(config: Mapping[str, Any], *, has_command: bool) -> None:
+def check_start(image_config: Mapping[str, Any], *, has_command: bool) -> None:
     """Raise ContainerRefusedError for an image that could never start. Its winner would pay for the failure."""
-    if not (has_command or config.get("Cmd") or config.get("Entrypoint")):
+    if not (has_command or image_config.get("Cmd") or image_config.get("Entrypoint")):
         raise refused("it names no program, and the request gives no command", "give a command", code="no_command")
     # The engine creates a missing working folder, which fails below the read-only /in and /secrets.
-    folder = posixpath.normpath("/" + str(config.get("WorkingDir") or "").lstrip("/"))
-    if folder.split("/")[1] in {"in", "secrets"} and folder.count("/") > 1:
+    working_folder = posixpath.normpath("/" + str(image_config.get("WorkingDir") or "").lstrip("/"))
+    if working_folder.split("/")[1] in {"in", "secrets"} and working_folder.count("/") > 1:
         raise refused(
-            f"its working directory {folder[:60]} is read-only",
+            f"its working directory {working_folder[:60]} is read-only",
             "build it with another WORKDIR",
             code="read_only_workdir",
         )
 
 
-def check_platform(system: object, architecture: object, machine: str) -> None:
+def check_platform(image_system: object, architecture: object, machine_name: str) -> None:
     """Raise ContainerRefusedError for an image of another platform.
 
-    `machine` is the engine's name of its architecture.
+    `machine_name` is the engine's name of its architecture.
     """
-    ours = _ARCHITECTURES.get(machine, machine)
-    if system != "linux" or architecture != ours:
-        raise refused(f"it is for {system} on {architecture}", f"build it for linux on {ours}", code="other_platform")
-
-
-def check_size(size: int, size_max: int) -> None:
-    """Raise ContainerRefusedError for an image beyond its size limit."""
-    if size > size_max:
+    own_architecture = _ARCHITECTURES.get(machine_name, machine_name)
+    if image_system != "linux" or architecture != own_architecture:
         raise refused(
-            f"it has at least {size} bytes, of at most {size_max}",
+            f"it is for {image_system} on {architecture}",
+            f"build it for linux on {own_architecture}",
+            code="other_platform",
+        )
+
+
+def check_size(image_bytes: int, size_max: int) -> None:
+    """Raise ContainerRefusedError for an image beyond its size limit."""
+    if image_bytes > size_max:
+        raise refused(
+            f"it has at least {image_bytes} bytes, of at most {size_max}",
             "raise image_bytes, or make it smaller",
             code="image_too_large",
         )
@@ -96,11 +100,11 @@ def check_size(size: int, size_max: int) -> None:
 def _environment(variables: object) -> dict[str, str]:
     if variables is None:
         return {}
-    if not isinstance(variables, list) or not all(isinstance(line, str) for line in variables):
+    if not isinstance(variables, list) or not all(isinstance(variable_line, str) for variable_line in variables):
         raise refused("its environment is not a list of texts", "build it again", code="invalid_image")
-    pairs = [line.partition("=") for line in variables]
-    return {name: value for name, _, value in pairs}
+    variable_pairs = [variable_line.partition("=") for variable_line in variables]
+    return {variable_name: variable_value for variable_name, _, variable_value in variable_pairs}
 
 
-def _test_of(check: object) -> object:
-    return check.get("Test") or [] if isinstance(check, Mapping) else check
+def _test_of(health_check: object) -> object:
+    return health_check.get("Test") or [] if isinstance(health_check, Mapping) else health_check

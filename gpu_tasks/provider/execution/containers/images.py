@@ -79,7 +79,7 @@ class ImageBook:
 
     def bytes_of(self, references: Collection[str]) -> int:
         """Return the total size of some images. A shared layer counts for each image."""
-        return sum(image.bytes for name, image in self.images.items() if name in references)
+        return sum(image.bytes for image_id, image in self.images.items() if image_id in references)
 
     def _save(self) -> None:
         if self._path is not None:
@@ -89,96 +89,108 @@ class ImageBook:
 def read_book(path: Path) -> dict[str, BroughtImage]:
     """Return the images of a book; none if the book is damaged or missing."""
     with contextlib.suppress(FileNotFoundError, LookupError, ArithmeticError, ValueError, TypeError, RecursionError):
-        with path.open("rb") as file:
-            found = json.loads(file.read(BOOK_BYTES_MAX))
+        with path.open("rb") as book_file:
+            book_content = json.loads(book_file.read(BOOK_BYTES_MAX))
         # Read with explicit types: a damaged book then raises an error and counts as empty.
-        images = [BroughtImage(str(each["reference"]), int(each["bytes"]), float(each["used_at"])) for each in found]
-        return {image.reference: image for image in images[:IMAGES_MAX]}
+        brought_images = [
+            BroughtImage(str(image_record["reference"]), int(image_record["bytes"]), float(image_record["used_at"]))
+            for image_record in book_content
+        ]
+        return {image.reference: image for image in brought_images[:IMAGES_MAX]}
     return {}
 
 
-def told(images: Collection[BroughtImage], bytes_max: int, age_seconds: int, now: float) -> str:
+def told(brought_images: Collection[BroughtImage], bytes_max: int, age_seconds: int, current_time: float) -> str:
     """Return a sentence about used and available space."""
-    total = sum(image.bytes for image in images)
-    unused = max((now - image.used_at for image in images), default=0.0)
-    age = f"; unused ones are removed after {age_seconds / 86400:.1f} days" if age_seconds else "; unused ones are kept"
-    oldest = f", one unused for {max(0.0, unused) / 86_400:.1f} days" if images else ""
-    return f"{len(images)} fetched for tasks, {total / (1 << 30):.2f} of {bytes_max / (1 << 30):.2f} GiB{oldest}{age}"
+    total_bytes = sum(image.bytes for image in brought_images)
+    unused_seconds = max((current_time - image.used_at for image in brought_images), default=0.0)
+    age_text = (
+        f"; unused ones are removed after {age_seconds / 86400:.1f} days" if age_seconds else "; unused ones are kept"
+    )
+    oldest_text = f", one unused for {max(0.0, unused_seconds) / 86_400:.1f} days" if brought_images else ""
+    total_text = f"{total_bytes / (1 << 30):.2f} of {bytes_max / (1 << 30):.2f} GiB"
+    return f"{len(brought_images)} fetched for tasks, {total_text}{oldest_text}{age_text}"
 
 
 class ImageKeeping:
     """The images of one engine that were fetched for tasks."""
 
-    def __init__(self, door: DockerDoor, policy: ContainerPolicy, book: ImageBook) -> None:
+    def __init__(self, docker_door: DockerDoor, container_policy: ContainerPolicy, image_book: ImageBook) -> None:
         """Nothing is removed before `settle` or `tidy`."""
-        self._door = door
-        self._bytes_max = policy.image_disk_bytes
-        self._age_seconds = policy.image_age_seconds
-        self._book = book
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._used_by: dict[str, str] = {}
-        self._coming: set[str] = set()
+        self._door = docker_door
+        self._bytes_max = container_policy.image_disk_bytes
+        self._age_seconds = container_policy.image_age_seconds
+        self._image_book = image_book
+        self._turn_by_image: dict[str, asyncio.Lock] = {}
+        self._image_by_user: dict[str, str] = {}
+        self._coming_bytes: set[str] = set()
 
     def turn(self, reference: str) -> asyncio.Lock:
         """Return the lock of one image. Fetching, searching and removing it exclude each other."""
-        return self._turns.setdefault(reference[-DIGEST_DIGITS:], asyncio.Lock())
+        return self._turn_by_image.setdefault(reference[-DIGEST_DIGITS:], asyncio.Lock())
 
-    def hold(self, reference: str, used_by: str) -> None:
+    def hold(self, reference: str, user_name: str) -> None:
         """Mark an image as used by a prepared or running container."""
-        self._used_by[used_by] = reference
-        self._touch(reference)
+        self._image_by_user[user_name] = reference
+        self._note_use(reference)
 
-    def release(self, used_by: str) -> None:
+    def release(self, user_name: str) -> None:
         """End a container's use of its image."""
-        reference = self._used_by.pop(used_by, None)
+        reference = self._image_by_user.pop(user_name, None)
         if reference is not None:
-            self._touch(reference)
+            self._note_use(reference)
 
-    async def begin(self, reference: str, size: int) -> int:
-        """Note that an image will be fetched, and return its maximum size. `size` is its size if known.
+    async def begin(self, reference: str, image_bytes: int) -> int:
+        """Note that an image will be fetched, and return its maximum size. `image_bytes` is its size if known.
 
         Raise ContainerError if there is no space, or OSError.
         """
-        taken = self._book.bytes_of(set(self._used_by.values()))
+        bytes_in_use = self._image_book.bytes_of(set(self._image_by_user.values()))
         # Images in use cannot be removed, so no space would become free for this one.
-        if taken + size >= self._bytes_max:
-            text = f"images of running programs and of bids take {taken} of {self._bytes_max} bytes"
-            raise ContainerError("fetch an image", text, "raise `image_disk` in the policy", code="image_disk_full")
-        await self.tidy(size)
-        self._book.note(BroughtImage(reference, 0, time.time()))
-        self._coming.add(reference)
-        return self._bytes_max - taken
+        if bytes_in_use + image_bytes >= self._bytes_max:
+            refusal_text = f"images of running programs and of bids take {bytes_in_use} of {self._bytes_max} bytes"
+            raise ContainerError(
+                "fetch an image", refusal_text, "raise `image_disk` in the policy", code="image_disk_full"
+            )
+        await self.tidy(image_bytes)
+        self._image_book.note(BroughtImage(reference, 0, time.time()))
+        self._coming_bytes.add(reference)
+        return self._bytes_max - bytes_in_use
 
-    def end(self, reference: str, found: Mapping[str, Any] | None) -> None:
+    def end(self, reference: str, inspected_image: Mapping[str, Any] | None) -> None:
         """Note the result of fetching an image. Raise OSError on failure."""
-        self._coming.discard(reference)
-        if found is not None:
-            self._book.note(BroughtImage(reference, _size_of(found), time.time()))
+        self._coming_bytes.discard(reference)
+        if inspected_image is not None:
+            self._image_book.note(BroughtImage(reference, _size_of(inspected_image), time.time()))
 
-    async def tidy(self, room: int = 0) -> None:
-        """Remove images unused for long, and then the longest unused until `room` more bytes fit."""
+    async def tidy(self, bytes_allowed: int = 0) -> None:
+        """Remove images unused for long, and then the longest unused until `bytes_allowed` more bytes fit."""
         await self._look_at_late_ones()
-        now, held = time.time(), set(self._used_by.values())
-        total = self._book.bytes_of(self._book.images)
-        unused = [image for name, image in self._book.images.items() if name not in held and image.bytes]
-        for image in sorted(unused, key=lambda image: image.used_at):
-            is_old = self._age_seconds and now - image.used_at > self._age_seconds
-            turn = self.turn(image.reference)
+        current_time, images_in_use = time.time(), set(self._image_by_user.values())
+        total_bytes = self._image_book.bytes_of(self._image_book.images)
+        unused_images = [
+            image
+            for image_id, image in self._image_book.images.items()
+            if image_id not in images_in_use and image.bytes
+        ]
+        for image in sorted(unused_images, key=lambda image: image.used_at):
+            is_expired = self._age_seconds and current_time - image.used_at > self._age_seconds
+            image_turn = self.turn(image.reference)
             # A locked image is in use at this moment.
-            if turn.locked() or not (is_old or total + room > self._bytes_max):
+            if image_turn.locked() or not (is_expired or total_bytes + bytes_allowed > self._bytes_max):
                 continue
-            async with turn:
+            async with image_turn:
                 # A container may have taken the image while this waited for the lock.
-                if image.reference not in self._used_by.values():
+                if image.reference not in self._image_by_user.values():
                     await self.send_away(image.reference)
-            total -= image.bytes
+            total_bytes -= image.bytes
 
     async def settle(self) -> None:
         """Forget images that the operator removed before this start.
 
         An image that a killed daemon was fetching may still arrive. `tidy` handles it.
         """
-        for image in list(self._book.images.values()):
+        for image in list(self._image_book.images.values()):
             if image.bytes and await self.inspected(image.reference) is None:
                 self._forget(image.reference)
         await self.tidy()
@@ -186,13 +198,13 @@ class ImageKeeping:
     async def send_away(self, reference: str) -> None:
         """Remove a fetched image unless it got a name. An image in use is tried again later."""
         try:
-            found = await self.inspected(reference)
-            if found is not None and not is_named(found, reference):
+            inspected_image = await self.inspected(reference)
+            if inspected_image is not None and not is_named(inspected_image, reference):
                 await self._door.call("remove an image", lambda client: client.remove_image(reference))
         except GoneError:
             pass
         except ContainerError:  # another daemon's container uses it, or one that is being removed
-            self._touch(reference)
+            self._note_use(reference)
             return
         self._forget(reference)
 
@@ -204,48 +216,56 @@ class ImageKeeping:
 
     async def _look_at_late_ones(self) -> None:
         """Count images that arrived after their fetch was given up."""
-        for image in list(self._book.images.values()):
-            if image.bytes or image.reference in self._coming:
+        for image in list(self._image_book.images.values()):
+            if image.bytes or image.reference in self._coming_bytes:
                 continue
-            found = await self.inspected(image.reference)
-            if found is not None:
-                self.end(image.reference, found)
+            inspected_image = await self.inspected(image.reference)
+            if inspected_image is not None:
+                self.end(image.reference, inspected_image)
             elif time.time() - image.used_at > FORGOTTEN_SECONDS:
                 self._forget(image.reference)
 
-    def _touch(self, reference: str) -> None:
-        image = self._book.images.get(reference)
+    def _note_use(self, reference: str) -> None:
+        image = self._image_book.images.get(reference)
         if image is not None:
             with contextlib.suppress(OSError):  # the memory still has it until this daemon ends
-                self._book.note(replace(image, used_at=time.time()))
+                self._image_book.note(replace(image, used_at=time.time()))
 
     def _forget(self, reference: str) -> None:
         with contextlib.suppress(OSError):  # the next daemon finds that the image is gone
-            self._book.forget(reference)
+            self._image_book.forget(reference)
 
 
-def is_named(found: Mapping[str, Any], reference: str) -> bool:
+def is_named(inspected_image: Mapping[str, Any], reference: str) -> bool:
     """Return True if an image fetched as `reference` has another name, and so another owner."""
-    return bool(found.get("RepoTags")) or any(name != reference for name in found.get("RepoDigests") or [])
+    return bool(inspected_image.get("RepoTags")) or any(
+        repository_digest != reference for repository_digest in inspected_image.get("RepoDigests") or []
+    )
 
 
-def _size_of(found: Mapping[str, Any]) -> int:
-    return max(1, int(found.get("Size") or 0))
+def _size_of(inspected_image: Mapping[str, Any]) -> int:
+    return max(1, int(inspected_image.get("Size") or 0))
 
 
 class Images:
     """The images of one engine, used within the policy."""
 
-    def __init__(self, door: DockerDoor, policy: ContainerPolicy, machine: str, book: ImageBook | None = None) -> None:
-        """`machine` is the engine's name of its architecture. `book` lists the images fetched for tasks."""
-        self._door = door
-        self._policy = policy
-        self._machine = machine
+    def __init__(
+        self,
+        docker_door: DockerDoor,
+        container_policy: ContainerPolicy,
+        machine_name: str,
+        image_book: ImageBook | None = None,
+    ) -> None:
+        """`machine_name` is the engine's name of its architecture. `image_book` lists the images fetched for tasks."""
+        self._door = docker_door
+        self._policy = container_policy
+        self._machine = machine_name
         self._bringing = asyncio.Semaphore(BROUGHT_AT_ONCE_MAX)
-        self.keeping = ImageKeeping(door, policy, book or ImageBook(None))
+        self.keeping = ImageKeeping(docker_door, container_policy, image_book or ImageBook(None))
 
     async def ready(
-        self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True, used_by: str = ""
+        self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True, user_name: str = ""
     ) -> str:
         """Return the id of an image that may run and can start, fetching it if necessary.
 
@@ -257,24 +277,24 @@ class Images:
             found = await self._find(image)
             if found is None:
                 async with self._bringing:
-                    image_id = await self._brought(image, size_max, has_command)
+                    image_id = await self._bring_in_turn(image, size_max, has_command)
             else:
-                image_id = self._checked(image, found, size_max, has_command)
-            if used_by:
-                self.keeping.hold(reference_of(image), used_by)
+                image_id = self._check_brought(image, found, size_max, has_command)
+            if user_name:
+                self.keeping.hold(reference_of(image), user_name)
         await self.keeping.tidy()
         return image_id
 
-    async def _brought(self, image: ImageByDigest | ImageArchive, size_max: int, has_command: bool) -> str:
+    async def _bring_in_turn(self, image: ImageByDigest | ImageArchive, size_max: int, has_command: bool) -> str:
         """Fetch an image within the remaining space. The book names it first."""
-        reference, found = reference_of(image), None
-        most = min(size_max, await self.keeping.begin(reference, _size_known(image)))
+        reference, image_id = reference_of(image), None
+        bytes_allowed = min(size_max, await self.keeping.begin(reference, _size_known(image)))
         try:
-            found = await self._bring(image, most)
+            image_id = await self._bring(image, bytes_allowed)
         finally:
-            self.keeping.end(reference, found)
+            self.keeping.end(reference, image_id)
         try:
-            return self._checked(image, found, most, has_command)
+            return self._check_brought(image, image_id, bytes_allowed, has_command)
         except ContainerRefusedError:
             await self.keeping.send_away(reference)
             raise
@@ -298,32 +318,32 @@ class Images:
                 ) from None
         else:
             await self._door.wait("load an image", lambda client: self._load(client, image, size_max))
-        found = await self._find(image)
-        if found is None:
+        image_id = await self._find(image)
+        if image_id is None:
             raise ContainerError(
                 "use an image",
                 "the engine lists it under another id",
                 "see `ogpu-provider doctor`",
                 code="other_image_id",
             )
-        return found
+        return image_id
 
     def _load(self, client: docker.APIClient, image: ImageArchive, size_max: int) -> None:
-        with _opened(image.content) as content:
-            checked = check_archive(content, image.sha256, size_max, self._machine)
-            load(client, checked)
+        with _opened(image.content) as archive_content:
+            checked_archive = check_archive(archive_content, image.sha256, size_max, self._machine)
+            load(client, checked_archive)
 
-    def _checked(
-        self, image: ImageByDigest | ImageArchive, found: Mapping[str, Any], size_max: int, has_command: bool
+    def _check_brought(
+        self, image: ImageByDigest | ImageArchive, inspected_image: Mapping[str, Any], size_max: int, has_command: bool
     ) -> str:
         # After the fetch too: a registry's image was never checked, and an archive's check covers only our copy.
-        check_platform(found.get("Os"), found.get("Architecture"), self._machine)
-        check_config(found.get("Config") or {})
-        check_start(found.get("Config") or {}, has_command=has_command)
-        check_size(int(found.get("Size") or 0), size_max)
-        if isinstance(image, ImageByDigest) and image.reference not in (found.get("RepoDigests") or []):
+        check_platform(inspected_image.get("Os"), inspected_image.get("Architecture"), self._machine)
+        check_config(inspected_image.get("Config") or {})
+        check_start(inspected_image.get("Config") or {}, has_command=has_command)
+        check_size(int(inspected_image.get("Size") or 0), size_max)
+        if isinstance(image, ImageByDigest) and image.reference not in (inspected_image.get("RepoDigests") or []):
             raise refused(f"the engine has no {image.reference}", "pull it again", code="not_in_engine")
-        return str(found["Id"])
+        return str(inspected_image["Id"])
 
 
 def reference_of(image: ImageByDigest | ImageArchive) -> str:
@@ -341,11 +361,13 @@ def _size_known(image: ImageByDigest | ImageArchive) -> int:
         return 0
 
 
-def load(client: docker.APIClient, archive: CheckedArchive) -> None:
+def load(client: docker.APIClient, checked_archive: CheckedArchive) -> None:
     """Load a checked archive into the engine. Raise ContainerError if the engine refuses."""
-    for message in client.load_image(archive.pieces()):
-        if "error" in message:
-            raise ContainerError("load an image", str(message["error"])[:300], "save it again", code="engine_refused")
+    for progress_message in client.load_image(checked_archive.pieces()):
+        if "error" in progress_message:
+            raise ContainerError(
+                "load an image", str(progress_message["error"])[:300], "save it again", code="engine_refused"
+            )
 
 
 def _pull(client: docker.APIClient, reference: str, size_max: int) -> None:
@@ -358,23 +380,28 @@ def _pull(client: docker.APIClient, reference: str, size_max: int) -> None:
         getattr(messages, "close", lambda: None)()
 
 
-def check_progress(messages: Iterable[Mapping[str, Any]], announced: dict[str, int], size_max: int) -> None:
+def check_progress(progress_messages: Iterable[Mapping[str, Any]], announced: dict[str, int], size_max: int) -> None:
     """Read the engine's messages about a pull. Raise ContainerError, or ContainerRefusedError if it is too large."""
-    for message in messages:
-        if "error" in message:
+    for progress_message in progress_messages:
+        if "error" in progress_message:
             raise ContainerError(
-                "pull an image", str(message["error"])[:300], "give its repository and digest", code="engine_refused"
+                "pull an image",
+                str(progress_message["error"])[:300],
+                "give its repository and digest",
+                code="engine_refused",
             )
-        detail = message.get("progressDetail") or {}
-        if message.get("status") in {"Downloading", "Extracting"}:
-            announced[str(message.get("id"))] = int(detail.get("total") or detail.get("current") or 0)
+        progress_detail = progress_message.get("progressDetail") or {}
+        if progress_message.get("status") in {"Downloading", "Extracting"}:
+            announced[str(progress_message.get("id"))] = int(
+                progress_detail.get("total") or progress_detail.get("current") or 0
+            )
             check_size(sum(announced.values()), size_max)
 
 
-def _opened(content: bytes | Path) -> BinaryIO:
-    if isinstance(content, bytes):
-        return io.BytesIO(content)
+def _opened(archive_content: bytes | Path) -> BinaryIO:
+    if isinstance(archive_content, bytes):
+        return io.BytesIO(archive_content)
     try:
-        return content.open("rb")
+        return archive_content.open("rb")
     except OSError as error:
         raise ContainerError("read an archive", str(error), "fetch it again", code="archive_unreadable") from None

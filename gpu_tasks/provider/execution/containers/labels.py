@@ -33,9 +33,9 @@ class Owner:
         """The prefix of the names of its things."""
         return f"ogpu-{self.name}-"
 
-    def name_of(self, container_id: str, part: str) -> str:
+    def name_of(self, container_id: str, part_name: str) -> str:
         """Return the name of a container's thing."""
-        return f"{self.prefix}{container_id}-{part}"
+        return f"{self.prefix}{container_id}-{part_name}"
 
     def labels(self, container_id: str) -> dict[str, str]:
         """Return the labels of a container's thing."""
@@ -51,20 +51,20 @@ class Owner:
         return f"og{blake2s(f'{self.name}/{container_id}'.encode(), digest_size=6).hexdigest()}"
 
 
-def owner_of(folder: Path) -> Owner:
+def owner_of(folder_path: Path) -> Owner:
     """Return the owner of a daemon's folder. It is drawn once and stored.
 
     Raise OSError, or ValueError for a damaged file.
     """
-    path = folder / "container-owner"
+    path = folder_path / "container-owner"
     if not path.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(path, "w", opener=own_opener) as file:
-            file.write(secrets.token_hex(_OWNER_BYTES) + "\n")
-    name = path.read_text().strip()
+        folder_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(path, "w", opener=own_opener) as owner_file:
+            owner_file.write(secrets.token_hex(_OWNER_BYTES) + "\n")
+    owner_name = path.read_text().strip()
     # A damaged name would hide all earlier containers from the cleanup.
-    if not _OWNER_FORM.fullmatch(name):
+    if not _OWNER_FORM.fullmatch(owner_name):
         raise ValueError(
             f"{path} does not contain 12 hexadecimal digits; remove it once no container of this daemon runs"
         )
-    return Owner(name)
+    return Owner(owner_name)

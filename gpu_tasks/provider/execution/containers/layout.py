@@ -40,81 +40,97 @@ def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[Inpu
 
     Raise ContainerRefusedError for links, too many files or too many bytes, or OSError.
     """
-    found: list[InputFile] = []
-    for name, content in sorted(inputs.items()):
-        if isinstance(content, bytes):
-            found.append(InputFile(name, content, len(content)))
+    found_files: list[InputFile] = []
+    for input_name, input_content in sorted(inputs.items()):
+        if isinstance(input_content, bytes):
+            found_files.append(InputFile(input_name, input_content, len(input_content)))
         else:
-            found.extend(_walk(name, content, 0))
-        if len(found) > FILES_MAX:
+            found_files.extend(_walked_files(input_name, input_content, 0))
+        if len(found_files) > FILES_MAX:
             raise _refused(f"more than {FILES_MAX} files", "pack them", code="too_many_files")
-    if (size := sum(file.size for file in found)) > bytes_max:
-        raise _refused(f"{size} bytes, of at most {bytes_max}", "raise input_bytes", code="input_too_large")
-    return found
+    if (total_bytes := sum(input_file.size for input_file in found_files)) > bytes_max:
+        raise _refused(f"{total_bytes} bytes, of at most {bytes_max}", "raise input_bytes", code="input_too_large")
+    return found_files
 
 
-def laid_in(folders: tuple[str, ...], inputs: list[InputFile], secrets: Mapping[str, bytes]) -> Iterator[bytes]:
+def laid_in(
+    folder_names: tuple[str, ...], placed_inputs: list[InputFile], secret_contents: Mapping[str, bytes]
+) -> Iterator[bytes]:
     """Yield the tar stream that gives a container's volumes their owners and contents."""
-    for folder in folders:
-        is_own = folder in {"out", "workspace", "secrets"}
-        yield _header(folder, 0, _OWN_FOLDER if is_own else _WALKABLE, tarfile.DIRTYPE, USER_ID if is_own else 0)
-    for file in inputs:
-        yield from _file(f"in/{file.name}", file, _READABLE if file.content is not None else _WALKABLE, 0)
-    for name, content in sorted(secrets.items()):
-        yield from _file(f"secrets/{name}", InputFile(name, content, len(content)), _SECRET, USER_ID)
+    for folder_name in folder_names:
+        is_writable = folder_name in {"out", "workspace", "secrets"}
+        yield _entry_header(
+            folder_name, 0, _OWN_FOLDER if is_writable else _WALKABLE, tarfile.DIRTYPE, USER_ID if is_writable else 0
+        )
+    for input_file in placed_inputs:
+        yield from _file_pieces(
+            f"in/{input_file.name}", input_file, _READABLE if input_file.content is not None else _WALKABLE, 0
+        )
+    for secret_name, secret_content in sorted(secret_contents.items()):
+        yield from _file_pieces(
+            f"secrets/{secret_name}", InputFile(secret_name, secret_content, len(secret_content)), _SECRET, USER_ID
+        )
     yield bytes(2 * BLOCK)
 
 
-def copied_in(folder: str, files: list[InputFile]) -> Iterator[bytes]:
+def copied_in(folder_name: str, input_files: list[InputFile]) -> Iterator[bytes]:
     """Yield the tar stream of files for a folder that the program owns."""
-    for file in files:
-        mode = 0o644 if file.content is not None else 0o755
-        yield from _file(f"{folder}/{file.name}", file, mode, USER_ID)
+    for input_file in input_files:
+        file_mode = 0o644 if input_file.content is not None else 0o755
+        yield from _file_pieces(f"{folder_name}/{input_file.name}", input_file, file_mode, USER_ID)
     yield bytes(2 * BLOCK)
 
 
-def _walk(name: str, path: Path, depth: int) -> Iterator[InputFile]:
+def _walked_files(entry_name: str, path: Path, folder_depth: int) -> Iterator[InputFile]:
     # lstat, so that a link is refused and not followed.
-    kind = path.lstat()
-    if stat.S_ISREG(kind.st_mode):
-        yield InputFile(name, path, kind.st_size)
-    elif stat.S_ISDIR(kind.st_mode):
-        if depth >= DEPTH_MAX:
-            raise _refused(f"{name} has folders deeper than {DEPTH_MAX}", "pack them", code="path_too_long")
-        yield InputFile(name, None, 0)
-        for child in sorted(path.iterdir()):
-            yield from _walk(f"{name}/{child.name}", child, depth + 1)
+    path_status = path.lstat()
+    if stat.S_ISREG(path_status.st_mode):
+        yield InputFile(entry_name, path, path_status.st_size)
+    elif stat.S_ISDIR(path_status.st_mode):
+        if folder_depth >= DEPTH_MAX:
+            raise _refused(f"{entry_name} has folders deeper than {DEPTH_MAX}", "pack them", code="path_too_long")
+        yield InputFile(entry_name, None, 0)
+        for child_path in sorted(path.iterdir()):
+            yield from _walked_files(f"{entry_name}/{child_path.name}", child_path, folder_depth + 1)
     else:
-        raise _refused(f"{name} is neither a file nor a folder", "remove links and devices", code="not_a_plain_file")
+        raise _refused(
+            f"{entry_name} is neither a file nor a folder", "remove links and devices", code="not_a_plain_file"
+        )
 
 
-def _file(name: str, file: InputFile, mode: int, owner: int) -> Iterator[bytes]:
-    if file.content is None:
-        yield _header(name, 0, mode, tarfile.DIRTYPE, owner)
+def _file_pieces(entry_name: str, input_file: InputFile, file_mode: int, owner_id: int) -> Iterator[bytes]:
+    if input_file.content is None:
+        yield _entry_header(entry_name, 0, file_mode, tarfile.DIRTYPE, owner_id)
         return
-    yield _header(name, file.size, mode, tarfile.REGTYPE, owner)
-    if isinstance(file.content, bytes):
-        yield file.content
+    yield _entry_header(entry_name, input_file.size, file_mode, tarfile.REGTYPE, owner_id)
+    if isinstance(input_file.content, bytes):
+        yield input_file.content
     else:
         # O_NOFOLLOW: the file may have become a link since it was counted.
-        descriptor = os.open(file.content, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as source:
-            yield from _counted(source, file)
-    yield bytes(-file.size % BLOCK)
+        descriptor = os.open(input_file.content, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as content_source:
+            yield from _counted_pieces(content_source, input_file)
+    yield bytes(-input_file.size % BLOCK)
 
 
-def _counted(source: BinaryIO, file: InputFile) -> Iterator[bytes]:
-    left = file.size
-    while left:
+def _counted_pieces(content_source: BinaryIO, input_file: InputFile) -> Iterator[bytes]:
+    bytes_left = input_file.size
+    while bytes_left:
         # The tar header promises this size, so a shorter file would shift every later entry.
-        piece = source.read(min(left, CHUNK_BYTES))
-        if not piece:
-            raise _refused(f"{file.name} was shortened during the copy", "do not change it", code="file_changed")
-        left -= len(piece)
-        yield piece
+        content_piece = content_source.read(min(bytes_left, CHUNK_BYTES))
+        if not content_piece:
+            raise _refused(f"{input_file.name} was shortened during the copy", "do not change it", code="file_changed")
+        bytes_left -= len(content_piece)
+        yield content_piece
 
 
-def _header(name: str, size: int, mode: int, kind: bytes, owner: int) -> bytes:
-    header = tarfile.TarInfo(name)
-    header.size, header.mode, header.type, header.uid, header.gid = size, mode, kind, owner, owner
-    return header.tobuf(tarfile.PAX_FORMAT)
+def _entry_header(entry_name: str, size_bytes: int, entry_mode: int, entry_kind: bytes, owner_id: int) -> bytes:
+    entry_header = tarfile.TarInfo(entry_name)
+    entry_header.size, entry_header.mode, entry_header.type, entry_header.uid, entry_header.gid = (
+        size_bytes,
+        entry_mode,
+        entry_kind,
+        owner_id,
+        owner_id,
+    )
+    return entry_header.tobuf(tarfile.PAX_FORMAT)

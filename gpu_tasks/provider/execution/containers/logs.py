@@ -46,26 +46,27 @@ class ContainerLine:
 
     def __str__(self) -> str:
         """Format the line for a file, with terminal control characters escaped."""
-        shown = "".join(
-            letter if letter.isprintable() or letter == "\t" else repr(letter)[1:-1] for letter in self.text
+        printable_text = "".join(
+            character if character.isprintable() or character == "\t" else repr(character)[1:-1]
+            for character in self.text
         )
-        return f"{self.seconds:.3f} {self.stream} {shown}"
+        return f"{self.seconds:.3f} {self.stream} {printable_text}"
 
 
 class ContainerLog:
     """The lines of one container. Call `feed` and `close` in the event loop."""
 
-    def __init__(self, bytes_max: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, bytes_max: int, clock_seconds: Callable[[], float] = time.monotonic) -> None:
         """`bytes_max` limits the kept text, costs included. `began_ms` is in milliseconds since 1970."""
         self._bytes_max = bytes_max
-        self._clock = clock
-        self._began = clock()
+        self._clock_seconds = clock_seconds
+        self._began = clock_seconds()
         self.began_ms = time.time_ns() // 1_000_000
         self._kept: deque[ContainerLine] = deque()
         self._size = 0
         self._next = 0
         self._open_lines = {"out": b"", "err": b""}
-        self._news = asyncio.Event()
+        self._next_news = asyncio.Event()
         self.is_closed = False
         self.bytes_seen = 0
 
@@ -79,110 +80,117 @@ class ContainerLog:
         """The number of all lines, of which `lines` are the last."""
         return self._next
 
-    def feed(self, stream: str, data: bytes) -> None:
+    def feed(self, stream_name: str, data: bytes) -> None:
         """Add output of a stream."""
         self.bytes_seen += len(data)
-        *ended, rest = (self._open_lines[stream] + data).split(b"\n")
-        for line in ended:
-            for piece in _pieces(line):
-                self._add(stream, piece)
-        *long, rest = _pieces(rest)
-        for piece in long:
-            self._add(stream, piece)
-        self._open_lines[stream] = rest
+        *ended_lines, unfinished_line = (self._open_lines[stream_name] + data).split(b"\n")
+        for ended_line in ended_lines:
+            for line_piece in _line_pieces(ended_line):
+                self._add_line(stream_name, line_piece)
+        *long_pieces, unfinished_line = _line_pieces(unfinished_line)
+        for line_piece in long_pieces:
+            self._add_line(stream_name, line_piece)
+        self._open_lines[stream_name] = unfinished_line
         self._tell()
 
     def close(self) -> None:
         """End the log: the program has ended."""
-        for stream, rest in self._open_lines.items():
-            if rest:
-                self._add(stream, rest)
+        for stream_name, unfinished_line in self._open_lines.items():
+            if unfinished_line:
+                self._add_line(stream_name, unfinished_line)
         self._open_lines = {"out": b"", "err": b""}
         self.is_closed = True
         self._tell()
 
-    def since(self, number: int) -> list[ContainerLine]:
+    def since(self, line_number: int) -> list[ContainerLine]:
         """Return the kept lines from a number on."""
-        first = self._kept[0].number if self._kept else self._next
-        return list(islice(self._kept, max(0, number - first), None))
+        first_number = self._kept[0].number if self._kept else self._next
+        return list(islice(self._kept, max(0, line_number - first_number), None))
 
-    async def follow(self, since: int = 0) -> AsyncIterator[ContainerLine]:
+    async def follow(self, first_number: int = 0) -> AsyncIterator[ContainerLine]:
         """Yield lines from a number on as they arrive, until the log ends. Dropped lines leave a gap."""
         while True:
             # Taken before the lines are read, so that a line added meanwhile is not missed.
-            news = self._news
-            for line in self.since(since):
-                since = line.number + 1
-                yield line
-            if self._next <= since:
+            next_news = self._next_news
+            for log_line in self.since(first_number):
+                first_number = log_line.number + 1
+                yield log_line
+            if self._next <= first_number:
                 if self.is_closed:
                     return
-                await news.wait()
+                await next_news.wait()
 
-    def _add(self, stream: str, data: bytes) -> None:
-        text = data.decode(errors="replace").removesuffix("\r")
-        self._kept.append(ContainerLine(self._next, stream, round(self._clock() - self._began, 3), text))
+    def _add_line(self, stream_name: str, line_bytes: bytes) -> None:
+        line_text = line_bytes.decode(errors="replace").removesuffix("\r")
+        self._kept.append(
+            ContainerLine(self._next, stream_name, round(self._clock_seconds() - self._began, 3), line_text)
+        )
         self._next += 1
-        self._size += _cost(text)
+        self._size += _line_cost(line_text)
         while self._size > self._bytes_max:
-            self._size -= _cost(self._kept.popleft().text)
+            self._size -= _line_cost(self._kept.popleft().text)
 
     def _tell(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._next_news.set()
+        self._next_news = asyncio.Event()
 
 
 class Pace:
     """The delays that keep a reader within the rates."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock_seconds: Callable[[], float] = time.monotonic) -> None:
         """A first burst has no delay."""
-        self._clock = clock
-        self._due = clock()
+        self._clock_seconds = clock_seconds
+        self._due_at = clock_seconds()
 
-    def delay_after(self, data: bytes) -> float:
-        """Return the seconds to wait after reading `data`."""
-        now = self._clock()
-        cost = max(len(data) / BYTES_PER_SECOND, data.count(b"\n") / LINES_PER_SECOND)
+    def delay_after(self, written_bytes: bytes) -> float:
+        """Return the seconds to wait after reading `written_bytes`."""
+        now_seconds = self._clock_seconds()
+        write_cost = max(len(written_bytes) / BYTES_PER_SECOND, written_bytes.count(b"\n") / LINES_PER_SECOND)
         # A quiet program earns at most one burst, or it could flood the log after a long silence.
-        self._due = max(self._due, now - BURST_SECONDS) + cost
-        return max(0.0, self._due - now)
+        self._due_at = max(self._due_at, now_seconds - BURST_SECONDS) + write_cost
+        return max(0.0, self._due_at - now_seconds)
 
 
-def keep_log(folder: Path, container_id: str, lines: Sequence[ContainerLine]) -> Path:
+def keep_log(folder_path: Path, container_id: str, log_lines: Sequence[ContainerLine]) -> Path:
     """Write a container's last lines for the operator, with control characters escaped. Raise OSError on failure."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{container_id}.log"
-    with open(path, "w", encoding="utf-8", opener=own_opener) as file:
-        file.writelines(f"{line}\n" for line in lines)
-    old = sorted(folder.glob("*.log"), key=lambda log: log.stat().st_mtime, reverse=True)[LOGS_MAX:]
-    for log in old:
-        log.unlink()
+    folder_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder_path / f"{container_id}.log"
+    with open(path, "w", encoding="utf-8", opener=own_opener) as log_file:
+        log_file.writelines(f"{log_line}\n" for log_line in log_lines)
+    old_logs = sorted(folder_path.glob("*.log"), key=lambda old_log: old_log.stat().st_mtime, reverse=True)[LOGS_MAX:]
+    for old_log in old_logs:
+        old_log.unlink()
     return path
 
 
-async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, hurry: asyncio.Event) -> None:
+async def pump(
+    output_frames: AsyncIterator[tuple[int, bytes]], container_log: ContainerLog, is_hurried: asyncio.Event
+) -> None:
     """Copy frames of the attached streams to the log until they end, at the permitted pace or in a hurry."""
-    pace = Pace()
+    write_pace = Pace()
     try:
-        async for stream, data in frames:
-            log.feed(STREAMS.get(stream, "out"), data)
-            delay = pace.delay_after(data)
+        async for stream_name, output_data in output_frames:
+            container_log.feed(STREAMS.get(stream_name, "out"), output_data)
+            delay_seconds = write_pace.delay_after(output_data)
             # An ended container is read without delays, because its engine waits for the reader.
-            if delay and not hurry.is_set():
+            if delay_seconds and not is_hurried.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(hurry.wait(), delay)
+                    await asyncio.wait_for(is_hurried.wait(), delay_seconds)
             else:
                 # A turn for the event loop, since a fast stream would otherwise never yield.
                 await asyncio.sleep(0)
     finally:
-        log.close()
+        container_log.close()
 
 
-def _pieces(line: bytes) -> list[bytes]:
+def _line_pieces(line_bytes: bytes) -> list[bytes]:
     """Split a line into at least one piece, each short enough."""
-    return [line[start : start + LINE_BYTES_MAX] for start in range(0, max(1, len(line)), LINE_BYTES_MAX)]
+    return [
+        line_bytes[piece_start : piece_start + LINE_BYTES_MAX]
+        for piece_start in range(0, max(1, len(line_bytes)), LINE_BYTES_MAX)
+    ]
 
 
-def _cost(text: str) -> int:
-    return len(text) + LINE_COST_BYTES
+def _line_cost(line_text: str) -> int:
+    return len(line_text) + LINE_COST_BYTES

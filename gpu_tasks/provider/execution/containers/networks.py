@@ -57,68 +57,68 @@ _ANSWERS = ("-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED")
 class Networks:
     """The bridges of one owner."""
 
-    def __init__(self, door: DockerDoor, owner: Owner) -> None:
+    def __init__(self, docker_door: DockerDoor, container_owner: Owner) -> None:
         """Rules carry the owner's name as a comment."""
-        self._door = door
-        self._owner = owner
+        self._door = docker_door
+        self._owner = container_owner
         self._turn = asyncio.Lock()
 
     async def make(self, container_id: str) -> str:
         """Make a network that reaches public addresses only, and return its name. Raise ContainerError on failure."""
-        if why := await why_not_outbound():
+        if reason := await why_not_outbound():
             raise ContainerError(
                 "open the network to a container",
-                why,
+                reason,
                 "offer only containers without a network",
                 code="no_outbound_network",
             )
-        name, bridge = self._owner.name_of(container_id, "network"), self._owner.bridge(container_id)
-        options = {
-            "com.docker.network.bridge.name": bridge,
+        network_name, bridge_name = self._owner.name_of(container_id, "network"), self._owner.bridge(container_id)
+        network_options = {
+            "com.docker.network.bridge.name": bridge_name,
             "com.docker.network.bridge.enable_icc": "false",
             "com.docker.network.bridge.enable_ip_masquerade": "true",
         }
         await self._door.call(
             "make a network",
             lambda client: client.create_network(
-                name,
+                network_name,
                 driver="bridge",
-                options=options,
+                options=network_options,
                 labels=self._owner.labels(container_id),
                 enable_ipv6=False,
                 check_duplicate=True,
             ),
         )
-        await _check_engines_rules(bridge)
-        for program, rule in _rules(bridge, self._comment(container_id)):
-            await run_program(program, *_WAIT, "-I", *rule)
-        return name
+        await _check_engines_rules(bridge_name)
+        for firewall_program, firewall_rule in _firewall_rules(bridge_name, self._rule_comment(container_id)):
+            await run_program(firewall_program, *_WAIT, "-I", *firewall_rule)
+        return network_name
 
     async def remove(self, container_id: str) -> None:
         """Remove the existing network and rules of a container. Raise ContainerError if something remains."""
         await self._door.remove_network(self._owner.name_of(container_id, "network"))
-        await self._remove_rules(self._comment(container_id))
+        await self._remove_rules(self._rule_comment(container_id))
 
     async def remove_rules(self) -> int:
         """Remove the rules of all containers of this owner, and return their number."""
         return await self._remove_rules(self._owner.prefix)
 
-    def _comment(self, container_id: str) -> str:
+    def _rule_comment(self, container_id: str) -> str:
         return f"{self._owner.prefix}{container_id}/"
 
-    async def _remove_rules(self, comment: str) -> int:
-        removed = 0
+    async def _remove_rules(self, rule_comment: str) -> int:
+        removed_count = 0
         if not is_root():
-            return removed
+            return removed_count
         # Two removals in parallel would delete by the same listing, and the second would fail.
         async with self._turn:
-            for program in filter(is_there, ("iptables", "ip6tables")):
-                for line in (await run_program(program, *_WAIT, "-S")).splitlines():
-                    words = shlex.split(line)
-                    if words[:1] == ["-A"] and any(word.startswith(comment) for word in words):
-                        await run_program(program, *_WAIT, "-D", *words[1:])
-                        removed += 1
-        return removed
+            for firewall_program in filter(is_there, ("iptables", "ip6tables")):
+                for rule_line in (await run_program(firewall_program, *_WAIT, "-S")).splitlines():
+                    rule_words = shlex.split(rule_line)
+                    if rule_words[:1] == ["-A"] and any(rule_word.startswith(rule_comment) for rule_word in rule_words):
+                        await run_program(firewall_program, *_WAIT, "-D", *rule_words[1:])
+                        removed_count += 1
+        return removed_count
 
 
 async def why_not_outbound() -> str:
@@ -136,42 +136,52 @@ async def why_not_outbound() -> str:
 
 async def _why_rules_are_not_asked() -> str:
     """Return the reason that the kernel does not evaluate the engine's chain first; empty if it does."""
-    first = [line for line in (await run_program("iptables", *_WAIT, "-S", "FORWARD")).splitlines() if "-A" in line][:1]
-    if first != [f"-A FORWARD -j {DOCKER_CHAIN}"]:
+    first_rules = [
+        rule_line
+        for rule_line in (await run_program("iptables", *_WAIT, "-S", "FORWARD")).splitlines()
+        if "-A" in rule_line
+    ][:1]
+    if first_rules != [f"-A FORWARD -j {DOCKER_CHAIN}"]:
         return f"{DOCKER_CHAIN} is not the first rule for forwarded packets"
     return ""
 
 
-async def _check_engines_rules(bridge: str) -> None:
+async def _check_engines_rules(bridge_name: str) -> None:
     """Raise ContainerError unless this engine made rules for the bridge. The chains may be another engine's remains."""
-    why = await _why_rules_are_not_asked()
-    hidden = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
-    if not why and not any(f"! -o {bridge} " in line and "MASQUERADE" in line for line in hidden.splitlines()):
-        why = "the engine runs with --iptables=false, so its networks have no rules"
-    if why:
+    reason = await _why_rules_are_not_asked()
+    hidden_rules = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
+    if not reason and not any(
+        f"! -o {bridge_name} " in rule_line and "MASQUERADE" in rule_line for rule_line in hidden_rules.splitlines()
+    ):
+        reason = "the engine runs with --iptables=false, so its networks have no rules"
+    if reason:
         raise ContainerError(
             "open the network to a container",
-            why,
+            reason,
             "offer only containers without a network",
             code="no_outbound_network",
         )
 
 
-def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:
+def _firewall_rules(bridge_name: str, rule_comment: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the rules in the order of insertion. The kernel evaluates the last inserted first."""
-    said = ("-m", "comment", "--comment", comment)
-    inward = ("-i", bridge)
-    rules: list[tuple[str, tuple[str, ...]]] = [
-        ("iptables", (DOCKER_CHAIN, *inward, "-d", closed, *said, "-j", "DROP")) for closed in CLOSED_RANGES
+    comment_match = ("-m", "comment", "--comment", rule_comment)
+    inward_match = ("-i", bridge_name)
+    firewall_rules: list[tuple[str, tuple[str, ...]]] = [
+        ("iptables", (DOCKER_CHAIN, *inward_match, "-d", closed_range, *comment_match, "-j", "DROP"))
+        for closed_range in CLOSED_RANGES
     ]
-    rules.append(("iptables", (DOCKER_CHAIN, *inward, *_TOO_MANY, *said, "-j", "DROP")))
+    firewall_rules.append(("iptables", (DOCKER_CHAIN, *inward_match, *_TOO_MANY, *comment_match, "-j", "DROP")))
     # No connection enters from outside: a packet forwarded to the bridge must be a reply.
-    rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *said, "-j", "DROP")))
-    rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *_ANSWERS, *said, "-j", "RETURN")))
+    firewall_rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge_name, *comment_match, "-j", "DROP")))
+    firewall_rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge_name, *_ANSWERS, *comment_match, "-j", "RETURN")))
     # INPUT covers this machine's own addresses, which are not forwarded.
-    rules.append(("iptables", ("INPUT", *inward, *said, "-j", "DROP")))
-    rules.append(("iptables", ("INPUT", *inward, *_ANSWERS, *said, "-j", "ACCEPT")))
+    firewall_rules.append(("iptables", ("INPUT", *inward_match, *comment_match, "-j", "DROP")))
+    firewall_rules.append(("iptables", ("INPUT", *inward_match, *_ANSWERS, *comment_match, "-j", "ACCEPT")))
     # The kernel gives an interface a link-local IPv6 address even if the bridge has no IPv6.
     if is_there("ip6tables"):
-        rules += [("ip6tables", (chain, *inward, *said, "-j", "DROP")) for chain in ("INPUT", "FORWARD")]
-    return rules
+        firewall_rules += [
+            ("ip6tables", (firewall_chain, *inward_match, *comment_match, "-j", "DROP"))
+            for firewall_chain in ("INPUT", "FORWARD")
+        ]
+    return firewall_rules

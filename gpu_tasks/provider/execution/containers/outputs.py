@@ -53,91 +53,100 @@ _refused = partial(ContainerRefusedError, "fetch the outputs")
 
 
 def write_outputs(
-    pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool = False
+    tar_pieces: Iterator[bytes], folder: str, limits: OutputLimits, byte_sink: BinaryIO, *, is_named: bool = False
 ) -> OutputArchive:
     """Write the archive of a folder that the engine sends as tar.
 
     Raise ContainerRefusedError, or OSError of the sink. `folder` is the first part of the engine's entry names. The
     archive's names begin below it, or with it if `is_named`.
     """
-    writer = _Writer(sink)
-    stream, last = TarStream(PieceReader(pieces)), None
-    entries = files = size = 0
-    for entry in stream:
-        path = _path(entry, folder, is_named=is_named)
+    output_writer = _OutputWriter(byte_sink)
+    tar_stream, last_place = TarStream(PieceReader(tar_pieces)), None
+    entry_count = file_count = total_bytes = 0
+    for tar_entry in tar_stream:
+        path = _path_within(tar_entry, folder, is_named=is_named)
         if path is None:
             continue
-        place = tuple(part.encode() for part in path.split("/"))
+        entry_place = tuple(path_part.encode() for path_part in path.split("/"))
         # The order is part of the canonical form, and it also excludes repeated names.
-        if last is not None and place <= last:
+        if last_place is not None and entry_place <= last_place:
             raise _refused(f"the engine sends {path!r} out of order", "report this", code="out_of_order")
-        last = place
-        entries, size, files = entries + 1, size + entry.size, files + (entry.kind is EntryKind.FILE)
-        if entries > limits.files:
+        last_place = entry_place
+        entry_count, total_bytes, file_count = (
+            entry_count + 1,
+            total_bytes + tar_entry.size,
+            file_count + (tar_entry.kind is EntryKind.FILE),
+        )
+        if entry_count > limits.files:
             raise _refused(
                 f"more than {limits.files} files and folders", "pack them, or raise output_files", code="too_many_files"
             )
         # Sizes before contents: a sparse file expands while the engine sends it.
-        if size > limits.file_bytes:
+        if total_bytes > limits.file_bytes:
             raise _refused(
                 f"the files have more than {limits.file_bytes} bytes, holes included",
                 "raise output_bytes",
                 code="output_too_large",
             )
-        writer.add(entry, path, stream)
-    return OutputArchive(writer.finish(), writer.size, files)
+        output_writer.add(tar_entry, path, tar_stream)
+    return OutputArchive(output_writer.finish(), output_writer.size, file_count)
 
 
-class _Writer:
-    def __init__(self, sink: BinaryIO) -> None:
-        self._sink = sink
+class _OutputWriter:
+    def __init__(self, byte_sink: BinaryIO) -> None:
+        self._sink = byte_sink
         self._hash = hashlib.blake2b(digest_size=32)
         self.size = 0
 
-    def add(self, entry: TarEntry, path: str, stream: TarStream) -> None:
-        header = tarfile.TarInfo(path)
-        if entry.kind is EntryKind.FOLDER:
-            header.type, header.mode = tarfile.DIRTYPE, _FOLDER_MODE
+    def add(self, tar_entry: TarEntry, path: str, stream: TarStream) -> None:
+        entry_header = tarfile.TarInfo(path)
+        if tar_entry.kind is EntryKind.FOLDER:
+            entry_header.type, entry_header.mode = tarfile.DIRTYPE, _FOLDER_MODE
         else:
             # Only two modes, so that the same files give the same hash on every machine.
-            header.size, header.mode = entry.size, _PROGRAM_MODE if entry.mode & 0o100 else _FILE_MODE
-        self._write(header.tobuf(tarfile.PAX_FORMAT))
-        for piece in stream.content():
-            self._write(piece)
-        self._write(bytes(-entry.size % BLOCK))
+            entry_header.size, entry_header.mode = (
+                tar_entry.size,
+                _PROGRAM_MODE if tar_entry.mode & 0o100 else _FILE_MODE,
+            )
+        self._write(entry_header.tobuf(tarfile.PAX_FORMAT))
+        for content_piece in stream.content():
+            self._write(content_piece)
+        self._write(bytes(-tar_entry.size % BLOCK))
 
     def finish(self) -> bytes:
         self._write(bytes(2 * BLOCK))
         return self._hash.digest()
 
-    def _write(self, data: bytes) -> None:
-        self._sink.write(data)
-        self._hash.update(data)
-        self.size += len(data)
+    def _write(self, written_bytes: bytes) -> None:
+        self._sink.write(written_bytes)
+        self._hash.update(written_bytes)
+        self.size += len(written_bytes)
 
 
-def _path(entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
+def _path_within(tar_entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
     """Return the entry's name below the folder, or None for the folder itself unless `is_named`.
 
     A single file keeps its own name.
     """
-    name = entry.name.removesuffix("/") if entry.kind is EntryKind.FOLDER else entry.name
-    shown = repr(name[:80])
-    if entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
-        raise _refused(f"{shown} is {entry.kind.value}", "use plain files and folders", code="not_a_plain_file")
-    if name == folder:
-        return None if entry.kind is EntryKind.FOLDER and not is_named else folder
-    path = name.removeprefix(f"{folder}/")
-    parts = path.split("/")
-    if not name.startswith(f"{folder}/") or any(part in {"", ".", ".."} for part in parts):
-        raise _refused(f"the name {shown} leads out of the folder", "use plain names", code="path_outside")
-    if len(parts) > DEPTH_MAX or len(path.encode()) > NAME_BYTES_MAX:
+    entry_name = tar_entry.name.removesuffix("/") if tar_entry.kind is EntryKind.FOLDER else tar_entry.name
+    shown_name = repr(entry_name[:80])
+    if tar_entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:
         raise _refused(
-            f"the name {shown} is too deep or too long",
+            f"{shown_name} is {tar_entry.kind.value}", "use plain files and folders", code="not_a_plain_file"
+        )
+    if entry_name == folder:
+        return None if tar_entry.kind is EntryKind.FOLDER and not is_named else folder
+    path = entry_name.removeprefix(f"{folder}/")
+    path_parts = path.split("/")
+    if not entry_name.startswith(f"{folder}/") or any(path_part in {"", ".", ".."} for path_part in path_parts):
+        raise _refused(f"the name {shown_name} leads out of the folder", "use plain names", code="path_outside")
+    if len(path_parts) > DEPTH_MAX or len(path.encode()) > NAME_BYTES_MAX:
+        raise _refused(
+            f"the name {shown_name} is too deep or too long",
             f"use at most {DEPTH_MAX} folders and {NAME_BYTES_MAX} bytes",
             code="path_too_long",
         )
     # A customer lists these names on a terminal, which would act on control characters.
     if not path.isprintable():
-        raise _refused(f"the name {shown} has unprintable characters", "use plain names", code="unprintable_name")
-    return name if is_named else path
+        raise _refused(f"the name {shown_name} has unprintable characters", "use plain names", code="unprintable_name")
+    return entry_name if is_named else path

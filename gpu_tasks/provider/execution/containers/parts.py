@@ -30,19 +30,19 @@ class ContainerParts:
 
     def __init__(
         self,
-        door: DockerDoor,
-        owner: Owner,
+        docker_door: DockerDoor,
+        container_owner: Owner,
         workspaces: Workspaces,
         networks: Networks,
-        policy: ContainerPolicy,
+        container_policy: ContainerPolicy,
         holder_image: str,
     ) -> None:
         """`holder_image` is an image id."""
-        self._door = door
-        self._owner = owner
+        self._door = docker_door
+        self._owner = container_owner
         self._workspaces = workspaces
         self._networks = networks
-        self._policy = policy
+        self._policy = container_policy
         self._holder_image = holder_image
 
     def task_name(self, container_id: str) -> str:
@@ -58,64 +58,75 @@ class ContainerParts:
 
         Raise ContainerError or ContainerRefusedError.
         """
-        files = await asyncio.to_thread(input_files, spec.inputs, spec.limits.input_bytes)
-        volumes = await self._make_volumes(spec, sum(-(-file.size // (4 * KIB)) * 4 * KIB for file in files))
-        labels = self._owner.labels(spec.container_id)
-        config = holder_config(self._holder_image, volumes, labels)
+        placed_files = await asyncio.to_thread(input_files, spec.inputs, spec.limits.input_bytes)
+        folder_volumes = await self._make_volumes(
+            spec, sum(-(-input_file.size // (4 * KIB)) * 4 * KIB for input_file in placed_files)
+        )
+        container_labels = self._owner.labels(spec.container_id)
+        holder_container = holder_config(self._holder_image, folder_volumes, container_labels)
         holder = self.holder_name(spec.container_id)
-        await self._create(holder, config)
+        await self._create_container(holder, holder_container)
         # A volume in memory exists only while a container mounts it.
         await self._door.call("start a holder", lambda client: client.start(holder))
-        await self.lay(spec.container_id, laid_in(tuple(volumes), files, spec.secrets))
+        await self.lay(spec.container_id, laid_in(tuple(folder_volumes), placed_files, spec.secrets))
         is_outbound = spec.network is NetworkAccess.OUTBOUND
         # The rules exist before the container is created, so it never runs without them.
-        network = await self._networks.make(spec.container_id) if is_outbound else NO_NETWORK
-        task = task_config(spec, image_id, volumes, labels, network, self._policy.name_servers)
-        await self._create(self.task_name(spec.container_id), task)
+        network_name = await self._networks.make(spec.container_id) if is_outbound else NO_NETWORK
+        task_container = task_config(
+            spec, image_id, folder_volumes, container_labels, network_name, self._policy.name_servers
+        )
+        await self._create_container(self.task_name(spec.container_id), task_container)
 
-    async def lay(self, container_id: str, pieces: Iterator[bytes]) -> None:
+    async def lay(self, container_id: str, tar_pieces: Iterator[bytes]) -> None:
         """Unpack a tar stream into the volumes."""
-        holder = self.holder_name(container_id)
-        await self._door.call("copy inputs into a container", lambda client: client.put_archive(holder, "/", pieces))
+        container_holder = self.holder_name(container_id)
+        await self._door.call(
+            "copy inputs into a container", lambda client: client.put_archive(container_holder, "/", tar_pieces)
+        )
 
     async def remove(self, container_id: str) -> None:
         """Remove all existing parts. Raise ContainerError that names everything that remains."""
         failures: list[str] = []
         # The task first: its volumes and network cannot be removed while it uses them.
-        for name in (self.task_name(container_id), self.holder_name(container_id)):
-            with _noted(failures):
-                await self._door.remove_container(name)
-        with _noted(failures):
+        for container_name in (self.task_name(container_id), self.holder_name(container_id)):
+            with _noting_failures(failures):
+                await self._door.remove_container(container_name)
+        with _noting_failures(failures):
             await self._networks.remove(container_id)
-        for folder in FOLDERS:
-            with _noted(failures):
-                await self._workspaces.remove(container_id, folder)
+        for folder_name in FOLDERS:
+            with _noting_failures(failures):
+                await self._workspaces.remove(container_id, folder_name)
         if failures:
             raise ContainerError("remove a container", "; ".join(failures)[:1_000], "the next start retries")
 
     async def _make_volumes(self, spec: ContainerSpec, input_bytes: int) -> dict[str, str]:
-        limits, made = spec.limits, {}
-        sizes = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
+        limits, volume_names = spec.limits, {}
+        size_by_folder = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
         if spec.inputs:
             # Room for the file system's own structures beside the files.
-            sizes["in"] = input_bytes + input_bytes // 16 + INPUT_SLACK_BYTES
-        for folder, size in sizes.items():
-            made[folder] = await self._workspaces.make(spec.container_id, folder, size)
+            size_by_folder["in"] = input_bytes + input_bytes // 16 + INPUT_SLACK_BYTES
+        for folder_name, secrets_bytes in size_by_folder.items():
+            volume_names[folder_name] = await self._workspaces.make(spec.container_id, folder_name, secrets_bytes)
         if spec.secrets:
-            size = sum(len(content) + SECRET_BLOCK_BYTES for content in spec.secrets.values()) + 64 * KIB
-            made["secrets"] = await self._workspaces.make_in_memory(spec.container_id, "secrets", size)
-        return made
+            secrets_bytes = (
+                sum(len(secret_content) + SECRET_BLOCK_BYTES for secret_content in spec.secrets.values()) + 64 * KIB
+            )
+            volume_names["secrets"] = await self._workspaces.make_in_memory(spec.container_id, "secrets", secrets_bytes)
+        return volume_names
 
-    async def _create(self, name: str, config: dict[str, object]) -> None:
-        made = await self._door.call(
-            "make a container", lambda client: client.create_container_from_config(config, name=name)
+    async def _create_container(self, container_name: str, container_config: dict[str, object]) -> None:
+        created = await self._door.call(
+            "make a container",
+            lambda client: client.create_container_from_config(container_config, name=container_name),
         )
-        found = await self._door.call("inspect a container", lambda client: client.inspect_container(name))
-        check_made(config, made.get("Warnings"), found)
+        inspected = await self._door.call(
+            "inspect a container", lambda client: client.inspect_container(container_name)
+        )
+        check_made(container_config, created.get("Warnings"), inspected)
 
 
 @contextlib.contextmanager
-def _noted(failures: list[str]) -> Iterator[None]:
+def _noting_failures(failures: list[str]) -> Iterator[None]:
     try:
         yield
     except (ContainerError, OSError) as error:

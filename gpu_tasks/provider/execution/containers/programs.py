@@ -13,19 +13,22 @@ PROGRAM_SECONDS = 60.0
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def is_there(name: str) -> bool:
+def is_there(program_name: str) -> bool:
     """Return True if the machine has a program, in the system folders only."""
-    return shutil.which(name, path=_SYSTEM_PATH) is not None
+    return shutil.which(program_name, path=_SYSTEM_PATH) is not None
 
 
-async def run_program(name: str, *arguments: str) -> str:
+async def run_program(program_name: str, *arguments: str) -> str:
     """Return the output of a system program. Raise ContainerError if it fails, is missing or hangs."""
-    path = shutil.which(name, path=_SYSTEM_PATH)
+    path = shutil.which(program_name, path=_SYSTEM_PATH)
     if path is None:
         raise ContainerError(
-            f"run {name}", "not installed", f"install the package that has {name}", code="program_missing"
+            f"run {program_name}",
+            "not installed",
+            f"install the package that has {program_name}",
+            code="program_missing",
         )
-    process = await asyncio.create_subprocess_exec(
+    child_process = await asyncio.create_subprocess_exec(
         path,
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,
@@ -36,21 +39,23 @@ async def run_program(name: str, *arguments: str) -> str:
     )
     try:
         async with asyncio.timeout(PROGRAM_SECONDS):
-            out, err = await process.communicate()
+            standard_output, error_output = await child_process.communicate()
     except BaseException as error:
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+            child_process.kill()
+        await child_process.wait()
         if isinstance(error, TimeoutError):
             raise ContainerError(
-                f"run {name}", f"unfinished after {PROGRAM_SECONDS:.0f} s", code="program_too_slow"
+                f"run {program_name}", f"unfinished after {PROGRAM_SECONDS:.0f} s", code="program_too_slow"
             ) from None
         raise
-    if process.returncode:
+    if child_process.returncode:
         raise ContainerError(
-            f"run {name}", (err or out).decode(errors="replace").strip()[:300] or "it failed", code="program_failed"
+            f"run {program_name}",
+            (error_output or standard_output).decode(errors="replace").strip()[:300] or "it failed",
+            code="program_failed",
         )
-    return out.decode(errors="replace")
+    return standard_output.decode(errors="replace")
 
 
 def is_root() -> bool:

@@ -8,12 +8,12 @@ from wallet.errors import CodedError
 class ContainerError(CodedError):
     """The engine did not do something, because of the machine or the engine."""
 
-    def __init__(self, what: str, why: str, then: str = "", *, code: str | None = None) -> None:
-        """`what` is the intended action, `why` the reason of its failure, `then` the remedy."""
-        super().__init__(f"{what}: {why}" + (f"; {then}" if then else ""), code=code)
-        self.what = what
-        self.why = why
-        self.then = then
+    def __init__(self, action_text: str, reason: str, remedy: str = "", *, code: str | None = None) -> None:
+        """`action_text` is the intended action, `reason` the reason of its failure, `remedy` the remedy."""
+        super().__init__(f"{action_text}: {reason}" + (f"; {remedy}" if remedy else ""), code=code)
+        self.what = action_text
+        self.why = reason
+        self.then = remedy
 
 
 class ContainerRefusedError(ContainerError):

@@ -42,17 +42,18 @@ class ContainerUse:
     """The peak, or the present use where the engine keeps no peak (control groups v2)."""
 
 
-def use_of(stats: Mapping[str, Any]) -> ContainerUse:
+def use_of(engine_stats: Mapping[str, Any]) -> ContainerUse:
     """Return the consumption from an engine's statistics; 0 for missing values."""
-    cpu = (stats.get("cpu_stats") or {}).get("cpu_usage") or {}
-    memory = stats.get("memory_stats") or {}
+    cpu_usage = (engine_stats.get("cpu_stats") or {}).get("cpu_usage") or {}
+    memory_stats = engine_stats.get("memory_stats") or {}
     return ContainerUse(
-        _whole(cpu.get("total_usage")) // 1_000_000, _whole(memory.get("max_usage", memory.get("usage")))
+        _whole_number(cpu_usage.get("total_usage")) // 1_000_000,
+        _whole_number(memory_stats.get("max_usage", memory_stats.get("usage"))),
     )
 
 
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
+def _whole_number(engine_value: object) -> int:
+    return engine_value if isinstance(engine_value, int) and engine_value >= 0 else 0
 
 
 def _new_end() -> asyncio.Future[ContainerEnd]:

@@ -155,7 +155,7 @@ class ContainerPolicy:
 _refused = partial(ContainerRefusedError, "run a container")
 
 
-def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
+def check_spec(spec: ContainerSpec, container_policy: ContainerPolicy) -> None:
     """Raise ContainerRefusedError unless the spec is well formed and within the policy.
 
     The content of the image is not examined.
@@ -168,12 +168,12 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
             code="invalid_id",
         )
     _check_image(spec.image)
-    check_limits(spec.limits, policy.greatest)
+    check_limits(spec.limits, container_policy.greatest)
     _check_command(spec.command)
     check_environment(spec.environment, "the task's environment")
     _check_files(spec)
-    _check_gpus(spec.gpus, policy.gpus)
-    if spec.network is NetworkAccess.OUTBOUND and not policy.outbound:
+    _check_gpus(spec.gpus, container_policy.gpus)
+    if spec.network is NetworkAccess.OUTBOUND and not container_policy.outbound:
         raise _refused(
             "it asks for the network, which the provider's policy forbids",
             "ask without a network",
@@ -183,35 +183,51 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
 
 def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
     """Raise ContainerRefusedError for a limit out of its bounds or beyond the provider's maximum."""
-    for limit in fields(ContainerLimits):
-        value, (least, most) = getattr(limits, limit.name), BOUNDS[limit.name]
-        most = min(most, getattr(greatest, limit.name))
+    for limit_field in fields(ContainerLimits):
+        limit_value, (least_value, greatest_value) = getattr(limits, limit_field.name), BOUNDS[limit_field.name]
+        greatest_value = min(greatest_value, getattr(greatest, limit_field.name))
         # `type(...) is int`, because bool is a subclass of int.
-        if type(value) is not int or not least <= value <= most:
-            raise _refused(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}", code="limit_out_of_range")
+        if type(limit_value) is not int or not least_value <= limit_value <= greatest_value:
+            raise _refused(
+                f"{limit_field.name} is {limit_value!r:.40}",
+                f"ask for {least_value} to {greatest_value}",
+                code="limit_out_of_range",
+            )
 
 
-def check_environment(environment: Mapping[str, str], whose: str) -> None:
+def check_environment(environment: Mapping[str, str], owner_words: str) -> None:
     """Raise ContainerRefusedError for loader variables, invalid names or too much environment."""
     if len(environment) > ENVIRONMENT_MAX:
         raise _refused(
-            f"{whose} has {len(environment)} variables", f"use at most {ENVIRONMENT_MAX}", code="too_many_variables"
+            f"{owner_words} has {len(environment)} variables",
+            f"use at most {ENVIRONMENT_MAX}",
+            code="too_many_variables",
         )
-    if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
+    if (
+        sum(
+            len(variable_name) + len(variable_value.encode()) + 2
+            for variable_name, variable_value in environment.items()
+        )
+        > ENVIRONMENT_BYTES_MAX
+    ):
         raise _refused(
-            f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs", code="variables_too_long"
+            f"{owner_words} is longer than {ENVIRONMENT_BYTES_MAX} bytes",
+            "put data into inputs",
+            code="variables_too_long",
         )
-    for name, value in environment.items():
+    for variable_name, variable_value in environment.items():
         # The engine's helpers and GPU hooks run with the container's environment, outside of it.
-        if is_loader_variable(name):
+        if is_loader_variable(variable_name):
             raise _refused(
-                f"{whose} sets {name:.60}, which changes how programs are loaded",
+                f"{owner_words} sets {variable_name:.60}, which changes how programs are loaded",
                 "set it in the program itself",
                 code="loader_variable",
             )
-        if not VARIABLE_FORM.fullmatch(name) or "\0" in value:
+        if not VARIABLE_FORM.fullmatch(variable_name) or "\0" in variable_value:
             raise _refused(
-                f"{whose} has a variable {name[:60]!r}", "use letters, digits and _", code="invalid_variable"
+                f"{owner_words} has a variable {variable_name[:60]!r}",
+                "use letters, digits and _",
+                code="invalid_variable",
             )
 
 
@@ -233,24 +249,27 @@ def _check_image(image: ImageByDigest | ImageArchive) -> None:
 
 
 def _check_command(command: tuple[str, ...]) -> None:
-    if sum(len(word.encode()) + 1 for word in command) > COMMAND_BYTES_MAX:
+    if sum(len(command_word.encode()) + 1 for command_word in command) > COMMAND_BYTES_MAX:
         raise _refused(
             f"the command is longer than {COMMAND_BYTES_MAX} bytes",
             "put the program into inputs",
             code="command_too_long",
         )
-    if any("\0" in word for word in command):
+    if any("\0" in command_word for command_word in command):
         raise _refused("the command has a zero byte", "remove it", code="command_zero_byte")
 
 
 def _check_files(spec: ContainerSpec) -> None:
-    for what, names, most in (("secrets", spec.secrets, SECRETS_MAX), ("inputs", spec.inputs, INPUTS_MAX)):
-        if len(names) > most:
-            raise _refused(f"{len(names)} {what}", f"use at most {most}", code="too_many_files")
-        for name in names:
-            if not NAME_FORM.fullmatch(name):
+    for files_kind, file_names, files_max in (
+        ("secrets", spec.secrets, SECRETS_MAX),
+        ("inputs", spec.inputs, INPUTS_MAX),
+    ):
+        if len(file_names) > files_max:
+            raise _refused(f"{len(file_names)} {files_kind}", f"use at most {files_max}", code="too_many_files")
+        for file_name in file_names:
+            if not NAME_FORM.fullmatch(file_name):
                 raise _refused(
-                    f"a name among its {what} is {name[:60]!r}",
+                    f"a name among its {files_kind} is {file_name[:60]!r}",
                     "use letters, digits, _ . and -, no path",
                     code="invalid_name",
                 )
@@ -260,11 +279,13 @@ def _check_files(spec: ContainerSpec) -> None:
         )
 
 
-def _check_gpus(gpus: tuple[str, ...], allowed: tuple[str, ...]) -> None:
-    if len(set(gpus)) != len(gpus) or len(gpus) > GPUS_MAX:
+def _check_gpus(wanted_gpus: tuple[str, ...], allowed_gpus: tuple[str, ...]) -> None:
+    if len(set(wanted_gpus)) != len(wanted_gpus) or len(wanted_gpus) > GPUS_MAX:
         raise _refused("GPUs are repeated or too many", f"use at most {GPUS_MAX}", code="too_many_gpus")
-    for gpu in gpus:
-        if not GPU_FORM.fullmatch(gpu) or gpu not in allowed:
+    for wanted_gpu in wanted_gpus:
+        if not GPU_FORM.fullmatch(wanted_gpu) or wanted_gpu not in allowed_gpus:
             raise _refused(
-                f"GPU {gpu[:60]!r} is not available to containers", "use those of the assignment", code="unknown_gpu"
+                f"GPU {wanted_gpu[:60]!r} is not available to containers",
+                "use those of the assignment",
+                code="unknown_gpu",
             )

@@ -23,10 +23,10 @@ FRAME_HEADER_BYTES = 8
 class EngineStream:
     """One connection that the engine turned into a stream. `close` it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, stream_reader: asyncio.StreamReader, stream_writer: asyncio.StreamWriter) -> None:
         """`open_stream` creates it."""
-        self._reader = reader
-        self._writer = writer
+        self._reader = stream_reader
+        self._writer = stream_writer
 
     async def frames(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield (1 or 2, bytes) for standard output or error until the program ends.
@@ -35,17 +35,17 @@ class EngineStream:
         """
         while True:
             try:
-                head = await self._reader.readexactly(FRAME_HEADER_BYTES)
+                frame_header = await self._reader.readexactly(FRAME_HEADER_BYTES)
             except (asyncio.IncompleteReadError, ConnectionError):
                 return
-            left = int.from_bytes(head[4:], "big")
+            frame_left = int.from_bytes(frame_header[4:], "big")
             # A frame may be longer than a read, so it is passed on in parts.
-            while left:
-                data = await self.read(min(left, READ_BYTES))
-                if not data:
+            while frame_left:
+                frame_data = await self.read(min(frame_left, READ_BYTES))
+                if not frame_data:
                     return
-                left -= len(data)
-                yield head[0], data
+                frame_left -= len(frame_data)
+                yield frame_header[0], frame_data
 
     async def read(self, count: int = READ_BYTES) -> bytes:
         """Return up to `count` raw bytes, as from a terminal; empty at the end."""
@@ -69,45 +69,48 @@ class EngineStream:
         self._writer.close()
 
 
-async def open_stream(socket_path: str, path: str, body: dict[str, Any] | None = None) -> EngineStream:
+async def open_stream(socket_path: str, path: str, json_body: dict[str, Any] | None = None) -> EngineStream:
     """POST to the engine and take over the connection. Raise ContainerError on failure."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            reader, writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)
+            stream_reader, stream_writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)
     except (OSError, TimeoutError) as error:
         raise ContainerError(
             "reach the engine", str(error) or "no answer", "see `ogpu-provider doctor`", code="engine_silent"
         ) from None
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            await _ask(reader, writer, path, body)
+            await _send_request(stream_reader, stream_writer, path, json_body)
     except BaseException:
-        writer.close()
+        stream_writer.close()
         raise
-    return EngineStream(reader, writer)
+    return EngineStream(stream_reader, stream_writer)
 
 
-async def _ask(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, body: dict[str, Any] | None
+async def _send_request(
+    stream_reader: asyncio.StreamReader,
+    stream_writer: asyncio.StreamWriter,
+    path: str,
+    json_body: dict[str, Any] | None,
 ) -> None:
-    content = b"" if body is None else json.dumps(body).encode()
-    head = (
+    body_bytes = b"" if json_body is None else json.dumps(json_body).encode()
+    request_head = (
         f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body_bytes)}\r\n\r\n"
     )
-    writer.write(head.encode() + content)
+    stream_writer.write(request_head.encode() + body_bytes)
     try:
-        answer = await reader.readuntil(b"\r\n\r\n")
+        answer_head = await stream_reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
         raise ContainerError(
             "open a stream", f"the engine closed the connection: {error}", code="engine_silent"
         ) from None
-    status = answer.split(b" ", 2)[1:2]
+    status_code = answer_head.split(b" ", 2)[1:2]
     # 101 for attach and exec. `wait` is a plain request with the status 200, and its answer is read in the same way.
-    if status not in ([b"101"], [b"200"]):
-        said = (await reader.read(500)).decode(errors="replace")
+    if status_code not in ([b"101"], [b"200"]):
+        refusal_text = (await stream_reader.read(500)).decode(errors="replace")
         raise ContainerError(
             "open a stream",
-            f"the engine answered {answer[:60].decode(errors='replace')!r}: {said}",
+            f"the engine answered {answer_head[:60].decode(errors='replace')!r}: {refusal_text}",
             code="engine_refused",
         )

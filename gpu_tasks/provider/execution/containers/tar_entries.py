@@ -66,25 +66,25 @@ _KINDS = {
 }
 
 
-def refused(why: str) -> ContainerRefusedError:
+def refused(reason: str) -> ContainerRefusedError:
     """Return the error of an unreadable archive."""
-    then = "make it with GNU tar or `docker save`, without sparse files"
-    return ContainerRefusedError("read an archive", why, then, code="archive_unreadable")
+    remedy = "make it with GNU tar or `docker save`, without sparse files"
+    return ContainerRefusedError("read an archive", reason, remedy, code="archive_unreadable")
 
 
 class TarStream:
     """A reader of entries in order: `next_entry`, optionally `content`, then `next_entry` again."""
 
-    def __init__(self, read: Read) -> None:
-        """`read` returns the archive's bytes."""
-        self._read = read
-        self._left = 0
-        self._padding = 0
+    def __init__(self, read_bytes: Read) -> None:
+        """`read_bytes` returns the archive's bytes."""
+        self._read_bytes = read_bytes
+        self._content_left = 0
+        self._padding_left = 0
 
     def __iter__(self) -> Iterator[TarEntry]:
         """Yield all entries. Raise ContainerRefusedError if this is no valid archive."""
-        while (entry := self.next_entry()) is not None:
-            yield entry
+        while (tar_entry := self.next_entry()) is not None:
+            yield tar_entry
 
     def next_entry(self) -> TarEntry | None:
         """Return the next entry, or None at the end. The rest of the previous content is skipped."""
@@ -93,114 +93,117 @@ class TarStream:
         extended: dict[str, str] = {}
         # An archive of extended headers alone would otherwise never reach an entry.
         for _ in range(EXTENDED_IN_A_ROW_MAX):
-            header = self._header()
-            if header is None:
+            header_block = self._next_header()
+            if header_block is None:
                 return None
-            flag, size = header[156:157], _number(header[124:136])
-            if flag in b"LKxg" and flag:
-                self._extend(flag, size, extended)
+            type_flag, entry_size = header_block[156:157], _octal_number(header_block[124:136])
+            if type_flag in b"LKxg" and type_flag:
+                self._read_extended(type_flag, entry_size, extended)
                 continue
-            return self._entry(header, flag, size, extended)
+            return self._entry_of(header_block, type_flag, entry_size, extended)
         raise refused(f"more than {EXTENDED_IN_A_ROW_MAX} extended headers before an entry")
 
     def content(self) -> Iterator[bytes]:
         """Yield the rest of the entry's content, in pieces of at most `CHUNK_BYTES`."""
-        while self._left:
-            piece = self._read(min(self._left, CHUNK_BYTES))
-            if not piece:
+        while self._content_left:
+            content_piece = self._read_bytes(min(self._content_left, CHUNK_BYTES))
+            if not content_piece:
                 raise refused("it ends inside a file")
-            self._left -= len(piece)
-            yield piece
-        self._exactly(self._padding)
-        self._padding = 0
+            self._content_left -= len(content_piece)
+            yield content_piece
+        self._read_exactly(self._padding_left)
+        self._padding_left = 0
 
-    def _header(self) -> bytes | None:
-        block = self._exactly(BLOCK, may_end=True)
-        if not block or not any(block):
+    def _next_header(self) -> bytes | None:
+        header_block = self._read_exactly(BLOCK, may_end=True)
+        if not header_block or not any(header_block):
             return None
-        declared = _number(block[148:156])
+        declared = _octal_number(header_block[148:156])
         # The checksum field itself counts as eight spaces.
-        if declared != sum(block) - sum(block[148:156]) + 8 * 0x20:
+        if declared != sum(header_block) - sum(header_block[148:156]) + 8 * 0x20:
             raise refused("a header has a wrong checksum")
-        return block
+        return header_block
 
-    def _entry(self, header: bytes, flag: bytes, size: int, extended: dict[str, str]) -> TarEntry:
-        kind = _KINDS.get(flag)
-        if kind is None or any(key.startswith("GNU.sparse") for key in extended):
+    def _entry_of(self, header_block: bytes, type_flag: bytes, size_bytes: int, extended: dict[str, str]) -> TarEntry:
+        entry_kind = _KINDS.get(type_flag)
+        if entry_kind is None or any(extended_key.startswith("GNU.sparse") for extended_key in extended):
             raise refused("an entry is sparse or of an unknown kind")
         # POSIX pax: an extended size replaces the header's field, which has too few digits for large files.
         if "size" in extended:
-            size = _decimal(extended["size"])
+            size_bytes = _decimal_number(extended["size"])
         # Entries without content may still declare a size, for example some links.
-        if kind is not EntryKind.FILE:
-            size = 0
-        if size > SIZE_MAX:
+        if entry_kind is not EntryKind.FILE:
+            size_bytes = 0
+        if size_bytes > SIZE_MAX:
             raise refused("an entry declares more bytes than any disk has")
-        self._left, self._padding = size, -size % BLOCK
-        name = extended.get("path") or _name_of(header)
-        link = extended.get("linkpath") or _text(header[157:257])
-        return TarEntry(name, kind, size, _number(header[100:108]) & 0o7777, link)
+        self._content_left, self._padding_left = size_bytes, -size_bytes % BLOCK
+        entry_name = extended.get("path") or _name_of(header_block)
+        link_target = extended.get("linkpath") or _field_text(header_block[157:257])
+        return TarEntry(entry_name, entry_kind, size_bytes, _octal_number(header_block[100:108]) & 0o7777, link_target)
 
-    def _extend(self, flag: bytes, size: int, extended: dict[str, str]) -> None:
-        if size > EXTENDED_BYTES_MAX:
-            raise refused(f"an extended header has {size} bytes, of at most {EXTENDED_BYTES_MAX}")
-        content = self._exactly(size)
-        self._exactly(-size % BLOCK)
-        match flag:
+    def _read_extended(self, type_flag: bytes, size_bytes: int, extended: dict[str, str]) -> None:
+        if size_bytes > EXTENDED_BYTES_MAX:
+            raise refused(f"an extended header has {size_bytes} bytes, of at most {EXTENDED_BYTES_MAX}")
+        extended_content = self._read_exactly(size_bytes)
+        self._read_exactly(-size_bytes % BLOCK)
+        match type_flag:
             case b"L":
-                extended["path"] = _text(content)
+                extended["path"] = _field_text(extended_content)
             case b"K":
-                extended["linkpath"] = _text(content)
+                extended["linkpath"] = _field_text(extended_content)
             case b"x":
-                extended.update(_records(content))
+                extended.update(_extended_records(extended_content))
             case _:
                 # Global records would apply to every later entry. Harmless ones, such as comments, are ignored.
-                if any(key.startswith("GNU.sparse") or key in {"path", "size"} for key in _records(content)):
+                if any(
+                    extended_key.startswith("GNU.sparse") or extended_key in {"path", "size"}
+                    for extended_key in _extended_records(extended_content)
+                ):
                     raise refused("a global header renames every file")
 
-    def _exactly(self, count: int, *, may_end: bool = False) -> bytes:
-        data = b""
-        while len(data) < count:
-            piece = self._read(count - len(data))
-            if not piece:
-                if may_end and not data:
+    def _read_exactly(self, byte_count: int, *, may_end: bool = False) -> bytes:
+        read_bytes = b""
+        while len(read_bytes) < byte_count:
+            next_piece = self._read_bytes(byte_count - len(read_bytes))
+            if not next_piece:
+                if may_end and not read_bytes:
                     return b""
                 raise refused("it is truncated")
-            data += piece
-        return data
+            read_bytes += next_piece
+        return read_bytes
 
 
 class PieceReader:
     """A `Read` over pieces of any length from the engine. It holds one piece."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        """`pieces` in order."""
-        self._pieces = pieces
+    def __init__(self, byte_pieces: Iterator[bytes]) -> None:
+        """`byte_pieces` in order."""
+        self._pieces = byte_pieces
         self._held = io.BytesIO()
 
-    def __call__(self, count: int) -> bytes:
+    def __call__(self, byte_count: int) -> bytes:
         """See `Read`."""
-        while not (data := self._held.read(count)):
-            piece = next(self._pieces, None)
-            if piece is None:
+        while not (taken_bytes := self._held.read(byte_count)):
+            next_piece = next(self._pieces, None)
+            if next_piece is None:
                 return b""
-            self._held = io.BytesIO(piece)
-        return data
+            self._held = io.BytesIO(next_piece)
+        return taken_bytes
 
 
 class HashingReader:
     """A `Read` that computes the SHA-256 of everything read."""
 
-    def __init__(self, read: Read) -> None:
-        """`read` returns the bytes."""
-        self._read = read
+    def __init__(self, read_bytes: Read) -> None:
+        """`read_bytes` returns the bytes."""
+        self._read_bytes = read_bytes
         self._hash = hashlib.sha256()
 
-    def __call__(self, count: int) -> bytes:
+    def __call__(self, byte_count: int) -> bytes:
         """See `Read`."""
-        data = self._read(count)
-        self._hash.update(data)
-        return data
+        read_bytes = self._read_bytes(byte_count)
+        self._hash.update(read_bytes)
+        return read_bytes
 
     def finish(self) -> str:
         """Read to the end, and return the hash in hexadecimal."""
@@ -209,56 +212,64 @@ class HashingReader:
         return self._hash.hexdigest()
 
 
-def _name_of(header: bytes) -> str:
-    name, prefix = _text(header[:100]), _text(header[345:500]) if header[257:262] == b"ustar" else ""
+def _name_of(header_block: bytes) -> str:
+    file_name, name_prefix = (
+        _field_text(header_block[:100]),
+        _field_text(header_block[345:500]) if header_block[257:262] == b"ustar" else "",
+    )
     # GNU's old format uses these bytes for other fields than a prefix.
-    is_posix = header[257:263] == b"ustar\0"
-    return f"{prefix}/{name}" if prefix and is_posix else name
+    is_posix = header_block[257:263] == b"ustar\0"
+    return f"{name_prefix}/{file_name}" if name_prefix and is_posix else file_name
 
 
-def _text(field: bytes) -> str:
+def _field_text(header_field: bytes) -> str:
     try:
-        return field.split(b"\0", 1)[0].decode()
+        return header_field.split(b"\0", 1)[0].decode()
     except UnicodeDecodeError:
         raise refused("a name is not UTF-8") from None
 
 
-def _number(field: bytes) -> int:
+def _octal_number(header_field: bytes) -> int:
     """Return a number from octal digits or from GNU's binary form for large files."""
-    if field[0] == 0x80:
-        return int.from_bytes(field[1:], "big")
-    digits = field.strip(b" \0")
-    if not digits:
+    if header_field[0] == 0x80:
+        return int.from_bytes(header_field[1:], "big")
+    octal_digits = header_field.strip(b" \0")
+    if not octal_digits:
         return 0
-    if not all(0x30 <= digit < 0x38 for digit in digits):
+    if not all(0x30 <= digit < 0x38 for digit in octal_digits):
         raise refused("a header has an invalid number")
-    return int(digits, 8)
+    return int(octal_digits, 8)
 
 
-def _decimal(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
+def _decimal_number(digits_text: str) -> int:
+    if not (digits_text.isascii() and digits_text.isdigit() and len(digits_text) < 20):
         raise refused("an extended header has an invalid number")
-    return int(text)
+    return int(digits_text)
 
 
-def _records(content: bytes) -> dict[str, str]:
+def _extended_records(extended_content: bytes) -> dict[str, str]:
     """Return the pax records "length key=value newline" that this reader needs. Other keys are skipped."""
-    found: dict[str, str] = {}
-    content, at, count = content.rstrip(b"\0"), 0, 0
-    while at < len(content):
-        count += 1
-        if count > RECORDS_MAX:
+    value_found: dict[str, str] = {}
+    extended_content, record_start, record_count = extended_content.rstrip(b"\0"), 0, 0
+    while record_start < len(extended_content):
+        record_count += 1
+        if record_count > RECORDS_MAX:
             raise refused(f"an extended header has more than {RECORDS_MAX} records")
-        digits, space, _ = content[at : at + 8].partition(b" ")
-        if not space or not digits.isdigit():
+        length_digits, space_sign, _ = extended_content[record_start : record_start + 8].partition(b" ")
+        if not space_sign or not length_digits.isdigit():
             raise refused("an extended header is damaged")
-        end = at + int(digits)
-        if not at + len(digits) + 2 < end <= len(content) or content[end - 1 : end] != b"\n":
+        record_end = record_start + int(length_digits)
+        if (
+            not record_start + len(length_digits) + 2 < record_end <= len(extended_content)
+            or extended_content[record_end - 1 : record_end] != b"\n"
+        ):
             raise refused("an extended header is damaged")
-        key, equals, value = content[at + len(digits) + 1 : end - 1].partition(b"=")
-        if not equals:
+        record_key, equals_sign, value_text = extended_content[
+            record_start + len(length_digits) + 1 : record_end - 1
+        ].partition(b"=")
+        if not equals_sign:
             raise refused("an extended header is damaged")
-        at = end
-        if key in {b"path", b"linkpath", b"size"} or key.startswith(b"GNU.sparse"):
-            found[key.decode(errors="replace")] = _text(value)
-    return found
+        record_start = record_end
+        if record_key in {b"path", b"linkpath", b"size"} or record_key.startswith(b"GNU.sparse"):
+            value_found[record_key.decode(errors="replace")] = _field_text(value_text)
+    return value_found

@@ -37,76 +37,82 @@ class WorkspaceKind(Enum):
 
 def best_kind() -> WorkspaceKind:
     """Return the kind for this machine: files if they can be made."""
-    can = is_root() and all(map(is_there, LOOP_PROGRAMS)) and Path("/dev/loop-control").exists()
-    return WorkspaceKind.FILE if can else WorkspaceKind.MEMORY
+    can_loop = is_root() and all(map(is_there, LOOP_PROGRAMS)) and Path("/dev/loop-control").exists()
+    return WorkspaceKind.FILE if can_loop else WorkspaceKind.MEMORY
 
 
 def has_noswap() -> bool:
     """Return True if the kernel can keep a folder in memory out of swap space (Linux 6.4)."""
-    found = re.match(r"(\d+)\.(\d+)", platform.release())
-    return found is not None and (int(found[1]), int(found[2])) >= NOSWAP_KERNEL
+    version_match = re.match(r"(\d+)\.(\d+)", platform.release())
+    return version_match is not None and (int(version_match[1]), int(version_match[2])) >= NOSWAP_KERNEL
 
 
 class Workspaces:
     """The volumes of one owner."""
 
-    def __init__(self, door: DockerDoor, owner: Owner, folder: Path, kind: WorkspaceKind) -> None:
-        """`folder` holds the files and nothing else."""
-        self._door = door
-        self._owner = owner
-        self._folder = folder
+    def __init__(self, docker_door: DockerDoor, container_owner: Owner, folder_path: Path, kind: WorkspaceKind) -> None:
+        """`folder_path` holds the files and nothing else."""
+        self._door = docker_door
+        self._owner = container_owner
+        self._folder = folder_path
         self.kind = kind
 
-    async def make(self, container_id: str, part: str, size: int) -> str:
-        """Make a volume of `size` bytes and return its name. Raise ContainerError, or OSError if the disk is full."""
+    async def make(self, container_id: str, volume_part: str, size_bytes: int) -> str:
+        """Make a volume of `size_bytes` and return its name. Raise ContainerError, or OSError on a full disk."""
         if self.kind is WorkspaceKind.MEMORY:
-            return await self.make_in_memory(container_id, part, size)
-        path = self._folder / f"{self._owner.name_of(container_id, part)}.ext4"
-        device = await self._make_file_system(path, size)
-        options = {"type": "ext4", "device": device, "o": "nosuid,nodev,noatime"}
-        return await self._make_volume(container_id, part, options)
+            return await self.make_in_memory(container_id, volume_part, size_bytes)
+        path = self._folder / f"{self._owner.name_of(container_id, volume_part)}.ext4"
+        device = await self._make_file_system(path, size_bytes)
+        volume_options = {"type": "ext4", "device": device, "o": "nosuid,nodev,noatime"}
+        return await self._make_volume(container_id, volume_part, volume_options)
 
-    async def make_in_memory(self, container_id: str, part: str, size: int) -> str:
+    async def make_in_memory(self, container_id: str, volume_part: str, size_bytes: int) -> str:
         """Make a volume in memory even if the others are files. It is for secrets."""
-        swap = ",noswap" if has_noswap() else ""
-        options = f"size={size},nr_inodes={max(64, size // INODE_BYTES)},nosuid,nodev,mode=0755{swap}"
-        return await self._make_volume(container_id, part, {"type": "tmpfs", "device": "tmpfs", "o": options})
+        swap_option = ",noswap" if has_noswap() else ""
+        volume_options = (
+            f"size={size_bytes},nr_inodes={max(64, size_bytes // INODE_BYTES)},nosuid,nodev,mode=0755{swap_option}"
+        )
+        return await self._make_volume(
+            container_id, volume_part, {"type": "tmpfs", "device": "tmpfs", "o": volume_options}
+        )
 
-    async def remove(self, container_id: str, part: str) -> None:
+    async def remove(self, container_id: str, volume_part: str) -> None:
         """Remove the existing volume and its file. Raise ContainerError if something remains."""
-        name = self._owner.name_of(container_id, part)
-        await self._door.remove_volume(name)
-        await _remove_file(self._folder / f"{name}.ext4")
+        volume_name = self._owner.name_of(container_id, volume_part)
+        await self._door.remove_volume(volume_name)
+        await _remove_file(self._folder / f"{volume_name}.ext4")
 
     async def remove_files(self) -> int:
         """Remove every remaining file and return their number. Call it when no container of ours exists."""
-        paths = await asyncio.to_thread(lambda: sorted(self._folder.glob("*.ext4")))
-        for path in paths:
+        image_paths = await asyncio.to_thread(lambda: sorted(self._folder.glob("*.ext4")))
+        for path in image_paths:
             await _remove_file(path)
-        return len(paths)
+        return len(image_paths)
 
-    async def _make_file_system(self, path: Path, size: int) -> str:
-        await asyncio.to_thread(_allocate, path, size)
+    async def _make_file_system(self, path: Path, size_bytes: int) -> str:
+        await asyncio.to_thread(_allocate, path, size_bytes)
         extended = f"nodiscard,root_owner={USER_ID}:{USER_ID}"
         # No journal and no reserved blocks: the file system is deleted with its container, and the program is not root.
-        form = ("-O", "^has_journal", "-m", "0", "-i", str(INODE_BYTES), "-E", extended)
-        await run_program("mkfs.ext4", "-q", "-F", *form, str(path))
+        format_options = ("-O", "^has_journal", "-m", "0", "-i", str(INODE_BYTES), "-E", extended)
+        await run_program("mkfs.ext4", "-q", "-F", *format_options, str(path))
         # The folder would appear in the program's /out and in its archive.
         await run_program("debugfs", "-w", "-R", "rmdir lost+found", str(path))
         return (await run_program("losetup", "--find", "--show", str(path))).strip()
 
-    async def _make_volume(self, container_id: str, part: str, options: dict[str, str]) -> str:
-        name, labels = self._owner.name_of(container_id, part), self._owner.labels(container_id)
-        await self._door.call("make a volume", lambda client: client.create_volume(name, "local", options, labels))
-        return name
+    async def _make_volume(self, container_id: str, volume_part: str, volume_options: dict[str, str]) -> str:
+        volume_name, volume_labels = self._owner.name_of(container_id, volume_part), self._owner.labels(container_id)
+        await self._door.call(
+            "make a volume", lambda client: client.create_volume(volume_name, "local", volume_options, volume_labels)
+        )
+        return volume_name
 
 
-def _allocate(path: Path, size: int) -> None:
+def _allocate(path: Path, size_bytes: int) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         # Allocated, not sparse, so that the machine's disk cannot run full under a promised workspace.
-        os.posix_fallocate(descriptor, 0, size)
+        os.posix_fallocate(descriptor, 0, size_bytes)
     except OSError as error:
         path.unlink()
         raise ContainerError(
@@ -126,5 +132,5 @@ async def _remove_file(path: Path) -> None:
 
 
 async def _devices_of(path: Path) -> list[str]:
-    lines = (await run_program("losetup", "--associated", str(path))).splitlines()
-    return [found[1] for line in lines if (found := _LOOP_LINE.match(line))]
+    losetup_lines = (await run_program("losetup", "--associated", str(path))).splitlines()
+    return [loop_devices[1] for losetup_line in losetup_lines if (loop_devices := _LOOP_LINE.match(losetup_line))]

@@ -26,7 +26,7 @@ async def order_of(line: Line, *users: tuple[str, bytes | None, Rank]) -> list[s
     order: list[str] = []
 
     async def use(name: str, place: bytes | None, rank: Rank) -> None:
-        taken = await line.take(place, rank=rank)
+        taken = await line.take(place, request_rank=rank)
         order.append(name)
         line.give(taken)
 
@@ -58,8 +58,8 @@ async def test_a_race_goes_before_judgements_that_came_first() -> None:
 
 async def test_a_judgement_takes_any_place_and_rather_a_warm_one() -> None:
     async with line_of_two() as line:
-        assert await line.take(rather=[SECOND]) == SECOND
-        assert await line.take(rather=[SECOND]) == FIRST
+        assert await line.take(preferred_places=[SECOND]) == SECOND
+        assert await line.take(preferred_places=[SECOND]) == FIRST
         waiting = asyncio.create_task(line.take())
         await asyncio.sleep(0)
         line.give(SECOND)

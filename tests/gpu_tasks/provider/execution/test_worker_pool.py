@@ -94,7 +94,7 @@ async def test_an_idle_worker_ends_and_starts_again() -> None:
 async def test_a_worker_that_is_something_else_computes_nothing() -> None:
     async with recorded() as (recorder, bench):
         recorder.open += 1  # `close` is counted, the plain fake's start is not
-        bench._make = lambda _hardware, _form: recorder.make(_hardware, form(2))
+        bench._make_executor = lambda _hardware, _form: recorder.make(_hardware, form(2))
         with pytest.raises(ExecutionError, match="compute reversed"):
             await bench.worker(form(1))
         recorder.open -= 1

@@ -119,10 +119,10 @@ async def test_the_longest_unused_goes_when_its_room_is_wanted(tmp_path: Path) -
     images = keeping(engine, tmp_path / "b.json")
     brought = [archive(number) for number in range(5)]
     for number, image in enumerate(brought[:3]):
-        await images.ready(image, ROOM, used_by=f"c{number}")
+        await images.ready(image, ROOM, user_name=f"c{number}")
         images.keeping.release(f"c{number}")
     assert len(engine.images) == 3
-    await images.ready(brought[0], ROOM, used_by="again")
+    await images.ready(brought[0], ROOM, user_name="again")
     await images.ready(brought[3], ROOM)
     left = {name.removeprefix("sha256:") for name in engine.images}
     assert left == {brought[0].sha256, brought[2].sha256, brought[3].sha256}, "the one that was used again stays"
@@ -133,20 +133,20 @@ async def test_what_programs_use_stays_and_what_finds_no_room_beside_them_is_not
     engine = FakeEngineImages()
     images = keeping(engine, age=1)
     for number in range(3):
-        await images.ready(archive(number), ROOM, used_by=f"c{number}")
+        await images.ready(archive(number), ROOM, user_name=f"c{number}")
     with raises_code(ContainerError, "image_disk_full"):
-        await images.ready(archive(3), ROOM, used_by="c3")
+        await images.ready(archive(3), ROOM, user_name="c3")
     await images.keeping.tidy(ROOM)
     assert len(engine.images) == 3
     images.keeping.release("c1")
-    await images.ready(archive(3), ROOM, used_by="c3")
+    await images.ready(archive(3), ROOM, user_name="c3")
     assert f"sha256:{archive(1).sha256}" not in engine.images
 
 
 async def test_what_nobody_used_for_long_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = FakeEngineImages()
     images = keeping(engine, age=100)
-    await images.ready(archive(1), ROOM, used_by="c1")
+    await images.ready(archive(1), ROOM, user_name="c1")
     await images.ready(archive(2), ROOM)
     later = time.time() + 101
     monkeypatch.setattr(keeping_images, "time", SimpleNamespace(time=lambda: later))
@@ -165,7 +165,7 @@ async def test_what_the_operator_has_is_never_removed() -> None:
     images.keeping._age_seconds = -1
     await images.keeping.tidy(ROOM)
     assert set(engine.images) == {PULLED.reference, name}, "it was there before, or has got a name since"
-    assert not images.keeping._book.images
+    assert not images.keeping._image_book.images
 
 
 async def test_what_a_container_of_another_daemon_has_is_tried_later() -> None:
@@ -174,7 +174,7 @@ async def test_what_a_container_of_another_daemon_has_is_tried_later() -> None:
     await images.ready(PULLED, ROOM)
     engine.in_use.add(PULLED.reference)
     await images.keeping.tidy(ROOM)
-    assert PULLED.reference in images.keeping._book.images
+    assert PULLED.reference in images.keeping._image_book.images
     engine.in_use.clear()
     await images.keeping.tidy(ROOM)
     assert not engine.images
@@ -193,7 +193,7 @@ async def test_an_image_is_written_down_before_it_is_brought_and_found_by_the_ne
         await keeping(engine, book).ready(PULLED, ROOM)
     later = keeping(engine, book)
     await later.keeping.settle()
-    assert later.keeping._book.images[PULLED.reference].bytes == 5 * MIB
+    assert later.keeping._image_book.images[PULLED.reference].bytes == 5 * MIB
     del engine.images[PULLED.reference]
     last = keeping(engine, book)
     await last.keeping.settle()
@@ -241,7 +241,7 @@ def test_wherever_a_daemon_is_killed_the_next_one_knows_every_image_that_it_brou
 
     async def life(images: Images) -> None:
         for number, image in enumerate(ones):
-            await images.ready(image, ROOM, used_by=f"c{number}")
+            await images.ready(image, ROOM, user_name=f"c{number}")
             images.keeping.release(f"c{number}")
 
     async def scene(at: int) -> bool:
@@ -285,14 +285,14 @@ async def test_one_that_is_refused_or_too_large_is_sent_away() -> None:
     engine.pulled_bytes = ROOM + 1
     with raises_code(ContainerRefusedError, "image_too_large"):
         await images.ready(PULLED, 2 * ROOM)
-    assert PULLED.reference in images.keeping._book.images, "an engine may have it all the same"
+    assert PULLED.reference in images.keeping._image_book.images, "an engine may have it all the same"
     await images.keeping.tidy()
     assert not engine.images
     engine.pulled_bytes, engine.command = MIB, []
     with raises_code(ContainerRefusedError, "no_command"):
         await images.ready(PULLED, ROOM, has_command=False)
     assert not engine.images
-    assert not images.keeping._book.images
+    assert not images.keeping._image_book.images
 
 
 async def test_a_pull_that_comes_after_nobody_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,14 +305,14 @@ async def test_a_pull_that_comes_after_nobody_waited_counts(monkeypatch: pytest.
     engine.on_pull = break_off
     with pytest.raises(ContainerError, match="not here"):
         await images.ready(PULLED, ROOM)
-    assert images.keeping._book.images[PULLED.reference].bytes == 0
+    assert images.keeping._image_book.images[PULLED.reference].bytes == 0
     engine.has(PULLED.reference, 2 * MIB)
     await images.keeping.tidy()
-    assert images.keeping._book.images[PULLED.reference].bytes == 2 * MIB
+    assert images.keeping._image_book.images[PULLED.reference].bytes == 2 * MIB
     engine.images.clear()
-    images.keeping._book.note(BroughtImage(PULLED.reference, 0, 0.0))
+    images.keeping._image_book.note(BroughtImage(PULLED.reference, 0, 0.0))
     await images.keeping.tidy()
-    assert not images.keeping._book.images
+    assert not images.keeping._image_book.images
 
 
 @given(st.binary(max_size=200) | st.builds(lambda value: json.dumps(value).encode(), st.recursive(

@@ -22,7 +22,7 @@ from gpu_tasks.provider.execution.containers.logs import (
 
 
 def log_of(bytes_max: int = 100_000) -> ContainerLog:
-    return ContainerLog(bytes_max, clock=lambda: 0.0)
+    return ContainerLog(bytes_max, clock_seconds=lambda: 0.0)
 
 
 def texts(lines: Sequence[ContainerLine]) -> list[str]:
