@@ -75,8 +75,8 @@ def test_gpus_take_a_sufficient_toolkit_and_an_engine_that_knows_it(
         return "no route"
 
     for name, stand_in in {
-        "why_unreachable": lambda _: None, "open_door": opened, "_diagnose_toolkit": judged, "why_not_outbound": outward,
-        "is_there": there.__contains__,
+        "why_unreachable": lambda _: None, "open_door": opened, "_diagnose_toolkit": judged,
+        "why_not_outbound": outward, "is_there": there.__contains__,
     }.items():  # fmt: skip
         monkeypatch.setattr(ability, name, stand_in)
     looked_at = asyncio.run(look_at_engine())
