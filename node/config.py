@@ -87,11 +87,11 @@ class Paths:
     @property
     def rpc_socket(self) -> Path:
         """The socket between node and RPC process; in the temporary folder if the path is too long."""
-        path = self.chain.absolute() / "rpc.sock"
-        if len(bytes(path)) <= SOCKET_PATH_BYTES_MAX:
-            return path
-        name = blake2_256(bytes(path)).hex()[:16]
-        return Path(tempfile.gettempdir()) / f"ogpu-{os.getuid()}" / f"{name}.sock"
+        socket_path = self.chain.absolute() / "rpc.sock"
+        if len(bytes(socket_path)) <= SOCKET_PATH_BYTES_MAX:
+            return socket_path
+        socket_name = blake2_256(bytes(socket_path)).hex()[:16]
+        return Path(tempfile.gettempdir()) / f"ogpu-{os.getuid()}" / f"{socket_name}.sock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ class Config:
                 "or confirm with --rpc-methods unsafe",
                 code="rpc_exposed",
             )
-        wanted = (self.port, self.rpc.port if self.rpc else None, self.prometheus_port)
-        ports = [port for port in wanted if port]  # 0 takes any free port
-        if len(set(ports)) != len(ports):
+        wanted_ports = (self.port, self.rpc.port if self.rpc else None, self.prometheus_port)
+        chosen_ports = [wanted_port for wanted_port in wanted_ports if wanted_port]  # 0 takes any free port
+        if len(set(chosen_ports)) != len(chosen_ports):
             raise BadInputError(
-                f"two services share one of the ports {', '.join(map(str, ports))}. Give each its own",
+                f"two services share one of the ports {', '.join(map(str, chosen_ports))}. Give each its own",
                 code="ports_collide",
             )
 
@@ -170,19 +170,24 @@ def default_base_path() -> Path:
     return Path.home() / ".local" / "share" / "ogpu-node"
 
 
-def read_checkpoint(text: str) -> TrustedBlock:
+def read_checkpoint(checkpoint_text: str) -> TrustedBlock:
     """Read the HEIGHT:HASH of --checkpoint. Raise BadInputError for another form."""
-    height, _, found = text.partition(":")
-    digits = found.removeprefix("0x")
+    height_text, _, block_hash = checkpoint_text.partition(":")
+    hash_digits = block_hash.removeprefix("0x")
     # isdecimal alone takes the digits of other scripts, and fromhex takes blanks.
-    is_height = height.isascii() and height.isdecimal() and len(height) <= HEIGHT_DIGITS_MAX
-    if not is_height or not 0 < int(height) <= HEIGHT_MAX or len(digits) != 64 or set(digits) - set(hexdigits):
+    is_height = height_text.isascii() and height_text.isdecimal() and len(height_text) <= HEIGHT_DIGITS_MAX
+    if (
+        not is_height
+        or not 0 < int(height_text) <= HEIGHT_MAX
+        or len(hash_digits) != 64
+        or set(hash_digits) - set(hexdigits)
+    ):
         raise BadInputError(
-            f"--checkpoint {text:.80} is not HEIGHT:HASH, as in 1234:0x and 64 hex digits. Ask an operator whom you "
-            "trust for the `checkpoint` of `ogpu-node chain-info`",
+            f"--checkpoint {checkpoint_text:.80} is not HEIGHT:HASH, as in 1234:0x and 64 hex digits. Ask an operator "
+            "whom you trust for the `checkpoint` of `ogpu-node chain-info`",
             code="checkpoint_unusable",
         )
-    return TrustedBlock(int(height), bytes.fromhex(digits))
+    return TrustedBlock(int(height_text), bytes.fromhex(hash_digits))
 
 
 def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
@@ -191,24 +196,24 @@ def chosen_spec(chain: str | None, *, dev: bool) -> ChainSpec:
         raise BadInputError(
             f"--dev means --chain dev. Leave out --chain {chain}, or --dev", code="options_exclude_each_other"
         )
-    default = "dev" if dev else "local"
-    name = chain or default
-    if name in PRESETS:
-        return load_spec(name)
-    path = Path(name)  # a stranger's file is checked before anything is written
-    if not path.is_file():
-        raise BadInputError(_unknown_chain(name), code="unknown_chain")
-    if path.stat().st_size > SPEC_BYTES_MAX:
+    default_name = "dev" if dev else "local"
+    spec_name = chain or default_name
+    if spec_name in PRESETS:
+        return load_spec(spec_name)
+    spec_path = Path(spec_name)  # a stranger's file is checked before anything is written
+    if not spec_path.is_file():
+        raise BadInputError(_unknown_chain(spec_name), code="unknown_chain")
+    if spec_path.stat().st_size > SPEC_BYTES_MAX:
         raise BadInputError(
-            f"{path} has more than {SPEC_BYTES_MAX:,} bytes, so it is no chain spec", code="chain_spec_unusable"
+            f"{spec_path} has more than {SPEC_BYTES_MAX:,} bytes, so it is no chain spec", code="chain_spec_unusable"
         )
     try:
-        return load_spec(path.read_bytes())
+        return load_spec(spec_path.read_bytes())
     except SpecError as error:
-        raise BadInputError(f"{path} is not a usable chain spec: {error}", code="chain_spec_unusable") from error
+        raise BadInputError(f"{spec_path} is not a usable chain spec: {error}", code="chain_spec_unusable") from error
 
 
-def _unknown_chain(name: str) -> str:
-    alike = suggestion(name, PRESETS)
-    hint = f"Did you mean --chain {alike}?" if alike else "Check the path of the chain spec file"
-    return f"--chain {name} is neither {' nor '.join(PRESETS)} nor a file. {hint}"
+def _unknown_chain(chain_name: str) -> str:
+    similar_name = suggestion(chain_name, PRESETS)
+    next_step = f"Did you mean --chain {similar_name}?" if similar_name else "Check the path of the chain spec file"
+    return f"--chain {chain_name} is neither {' nor '.join(PRESETS)} nor a file. {next_step}"

@@ -38,26 +38,26 @@ SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
 
 def generate(scheme: str, output_type: str, words: str) -> None:
     """Print a new secret phrase and its account."""
-    phrase = mnemonic.generate(int(words))
-    _show(_describe(phrase, SCHEMES[scheme]) | {"secretPhrase": phrase}, output_type)
+    secret_phrase = mnemonic.generate(int(words))
+    _show_fields(_describe(secret_phrase, SCHEMES[scheme]) | {"secretPhrase": secret_phrase}, output_type)
 
 
 def inspect(uri: str, scheme: str, output_type: str) -> None:
     """Print the account of a secret."""
-    _show(_describe(uri, SCHEMES[scheme]), output_type)
+    _show_fields(_describe(uri, SCHEMES[scheme]), output_type)
 
 
 def generate_node_key(path: Path | None) -> None:
     """Print or write a new network key."""
-    seed = secrets.token_bytes(SEED_BYTES)
+    node_seed = secrets.token_bytes(SEED_BYTES)
     if path is None:
-        click.echo(seed.hex())
+        click.echo(node_seed.hex())
     else:
         try:
-            write_new(path, seed.hex().encode() + b"\n")
+            write_new(path, node_seed.hex().encode() + b"\n")
         except FileExistsError:
             raise BadInputError(f"{path} exists already. Name a new file", code="file_exists") from None
-    click.echo(_peer_id(seed), err=True)
+    click.echo(_peer_id_of(node_seed), err=True)
 
 
 def inspect_node_key(path: Path) -> None:
@@ -67,131 +67,138 @@ def inspect_node_key(path: Path) -> None:
     else:
         text = read_plain(path, NETWORK_KEY_BYTES_MAX).decode("ascii", "replace")
     try:
-        seed = bytes.fromhex(text.strip().removeprefix("0x"))
+        node_seed = bytes.fromhex(text.strip().removeprefix("0x"))
     except ValueError as error:
         raise BadInputError("this is not a network key. Give 64 hex digits", code="not_a_network_key") from error
-    if len(seed) != SEED_BYTES:
-        raise BadInputError(f"a network key has {SEED_BYTES} bytes, and this has {len(seed)}", code="not_a_network_key")
-    click.echo(_peer_id(seed))
+    if len(node_seed) != SEED_BYTES:
+        raise BadInputError(
+            f"a network key has {SEED_BYTES} bytes, and this has {len(node_seed)}", code="not_a_network_key"
+        )
+    click.echo(_peer_id_of(node_seed))
 
 
 def insert(base_path: Path | None, chain: str | None, key_type: str, suri: str | None, suri_file: Path | None) -> None:
     """Put a key into a chain's keystore."""
-    secret = _secret(suri, suri_file)
-    paths = _paths(base_path, chain)[0]
-    public = Keystore(paths.keystore).insert(
-        KEY_TYPES[key_type], _keypair(secret, Scheme.ED25519).secret_key[:SEED_BYTES]
+    secret_uri = _secret_uri(suri, suri_file)
+    chain_paths = _chain_paths(base_path, chain)[0]
+    public_key = Keystore(chain_paths.keystore).insert(
+        KEY_TYPES[key_type], _key_pair_of(secret_uri, Scheme.ED25519).secret_key[:SEED_BYTES]
     )
-    click.echo("0x" + public.hex())
+    click.echo("0x" + public_key.hex())
 
 
 def rotate(base_path: Path | None, chain: str | None, owner: str, keyring: Path) -> None:
     """Make and print session and VRF keys with their proof."""
-    paths, spec = _paths(base_path, chain)
-    genesis = genesis_of(spec)
-    account = _owner(owner, keyring)  # before keys are made for nobody
-    require_folder(paths.keystore)
-    keys = new_keys(paths, genesis)
-    proof = prove_stored(Keystore(paths.keystore), keys, genesis, account)
-    click.echo(NodeKeys(keys, proof).as_json())
+    chain_paths, chain_spec = _chain_paths(base_path, chain)
+    genesis_hash = genesis_of(chain_spec)
+    owner_account = _owner_account(owner, keyring)  # before keys are made for nobody
+    require_folder(chain_paths.keystore)
+    rotated_keys = new_keys(chain_paths, genesis_hash)
+    key_proof = prove_stored(Keystore(chain_paths.keystore), rotated_keys, genesis_hash, owner_account)
+    click.echo(NodeKeys(rotated_keys, key_proof).as_json())
 
 
 def prove(
     base_path: Path | None, chain: str | None, owner: str, keyring: Path, session: str | None, vrf: str | None
 ) -> None:
     """Print the stored keys with their proof."""
-    paths, spec = _paths(base_path, chain)
-    store = Keystore(paths.keystore)
-    keys = stored_keys(store, _public(session), _public(vrf))
-    proof = prove_stored(store, keys, genesis_of(spec), _owner(owner, keyring))
-    click.echo(NodeKeys(keys, proof).as_json())
+    chain_paths, chain_spec = _chain_paths(base_path, chain)
+    keystore = Keystore(chain_paths.keystore)
+    session_keys = stored_keys(keystore, _public_key(session), _public_key(vrf))
+    key_proof = prove_stored(keystore, session_keys, genesis_of(chain_spec), _owner_account(owner, keyring))
+    click.echo(NodeKeys(session_keys, key_proof).as_json())
 
 
-def genesis_of(spec: ChainSpec) -> bytes:
+def genesis_of(chain_spec: ChainSpec) -> bytes:
     """Return the id of a chain's block 0."""
-    return block_id(genesis_block_header(genesis_state(spec)))
+    return block_id(genesis_block_header(genesis_state(chain_spec)))
 
 
-def _paths(base_path: Path | None, chain: str | None) -> tuple[Paths, ChainSpec]:
-    """Return a chain's files and specification; without `chain`, of the only chain of the base path.
+def _chain_paths(base_path: Path | None, chain_name: str | None) -> tuple[Paths, ChainSpec]:
+    """Return a chain's files and specification; without `chain_name`, of the only chain of the base path.
 
     Raise BadInputError if the base path holds several chains, or one that needs its specification file.
     """
-    base = base_path or default_base_path()
-    found = sorted(folder.name for folder in (base / "chains").glob("*") if folder.is_dir())
-    if chain is None and len(found) > 1:
-        raise BadInputError(f"{base} holds the chains {', '.join(found)}. Choose with --chain", code="several_chains")
-    name = chain
-    if name is None and found:
-        presets = {chosen_spec(preset, dev=False).id: preset for preset in PRESETS}
-        name = presets.get(found[0])
-        if name is None:
+    base_folder = base_path or default_base_path()
+    chain_folders = sorted(
+        chain_folder.name for chain_folder in (base_folder / "chains").glob("*") if chain_folder.is_dir()
+    )
+    if chain_name is None and len(chain_folders) > 1:
+        raise BadInputError(
+            f"{base_folder} holds the chains {', '.join(chain_folders)}. Choose with --chain", code="several_chains"
+        )
+    preset_name = chain_name
+    if preset_name is None and chain_folders:
+        presets_by_id = {chosen_spec(preset, dev=False).id: preset for preset in PRESETS}
+        preset_name = presets_by_id.get(chain_folders[0])
+        if preset_name is None:
             raise BadInputError(
-                f"{base} holds the chain {found[0]}. Give its specification file with --chain", code="chain_needed"
+                f"{base_folder} holds the chain {chain_folders[0]}. Give its specification file with --chain",
+                code="chain_needed",
             )
-    spec = chosen_spec(name, dev=False)
-    if name is None:
-        note(f"{base} holds no chain: the keys are for {spec.id}. Choose another chain with --chain")
-    return Paths(base, spec.id), spec
+    chain_spec = chosen_spec(preset_name, dev=False)
+    if preset_name is None:
+        note(f"{base_folder} holds no chain: the keys are for {chain_spec.id}. Choose another chain with --chain")
+    return Paths(base_folder, chain_spec.id), chain_spec
 
 
-def _secret(suri: str | None, suri_file: Path | None) -> str:
+def _secret_uri(secret_uri: str | None, suri_file: Path | None) -> str:
     """Return the secret of `--suri` or `--suri-file`."""
-    if (suri is None) == (suri_file is None):
+    if (secret_uri is None) == (suri_file is None):
         raise BadInputError("give the secret with --suri-file, or with --suri", code="secret_needed")
     if suri_file is None:
-        return suri or ""
+        return secret_uri or ""
     if suri_file == STANDARD_INPUT:
         return sys.stdin.readline(SECRET_BYTES_MAX).strip()
     return read_passwords(suri_file, SECRET_BYTES_MAX, what="secret")[0].strip()
 
 
-def _owner(text: str, keyring: Path) -> bytes:
+def _owner_account(owner_text: str, keyring: Path) -> bytes:
     """Return the account of a stash."""
     from cli.session import account_named  # noqa: PLC0415  # other commands need no wallet
 
     try:
-        return account_named(Keyring(keyring), text)
+        return account_named(Keyring(keyring), owner_text)
     except WalletError as error:
         raise BadInputError(f"--owner: {error}", code=error.code) from error
 
 
-def _account(text: str) -> bytes:
+def _account_of(account_text: str) -> bytes:
     try:
-        return ss58.account_from_text(text)
+        return ss58.account_from_text(account_text)
     except ValueError as error:
-        raise BadInputError(f"{text!r} is not a key: {error}", code="not_a_key") from error
+        raise BadInputError(f"{account_text!r} is not a key: {error}", code="not_a_key") from error
 
 
-def _public(text: str | None) -> bytes | None:
-    return None if text is None else _account(text)
+def _public_key(key_text: str | None) -> bytes | None:
+    return None if key_text is None else _account_of(key_text)
 
 
-def _describe(uri: str, scheme: Scheme) -> dict[str, str]:
-    pair = _keypair(uri, scheme)
+def _describe(secret_uri: str, scheme: Scheme) -> dict[str, str]:
+    key_pair = _key_pair_of(secret_uri, scheme)
     return {
-        "publicKey": "0x" + pair.public_key.hex(),
-        "accountId": "0x" + pair.public_key.hex(),
-        "ss58Address": pair.address,
+        "publicKey": "0x" + key_pair.public_key.hex(),
+        "accountId": "0x" + key_pair.public_key.hex(),
+        "ss58Address": key_pair.address,
     }
 
 
-def _keypair(uri: str, scheme: Scheme) -> Keypair:
+def _key_pair_of(secret_uri: str, scheme: Scheme) -> Keypair:
     try:
-        return keypair_from_suri(uri, scheme)
+        return keypair_from_suri(secret_uri, scheme)
     except WalletError as error:
         raise BadInputError(f"this is not a usable secret: {error}", code=error.code) from error
 
 
-def _show(fields: dict[str, str], output_type: str) -> None:
+def _show_fields(shown_fields: dict[str, str], output_type: str) -> None:
     if output_type == "json":
-        click.echo(json.dumps(fields))
+        click.echo(json.dumps(shown_fields))
         return
-    for name, value in fields.items():
-        click.echo(f"{name + ':':<15}{value}")
+    for field_name, field_value in shown_fields.items():
+        click.echo(f"{field_name + ':':<15}{field_value}")
 
 
-def _peer_id(seed: bytes) -> str:
+def _peer_id_of(node_seed: bytes) -> str:
     from node.p2p.identity import identity_from_seed  # noqa: PLC0415  # the network stack takes a second to import
 
-    return identity_from_seed(seed).peer_id
+    return identity_from_seed(node_seed).peer_id

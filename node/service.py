@@ -53,11 +53,11 @@ GOODBYE_SECONDS = 1.0
 _LOG = logging.getLogger("node")
 
 
-def run(config: Config, spec: ChainSpec) -> None:
+def run(node_config: Config, chain_spec: ChainSpec) -> None:
     """Run a node until it is stopped. Raise `NodeError` if it fails."""
-    process.set_up_process(config.log)
+    process.set_up_process(node_config.log)
     with node_error_first():
-        trio.run(Node(config, spec).run)
+        trio.run(Node(node_config, chain_spec).run)
 
 
 class Node:
@@ -76,18 +76,17 @@ class Node:
         self.ledger = open_ledger(self.paths, spec, verifier.verify, self.clock, config.checkpoint)
         self.chain = self.ledger.chain
         age_ms = self.clock.now_ms() - spec.start_time * 1_000 if spec.start_time else 0
-        keys = hold_keys(config, self.paths, self.chain, age_ms)
-        self.machine = self._make_machine(keys)
-        prove_peer = keys.prove_peer if keys is not None else None
+        validator_keys = hold_keys(config, self.paths, self.chain, age_ms)
+        self.machine = self._make_machine(validator_keys)
         self.core_time = CoreTime()
         self.network = open_network(
             config,
             self.paths,
             spec,
             self.chain.genesis,
-            prove_peer=prove_peer,
+            prove_peer=validator_keys.prove_peer if validator_keys else None,
             is_seated=self.chain.is_seated,
-            seconds=self.core_time.seconds,
+            clock_seconds=self.core_time.seconds,
         )
         self.sync = Sync(
             self.chain,
@@ -97,26 +96,27 @@ class Node:
             lambda extrinsics: self.pools.transactions.foresee(extrinsics),  # noqa: PLW0108  # the pools come later
         )
         self.sync.highest_height = self.sync.trusted_height = self.ledger.trusted.height
-        readers = Readers()
+        feed_readers = Readers()
         self.pools = make_pools(
             chain=self.chain,
             verifier=verifier,
             clock=self.clock,
             peers=self.network.peers,
             preferred=lambda: self.machine.tip.id,
-            on_status=readers.publish_fate,
+            on_status=feed_readers.publish_fate,
             clock_seconds=self.core_time.seconds,
         )
         view = NodeView(chain=self.chain, machine=self.machine, network=self.network, sync=self.sync, pools=self.pools)
-        metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=keys is not None)
-        self.monitoring = make_monitoring(view, metrics, self.clock, keys.sessions if keys is not None else ())
-        self.duty = self._make_duty(keys) if keys is not None else None
-        description = NodeDescription(
-            spec=spec, name=config.name, version=process.VERSION, is_validator=config.is_validator
+        node_metrics = Metrics(spec.id, config.name, process.VERSION, is_validator=validator_keys is not None)
+        self.monitoring = make_monitoring(
+            view, node_metrics, self.clock, validator_keys.sessions if validator_keys else ()
         )
+        self.duty = self._make_duty(validator_keys) if validator_keys is not None else None
+        is_validator = config.is_validator
+        description = NodeDescription(spec=spec, name=config.name, version=process.VERSION, is_validator=is_validator)
         self.feed = make_feed(
             socket_path=self.paths.rpc_socket,
-            feed_readers=readers,
+            feed_readers=feed_readers,
             node_view=view,
             description=description,
             recent_polls=self.monitoring.polls.show,
@@ -126,13 +126,13 @@ class Node:
 
     async def run(self) -> None:
         """Run all parts, until a signal or a `NodeError`."""
-        async with AsyncExitStack() as stack:
+        async with AsyncExitStack() as exit_stack:
             # Registered first, so closed last: the other parts use the database until they end.
-            stack.callback(self.ledger.close)
+            exit_stack.callback(self.ledger.close)
             trio.lowlevel.add_instrument(self.core_time)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stop_on_signal, nursery.cancel_scope)
-                stack.callback(self.monitoring.serve(self.config))
+                exit_stack.callback(self.monitoring.serve(self.config))
                 await self._start_network(nursery)
                 await self.feed.start(nursery)
                 if self.config.rpc is not None:
@@ -141,30 +141,37 @@ class Node:
                 self.pools.start(nursery)
                 nursery.start_soon(self._watch_peers)
                 nursery.start_soon(self._keep_figures)
-                self._restore()
+                self._restore_machine()
                 await self.loop.run()
 
     # --- making the parts
 
-    def _make_machine(self, keys: ValidatorKeys | None) -> Machine:
-        chain, parameters = self.chain, self.chain.parameters
+    def _make_machine(self, validator_keys: ValidatorKeys | None) -> Machine:
+        node_chain, parameters = self.chain, self.chain.parameters
         if self.config.sample_units is not None:
             parameters = replace(parameters, sample_units=self.config.sample_units, force_sampling=True)
-        verify, session_of = signatures.verify_ed25519, keys.session_of if keys is not None else follow_only
-        return Machine(parameters, chain.genesis, chain.epochs, verify, session_of, secrets.randbelow)
+        verify_signature, session_of = (
+            signatures.verify_ed25519,
+            validator_keys.session_of if validator_keys is not None else follow_only,
+        )
+        return Machine(
+            parameters, node_chain.genesis, node_chain.epochs, verify_signature, session_of, secrets.randbelow
+        )
 
-    def _make_duty(self, keys: ValidatorKeys) -> ValidatorDuty:
-        network, paths = self.network, self.paths
-        key_watch = KeyWatch(keys, self.chain, paths, network.peers, network.transport.peer_id)
-        watch = SeatWatch(keys, self.chain, paths, self.clock)
-        heart = Heart(self.chain, self.pools.heartbeats, keys.sessions, self.clock)
-        figures = SeatFigures(self.chain, keys.sessions, keys.session_of, self.monitoring.metrics)
+    def _make_duty(self, validator_keys: ValidatorKeys) -> ValidatorDuty:
+        node_network, node_paths = self.network, self.paths
+        key_watch = KeyWatch(validator_keys, self.chain, node_paths, node_network.peers, node_network.transport.peer_id)
+        seat_watch = SeatWatch(validator_keys, self.chain, node_paths, self.clock)
+        duty_heart = Heart(self.chain, self.pools.heartbeats, validator_keys.sessions, self.clock)
+        seat_figures = SeatFigures(
+            self.chain, validator_keys.sessions, validator_keys.session_of, self.monitoring.metrics
+        )
         return ValidatorDuty(
-            keys=keys,
-            author=self._make_author(keys),
+            keys=validator_keys,
+            author=self._make_author(validator_keys),
             key_watch=key_watch,
-            seat_watch=watch,
-            listeners=(key_watch, watch, heart, figures),
+            seat_watch=seat_watch,
+            listeners=(key_watch, seat_watch, duty_heart, seat_figures),
         )
 
     def _make_author(self, keys: ValidatorKeys) -> Author:
@@ -186,7 +193,7 @@ class Node:
             self.feed.answers,
             self.pools.transactions,
             standing,
-            ProvenKeys(self.network.proofs, self.network.peers, self.clock.now_ms, self._on_keys),
+            ProvenKeys(self.network.proofs, self.network.peers, self.clock.now_ms, self._on_proven_keys),
             self.pools.attestations,
             self.pools.heartbeats,
             self.pools.evidence,
@@ -213,49 +220,49 @@ class Node:
     async def _start_network(self, nursery: trio.Nursery) -> None:
         with as_bad_input(TransportError, ValueError):
             await self.network.transport.start(nursery)
-        role = "validator" if self.duty is not None else "full node"
-        _LOG.info("%s %s on chain %s (%s)", role, self.config.name, self.spec.name, process.VERSION)
+        role_name = "validator" if self.duty is not None else "full node"
+        _LOG.info("%s %s on chain %s (%s)", role_name, self.config.name, self.spec.name, process.VERSION)
         _LOG.info("peers reach this node at %s", ", ".join(self.network.transport.addresses))
 
-    def _restore(self) -> None:
+    def _restore_machine(self) -> None:
         """Pass the kept state to the machine, and carry out its effects."""
-        final = self.chain.final.facts
+        final_facts = self.chain.final.facts
         sign_state, silent_below = EMPTY, 0
         if self.duty is not None:
             if (certificate := self.chain.final_certificate) is not None:
                 # After a crash between the commit and its record, or a run without --validator, the database is ahead.
-                self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
-            sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final.height + 1))
+                self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final_facts.height)
+            sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final_facts.height + 1))
             silent_below = self.duty.keys.noted_height
         recovery = self.ledger.recovery(sign_state)
         # The higher one of the keys' own records and the operator's checkpoint.
         recovery = replace(recovery, silent_below=max(silent_below, recovery.silent_below))
-        effects = self.machine.restore(recovery, self.clock.now_ms())
-        _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
-        self.loop.restore(effects)
+        machine_effects = self.machine.restore(recovery, self.clock.now_ms())
+        _LOG.info("starting at final #%d 0x%s", final_facts.height, final_facts.id.hex()[:12])
+        self.loop.restore(machine_effects)
         process.settle_memory()
 
-    async def _stop_on_signal(self, scope: trio.CancelScope) -> None:
+    async def _stop_on_signal(self, cancel_scope: trio.CancelScope) -> None:
         """Send goodbyes to the peers, without waiting long for them, and stop."""
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for number in signals:
-                _LOG.info("%s: stopping", signal.Signals(number).name)
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received_signals:
+            async for signal_number in received_signals:
+                _LOG.info("%s: stopping", signal.Signals(signal_number).name)
                 with trio.move_on_after(GOODBYE_SECONDS):
                     await self.network.transport.stop()
-                scope.cancel()
+                cancel_scope.cancel()
 
     # --- beside the loop
 
     async def _watch_peers(self) -> None:
-        async for event in self.network.transport.events:
-            if isinstance(event, PeerUp):
-                self.loop.peer_up(event.peer, self.network.proofs.sessions.get(event.peer, ()))
+        async for peer_event in self.network.transport.events:
+            if isinstance(peer_event, PeerUp):
+                self.loop.peer_up(peer_event.peer, self.network.proofs.sessions.get(peer_event.peer, ()))
                 if self.duty is not None:
-                    self.duty.key_watch.tell(event.peer)
+                    self.duty.key_watch.tell(peer_event.peer)
             else:
-                self.loop.peer_down(event.peer)
+                self.loop.peer_down(peer_event.peer)
 
-    def _on_keys(self, peer: str, sessions: tuple[bytes, ...]) -> None:
+    def _on_proven_keys(self, peer: str, sessions: tuple[bytes, ...]) -> None:
         self.loop.peer_up(peer, sessions)
 
     async def _keep_figures(self) -> None:

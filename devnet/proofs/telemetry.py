@@ -142,7 +142,7 @@ async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
     task_subject = TaskSubject(task_id, 0)
     forged_note = EventNote(FORGED_EVENT, (NoteField("milestone", "999"),))
     forged_payload = payload_of(forged_note, SealKey.of(customer_keypair).public)
-    async with broker_connection(parse_broker(broker_url, private=True), private=True) as broker_client:
+    async with broker_connection(parse_broker(broker_url, is_private_allowed=True), private=True) as broker_client:
         await broker_client.subscribe(topics.task(task_id), 1)
         true_payload = bytes((await anext(broker_client.messages)).payload)
         for forgery_number in range(FORGERY_COUNT):
@@ -174,7 +174,9 @@ async def publish_forgeries(stage: BrokerStage, task_id: bytes) -> None:
 async def publish_replays(stage: BrokerStage, task_id: bytes) -> None:
     """Publish some true messages of a task repeatedly."""
     topics, true_messages = TelemetryTopics(stage.genesis_hash), []
-    async with broker_connection(parse_broker(stage.broker_url, private=True), private=True) as broker_client:
+    async with broker_connection(
+        parse_broker(stage.broker_url, is_private_allowed=True), private=True
+    ) as broker_client:
         await broker_client.subscribe(topics.task(task_id), 1)
         for _ in range(6):
             message = await anext(broker_client.messages)
@@ -190,7 +192,9 @@ async def publish_flood(stage: BrokerStage, task_id: bytes) -> None:
     status_topic = TelemetryTopics(stage.genesis_hash).of(TaskSubject(task_id, 0), Channel.STATUS)
     event_loop = asyncio.get_running_loop()
     flood_deadline = event_loop.time() + FLOOD_SECONDS
-    async with broker_connection(parse_broker(stage.broker_url, private=True), private=True) as broker_client:
+    async with broker_connection(
+        parse_broker(stage.broker_url, is_private_allowed=True), private=True
+    ) as broker_client:
         while event_loop.time() < flood_deadline:
             await asyncio.gather(*(broker_client.publish(status_topic, os.urandom(1_000), 0) for _ in range(100)))
 

@@ -13,7 +13,7 @@ from enum import Enum
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.training.life.submitting import looks
-from gpu_tasks.market.training.money import customer_bond, escrow
+from gpu_tasks.market.training.money import customer_bond, escrow, premium, standby_max
 from gpu_tasks.market.training.orders import JURORS, CheckedBy
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms
@@ -95,6 +95,8 @@ class TaskPlan:
     """True for replicas, which have no standby."""
     locked: int
     """Held until the task ends. Its deposit is held until its record is dropped."""
+    locks: tuple[tuple[str, int], ...]
+    """The parts of `locked` by name."""
     prepaid: int
     """Paid on submission."""
     most: int
@@ -144,6 +146,14 @@ def plan_of(
     serving_fields = [serving_field for serving_field in device_fields if len(serving_field) >= task_terms.slots]
     award_blocks = auction_numbers.commit + auction_numbers.reveal + BEACON_DELAY
     escrow_grains = escrow(auction_numbers.rules, task_terms.price_max) * task_terms.slots
+    price_grains, slots = task_terms.price_max, task_terms.slots
+    locks = (
+        ("price", price_grains * slots),
+        ("standby", standby_max(auction_numbers.rules, price_grains) * slots),
+        ("premium", premium(auction_numbers.rules, price_grains) * slots),
+        ("bond", customer_bond(auction_numbers.rules, price_grains) * slots),
+        ("deposit", auction_numbers.deposit),
+    )
     is_of_replicas = checked_by is CheckedBy.REPLICATED
     if is_of_replicas:
         # The results of replicas are compared, so each replica needs another owner.
@@ -165,9 +175,8 @@ def plan_of(
         and not is_of_replicas
         and all(_owner_count(serving_field) > task_terms.slots for serving_field in serving_fields),
         is_of_replicas=is_of_replicas,
-        locked=escrow_grains
-        + customer_bond(auction_numbers.rules, task_terms.price_max) * task_terms.slots
-        + auction_numbers.deposit,
+        locked=sum(part_grains for _, part_grains in locks),
+        locks=locks,
         prepaid=prepaid_grains,
         most=escrow_grains + prepaid_grains,
         starts_from=award_blocks,

@@ -58,8 +58,8 @@ class BrokerAddress:
     @property
     def url(self) -> str:
         """The address as text."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        url_host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{url_host}:{self.port}"
 
 
 class BrokerInbox(asyncio.Queue[aiomqtt.Message]):
@@ -75,21 +75,21 @@ class BrokerInbox(asyncio.Queue[aiomqtt.Message]):
         super().put_nowait(item)
 
 
-def parse_broker(text: str, *, private: bool) -> BrokerAddress:
+def parse_broker(broker_text: str, *, is_private_allowed: bool) -> BrokerAddress:
     """Return the address of a broker.
 
     Raise EndpointError if the text is no broker's address or, without `is_private_allowed`, names a private network.
     """
-    found = _FORM.fullmatch(text)
-    if found is None:
-        raise EndpointError(f"{text!r} is not mqtt(s)://HOST:PORT; remove any user, path, query or fragment")
-    scheme, rest = found.groups()
-    if not _HAS_PORT.fullmatch(rest.rpartition("]")[2] if rest.startswith("[") else rest):
-        rest = f"{rest}:{PORTS[scheme]}"
-    address = parse_endpoint(f"http://{rest}")
+    form_match = _FORM.fullmatch(broker_text)
+    if form_match is None:
+        raise EndpointError(f"{broker_text!r} is not mqtt(s)://HOST:PORT; remove any user, path, query or fragment")
+    scheme, host_and_port = form_match.groups()
+    if not _HAS_PORT.fullmatch(host_and_port.rpartition("]")[2] if host_and_port.startswith("[") else host_and_port):
+        host_and_port = f"{host_and_port}:{PORTS[scheme]}"
+    http_address = parse_endpoint(f"http://{host_and_port}")
     # A literal address is checked here. A host name is checked after it resolves, when the socket connects.
-    reachable_endpoint(f"http://{rest}", is_private_allowed=private)
-    return BrokerAddress(scheme, address.host, address.port)
+    reachable_endpoint(f"http://{host_and_port}", is_private_allowed=is_private_allowed)
+    return BrokerAddress(scheme, http_address.host, http_address.port)
 
 
 @contextlib.asynccontextmanager
@@ -97,11 +97,11 @@ async def broker_connection(
     address: BrokerAddress,
     *,
     private: bool,
-    will: aiomqtt.Will | None = None,
-    login: tuple[str, str] | None = None,
+    last_will: aiomqtt.Will | None = None,
+    user_and_password: tuple[str, str] | None = None,
 ) -> AsyncIterator[aiomqtt.Client]:
     """Yield a connected client. A failure raises one of `BROKER_ERRORS`."""
-    client = aiomqtt.Client(
+    mqtt_client = aiomqtt.Client(
         address.host,
         address.port,
         logger=QUIET,
@@ -111,21 +111,21 @@ async def broker_connection(
         max_inflight_messages=1,
         keepalive=KEEPALIVE_SECONDS,
         timeout=TIMEOUT_SECONDS,
-        will=will,
-        username=None if login is None else login[0],
-        password=None if login is None else login[1],
+        will=last_will,
+        username=None if user_and_password is None else user_and_password[0],
+        password=None if user_and_password is None else user_and_password[1],
         tls_context=ssl.create_default_context() if address.scheme == "mqtts" else None,
     )
-    _bound(client, private=private)
-    entering = broken_off(client)
+    _bind_client(mqtt_client, private=private)
+    entering = broken_off(mqtt_client)
     try:
-        async with client:
+        async with mqtt_client:
             # aiomqtt reports no error if the broker disconnects us during entry, and the caller would wait for ever.
-            if client._client.socket() is None:  # noqa: SLF001
+            if mqtt_client._client.socket() is None:  # noqa: SLF001
                 raise aiomqtt.MqttError("the broker closed the connection at once")
-            yield client
+            yield mqtt_client
     finally:
-        _let_go(client, entering)
+        _release_client(mqtt_client, entering)
 
 
 def broken_off(client: aiomqtt.Client) -> asyncio.Future[None]:
@@ -138,43 +138,43 @@ def broken_off(client: aiomqtt.Client) -> asyncio.Future[None]:
 
 def take_overflow(client: aiomqtt.Client) -> int:
     """Return the number of messages that the client's full inbox has dropped since the last call."""
-    inbox = client._queue  # noqa: SLF001 - the queue that we gave it
-    assert isinstance(inbox, BrokerInbox)
-    found, inbox.overflowed = inbox.overflowed, 0
-    return found
+    client_inbox = client._queue  # noqa: SLF001 - the queue that we gave it
+    assert isinstance(client_inbox, BrokerInbox)
+    overflow_count, client_inbox.overflowed = client_inbox.overflowed, 0
+    return overflow_count
 
 
-def _let_go(client: aiomqtt.Client, entering: asyncio.Future[None]) -> None:
+def _release_client(client: aiomqtt.Client, entering: asyncio.Future[None]) -> None:
     """Close the socket, which the library leaves open if a message ended the connection, and retrieve the error."""
     client._client._sock_close()  # noqa: SLF001 - nothing where it is closed
-    for ended in (entering, broken_off(client)):
-        if ended.done() and not ended.cancelled():
-            ended.exception()  # otherwise asyncio logs it as never retrieved
+    for ending_step in (entering, broken_off(client)):
+        if ending_step.done() and not ending_step.cancelled():
+            ending_step.exception()  # otherwise asyncio logs it as never retrieved
 
 
-def _bound(client: aiomqtt.Client, *, private: bool) -> None:
+def _bind_client(client: aiomqtt.Client, *, private: bool) -> None:
     """Limit the size and number of the client's packets and, unless `private`, connect to public addresses only."""
     paho: Any = client._client  # noqa: SLF001 - it has no option for either
     receive: Callable[[int], bytes] = paho._sock_recv  # noqa: SLF001
     connect: Callable[[], socket.socket] = paho._create_socket_connection  # noqa: SLF001
 
-    def received(wanted: int) -> bytes:
-        if wanted > PACKET_BYTES_MAX:
-            raise ConnectionError(f"the broker sent a packet of {wanted:,} bytes, longer than any message")
+    def received(read_bytes: int) -> bytes:
+        if read_bytes > PACKET_BYTES_MAX:
+            raise ConnectionError(f"the broker sent a packet of {read_bytes:,} bytes, longer than any message")
         # paho keeps QoS 2 messages until the broker releases them, and has no bound for its own answers.
         if paho._in_messages or len(paho._out_packet) > ANSWERS_MAX:  # noqa: SLF001
             raise ConnectionError("the broker releases no message and reads no answer")
-        return receive(wanted)
+        return receive(read_bytes)
 
     def connected() -> socket.socket:
-        made = connect()
+        new_socket = connect()
         # The check is on the connected peer, not on the name: a name could resolve to another address at the second
         # lookup.
-        peer = str(made.getpeername()[0])
-        if not private and not is_public(peer):
-            made.close()
-            raise OSError(f"{peer} is not a public address")
-        return made
+        peer_host = str(new_socket.getpeername()[0])
+        if not private and not is_public(peer_host):
+            new_socket.close()
+            raise OSError(f"{peer_host} is not a public address")
+        return new_socket
 
     paho._sock_recv = received  # noqa: SLF001
     paho._create_socket_connection = connected  # noqa: SLF001

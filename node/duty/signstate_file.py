@@ -45,16 +45,24 @@ _CONTENT: Codec[_Content] = codec(_Content)
 class SignStateFile:
     """The sign-state of one session key on one chain."""
 
-    def __init__(self, path: Path, genesis: bytes, session: bytes, state: SignState, final_height: int) -> None:
+    def __init__(
+        self, path: Path, genesis_hash: bytes, session: bytes, sign_state: SignState, final_height: int
+    ) -> None:
         self.path = path
-        self._genesis = genesis
-        self._session = session
-        self.state = state
+        self._genesis_hash = genesis_hash
+        self._session_key = session
+        self.state = sign_state
         self.final_height = final_height
 
     @classmethod
     def create(
-        cls, path: Path, genesis: bytes, session: bytes, *, floor: tuple[int, int] = (0, 0), final_height: int = 0
+        cls,
+        path: Path,
+        genesis_hash: bytes,
+        session: bytes,
+        *,
+        floor_round: tuple[int, int] = (0, 0),
+        final_height: int = 0,
     ) -> SignStateFile:
         """Create the file of a key.
 
@@ -63,100 +71,102 @@ class SignStateFile:
         """
         if path.exists():
             raise BadInputError(f"{path} exists. A sign-state is never replaced")
-        created = cls(path, genesis, session, EMPTY, 0)
-        created._write(raise_floor(EMPTY, *floor), final_height)
-        return created
+        created_file = cls(path, genesis_hash, session, EMPTY, 0)
+        created_file._write_state(raise_floor(EMPTY, *floor_round), final_height)
+        return created_file
 
     @classmethod
-    def session_of(cls, path: Path, genesis: bytes) -> bytes | None:
+    def session_of(cls, path: Path, genesis_hash: bytes) -> bytes | None:
         """Return the session key that a file names; None if there is no file.
 
         Raise `BadInputError` if the file belongs to another chain or is damaged.
         """
         try:
-            content = _checked(path, read_private(path, FILE_BYTES_LIMIT))
+            checked_content = _checked_content(path, read_private(path, FILE_BYTES_LIMIT))
         except FileNotFoundError:
             return None
-        _check_chain(path, content, genesis)
-        return content.session
+        _check_chain(path, checked_content, genesis_hash)
+        return checked_content.session
 
     @classmethod
-    def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
+    def load(cls, path: Path, genesis_hash: bytes, session: bytes) -> SignStateFile | None:
         """Return the sign-state on disk; None if there is no file.
 
         Raise `BadInputError` if the file is damaged, or belongs to another key or chain.
         """
         try:
-            data = read_private(path, FILE_BYTES_LIMIT)
+            file_bytes = read_private(path, FILE_BYTES_LIMIT)
         except FileNotFoundError:
             return None
-        content = _checked(path, data)
-        _check_chain(path, content, genesis)
-        if content.session != session:
+        checked_content = _checked_content(path, file_bytes)
+        _check_chain(path, checked_content, genesis_hash)
+        if checked_content.session != session:
             raise BadInputError(
-                f"{path} belongs to the session key 0x{content.session.hex()}. Insert that key, or use another "
+                f"{path} belongs to the session key 0x{checked_content.session.hex()}. Insert that key, or use another "
                 "--base-path"
             )
         try:
-            state = SIGN_STATE.decode(content.state)
+            sign_state = SIGN_STATE.decode(checked_content.state)
         except DecodeError as error:
-            raise _damaged(path) from error
-        return cls(path, genesis, session, state, content.final_height)
+            raise _damaged_error(path) from error
+        return cls(path, genesis_hash, session, sign_state, checked_content.final_height)
 
-    def record(self, record: SignedRecord) -> None:
+    def record(self, signed_record: SignedRecord) -> None:
         """Write to disk that the caller is about to sign `signed_record`.
 
         Raise `SigningRefusedError`, and write nothing, if that signature is forbidden.
         """
-        new = after(self.state, record)
+        new_state = after(self.state, signed_record)
         # A repeated record was synced at its first time.
-        if new != self.state:
-            self._write(new, self.final_height)
+        if new_state != self.state:
+            self._write_state(new_state, self.final_height)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
         """Raise the floor to (epoch, round), which made `height` final in the database: the key signs nothing below."""
-        self._write(raise_floor(self.state, epoch, round_), max(height, self.final_height))
+        self._write_state(raise_floor(self.state, epoch, round_), max(height, self.final_height))
 
-    def _write(self, state: SignState, final_height: int) -> None:
+    def _write_state(self, sign_state: SignState, final_height: int) -> None:
         """Write a state to disk, then take it over in memory.
 
         Raise `NodeError` and keep the old state if writing fails.
         """
-        content = _CONTENT.encode(_Content(self._genesis, self._session, final_height, SIGN_STATE.encode(state)))
-        body = MAGIC + content
+        packed_content = _CONTENT.encode(
+            _Content(self._genesis_hash, self._session_key, final_height, SIGN_STATE.encode(sign_state))
+        )
+        checked_body = MAGIC + packed_content
         try:
-            private_file.replace(self.path, body + blake2_256(body))
+            private_file.replace(self.path, checked_body + blake2_256(checked_body))
         except OSError as error:
-            kind = DiskSpaceError if error.errno in NO_SPACE else NodeError
-            raise kind(
+            error_type = DiskSpaceError if error.errno in NO_SPACE else NodeError
+            raise error_type(
                 f"{self.path} cannot be written ({error.strerror}), and no signature leaves without this record. "
                 "Correct that and start again"
             ) from error
         # After the write, so that memory is never ahead of the disk.
-        self.state, self.final_height = state, final_height
+        self.state, self.final_height = sign_state, final_height
 
 
-def _checked(path: Path, data: bytes) -> _Content:
-    body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+def _checked_content(path: Path, file_bytes: bytes) -> _Content:
+    checked_body, checksum = file_bytes[:-_CHECKSUM_BYTES], file_bytes[-_CHECKSUM_BYTES:]
     # Before decoding: damaged bytes could decode to a plausible record that lacks signatures.
-    if not body.startswith(MAGIC) or blake2_256(body) != checksum:
-        raise _damaged(path)
+    if not checked_body.startswith(MAGIC) or blake2_256(checked_body) != checksum:
+        raise _damaged_error(path)
     try:
-        return _CONTENT.decode(body[len(MAGIC) :])
+        return _CONTENT.decode(checked_body[len(MAGIC) :])
     except DecodeError as error:
-        raise _damaged(path) from error
+        raise _damaged_error(path) from error
 
 
-def _check_chain(path: Path, content: _Content, genesis: bytes) -> None:
-    if content.genesis != genesis:
+def _check_chain(path: Path, file_content: _Content, genesis_hash: bytes) -> None:
+    if file_content.genesis != genesis_hash:
         raise BadInputError(
-            f"{path} is the sign-state of another chain (genesis 0x{content.genesis.hex()}). Give this chain its "
+            f"{path} is the sign-state of another chain (genesis 0x{file_content.genesis.hex()}). Give this chain its "
             "own --base-path"
         )
 
 
-def _damaged(path: Path) -> BadInputError:
+def _damaged_error(file_path: Path) -> BadInputError:
     return BadInputError(
-        f"{path} is damaged: the record of this key's signatures is lost. Restore a backup that has the newest "
+        f"{file_path} is damaged: the record of this key's signatures is lost. Restore a backup that has the newest "
         "signature, or register a new session key. Run without --validator meanwhile"
     )

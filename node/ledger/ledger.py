@@ -57,36 +57,40 @@ RoundId = tuple[int, int, int]
 class RoundLog:
     """The notarise and skip certificates above the last final round."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, log_path: Path) -> None:
         """Read the file. A damaged end is cut off: entries after it would be unreadable."""
-        self._path = path
-        self._kept: dict[RoundId, Certificate] = {}
-        for certificate in _read(path):
-            self._kept[_round_of(certificate)] = certificate
-        if path.is_file() and path.read_bytes() != self._packed():
-            private_file.replace(path, self._packed())
+        self._log_path = log_path
+        self._kept_certificates: dict[RoundId, Certificate] = {}
+        for certificate in _read_certificates(log_path):
+            self._kept_certificates[_round_of(certificate)] = certificate
+        if log_path.is_file() and log_path.read_bytes() != self._packed():
+            private_file.replace(log_path, self._packed())
 
     def certificates(self) -> list[Certificate]:
         """Return all certificates, by epoch and round."""
-        return [self._kept[key] for key in sorted(self._kept)]
+        return [self._kept_certificates[round_key] for round_key in sorted(self._kept_certificates)]
 
     def add(self, certificate: Certificate) -> None:
         """Add and sync a certificate: after the votes that follow, this node may be the only one that holds it."""
-        if _round_of(certificate) in self._kept:
+        if _round_of(certificate) in self._kept_certificates:
             return
-        self._kept[_round_of(certificate)] = certificate
-        with self._path.open("ab") as file:
-            file.write(_packed(certificate))
-            file.flush()
-            os.fsync(file.fileno())
+        self._kept_certificates[_round_of(certificate)] = certificate
+        with self._log_path.open("ab") as log_file:
+            log_file.write(_packed(certificate))
+            log_file.flush()
+            os.fsync(log_file.fileno())
 
     def forget_to(self, epoch: int, round_: int) -> None:
         """Drop certificates up to (epoch, round), which is final."""
-        settled = (epoch, round_)
-        self._kept = {key: certificate for key, certificate in self._kept.items() if key[:2] > settled}
+        settled_key = (epoch, round_)
+        self._kept_certificates = {
+            round_key: certificate
+            for round_key, certificate in self._kept_certificates.items()
+            if round_key[:2] > settled_key
+        }
         # No signature relies on an empty log, so emptying it need not wait for the disk.
-        write = private_file.replace if self._kept else write_quickly
-        write(self._path, self._packed())
+        write_file = private_file.replace if self._kept_certificates else write_quickly
+        write_file(self._log_path, self._packed())
 
     def _packed(self) -> bytes:
         return b"".join(map(_packed, self.certificates()))
@@ -97,64 +101,73 @@ def _round_of(certificate: Certificate) -> RoundId:
 
 
 def _packed(certificate: Certificate) -> bytes:
-    encoded = CERTIFICATE.encode(certificate)
-    return LENGTH.pack(len(encoded)) + encoded
+    encoded_certificate = CERTIFICATE.encode(certificate)
+    return LENGTH.pack(len(encoded_certificate)) + encoded_certificate
 
 
-def _read(path: Path) -> list[Certificate]:
-    if not path.is_file() or path.stat().st_size > FILE_BYTES_MAX:
+def _read_certificates(log_path: Path) -> list[Certificate]:
+    if not log_path.is_file() or log_path.stat().st_size > FILE_BYTES_MAX:
         return []
-    data = path.read_bytes()
-    found: list[Certificate] = []
-    at = 0
-    while at + LENGTH.size <= len(data):
-        end = at + LENGTH.size + LENGTH.unpack_from(data, at)[0]
+    log_bytes = log_path.read_bytes()
+    certificates: list[Certificate] = []
+    entry_start = 0
+    while entry_start + LENGTH.size <= len(log_bytes):
+        entry_end = entry_start + LENGTH.size + LENGTH.unpack_from(log_bytes, entry_start)[0]
         try:
-            found.append(CERTIFICATE.decode(data[at + LENGTH.size : end]))
+            certificates.append(CERTIFICATE.decode(log_bytes[entry_start + LENGTH.size : entry_end]))
         except DecodeError:
-            break
-        at = end
-    return found
+            break  # after a damaged entry the place of the next one is unknown
+        entry_start = entry_end
+    return certificates
 
 
-def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Chain:
+def open_noted_chain(database_path: Path, chain_spec: ChainSpec, verify_signature: VerifySignature) -> Chain:
     """Return the chain of a specification in the database at `database_path`; a new database gets its genesis block.
 
     Raise `NodeError` if the specification yields no block 0 (before any write), or belongs to another chain (after).
     """
-    digest = genesis_digest(spec)
-    state = None if path.exists() else _state_of(spec)
-    storage = Storage(path)
+    spec_digest = genesis_digest(chain_spec)
+    # Before the database exists: a specification without a block 0 must not leave one behind.
+    built_state = None if database_path.exists() else _state_of(chain_spec)
+    storage = Storage(database_path)
     try:
-        genesis = storage.genesis_noted_for(digest)
-        if genesis is not None:
-            return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
-        chain = open_chain(storage, spec, _state_of(spec) if state is None else state, verify)
-        storage.note_genesis_for(digest)
+        genesis_id = storage.genesis_noted_for(spec_digest)
+        if genesis_id is not None:
+            return Chain(
+                storage, runtime_of(chain_spec), CONSENSUS[chain_spec.parameters], genesis_id, verify_signature
+            )
+        opened_chain = open_chain(
+            storage, chain_spec, _state_of(chain_spec) if built_state is None else built_state, verify_signature
+        )
+        storage.note_genesis_for(spec_digest)
     except BaseException:
         storage.close()
         raise
-    return chain
+    return opened_chain
 
 
-def genesis_digest(spec: ChainSpec) -> bytes:
+def genesis_digest(chain_spec: ChainSpec) -> bytes:
     """Return 32 bytes over every input of block 0: the specification's genesis, and this program's reading of one.
 
     Names, boot nodes and properties do not affect block 0. The digest includes a small specification's block 0 under
     this program's rules: rules may change with or without a new version number.
     """
-    probe = block_id(genesis_block_header(genesis_state(load_spec(PROBE))))
-    if spec.patch is None:
-        genesis: object = [f"{key.hex()}:{value.hex()}" for key, value in sorted((spec.raw or {}).items())]
+    probe_id = block_id(genesis_block_header(genesis_state(load_spec(PROBE))))
+    if chain_spec.patch is None:
+        genesis_patch: object = [
+            f"{raw_key.hex()}:{raw_value.hex()}" for raw_key, raw_value in sorted((chain_spec.raw or {}).items())
+        ]
     else:
-        genesis = spec.patch
-    rules = [DIGEST_LAYOUT, VERSION.spec_name, VERSION.spec_version, VERSION.transaction_version, probe.hex()]
-    return blake2_256(json.dumps([rules, spec.chain_type, spec.parameters, genesis], sort_keys=True).encode())
+        genesis_patch = chain_spec.patch
+    layout_rules = [DIGEST_LAYOUT, VERSION.spec_name, VERSION.spec_version, VERSION.transaction_version, probe_id.hex()]
+    return blake2_256(
+        json.dumps([layout_rules, chain_spec.chain_type, chain_spec.parameters, genesis_patch], sort_keys=True).encode()
+    )
 
 
-def _state_of(spec: ChainSpec) -> dict[bytes, bytes]:
+def _state_of(chain_spec: ChainSpec) -> dict[bytes, bytes]:
     with as_bad_input(ValueError):
-        return genesis_state(spec)
+        return genesis_state(chain_spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,16 +183,16 @@ class Ledger:
         """Release the database."""
         self.chain.storage.close()
 
-    def remember_preference(self, tip: bytes) -> None:
+    def remember_preference(self, tip_id: bytes) -> None:
         """Write the preferred tip, without waiting for the disk."""
-        write_quickly(self.preference, tip)
+        write_quickly(self.preference, tip_id)
 
     def recovery(self, sign_state: SignState) -> Recovery:
         """Return the state from which consensus starts again."""
         return Recovery(
             final=self.chain.final.facts,
             certificate=self.chain.final_certificate,
-            blocks=[block.facts for block in self.chain.above_final()],
+            blocks=[executed_block.facts for executed_block in self.chain.above_final()],
             sign_state=sign_state,
             preference=self._preferred(),
             boundaries=self._boundaries(),
@@ -196,12 +209,12 @@ class Ledger:
     def _boundaries(self) -> Iterator[Certificate]:
         """Yield the certificates of the ends of past epochs."""
         parameters = self.chain.parameters
-        last = parameters.epoch_of(self.chain.final.facts.height + 1) - 1
-        for epoch in range(max(0, last - parameters.boundaries_kept + 1), last + 1):
+        last_epoch = parameters.epoch_of(self.chain.final.facts.height + 1) - 1
+        for epoch in range(max(0, last_epoch - parameters.boundaries_kept + 1), last_epoch + 1):
             boundary = parameters.boundary(epoch)
-            found = self.chain.storage.certificate_at(boundary)
-            if found is not None and found[0] == boundary:
-                yield CERTIFICATE.decode(found[1])
+            certificate = self.chain.storage.certificate_at(boundary)
+            if certificate is not None and certificate[0] == boundary:
+                yield CERTIFICATE.decode(certificate[1])
 
     def _open_rounds(self) -> Iterator[Certificate]:
         """Yield the kept certificates of rounds after the last final one that verify: the file may be damaged."""
@@ -214,19 +227,23 @@ class Ledger:
 
 
 def open_ledger(
-    paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock, checkpoint: TrustedBlock | None = None
+    paths: Paths,
+    chain_spec: ChainSpec,
+    verify_signature: VerifySignature,
+    clock: Clock,
+    checkpoint: TrustedBlock | None = None,
 ) -> Ledger:
     """Open the database, check that it may be trusted, and execute the blocks kept above it.
 
     Raise `NodeError` if that is impossible.
     """
-    chain = open_noted_chain(paths.database, spec, verify)
+    opened_chain = open_noted_chain(paths.database, chain_spec, verify_signature)
     try:
-        trusted = TrustedPoint(chain, spec, checkpoint)
+        trusted_point = TrustedPoint(opened_chain, chain_spec, checkpoint)
         # Before any execution: a node whose trust has expired must not continue.
-        trusted.judge(clock.now_ms())
-        chain.restore(clock.now_ms())
+        trusted_point.judge(clock.now_ms())
+        opened_chain.restore(clock.now_ms())
     except BaseException:
-        chain.storage.close()
+        opened_chain.storage.close()
         raise
-    return Ledger(chain=chain, trusted=trusted, rounds=RoundLog(paths.rounds), preference=paths.preference)
+    return Ledger(chain=opened_chain, trusted=trusted_point, rounds=RoundLog(paths.rounds), preference=paths.preference)

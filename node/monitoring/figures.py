@@ -30,14 +30,16 @@ class Figures(Listener):
         self._clock = clock
         self._attested = chain.runtime.item(Attestations.attested)
         self._open_work = [
-            (chain.runtime.item(work.count), metrics.gauge(work.figure, work.text))
-            for work in open_work(chain.runtime.pallets)
+            (chain.runtime.item(open_kind.count), metrics.gauge(open_kind.figure, open_kind.text))
+            for open_kind in open_work(chain.runtime.pallets)
         ]
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """Log an imported block."""
-        facts = block.facts
-        _LOG.info("imported #%d 0x%s (%d extrinsics)", facts.height, facts.id.hex()[:12], len(block.extrinsics))
+        block_facts = block.facts
+        _LOG.info(
+            "imported #%d 0x%s (%d extrinsics)", block_facts.height, block_facts.id.hex()[:12], len(block.extrinsics)
+        )
         self._metrics.leaves.set(self._chain.leaves())
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
@@ -52,18 +54,18 @@ class Figures(Listener):
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Measure the time from the start of the blocks' slots to their finality."""
-        for block in blocks:
-            self._metrics.final_seconds.observe(self._seconds_since(block))
-            self._metrics.extrinsics.inc(len(block.extrinsics))
-        facts = blocks[-1].facts
-        self._metrics.attestations.set(_number(blocks[-1], self._attested))
-        for count, gauge in self._open_work:
-            gauge.set(_number(blocks[-1], count))
-        _LOG.info("final #%d 0x%s", facts.height, facts.id.hex()[:12])
-        self._metrics.final_height.set(facts.height)
-        self._metrics.best_height.set(max(facts.height, self._machine.best.height))
-        epoch, round_ = self._machine.gadget_round
-        self._metrics.epoch.set(epoch)
+        for final_block in blocks:
+            self._metrics.final_seconds.observe(self._seconds_since(final_block))
+            self._metrics.extrinsics.inc(len(final_block.extrinsics))
+        final_facts = blocks[-1].facts
+        self._metrics.attestations.set(_number_in(blocks[-1], self._attested))
+        for work_count, work_gauge in self._open_work:
+            work_gauge.set(_number_in(blocks[-1], work_count))
+        _LOG.info("final #%d 0x%s", final_facts.height, final_facts.id.hex()[:12])
+        self._metrics.final_height.set(final_facts.height)
+        self._metrics.best_height.set(max(final_facts.height, self._machine.best.height))
+        gadget_epoch, round_ = self._machine.gadget_round
+        self._metrics.epoch.set(gadget_epoch)
         self._metrics.round.set(round_)
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
@@ -84,9 +86,9 @@ class Figures(Listener):
             return f"with the session key 0x{session.hex()}"
         return ss58.encode(epoch.validators.members[place].stash)
 
-    def _seconds_since(self, block: ExecutedBlock) -> float:
+    def _seconds_since(self, executed_block: ExecutedBlock) -> float:
         # A block may come from a slot slightly ahead of this clock.
-        return max(0, self._clock.now_ms() - block.facts.slot * self._chain.parameters.slot_ms) / 1000
+        return max(0, self._clock.now_ms() - executed_block.facts.slot * self._chain.parameters.slot_ms) / 1000
 
 
 class ImportWatch(Listener):
@@ -113,7 +115,7 @@ class ImportWatch(Listener):
         return least
 
 
-def _number(block: ExecutedBlock, item: StorageValue[int]) -> int:
+def _number_in(executed_block: ExecutedBlock, number_item: StorageValue[int]) -> int:
     """Return a counter in the state after a block."""
-    raw = block.state.get(item.key())
-    return 0 if raw is None else int(item.decode(raw))
+    raw_number = executed_block.state.get(number_item.key())
+    return 0 if raw_number is None else int(number_item.decode(raw_number))

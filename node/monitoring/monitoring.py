@@ -36,8 +36,8 @@ _LOG = logging.getLogger("node")
 class StatusLine:
     """The writer of the status line."""
 
-    def __init__(self, view: NodeView, clock: Clock, imports: ImportWatch) -> None:
-        self._view = view
+    def __init__(self, node_view: NodeView, clock: Clock, imports: ImportWatch) -> None:
+        self._node_view = node_view
         self._clock = clock
         self._imports = imports
         self._begun_ms = self._written_ms = clock.now_ms()
@@ -48,18 +48,27 @@ class StatusLine:
         now_ms = self._clock.now_ms()
         if now_ms - self._written_ms >= INTERVAL_MS:
             passed_ms, self._written_ms = now_ms - self._written_ms, now_ms
-            self._write(now_ms, passed_ms)
+            self._write_line(now_ms, passed_ms)
 
-    def _write(self, now_ms: int, passed_ms: int) -> None:
-        view = self._view
-        peers, queue = len(view.network.transport.peers()), view.pools.transactions.queue
-        lag, parameters = self._lag_slots(now_ms), view.chain.parameters
-        behind_ms = -final_age_ms(view, now_ms)
-        when = f"{lag} slots ago" if behind_ms <= parameters.skew_ms else f"{_seconds(behind_ms)} ahead of this clock"
+    def _write_line(self, now_ms: int, passed_ms: int) -> None:
+        node_view = self._node_view
+        peer_count, transaction_queue = len(node_view.network.transport.peers()), node_view.pools.transactions.queue
+        lag_slots, parameters = self._lag_slots(now_ms), node_view.chain.parameters
+        behind_ms = -final_age_ms(node_view, now_ms)
+        accepted_when = (
+            f"{lag_slots} slots ago"
+            if behind_ms <= parameters.skew_ms
+            else f"{_seconds(behind_ms)} ahead of this clock"
+        )
         _LOG.info(
             "peers %d, best #%d, final #%d (%s), pool %d ready and %d waiting",
-            peers, view.machine.best.height, view.machine.final.height, when, queue.ready_count, queue.future_count,
-        )  # fmt: skip
+            peer_count,
+            node_view.machine.best.height,
+            node_view.machine.final.height,
+            accepted_when,
+            transaction_queue.ready_count,
+            transaction_queue.future_count,
+        )
         if behind_ms > parameters.skew_ms:
             _LOG.warning(
                 "this machine's clock is %s behind the last final block, so this node makes no block and accepts "
@@ -70,20 +79,20 @@ class StatusLine:
         if late_ms // parameters.slot_ms in LATE_SLOTS:
             _LOG.warning(BLOCKS_LATE, _seconds(late_ms))
         is_progressing = self._write_progress(passed_ms)
-        if not peers and not self._is_alone():
+        if not peer_count and not self._is_alone():
             _LOG.warning("no peers: this node receives no blocks. Check --bootnodes, the port and the firewall")
         # An idle chain makes a block only every `heartbeat_slots` slots.
-        if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots and not is_progressing:
-            _LOG.warning("nothing became final for %d slots: %s", lag, self._why_not_final())
+        if lag_slots > LAG_SLOTS_MAX + parameters.heartbeat_slots and not is_progressing:
+            _LOG.warning("nothing became final for %d slots: %s", lag_slots, self._why_not_final())
 
     def _write_progress(self, passed_ms: int) -> bool:
         """Write how far a node is that catches up. Return True if it imported blocks on the way."""
         # Both are proven. A peer's claim of a height would hide the warning about finality.
-        checkpoint = self._view.chain.rules.checkpoint
-        target = max(self._view.sync.sets_ahead.proven_height, 0 if checkpoint is None else checkpoint.height)
+        checkpoint = self._node_view.chain.rules.checkpoint
+        target = max(self._node_view.sync.sets_ahead.proven_height, 0 if checkpoint is None else checkpoint.height)
         height, blocks = self._imports.height, self._imports.height - self._shown_height
         self._shown_height = height
-        if target <= max(height, self._view.machine.final.height):
+        if target <= max(height, self._node_view.machine.final.height):
             return False
         pace = ""
         if blocks:
@@ -93,19 +102,20 @@ class StatusLine:
         return blocks > 0
 
     def _why_not_final(self) -> str:
-        checkpoint = self._view.chain.rules.checkpoint
-        if checkpoint is None or self._view.machine.final.height >= checkpoint.height:
+        checkpoint = self._node_view.chain.rules.checkpoint
+        if checkpoint is None or self._node_view.machine.final.height >= checkpoint.height:
             return self._who_is_silent()
-        named = f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()}"
+        checkpoint_name = f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()}"
         return (
-            f"{named} is not reached. If this log names peers with another block at that height, ask a second "
-            "source for the hash. If the hash is right, those peers follow another history: give other --bootnodes"
+            f"{checkpoint_name} is not reached. If this log names peers with another block at that height, ask a "
+            "second source for the hash. If the hash is right, those peers follow another history: give other "
+            "--bootnodes"
         )
 
     def _who_is_silent(self) -> str:
         """Return the validators of the present round whose votes do not arrive, with their stake."""
-        machine = self._view.machine
-        epoch, silent = self._view.chain.epochs(machine.gadget_round[0]), machine.unheard()
+        machine = self._node_view.machine
+        epoch, silent = self._node_view.chain.epochs(machine.gadget_round[0]), machine.unheard()
         if epoch is None or not silent:
             return "votes of all validators arrive, so this node lags. Wait, or check its CPU and disk"
         validators, weight = epoch.validators, sum(member.weight for member in silent)
@@ -118,13 +128,13 @@ class StatusLine:
 
     def _lag_slots(self, now_ms: int) -> int:
         """Return the slots since the last final block, or since the start of this node if that was later."""
-        slot_ms, final = self._view.chain.parameters.slot_ms, self._view.machine.final
-        return max(0, now_ms - max(final.slot * slot_ms, self._begun_ms)) // slot_ms
+        slot_ms, final_facts = self._node_view.chain.parameters.slot_ms, self._node_view.machine.final
+        return max(0, now_ms - max(final_facts.slot * slot_ms, self._begun_ms)) // slot_ms
 
     def _is_alone(self) -> bool:
         """Return whether this chain has one validator, which needs no peers."""
-        epoch = self._view.chain.epochs(self._view.machine.gadget_round[0])
-        return epoch is not None and len(epoch.validators.members) == 1
+        gadget_epoch = self._node_view.chain.epochs(self._node_view.machine.gadget_round[0])
+        return gadget_epoch is not None and len(gadget_epoch.validators.members) == 1
 
 
 def _seconds(milliseconds: int) -> str:
@@ -141,17 +151,21 @@ def _duration(seconds: int) -> str:
 
 # Figures with a value at every moment: peers, waiting extrinsics, refusals.
 # Invariant: reading them costs a few look-ups, so they may be read every second.
-def read_gauges(view: NodeView, metrics: Metrics, now_ms: int) -> None:
+def read_gauges(node_view: NodeView, metrics: Metrics, now_ms: int) -> None:
     """Set every figure to its present value."""
-    peers, sync, queue = view.network.peers, view.sync, view.pools.transactions.queue
-    metrics.final_age.set(final_age_ms(view, now_ms) / 1_000)
-    metrics.peers.set(len(view.network.transport.peers()))
-    metrics.ready.set(queue.ready_count)
-    metrics.future.set(queue.future_count)
-    metrics.rejected.set(sync.rejected)
-    metrics.abstained.set(sync.abstained)
-    metrics.penalties.set(peers.penalties)
-    metrics.sync_target.set(max(sync.highest_height, view.machine.best.height))
+    node_peers, node_sync, transaction_queue = (
+        node_view.network.peers,
+        node_view.sync,
+        node_view.pools.transactions.queue,
+    )
+    metrics.final_age.set(final_age_ms(node_view, now_ms) / 1_000)
+    metrics.peers.set(len(node_view.network.transport.peers()))
+    metrics.ready.set(transaction_queue.ready_count)
+    metrics.future.set(transaction_queue.future_count)
+    metrics.rejected.set(node_sync.rejected)
+    metrics.abstained.set(node_sync.abstained)
+    metrics.penalties.set(node_peers.penalties)
+    metrics.sync_target.set(max(node_sync.highest_height, node_view.machine.best.height))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,23 +186,26 @@ class Monitoring:
         read_gauges(self.view, self.metrics, self.clock.now_ms())
         self.status_line.write_if_due()
 
-    def serve(self, config: Config) -> Callable[[], None]:
+    def serve(self, node_config: Config) -> Callable[[], None]:
         """Start the Prometheus server if it is configured, and return the function that stops it."""
-        if config.prometheus_port is None:
+        if node_config.prometheus_port is None:
             return lambda: None
-        return MetricsServer(self.metrics.registry, config.prometheus_port, external=config.prometheus_external).close
+        return MetricsServer(
+            self.metrics.registry, node_config.prometheus_port, external=node_config.prometheus_external
+        ).close
 
 
-def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock, own_sessions: Container[bytes]) -> Monitoring:
+def make_monitoring(node_view: NodeView, metrics: Metrics, clock: Clock, own_sessions: Container[bytes]) -> Monitoring:
     """Return the monitoring of the node; `metrics` are the figures that it fills."""
-    imports = ImportWatch(view.chain, clock, own_sessions)
+    imports = ImportWatch(node_view.chain, clock, own_sessions)
+    block_figures = Figures(node_view.chain, node_view.machine, metrics, clock)
     return Monitoring(
-        view=view,
+        view=node_view,
         metrics=metrics,
         clock=clock,
-        figures=Figures(view.chain, view.machine, metrics, clock),
-        checks=CheckFigures(view.chain, metrics),
+        figures=block_figures,
+        checks=CheckFigures(node_view.chain, metrics),
         imports=imports,
-        status_line=StatusLine(view, clock, imports),
-        polls=PollLog(view.network.proofs.stashes),
+        status_line=StatusLine(node_view, clock, imports),
+        polls=PollLog(node_view.network.proofs.stashes),
     )

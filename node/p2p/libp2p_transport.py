@@ -378,7 +378,7 @@ class Libp2pTransport:
     async def _serve_link(self, peer_link: Link) -> None:
         """Serve a link to its end."""
         self._close_replaced(peer_link)
-        link_end = LinkEnded("our fault")
+        link_end = LinkEnded("this node stops")  # stays so only if the task is cancelled
         try:
             link_end = await run_link(peer_link, self._inbox, self._introductions.on_peers)
         finally:

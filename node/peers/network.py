@@ -42,29 +42,34 @@ _LOG: Final = logging.getLogger(__name__)
 def load(path: Path) -> list[Address]:
     """Return the readable addresses of the file."""
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_FILE_BYTES).decode("ascii", "replace")
+        with path.open("rb") as addresses_file:
+            # Damage costs only the lines that it hits: bytes that are not ASCII are replaced.
+            file_text = addresses_file.read(MAX_FILE_BYTES).decode("ascii", "replace")
     except FileNotFoundError:
         return []
     except OSError as error:
         _LOG.warning("%s cannot be read: %s. The node searches for peers again", path, error)
         return []
-    found = [address for line in text.splitlines() if (address := _read(line)) is not None]
-    return found[:MAX_KEPT]
+    peer_addresses = [
+        peer_address
+        for address_line in file_text.splitlines()
+        if (peer_address := _read_address(address_line)) is not None
+    ]
+    return peer_addresses[:MAX_KEPT]
 
 
 def save(path: Path, addresses: Iterable[Address]) -> None:
     """Write the first `MAX_KEPT` addresses. A failed write is logged and otherwise ignored."""
-    lines = [f"{address}\n" for address in addresses][:MAX_KEPT]
+    address_lines = [f"{peer_address}\n" for peer_address in addresses][:MAX_KEPT]
     try:
-        private_file.replace(path, "".join(lines).encode("ascii"))
+        private_file.replace(path, "".join(address_lines).encode("ascii"))
     except OSError as error:
         _LOG.warning("%s cannot be written: %s. After a restart, the node searches for peers again", path, error)
 
 
-def _read(line: str) -> Address | None:
+def _read_address(address_line: str) -> Address | None:
     try:
-        return parse_address(line)
+        return parse_address(address_line)
     except AddressError:
         return None
 
@@ -79,14 +84,14 @@ class Network:
 
 
 def open_network(
-    config: Config,
+    node_config: Config,
     paths: Paths,
-    spec: ChainSpec,
-    genesis: bytes,
+    chain_spec: ChainSpec,
+    genesis_hash: bytes,
     *,
     prove_peer: ProvePeer | None,
     is_seated: IsSeated,
-    seconds: Seconds,
+    clock_seconds: Seconds,
 ) -> Network:
     """Return the network of one chain; `prove_peer` is None for a node that only follows.
 
@@ -94,34 +99,37 @@ def open_network(
     peers pay for CPU. Raise `BadInputError` if a setting is invalid.
     """
     with as_bad_input(IdentityError, TransportError, ValueError):
-        identity = _identity(config, paths)
-        proofs = PeerProofs(genesis, is_seated)
+        identity = _identity(node_config, paths)
+        peer_proofs = PeerProofs(genesis_hash, is_seated)
         settings = TransportConfig(
-            genesis=genesis,
+            genesis=genesis_hash,
             role=Role.FULL if prove_peer is None else Role.VALIDATOR,
             hello=b"" if prove_peer is None else prove_peer(identity.peer_id),
-            listen_host=config.listen_host,
-            listen_port=config.port,
-            bootnodes=(*spec.boot_nodes, *config.bootnodes),
-            public_addresses=config.public_addresses,
+            listen_host=node_config.listen_host,
+            listen_port=node_config.port,
+            bootnodes=(*chain_spec.boot_nodes, *node_config.bootnodes),
+            public_addresses=node_config.public_addresses,
             known=load(paths.peers),
             keep=partial(save, paths.peers),
-            devnet=spec.chain_type != "Live",
+            # All nodes of a devnet share one machine: private addresses, and many connections from one host.
+            devnet=chain_spec.chain_type != "Live",
         )
-        transport = Libp2pTransport(settings, identity, proofs.accepts, _chance(), proofs.is_validator, seconds)
-    return Network(transport=transport, peers=Peers(transport, proofs.is_validator), proofs=proofs)
+        transport = Libp2pTransport(
+            settings, identity, peer_proofs.accepts, _random_source(), peer_proofs.is_validator, clock_seconds
+        )
+    return Network(transport=transport, peers=Peers(transport, peer_proofs.is_validator), proofs=peer_proofs)
 
 
 def new_gossip() -> Gossip:
     """Return the gossip of one kind of message, with its own random numbers."""
-    return Gossip(_chance())
+    return Gossip(_random_source())
 
 
-def _identity(config: Config, paths: Paths) -> NodeIdentity:
-    if config.node_key is not None:
-        return identity_from_seed(config.node_key)
+def _identity(node_config: Config, paths: Paths) -> NodeIdentity:
+    if node_config.node_key is not None:
+        return identity_from_seed(node_config.node_key)
     return load_or_create(paths.node_key)
 
 
-def _chance() -> random.Random:
+def _random_source() -> random.Random:
     return random.Random(secrets.randbits(64))

@@ -46,78 +46,89 @@ class EvidencePool(Listener):
         chain: Chain,
         peers: Peers,
         gossip: Gossip,
-        best: Callable[[], bytes],
-        blame: Blame,
-        seconds: Seconds,
+        best_block_id: Callable[[], bytes],
+        blame_peer: Blame,
+        clock_seconds: Seconds,
     ) -> None:
         """Create the pool; `best_block_id` returns the id of the block on whose state arrivals are judged.
 
         `blame_peer` and `clock_seconds` are for `Spreading`.
         """
         self._chain = chain
-        self._judged = JudgedState(chain, best)
-        self._final = JudgedState(chain, lambda: chain.final.facts.id)
-        self._spreading = Spreading(FrameKind.EVIDENCE, peers, gossip, self._judged.block_id, blame, seconds)
-        self._kept: dict[bytes, Proof] = {}
-        self._failed = FailedChecks()
-        self._told_in = -1
+        self._judged_state = JudgedState(chain, best_block_id)
+        self._final_state = JudgedState(chain, lambda: chain.final.facts.id)
+        self._spreading = Spreading(
+            FrameKind.EVIDENCE, peers, gossip, self._judged_state.block_id, blame_peer, clock_seconds
+        )
+        self._kept_evidence: dict[bytes, Proof] = {}
+        self._failed_checks = FailedChecks()
+        self._reported_in = -1
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._kept_evidence)
 
     # --- admission
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         """Keep and pass on two headers of one slot that this node saw."""
         del author, slot
-        self._submit(DoubleHeader(first, second))
+        self._submit_evidence(DoubleHeader(first, second))
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
         """Keep and pass on conflicting proposals or votes that this node saw."""
         del accused
-        self._submit(EVIDENCE.decode(evidence))
+        self._submit_evidence(EVIDENCE.decode(evidence))
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
         """Take a proof from a peer, and pass it on."""
         self._spreading.hear(
-            kind, payload, peer, lambda raw: self._add(decoded(EVIDENCE.decode, raw, "Evidence"), peer)
+            kind,
+            payload,
+            peer,
+            lambda raw_evidence: self._add_evidence(decoded(EVIDENCE.decode, raw_evidence, "Evidence"), peer),
         )
 
-    def _submit(self, evidence: Proof) -> None:
+    def _submit_evidence(self, evidence: Proof) -> None:
         try:
-            self._add(evidence)
+            self._add_evidence(evidence)
         except PoolRefusalError as refusal:
             _LOG.debug("own evidence is refused: %s", refusal)
             return
         self._spreading.tell(EVIDENCE.encode(evidence))
 
-    def _add(self, evidence: Proof, source: str | None = None) -> None:
-        if len(self._kept) >= OFFENDERS_MAX:
+    def _add_evidence(self, evidence: Proof, source_peer: str | None = None) -> None:
+        if len(self._kept_evidence) >= OFFENDERS_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many offenders wait")
-        accused = HEADERS if isinstance(evidence, DoubleHeader) else evidence.accused
-        self._failed.refuse_more(source, accused, self._chain.parameters.epoch_of(self._chain.final.facts.height))
+        accused_key = HEADERS if isinstance(evidence, DoubleHeader) else evidence.accused
+        self._failed_checks.refuse_more(
+            source_peer, accused_key, self._chain.parameters.epoch_of(self._chain.final.facts.height)
+        )
         try:
-            proof = self._proven(evidence)
+            evidence_proof = self._proven_evidence(evidence)
         except ForgedError:
-            self._failed.note(source, accused)
+            self._failed_checks.note(source_peer, accused_key)
             raise
-        if proof.offender in self._kept:
+        if evidence_proof.offender in self._kept_evidence:
             raise PoolRefusalError(
                 ALREADY_KNOWN, "Evidence is already known", "the pool has a proof against this offender"
             )
-        self._kept[proof.offender] = evidence
-        offender = ss58.encode(proof.offender)
-        _LOG.warning("validator %s offended: %s in epoch %d", offender, proof.kind.name, proof.epoch)
+        self._kept_evidence[evidence_proof.offender] = evidence
+        _LOG.warning(
+            "validator %s offended: %s in epoch %d",
+            ss58.encode(evidence_proof.offender),
+            evidence_proof.kind.name,
+            evidence_proof.epoch,
+        )
 
-    def _proven(self, evidence: Proof) -> ProvenOffence:
+    def _proven_evidence(self, evidence: Proof) -> ProvenOffence:
         try:
-            return self._judged.bound()[TrustLock].judge(evidence)
+            return self._judged_state.bound()[TrustLock].judge(evidence)
         except NotAnOffence as error:
             # Every honest node knows the final state's sets. A peer may know later sets, and older ones.
-            sets = self._final.bound()[TrustStake]
-            is_known = all(sets.validators(epoch) for epoch in judging_epochs(evidence))
-            kind = ForgedError if is_known else PoolRefusalError
-            raise kind(INVALID, "Invalid Evidence", "NotAnOffence") from error
+            validator_sets = self._final_state.bound()[TrustStake]
+            is_known = all(validator_sets.validators(epoch) for epoch in judging_epochs(evidence))
+            error_type = ForgedError if is_known else PoolRefusalError
+            raise error_type(INVALID, "Invalid Evidence", "NotAnOffence") from error
         except DispatchError as error:
             raise PoolRefusalError(INVALID, "Invalid Evidence", type(error).__name__) from error
 
@@ -125,34 +136,36 @@ class EvidencePool(Listener):
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
         """Yield the call that attaches the valid proofs, as far as there is room, if there is one."""
-        pallet = bound[TrustLock]
-        chosen: list[Proof] = []
-        for offender in sorted(self._kept):
-            if len(chosen) < PROOFS_MAX and _is_good(pallet, self._kept[offender]):
-                chosen.append(self._kept[offender])
+        trust_lock = bound[TrustLock]
+        chosen_proofs: list[Proof] = []
+        for offender in sorted(self._kept_evidence):
+            if len(chosen_proofs) < PROOFS_MAX and _is_good(trust_lock, self._kept_evidence[offender]):
+                chosen_proofs.append(self._kept_evidence[offender])
         # Other inherents use the block's weight too. The rest waits for the next block.
-        while chosen and not TrustLock.attach_evidence(proofs=tuple(chosen)).weight.fits(pallet.room()):
-            chosen.pop()
-        if chosen:
-            yield TrustLock.attach_evidence(proofs=tuple(chosen))
+        while chosen_proofs and not TrustLock.attach_evidence(proofs=tuple(chosen_proofs)).weight.fits(
+            trust_lock.room()
+        ):
+            chosen_proofs.pop()
+        if chosen_proofs:
+            yield TrustLock.attach_evidence(proofs=tuple(chosen_proofs))
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """Drop punished and old offences; once an epoch, send the other proofs to new peers."""
-        final = blocks[-1]
-        pallet = self._chain.runtime.at(final.state)[TrustLock]
-        for offender, evidence in list(self._kept.items()):
-            if not _is_good(pallet, evidence):
-                del self._kept[offender]
-        epoch = self._chain.parameters.epoch_of(final.facts.height)
-        if epoch > self._told_in:
-            self._told_in = epoch
-            for evidence in self._kept.values():
+        final_block = blocks[-1]
+        trust_lock = self._chain.runtime.at(final_block.state)[TrustLock]
+        for offender, evidence in list(self._kept_evidence.items()):
+            if not _is_good(trust_lock, evidence):
+                del self._kept_evidence[offender]
+        final_epoch = self._chain.parameters.epoch_of(final_block.facts.height)
+        if final_epoch > self._reported_in:
+            self._reported_in = final_epoch
+            for evidence in self._kept_evidence.values():
                 self._spreading.tell(EVIDENCE.encode(evidence))
 
 
-def _is_good(pallet: TrustLock, evidence: Proof) -> bool:
+def _is_good(trust_lock: TrustLock, evidence: Proof) -> bool:
     try:
-        pallet.judge(evidence)
+        trust_lock.judge(evidence)
     except DispatchError:
         return False
     return True

@@ -216,6 +216,7 @@ def test_an_option_of_a_command_before_it_is_shown_its_place() -> None:
         (client_cli.main, ["offer", "services", "--from", "//Alice"], "no_such_option", "--from"),
         (main, ["send", "//Bob", "5"], "missing_parameter", "//Alice"),
         (provider_cli.main, ["offer", "0x99", "--ask", "1"], "missing_parameter", "`ogpu offer services`"),
+        (client_cli.main, ["ps"], "missing_parameter", "//Alice"),
     ],
 )
 def test_a_mistake_of_a_newcomer_is_answered_with_the_right_words(

@@ -21,11 +21,13 @@ async def test_the_pools_of_a_node_judge_by_its_preferred_tip_and_its_peers_pay_
     node = Node(config, SPEC)
     pools = node.pools
     kinds = (pools.heartbeats, pools.evidence, pools.attestations)
-    for number, blame in enumerate([pools.transactions.entrance._blame, *(pool._spreading._blame for pool in kinds)]):
+    for number, blame in enumerate(
+        [pools.transactions.entrance._blame_peer, *(pool._spreading._blame_peer for pool in kinds)]
+    ):
         blame("peer", "a forgery")
         assert node.network.peers.penalties == number + 1
     node.machine = SimpleNamespace(tip=SimpleNamespace(id=b"tip"))  # type: ignore[assignment]
-    assert [pool._judged._best() for pool in kinds] == [b"tip"] * 3
+    assert [pool._judged_state._best_block_id() for pool in kinds] == [b"tip"] * 3
     node.ledger.close()
 
 
@@ -54,10 +56,10 @@ async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_p
     seconds = node.core_time.seconds
     pools, transport = node.pools, node.network.transport
     clocks = [
-        transport.inbound._seconds,
+        transport.inbound._clock_seconds,
         transport._reading_accounts.seconds,
-        pools.transactions.entrance._seconds,
-        *(pool._spreading._seconds for pool in (pools.heartbeats, pools.evidence, pools.attestations)),
+        pools.transactions.entrance._clock_seconds,
+        *(pool._spreading._clock_seconds for pool in (pools.heartbeats, pools.evidence, pools.attestations)),
     ]
     assert clocks == [seconds] * 6
     assert node.network.peers._is_validator == node.network.proofs.is_validator

@@ -46,7 +46,7 @@ TIP_GRAINS = 100_000_000
 """A stolen transaction must be the first of its block."""
 
 Attempt = dict[str, Any]
-ResultT = TypeVar("ResultT")
+FoundT = TypeVar("FoundT")
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class AttackTries:
         return None
 
 
-async def wait_for(look_up: Callable[[], Awaitable[ResultT | None]], pause_seconds: float = POLL_SECONDS) -> ResultT:
+async def wait_for(look_up: Callable[[], Awaitable[FoundT | None]], pause_seconds: float = POLL_SECONDS) -> FoundT:
     """Return the first result of `look` that is not None. Raise TimeoutError after PATIENCE_SECONDS."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:

@@ -22,18 +22,18 @@ from devnet.launcher.layout import Devnet, Guest
 from devnet.launcher.processes import until
 from devnet.proofs.cheats import task_strangers
 from devnet.proofs.cheats.task_judgement import (
-    SCENES,
+    CHEAT_SCENES,
     CheatScene,
     Stranger,
     TaskCustomer,
     TaskSize,
+    honest_failures,
     is_forestalled,
-    judge,
-    of_the_honest,
-    write,
+    judge_scene,
+    write_task_file,
 )
-from devnet.proofs.cheats.task_strangers import Attempt, Tries
-from devnet.proofs.cheats.units import Check, Finding
+from devnet.proofs.cheats.task_strangers import AttackTries, Attempt
+from devnet.proofs.cheats.units import AmountCheck, CheatFinding
 from devnet.stage.actors.task_sale import TASK_KIND, People, SaleRow, provider_accounts, submit_options
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, following
@@ -52,7 +52,7 @@ from wallet.suri import keypair_from_suri
 
 VALIDATORS = 5
 """Enough for a pair of judges and a committee beside a single liar."""
-WINDOWS = {
+CHAIN_WINDOWS = {
     "TrainingMarket.commit_blocks": 8,
     "TrainingMarket.reveal_blocks": 6,
     "TrainingMarket.grace_blocks": 4,
@@ -60,177 +60,185 @@ WINDOWS = {
     "TrainingMarket.accept_blocks": 24,
     "Courts.commit_blocks": 12,
 }
-HOUR_MS = 3_600_000
+HOUR_MILLISECONDS = 3_600_000
 CHEATS_ASK = 1
 HONEST_ASK = 2
 """The lowest honest ask, in oGPU per hour. Each further honest bidder asks 1 more. The cheat asks less."""
 
 
 PATIENCE_SECONDS = 240.0
-LOOK_SECONDS = 0.25
-TRIES = 6
+POLL_SECONDS = 0.25
+TRIES_MAX = 6
 """The tries of a scene: the beacon audits one task in four."""
 DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {
     TaskCustomer.DISPUTES: (),
     TaskCustomer.COMPUTES: ("--compute",),
 }
 """The options of the customers that dispute a result."""
-PLAYS: dict[Stranger, Callable[[Tries], Awaitable[None]]] = {
-    Stranger.COPIES_BID: task_strangers.copy_bid,
-    Stranger.NEVER_OPENS: task_strangers.never_open,
-    Stranger.STEALS_PROOF: task_strangers.steal_proof,
+ATTACKS_BY_STRANGER: dict[Stranger, Callable[[AttackTries], Awaitable[None]]] = {
+    Stranger.COPIES_BID: task_strangers.copy_rival_bid,
+    Stranger.NEVER_OPENS: task_strangers.never_reveal_bid,
+    Stranger.STEALS_PROOF: task_strangers.steal_fraud_proof,
 }
 
 
 class CheatCourse:
     """One scene on the devnet."""
 
-    def __init__(self, stage: Stage, scene: CheatScene) -> None:
+    def __init__(self, stage: Stage, cheat_scene: CheatScene) -> None:
         """Write the task file. Submit nothing yet."""
-        self.stage, self.scene = stage, scene
-        self.file = write(stage.devnet.folder / "orders", scene.name, scene.size)
+        self.stage, self.scene = stage, cheat_scene
+        self.file = write_task_file(stage.devnet.folder / "orders", cheat_scene.name, cheat_scene.size)
         self.task_id = b""
         self.problems: list[str] = []
         self.attempts: list[Attempt] = []
         self._threads: list[threading.Thread] = []
         self._is_disputed = False
 
-    def play(self, book: TaskLedger) -> None:
+    def run_course(self, task_ledger: TaskLedger) -> None:
         """Submit the task, act as the scene says, and wait for the task's end on the final chain."""
         if self.scene.customer is TaskCustomer.SILENT:
-            self._began(
-                json.loads(self._ogpu("task submit", str(self.file), "--yes", *submit_options(self.stage)))["task"]
+            self._begin_task(
+                json.loads(self._run_as_customer("task submit", str(self.file), "--yes", *submit_options(self.stage)))[
+                    "task"
+                ]
             )
         else:
-            self._start(self._follow)
+            self._start_thread(self._follow_task)
         if not until(
-            lambda: self.task_id in book.tasks and bool(book.tasks[self.task_id].all(TaskEnded)),
+            lambda: self.task_id in task_ledger.tasks and bool(task_ledger.tasks[self.task_id].all(TaskEnded)),
             PATIENCE_SECONDS,
-            LOOK_SECONDS,
+            POLL_SECONDS,
         ):
             self.problems.append(f"the task has not ended after {PATIENCE_SECONDS:.0f} s")
-        for thread in self._threads:
-            thread.join(task_strangers.PATIENCE_SECONDS)
+        for worker_thread in self._threads:
+            worker_thread.join(task_strangers.PATIENCE_SECONDS)
 
-    def _began(self, name: str) -> None:
-        self.task_id = bytes.fromhex(name[2:])
+    def _begin_task(self, task_text: str) -> None:
+        self.task_id = bytes.fromhex(task_text[2:])
         if self.scene.stranger is Stranger.PROVES:
-            self._start(self._prove)
+            self._start_thread(self._prove_fraud)
         elif self.scene.stranger is not Stranger.NOBODY:
-            self._start(self._estrange)
+            self._start_thread(self._run_attack)
 
-    def _start(self, work: Callable[[], None]) -> None:
+    def _start_thread(self, thread_work: Callable[[], None]) -> None:
         def noted() -> None:
             try:
-                work()
+                thread_work()
             except Exception as error:  # noqa: BLE001  # recorded as a failure of the scene
-                self.problems.append(f"{work.__name__.strip('_')}: {str(error) or repr(error)}")
+                self.problems.append(f"{thread_work.__name__.strip('_')}: {str(error) or repr(error)}")
 
-        thread = threading.Thread(target=noted, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        worker_thread = threading.Thread(target=noted, daemon=True)
+        self._threads.append(worker_thread)
+        worker_thread.start()
 
-    def _follow(self) -> None:
+    def _follow_task(self) -> None:
         """Submit, sign checkpoints, and decide about the result as the scene's customer does."""
         arguments = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
         arguments += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
-            for row in self.stage.ogpu_lines("task submit", *arguments):
-                self._take(row)
+            for sale_row in self.stage.ogpu_lines("task submit", *arguments):
+                self._take_row(sale_row)
         except programs.ProgramFailedError as error:
             if error.code != "no_result":
                 raise
 
-    def _take(self, row: SaleRow) -> None:
+    def _take_row(self, sale_row: SaleRow) -> None:
         if not self.task_id:
-            self._began(row["task"])
-        self.stage.narrator.line(f"task {row['task'][:10]}  block {row['height']}  {row['state']}")
-        if row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
+            self._begin_task(sale_row["task"])
+        self.stage.narrator.line(f"task {sale_row['task'][:10]}  block {sale_row['height']}  {sale_row['state']}")
+        if sale_row["state"] == "submitted" and self.scene.customer in DISPUTERS and not self._is_disputed:
             self._is_disputed = True
-            self._ogpu("task dispute", row["task"], *DISPUTERS[self.scene.customer], "--yes")
+            self._run_as_customer("task dispute", sale_row["task"], *DISPUTERS[self.scene.customer], "--yes")
 
-    def _ogpu(self, command: str, *arguments: str) -> str:
-        return self.stage.ogpu(command, *arguments, "--key", CUSTOMER_KEY)
+    def _run_as_customer(self, command_name: str, *arguments: str) -> str:
+        return self.stage.ogpu(command_name, *arguments, "--key", CUSTOMER_KEY)
 
-    def _prove(self) -> None:
+    def _prove_fraud(self) -> None:
         """Let an account outside the task compute it, beside its own daemon, and show its first wrong step."""
-        key, base = f"//{task_strangers.PROVER}//provider", str(self.stage.devnet.folder / "prover")
+        prover_key, prover_folder = f"//{task_strangers.PROVER}//provider", str(self.stage.devnet.folder / "prover")
         arguments = (
             "--url",
             self.stage.url,
             "--key",
-            key,
+            prover_key,
             "--base-path",
-            base,
+            prover_folder,
             "prove",
             "0x" + self.task_id.hex(),
             "--yes",
         )
         programs.run("ogpu-provider", *arguments, keyring=self.stage.devnet.keyring, show=self.stage.narrator.command)
 
-    def _estrange(self) -> None:
-        async def tried(chain: ChainClient) -> None:
-            tries = Tries(chain, self.task_id, self.file)
+    def _run_attack(self) -> None:
+        async def tried(chain_client: ChainClient) -> None:
+            attack_tries = AttackTries(chain_client, self.task_id, self.file)
             try:
-                await PLAYS[self.scene.stranger](tries)
+                await ATTACKS_BY_STRANGER[self.scene.stranger](attack_tries)
             finally:
-                self.attempts += tries.made
+                self.attempts += attack_tries.attempts
 
         self.stage.ask(tried)
 
 
-def let_bid(stage: Stage, names: Iterable[str], *, cheat_bids: bool = False) -> None:
+def let_only_bid(stage: Stage, bidder_names: Iterable[str], *, cheat_bids: bool = False) -> None:
     """Make exactly these providers bid from the next block on. The cheat asks for less than the others."""
-    asks = {name: HONEST_ASK + number for number, name in enumerate(names)}
-    for who in lifecycle.offering(stage.devnet):
-        ask = asks.get(who.name, CHEATS_ASK if cheat_bids and isinstance(who, Guest) else 0)
-        kinds = (TASK_KIND,) if ask else ()
-        policy = BidPolicy(kinds, Rate(ask * GRAINS_PER_OGPU, TimeSpan(milliseconds=HOUR_MS)))
-        write_policy(stage.devnet.home(who) / "provider", policy)
+    asks_by_name = {bidder_name: HONEST_ASK + bidder_index for bidder_index, bidder_name in enumerate(bidder_names)}
+    for provider in lifecycle.offering(stage.devnet):
+        asked_ogpu = asks_by_name.get(provider.name, CHEATS_ASK if cheat_bids and isinstance(provider, Guest) else 0)
+        task_kinds = (TASK_KIND,) if asked_ogpu else ()
+        bid_policy = BidPolicy(task_kinds, Rate(asked_ogpu * GRAINS_PER_OGPU, TimeSpan(milliseconds=HOUR_MILLISECONDS)))
+        write_policy(stage.devnet.home(provider) / "provider", bid_policy)
 
 
-def accounts(stage: Stage) -> dict[str, tuple[bytes, ...]]:
+def accounts_by_name(stage: Stage) -> dict[str, tuple[bytes, ...]]:
     """Return the accounts by name: a provider's stash and provider key, and the customer."""
-    providers = {who.name: provider_accounts(who.name) for who in lifecycle.offering(stage.devnet)}
+    providers = {provider.name: provider_accounts(provider.name) for provider in lifecycle.offering(stage.devnet)}
     return {**providers, CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 
 
-def cheated(scene: CheatScene, stage: Stage) -> Finding:
+def play_until_conclusive(cheat_scene: CheatScene, stage: Stage) -> CheatFinding:
     """Play a scene. Repeat it if the beacon ordered an audit before the cheat and no honest party lost by that."""
-    stage.cheat_in(scene.mode, anew=False)
-    for _ in range(TRIES - 1):
-        finding, is_over = play(stage, scene)
+    stage.cheat_in(cheat_scene.mode, anew=False)
+    for _ in range(TRIES_MAX - 1):
+        cheat_finding, is_over = play_scene(stage, cheat_scene)
         if is_over:
-            return finding
-        stage.narrator.line(f"{scene.name}: the beacon asked for an audit; once more")
-    return play(stage, scene)[0]
+            return cheat_finding
+        stage.narrator.line(f"{cheat_scene.name}: the beacon asked for an audit; once more")
+    return play_scene(stage, cheat_scene)[0]
 
 
-def play(stage: Stage, scene: CheatScene) -> tuple[Finding, bool]:
+def play_scene(stage: Stage, cheat_scene: CheatScene) -> tuple[CheatFinding, bool]:
     """Return the finding of a scene, and whether it is conclusive."""
-    let_bid(stage, scene.bidders, cheat_bids=scene.cheat_bids)
-    if scene.lazy_judge:
-        stage.restart({scene.lazy_judge: "lazy-judge"})
-    course, people = CheatCourse(stage, scene), People(accounts(stage))
-    before = {name: len(stage.telemetry(name)) for name in scene.cheats if name != CUSTOMER}
-    with following(stage.url) as book:
-        book.audits.may_lie = True
-        people.wealth_before = stage.wealth(people.accounts, book.height)
-        course.play(book)
-    people.wealth_after = stage.wealth(people.accounts, book.height)
-    if scene.lazy_judge:
-        stage.restart({scene.lazy_judge: None})
-    tried = [line for name, first in before.items() for line in stage.telemetry(name)[first:]]
-    course.attempts += [line for line in tried if line["event"] == "cheat"]
-    finding = judge(scene, course.task_id, book, people, course.attempts)
-    finding.failures += course.problems
-    trace = book.tasks.get(course.task_id, EventTrace())
-    is_grave = bool(of_the_honest(scene, course.task_id, book, people))
-    return finding, not finding.failures or is_grave or not is_forestalled(trace)
+    let_only_bid(stage, cheat_scene.bidders, cheat_bids=cheat_scene.cheat_bids)
+    if cheat_scene.lazy_judge:
+        stage.restart({cheat_scene.lazy_judge: "lazy-judge"})
+    cheat_course, people = CheatCourse(stage, cheat_scene), People(accounts_by_name(stage))
+    rows_before = {
+        cheat_name: len(stage.telemetry(cheat_name)) for cheat_name in cheat_scene.cheats if cheat_name != CUSTOMER
+    }
+    with following(stage.url) as task_ledger:
+        task_ledger.audits.may_lie = True
+        people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
+        cheat_course.run_course(task_ledger)
+    people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
+    if cheat_scene.lazy_judge:
+        stage.restart({cheat_scene.lazy_judge: None})
+    telemetry_rows = [
+        telemetry_row
+        for cheat_name, first_row in rows_before.items()
+        for telemetry_row in stage.telemetry(cheat_name)[first_row:]
+    ]
+    cheat_course.attempts += [telemetry_row for telemetry_row in telemetry_rows if telemetry_row["event"] == "cheat"]
+    cheat_finding = judge_scene(cheat_scene, cheat_course.task_id, task_ledger, people, cheat_course.attempts)
+    cheat_finding.failures += cheat_course.problems
+    event_trace = task_ledger.tasks.get(cheat_course.task_id, EventTrace())
+    is_grave = bool(honest_failures(cheat_scene, cheat_course.task_id, task_ledger, people))
+    return cheat_finding, not cheat_finding.failures or is_grave or not is_forestalled(event_trace)
 
 
-HONEST = "honest-tasks"
-PURSE = 200 * GRAINS_PER_OGPU
+HONEST_TASKS = "honest-tasks"
+INITIAL_GRAINS = 200 * GRAINS_PER_OGPU
 """A customer's initial balance."""
 BID_SECONDS = 40.0
 END_SECONDS = 240.0
@@ -246,9 +254,9 @@ class HonestSale:
     problem: str = ""
     thread: threading.Thread | None = None
 
-    def has(self, book: TaskLedger, kind: type[BidsClosed | TaskEnded]) -> bool:
+    def has_event(self, task_ledger: TaskLedger, event_type: type[BidsClosed | TaskEnded]) -> bool:
         """Return whether the final chain has an event of this kind about it."""
-        return bool(self.task_id in book.tasks and book.tasks[self.task_id].all(kind))
+        return bool(self.task_id in task_ledger.tasks and task_ledger.tasks[self.task_id].all(event_type))
 
 
 @dataclass(slots=True)
@@ -259,118 +267,143 @@ class HonestSales:
     book: TaskLedger
     sales: list[HonestSale] = field(default_factory=list)
 
-    def sell(self, count: int) -> None:
+    def sell_tasks(self, task_count: int) -> None:
         """Submit `count` tasks, each as soon as its provider is free, and wait until all have ended."""
-        names = [member.name for member in self.stage.devnet.members]
-        newest: dict[str, HonestSale] = {}
-        for number in range(count):
-            name = names[number % len(names)]
-            if name in newest:
-                self._wait(newest[name], TaskEnded, END_SECONDS)
-            let_bid(self.stage, (name,))
-            newest[name] = HonestSale(number, name)
-            self._begin(newest[name])
-            self._wait(newest[name], BidsClosed, BID_SECONDS)
-        for sale in newest.values():
-            self._wait(sale, TaskEnded, END_SECONDS)
+        provider_names = [member.name for member in self.stage.devnet.members]
+        newest_sales: dict[str, HonestSale] = {}
+        for task_number in range(task_count):
+            provider_name = provider_names[task_number % len(provider_names)]
+            if provider_name in newest_sales:
+                self._wait_for_event(newest_sales[provider_name], TaskEnded, END_SECONDS)
+            let_only_bid(self.stage, (provider_name,))
+            newest_sales[provider_name] = HonestSale(task_number, provider_name)
+            self._begin_sale(newest_sales[provider_name])
+            self._wait_for_event(newest_sales[provider_name], BidsClosed, BID_SECONDS)
+        for honest_sale in newest_sales.values():
+            self._wait_for_event(honest_sale, TaskEnded, END_SECONDS)
 
-    def _begin(self, sale: HonestSale) -> None:
-        self.sales.append(sale)
-        sale.thread = threading.Thread(target=self._follow, args=(sale,), daemon=True)
-        sale.thread.start()
+    def _begin_sale(self, honest_sale: HonestSale) -> None:
+        self.sales.append(honest_sale)
+        honest_sale.thread = threading.Thread(target=self._follow_task, args=(honest_sale,), daemon=True)
+        honest_sale.thread.start()
 
-    def _follow(self, sale: HonestSale) -> None:
-        path = write(self.stage.devnet.folder / "orders", f"honest-{sale.number}", TaskSize())
-        url = self.stage.devnet.member(sale.provider).rpc_url
+    def _follow_task(self, honest_sale: HonestSale) -> None:
+        task_file = write_task_file(self.stage.devnet.folder / "orders", f"honest-{honest_sale.number}", TaskSize())
+        node_url = self.stage.devnet.member(honest_sale.provider).rpc_url
         arguments = [
             "--url",
-            url,
+            node_url,
             "task",
             "submit",
-            str(path),
+            str(task_file),
             "--key",
-            secret(sale.provider),
+            customer_secret(honest_sale.provider),
             "--yes",
             "--watch",
             "--accept",
         ]
         try:
-            for row in programs.lines(
+            for sale_row in programs.lines(
                 "ogpu", *arguments, *submit_options(self.stage), keyring=self.stage.devnet.keyring
             ):
-                sale.task_id = bytes.fromhex(row["task"][2:])
+                honest_sale.task_id = bytes.fromhex(sale_row["task"][2:])
         except DevnetError as error:
-            sale.problem = str(error)
+            honest_sale.problem = str(error)
 
-    def _wait(self, sale: HonestSale, kind: type[BidsClosed | TaskEnded], seconds: float) -> None:
-        until(lambda: sale.has(self.book, kind) or bool(sale.problem), seconds, LOOK_SECONDS)
-        if kind is TaskEnded:
-            done = "ended" if sale.has(self.book, TaskEnded) else f"not ended {sale.problem}"
-            self.stage.narrator.line(f"task {sale.number + 1:>3}  {sale.provider}  {done}")
+    def _wait_for_event(
+        self, honest_sale: HonestSale, event_type: type[BidsClosed | TaskEnded], seconds: float
+    ) -> None:
+        until(lambda: honest_sale.has_event(self.book, event_type) or bool(honest_sale.problem), seconds, POLL_SECONDS)
+        if event_type is TaskEnded:
+            done_text = "ended" if honest_sale.has_event(self.book, TaskEnded) else f"not ended {honest_sale.problem}"
+            self.stage.narrator.line(f"task {honest_sale.number + 1:>3}  {honest_sale.provider}  {done_text}")
 
 
-def sold_honestly(stage: Stage) -> Finding:
+def sell_honest_tasks(stage: Stage) -> CheatFinding:
     """Sell the tasks, and judge every account."""
     stage.cheat_in("honest", anew=False)
-    customers = {f"{each.name}'s customer": (_customer(each.name).account,) for each in stage.devnet.members}
-    people = People({**accounts(stage), **customers})
-    stage.ask(lambda chain: _endow(chain, stage.devnet))
-    with following(stage.url) as book:
-        people.wealth_before = stage.wealth(people.accounts, book.height)
-        sales = HonestSales(stage, book)
-        sales.sell(stage.options.tasks)
-    people.wealth_after = stage.wealth(people.accounts, book.height)
-    return judged(sales.sales, book, people)
+    customer_accounts = {
+        f"{member.name}'s customer": (_customer_keypair(member.name).account,) for member in stage.devnet.members
+    }
+    people = People({**accounts_by_name(stage), **customer_accounts})
+    stage.ask(lambda chain_client: _endow_customers(chain_client, stage.devnet))
+    with following(stage.url) as task_ledger:
+        people.wealth_before = stage.wealth(people.accounts, task_ledger.height)
+        honest_sales = HonestSales(stage, task_ledger)
+        honest_sales.sell_tasks(stage.options.tasks)
+    people.wealth_after = stage.wealth(people.accounts, task_ledger.height)
+    return judge_sales(honest_sales.sales, task_ledger, people)
 
 
-def judged(sales: list[HonestSale], book: TaskLedger, people: People) -> Finding:
+def judge_sales(honest_sales: list[HonestSale], task_ledger: TaskLedger, people: People) -> CheatFinding:
     """Judge that every account has the money table's sum and no honest party lost money."""
-    finding = Finding(HONEST, units=0, tasks=len(sales))
-    traces = {sale.number: book.tasks.get(sale.task_id, EventTrace()) for sale in sales}
-    sums = [book.sums.get(sale.task_id, TaskSums()) for sale in sales]
-    losses = [(sale, loss) for sale, each in zip(sales, sums, strict=True) for loss in each.losses]
-    finding.checks = [
-        Check(loss.what, "0x" + sale.task_id.hex(), loss.height, loss.taken, loss.expected) for sale, loss in losses
+    cheat_finding = CheatFinding(HONEST_TASKS, units=0, tasks=len(honest_sales))
+    traces_by_number = {
+        honest_sale.number: task_ledger.tasks.get(honest_sale.task_id, EventTrace()) for honest_sale in honest_sales
+    }
+    sums_of_sales = [task_ledger.sums.get(honest_sale.task_id, TaskSums()) for honest_sale in honest_sales]
+    sale_losses = [
+        (honest_sale, money_loss)
+        for honest_sale, task_sums in zip(honest_sales, sums_of_sales, strict=True)
+        for money_loss in task_sums.losses
     ]
-    finding.drawn = sum(len(trace.all(SlotSettled)) for trace in traces.values())
-    audits = sum(len(trace.all(TaskJudged)) for trace in traces.values())
-    finding.answers = {"tasks that the beacon had audited": audits}
-    finding.grains = people.gains
-    finding.failures = [*_failures(sales, traces), *(wrong for each in sums for wrong in each.wrong)]
-    finding.failures += [
-        f"{sale.provider} is honest and lost {loss.taken} grains: {loss.what}" for sale, loss in losses
+    cheat_finding.checks = [
+        AmountCheck(
+            money_loss.what, "0x" + honest_sale.task_id.hex(), money_loss.height, money_loss.taken, money_loss.expected
+        )
+        for honest_sale, money_loss in sale_losses
     ]
-    finding.failures += people.wrong(book)
-    return finding
+    cheat_finding.drawn = sum(len(event_trace.all(SlotSettled)) for event_trace in traces_by_number.values())
+    audit_count = sum(len(event_trace.all(TaskJudged)) for event_trace in traces_by_number.values())
+    cheat_finding.answers = {"tasks that the beacon had audited": audit_count}
+    cheat_finding.grains = people.gains
+    cheat_finding.failures = [
+        *_sale_failures(honest_sales, traces_by_number),
+        *(wrong_sum for task_sums in sums_of_sales for wrong_sum in task_sums.wrong),
+    ]
+    cheat_finding.failures += [
+        f"{honest_sale.provider} is honest and lost {money_loss.taken} grains: {money_loss.what}"
+        for honest_sale, money_loss in sale_losses
+    ]
+    cheat_finding.failures += people.wrong(task_ledger)
+    return cheat_finding
 
 
-def _failures(sales: list[HonestSale], traces: dict[int, EventTrace]) -> Iterator[str]:
-    for sale in sales:
-        ends = [event.outcome.name for _, event in traces[sale.number].all(SlotSettled)]
-        if ends != ["ON_TIME"]:
-            yield f"task {sale.number + 1} of {sale.provider} ended as {ends} {sale.problem}"
+def _sale_failures(honest_sales: list[HonestSale], traces_by_number: dict[int, EventTrace]) -> Iterator[str]:
+    for honest_sale in honest_sales:
+        slot_outcomes = [
+            settlement.outcome.name for _, settlement in traces_by_number[honest_sale.number].all(SlotSettled)
+        ]
+        if slot_outcomes != ["ON_TIME"]:
+            yield (
+                f"task {honest_sale.number + 1} of {honest_sale.provider} ended as {slot_outcomes} "
+                f"{honest_sale.problem}"
+            )
 
 
-def secret(provider: str) -> str:
+def customer_secret(provider: str) -> str:
     """Return the secret of the customer of a provider."""
     return f"//{provider}//customer"
 
 
-def _customer(provider: str) -> Keypair:
-    return keypair_from_suri(secret(provider))
+def _customer_keypair(provider: str) -> Keypair:
+    return keypair_from_suri(customer_secret(provider))
 
 
-async def _endow(chain: ChainClient, devnet: Devnet) -> None:
+async def _endow_customers(chain_client: ChainClient, devnet: Devnet) -> None:
     """Transfer an initial balance to each customer."""
     for member in devnet.members:
-        call = Balances.transfer_keep_alive(dest=_customer(member.name).account, value=PURSE)
-        outcome = await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))
-        if outcome.error:
-            raise DevnetError(f"a customer got nothing: {outcome.error}")
+        transfer_call = Balances.transfer_keep_alive(dest=_customer_keypair(member.name).account, value=INITIAL_GRAINS)
+        transfer_outcome = await chain_client.submit(transfer_call, keypair_from_suri(CUSTOMER_KEY))
+        if transfer_outcome.error:
+            raise DevnetError(f"a customer got nothing: {transfer_outcome.error}")
 
 
-NETWORK = FreshDevnet(VALIDATORS, "tasks", numbers=WINDOWS, prepare=lambda stage: stage.add_cheat("honest"))
+TASKS_NETWORK = FreshDevnet(VALIDATORS, "tasks", numbers=CHAIN_WINDOWS, prepare=lambda stage: stage.add_cheat("honest"))
 SCENARIOS = (
-    *(Scenario(scene.name, scene.title, NETWORK.open, partial(cheated, scene)) for scene in SCENES),
-    Scenario(HONEST, "{tasks} honest tasks", NETWORK.open, sold_honestly),
+    *(
+        Scenario(scene.name, scene.title, TASKS_NETWORK.open, partial(play_until_conclusive, scene))
+        for scene in CHEAT_SCENES
+    ),
+    Scenario(HONEST_TASKS, "{tasks} honest tasks", TASKS_NETWORK.open, sell_honest_tasks),
 )

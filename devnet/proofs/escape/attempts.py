@@ -25,8 +25,8 @@ from devnet.proofs.escape.scene import (
     OTHER_REPOSITORY,
     REPOSITORY,
     EscapeChecks,
+    EscapeRun,
     EscapeScene,
-    ProgramRun,
     attempts_in,
     escape_attempt,
     first_pid_of,
@@ -64,7 +64,7 @@ _WATCHED_SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe
 
 
 def _require_refusals(
-    program_run: ProgramRun, escape_checks: EscapeChecks, refused_min: int, allowed_actions: tuple[str, ...] = ()
+    program_run: EscapeRun, escape_checks: EscapeChecks, refused_min: int, allowed_actions: tuple[str, ...] = ()
 ) -> None:
     actions_done = [action for action in program_run.done() if action not in allowed_actions]
     escape_checks.that(

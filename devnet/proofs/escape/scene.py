@@ -78,7 +78,7 @@ CONTAINER_POLICY = ContainerPolicy(images=(REPOSITORY,), any_archive=True, outbo
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramRun:
+class EscapeRun:
     """The end of a program, and its output."""
 
     end: ContainerEnd
@@ -144,21 +144,21 @@ class EscapeScene:
         finally:
             await self.engine.remove(container)
 
-    async def run(self, *command: str, **options: Any) -> ProgramRun:
+    async def run(self, *command: str, **options: Any) -> EscapeRun:
         """Run a program to its end."""
         async with self.container(*command, **options) as container:
             return await self.ended(container)
 
-    async def ended(self, container: RunningContainer) -> ProgramRun:
+    async def ended(self, container: RunningContainer) -> EscapeRun:
         """Wait for a program's end, and return it with its output."""
         container_end = await self.engine.wait(container)
-        return ProgramRun(container_end, "\n".join(output_line.text for output_line in container.log.lines))
+        return EscapeRun(container_end, "\n".join(output_line.text for output_line in container.log.lines))
 
     async def ask_engine(self, engine_query: Callable[[docker.APIClient], T]) -> T:
         """Return the engine's answer, queried without the provider."""
         return await asyncio.to_thread(lambda: engine_query(client_of(self.address)))
 
-    async def shell(self, script: str, **options: Any) -> ProgramRun:
+    async def shell(self, script: str, **options: Any) -> EscapeRun:
         """Run a shell script to its end."""
         return await self.run("sh", "-c", script, **options)
 

@@ -41,14 +41,15 @@ class TwiceAuthor(Author):
 
     def _second_block(self, request: ev.Build) -> Block:
         parent_block = self._chain[request.parent]
-        twin_digest = self._digest(request, parent_block)
+        twin_digest = self._digest_items(request, parent_block)
         authoring = Authoring(
             self._chain.runtime, parent_block.state, parent_block.trie, parent_block.facts.id, twin_digest
         )
         authoring.inherent(Timestamp.set(now=request.slot * self._chain.parameters.slot_ms))
         built_block = authoring.finish()
         return Block(
-            _sealed_header(self._keys, request.epoch, self._chain.genesis, built_block.header), built_block.extrinsics
+            _sealed_header(self._validator_keys, request.epoch, self._chain.genesis, built_block.header),
+            built_block.extrinsics,
         )
 
 
@@ -62,9 +63,9 @@ class EquivocatingNode(service.Node):
             self.network.peers,
             self.first_epoch,
             chain=self.chain,
-            keys=keys,
-            pool=self.pools.transactions,
-            verify=self.pools.verifier.verify,
+            validator_keys=keys,
+            transaction_pool=self.pools.transactions,
+            verify_signature=self.pools.verifier.verify,
             clock=self.clock,
             inherents=self.pools.inherents,
         )

@@ -51,7 +51,7 @@ from gpu_tasks.market.devices.records import (
     Device,
     DeviceClass,
     Provider,
-    device_id,
+    device_id_of,
     is_safe_seal_key,
     provider_hold,
 )
@@ -99,80 +99,85 @@ LETTERS = DIGITS | frozenset(b"abcdefghijklmnopqrstuvwxyz")
 
 def is_store_address(endpoint: bytes) -> bool:
     """Return True for an ASCII `http://HOST` or `https://HOST`, with an optional `:PORT`."""
-    scheme, mark, written = endpoint.partition(b"://")
-    if scheme not in (b"http", b"https") or not mark:
+    url_scheme, scheme_mark, written_address = endpoint.partition(b"://")
+    if url_scheme not in (b"http", b"https") or not scheme_mark:
         return False
-    rest = written.lower()  # deterministic: of bytes, where only the letters of ASCII have cases
-    if rest.startswith(b"["):
-        literal, closed, port = rest[1:].partition(b"]")
-        return bool(closed) and _is_six(literal) and _is_port_part(port)
-    host, colon, digits = rest.partition(b":")
-    return _is_host(host) and _is_port_part(colon + digits)
+    authority = written_address.lower()  # deterministic: of bytes, where only the letters of ASCII have cases
+    if authority.startswith(b"["):
+        ipv6_literal, closing_bracket, port_part = authority[1:].partition(b"]")
+        return bool(closing_bracket) and _is_six(ipv6_literal) and _is_port_part(port_part)
+    host_name, port_colon, port_digits = authority.partition(b":")
+    return _is_host(host_name) and _is_port_part(port_colon + port_digits)
 
 
-def _is_port_part(text: bytes) -> bool:
+def _is_port_part(port_text: bytes) -> bool:
     """Return True for an empty text, or a colon and a port."""
-    if not text:
+    if not port_text:
         return True
-    digits = text[1:]
-    is_short = text[:1] == b":" and 1 <= len(digits) <= PORT_DIGITS_MAX
-    return is_short and DIGITS.issuperset(digits) and 1 <= int(digits) <= PORT_MAX
+    port_digits = port_text[1:]
+    is_port_like = port_text[:1] == b":" and 1 <= len(port_digits) <= PORT_DIGITS_MAX
+    return is_port_like and DIGITS.issuperset(port_digits) and 1 <= int(port_digits) <= PORT_MAX
 
 
-def _is_host(name: bytes) -> bool:
-    if len(name) > NAME_BYTES_MAX:
+def _is_host(host_name: bytes) -> bool:
+    if len(host_name) > NAME_BYTES_MAX:
         return False
-    labels = name.split(b".")
+    name_labels = host_name.split(b".")
     # Resolvers read 0x7f000001, 2130706433 and 127.1 as addresses, so only the dotted decimal form is accepted.
-    if _is_number(labels[-1]):
-        return _is_four(name)
-    return all(_is_label(label) for label in labels)
+    if _is_number(name_labels[-1]):
+        return _is_four(host_name)
+    return all(_is_label(name_label) for name_label in name_labels)
 
 
-def _is_label(label: bytes) -> bool:
-    has_ends = 1 <= len(label) <= LABEL_BYTES_MAX and label[0] in LETTERS and label[-1] in LETTERS
-    return has_ends and all(byte in LETTERS or byte == ord("-") for byte in label)
+def _is_label(name_label: bytes) -> bool:
+    has_valid_ends = 1 <= len(name_label) <= LABEL_BYTES_MAX and name_label[0] in LETTERS and name_label[-1] in LETTERS
+    return has_valid_ends and all(label_byte in LETTERS or label_byte == ord("-") for label_byte in name_label)
 
 
-def _is_number(label: bytes) -> bool:
-    return bool(label) and (DIGITS.issuperset(label) or (label.startswith(b"0x") and HEX.issuperset(label[2:])))
-
-
-def _is_four(text: bytes) -> bool:
-    """Return True for four decimal numbers without leading zeros."""
-    parts = text.split(b".")
-    # Without leading zeros, which some resolvers read as octal.
-    return len(parts) == 4 and all(
-        1 <= len(part) <= 3 and DIGITS.issuperset(part) and int(part) <= 255 and (part[:1] != b"0" or len(part) == 1)
-        for part in parts
+def _is_number(name_label: bytes) -> bool:
+    return bool(name_label) and (
+        DIGITS.issuperset(name_label) or (name_label.startswith(b"0x") and HEX.issuperset(name_label[2:]))
     )
 
 
-def _is_six(text: bytes) -> bool:
+def _is_four(host_text: bytes) -> bool:
+    """Return True for four decimal numbers without leading zeros."""
+    decimal_parts = host_text.split(b".")
+    # Without leading zeros, which some resolvers read as octal.
+    return len(decimal_parts) == 4 and all(
+        1 <= len(decimal_part) <= 3
+        and DIGITS.issuperset(decimal_part)
+        and int(decimal_part) <= 255
+        and (decimal_part[:1] != b"0" or len(decimal_part) == 1)
+        for decimal_part in decimal_parts
+    )
+
+
+def _is_six(host_text: bytes) -> bool:
     """Return True for an IPv6 address: eight groups of hexadecimal digits, with at most one gap (`::`).
 
     The last two groups may be written as an IPv4 address.
     """
-    head, gap, tail = text.partition(b"::")
-    before, after = _groups(head, may_end=not gap), _groups(tail, may_end=True)
-    if before is None or after is None:
+    text_before, gap_mark, text_after = host_text.partition(b"::")
+    groups_before, groups_after = _groups(text_before, may_end=not gap_mark), _groups(text_after, may_end=True)
+    if groups_before is None or groups_after is None:
         return False
-    return before + after < GROUPS_OF_SIX if gap else before == GROUPS_OF_SIX
+    return groups_before + groups_after < GROUPS_OF_SIX if gap_mark else groups_before == GROUPS_OF_SIX
 
 
-def _groups(text: bytes, *, may_end: bool) -> int | None:
+def _groups(groups_text: bytes, *, may_end: bool) -> int | None:
     """Return the number of groups in a part of an IPv6 address, or None if it is malformed.
 
     `may_end` means that the part ends the address, so it may end in an IPv4 address.
     """
-    if not text:
+    if not groups_text:
         return 0
-    parts = text.split(b":")
-    is_wrapped = may_end and _is_four(parts[-1])
-    plain = parts[:-1] if is_wrapped else parts
-    if not all(1 <= len(part) <= 4 and HEX.issuperset(part) for part in plain):
+    text_groups = groups_text.split(b":")
+    is_wrapped = may_end and _is_four(text_groups[-1])
+    hex_groups = text_groups[:-1] if is_wrapped else text_groups
+    if not all(1 <= len(hex_group) <= 4 and HEX.issuperset(hex_group) for hex_group in hex_groups):
         return None
-    return len(plain) + 2 * is_wrapped
+    return len(hex_groups) + 2 * is_wrapped
 
 
 class Devices(DeviceWork, index=9):
@@ -226,18 +231,18 @@ class Devices(DeviceWork, index=9):
         """
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
-        until = self.expelled_until[stash]
-        ensure(not until or self.system.number.get() > until, Expelled)
+        expelled_until = self.expelled_until[stash]
+        ensure(not expelled_until or self.system.number.get() > expelled_until, Expelled)
         ensure(is_store_address(endpoint), BadEndpoint)
         # With a key of small order, any account could open the inputs sealed to it.
         ensure(is_safe_seal_key(seal_key), UnsafeSealKey)
-        if until:
+        if expelled_until:
             del self.expelled_until[stash]
-        standing = self.providers[stash]
-        deposit = self.provider_deposit if standing is None else standing.deposit
-        if standing is None:
-            self.lock.lock(stash, provider_hold(stash), deposit)
-        self._set_provider(stash, seal_key, endpoint, deposit)
+        standing_record = self.providers[stash]
+        deposit_grains = self.provider_deposit if standing_record is None else standing_record.deposit
+        if standing_record is None:
+            self.lock.lock(stash, provider_hold(stash), deposit_grains)
+        self._set_provider(stash, seal_key, endpoint, deposit_grains)
 
     @call(index=1, weight=WEIGHTS["Devices.register_device"])
     def register_device(self, origin: Signed, kind: DeviceClass, uuid_hash: Hash, bond: CompactBalance) -> None:
@@ -248,46 +253,50 @@ class Devices(DeviceWork, index=9):
     @call(index=2, weight=WEIGHTS["Devices.unregister_device"])
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
         """Remove your device from the market and take its bond back. It must offer no service and have no open unit."""
-        left = self.owned(device, origin.account)
-        ensure(left.assignment is None and left.secured == 0 and left.offers == 0, DeviceBusy)
-        self._check_bond(device, left)
+        leaving_device = self.owned(device, origin.account)
+        ensure(
+            leaving_device.assignment is None and leaving_device.secured == 0 and leaving_device.offers == 0, DeviceBusy
+        )
+        self._check_bond(device, leaving_device)
         del self.devices[device]
-        del self.device_of_uuid[left.uuid_hash]
-        if self.device_count[left.owner] > 1:
-            self.device_count[left.owner] -= 1
+        del self.device_of_uuid[leaving_device.uuid_hash]
+        if self.device_count[leaving_device.owner] > 1:
+            self.device_count[leaving_device.owner] -= 1
         else:
-            del self.device_count[left.owner]
-        del self.devices_of[left.owner, device]
-        self.lock.unlock(left.owner, Hold(FREE_BOND, device), left.bond)
+            del self.device_count[leaving_device.owner]
+        del self.devices_of[leaving_device.owner, device]
+        self.lock.unlock(leaving_device.owner, Hold(FREE_BOND, device), leaving_device.bond)
         self.lock.end(Hold(FREE_BOND, device))
-        self.emit(DeviceUnregistered(device, left.owner))
+        self.emit(DeviceUnregistered(device, leaving_device.owner))
 
     @call(index=3, weight=WEIGHTS["Devices.bond_device_extra"])
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
         """Add to your device's bond. It secures more units at once, and weighs more in draws of later units."""
-        before = self.owned(device, origin.account)
-        self.lock.lock(before.owner, Hold(FREE_BOND, device), value)
+        device_record = self.owned(device, origin.account)
+        self.lock.lock(device_record.owner, Hold(FREE_BOND, device), value)
         # Sets `changed_at`: more bond after the beacon is known must not weigh in that draw.
-        self.devices[device] = replace(before, bond=before.bond + value, changed_at=self.system.number.get())
+        self.devices[device] = replace(
+            device_record, bond=device_record.bond + value, changed_at=self.system.number.get()
+        )
         self.stir(device)
         self.emit(DeviceBonded(device, value))
 
     @call(index=4, weight=WEIGHTS["Devices.pause"])
     def pause(self, origin: Signed, device: DeviceId) -> None:
         """Stop new work of a device. Assigned work continues. The signer is the stash or its provider key."""
-        working = self.owned(device, self.operator(origin.account))
-        self.devices[device] = replace(working, is_paused=True)
+        device_record = self.owned(device, self.operator(origin.account))
+        self.devices[device] = replace(device_record, is_paused=True)
         self.emit(DevicePaused(device, None))
 
     @call(index=5, weight=WEIGHTS["Devices.resume"])
     def resume(self, origin: Signed, device: DeviceId) -> None:
         """Let a paused device take work again. The signer is the stash or its provider key."""
-        paused = self.owned(device, self.operator(origin.account))
-        ensure(paused.bond >= self.bond_min(paused.kind), DeviceBondTooSmall)
+        paused_device = self.owned(device, self.operator(origin.account))
+        ensure(paused_device.bond >= self.bond_min(paused_device.kind), DeviceBondTooSmall)
         # Its recalled units still name it: with new ones behind it, a second recall would overwrite the first.
         ensure(device not in self.requeued_units, DeviceBusy)
         # Sets `changed_at`: a resume after the beacon is known must not bring the device into that draw.
-        self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
+        self.devices[device] = replace(paused_device, is_paused=False, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceResumed(device))
 
@@ -313,10 +322,10 @@ class Devices(DeviceWork, index=9):
         The signer is the stash or its provider key. The units that it already has stay.
         """
         ensure(queue <= QUEUE_MAX, QueueTooLong)
-        before = self.owned(device, self.operator(origin.account))
+        device_record = self.owned(device, self.operator(origin.account))
         ensure(device not in self.requeued_units, DeviceBusy)
         # Sets `changed_at`: places added after the beacon is known must not bring the device into that draw.
-        self.devices[device] = replace(before, queue=queue, changed_at=self.system.number.get())
+        self.devices[device] = replace(device_record, queue=queue, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceQueueSet(device, queue))
 
@@ -326,46 +335,47 @@ class Devices(DeviceWork, index=9):
         `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond", ...}]}`;
         a device's `queue_length` is 0 by default. Raise ValueError for a bad entry.
         """
-        for given in config.get("providers", []):
-            stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
+        for entry_config in config.get("providers", []):
+            stash, endpoint = account_from_text(entry_config["stash"]), str(entry_config["endpoint"]).encode()
             if not is_store_address(endpoint) or not self.stake.is_candidate(stash):
-                raise ValueError(f"genesis provider {given['stash']}: not a candidate, or no web address")
-            with genesis_entry(f"genesis provider {given['stash']}"):
-                self._set_provider(stash, account_from_text(given["seal_key"]), endpoint, deposit=0)
-        for given in config.get("devices", []):
-            kind = CLASS_NAMES[str(given["kind"])]
-            owner, uuid_hash = account_from_text(given["owner"]), account_from_text(given["uuid_hash"])
-            with genesis_entry(f"genesis device of {given['owner']}"):
-                device = self._add_device(owner, kind, uuid_hash, int(given["bond"]))
-            queue = int(given.get("queue", 0))
-            if not 0 <= queue <= QUEUE_MAX:
-                raise ValueError(f"genesis device of {given['owner']}: queue length outside 0 to {QUEUE_MAX}")
-            self.devices[device] = replace(self._registered(device), queue=queue)
+                raise ValueError(f"genesis provider {entry_config['stash']}: not a candidate, or no web address")
+            with genesis_entry(f"genesis provider {entry_config['stash']}"):
+                self._set_provider(stash, account_from_text(entry_config["seal_key"]), endpoint, deposit_grains=0)
+        for entry_config in config.get("devices", []):
+            device_class = CLASS_NAMES[str(entry_config["kind"])]
+            owner_stash = account_from_text(entry_config["owner"])
+            uuid_hash = account_from_text(entry_config["uuid_hash"])
+            with genesis_entry(f"genesis device of {entry_config['owner']}"):
+                device_id = self._add_device(owner_stash, device_class, uuid_hash, int(entry_config["bond"]))
+            queue_length = int(entry_config.get("queue", 0))
+            if not 0 <= queue_length <= QUEUE_MAX:
+                raise ValueError(f"genesis device of {entry_config['owner']}: queue length outside 0 to {QUEUE_MAX}")
+            self.devices[device_id] = replace(self._registered(device_id), queue=queue_length)
 
     # ------------------------------------------------------------------------------------------------ for the markets
 
-    def operator(self, account: bytes) -> bytes:
+    def operator(self, account_id: bytes) -> bytes:
         """Return the stash that an account acts for: itself if it is one, or the one that names it as provider key.
 
         A stash does not prove possession of its provider key. An account that is a stash itself therefore acts for
         itself, even if another stash names it as key. An account that is neither is returned unchanged.
         """
-        if account in self.providers or account in self.stake.candidates:
-            return account
-        return self.stake.stash_of(account) or account
+        if account_id in self.providers or account_id in self.stake.candidates:
+            return account_id
+        return self.stake.stash_of(account_id) or account_id
 
-    def owned(self, device: bytes, owner: bytes) -> Device:
+    def owned(self, device_id: bytes, owner_stash: bytes) -> Device:
         """Return the device of this owner.
 
         Raise UnknownDevice if there is none, and NotOwner if it belongs to another owner.
         """
-        found = known(self.devices[device], UnknownDevice)
-        ensure(found.owner == owner, NotOwner)
-        return found
+        device_record = known(self.devices[device_id], UnknownDevice)
+        ensure(device_record.owner == owner_stash, NotOwner)
+        return device_record
 
-    def bond_min(self, kind: DeviceClass) -> int:
+    def bond_min(self, device_class: DeviceClass) -> int:
         """Return the least bond of a device of one class, in grains."""
-        return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[kind]
+        return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[device_class]
 
     def can_work(self, device: Device) -> bool:
         """Return True if the device may get a unit: it has a free place and is in service."""
@@ -379,27 +389,27 @@ class Devices(DeviceWork, index=9):
         """Return True if the device is not paused and its owner is a candidate that can open inputs."""
         return not device.is_paused and device.owner in self.providers and self.stake.is_candidate(device.owner)
 
-    def count_offer(self, device: bytes, change: int) -> None:
+    def count_offer(self, device: bytes, added_offers: int) -> None:
         """Add `added_offers` (1 or -1) to the number of services that a device offers."""
-        before = self._registered(device)
-        assert before.offers + change >= 0, "a device has no more withdrawals than offers"
-        self.devices[device] = replace(before, offers=before.offers + change)
+        device_record = self._registered(device)
+        assert device_record.offers + added_offers >= 0, "a device has no more withdrawals than offers"
+        self.devices[device] = replace(device_record, offers=device_record.offers + added_offers)
 
-    def welcome(self, budget: WeightMeter, each: Weight) -> None:
+    def welcome(self, weight_meter: WeightMeter, slot_weight: Weight) -> None:
         """Report the slots of owners that became candidates again, while the budget lasts. Each costs `slot_weight`."""
-        coming = self.stake.new_candidates.keys()
-        for stash in coming:
-            if budget.is_spent:
+        newcomers = self.stake.new_candidates.keys()
+        for stash in newcomers:
+            if weight_meter.is_spent:
                 return
-            for device, _ in self.devices_of.under(stash):
-                self.stir(device)
-                budget.spend(each)
-            budget.spend(each)
+            for device_id, _ in self.devices_of.under(stash):
+                self.stir(device_id)
+                weight_meter.spend(slot_weight)
+            weight_meter.spend(slot_weight)
             self.stake.forget_newcomer(stash)
 
-    def expel(self, stash: bytes, until: int) -> None:
+    def expel(self, stash: bytes, until_height: int) -> None:
         """End a registration by verdict. Its devices get no work until it registers again, after that block."""
-        self.expelled_until[stash] = until
+        self.expelled_until[stash] = until_height
         if stash in self.providers:
             self._forget_provider(stash)
 
@@ -411,30 +421,34 @@ class Devices(DeviceWork, index=9):
 
     def _forget_provider(self, stash: bytes) -> None:
         """Drop a provider's record, and return its deposit."""
-        record = known(self.providers[stash], NotProvider)
+        provider_record = known(self.providers[stash], NotProvider)
         del self.providers[stash]
-        self.lock.unlock(stash, provider_hold(stash), record.deposit)
+        self.lock.unlock(stash, provider_hold(stash), provider_record.deposit)
         self.lock.end(provider_hold(stash))
         self.emit(ProviderUnregistered(stash))
 
-    def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes, deposit: int) -> None:
-        before = self.providers[stash]
+    def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes, deposit_grains: int) -> None:
+        previous_record = self.providers[stash]
         # The same key keeps its age: a registration that only changes the address must not shut the owner out of draws.
-        is_same_key = before is not None and before.seal_key == seal_key
-        since = before.key_since if before is not None and is_same_key else self.system.number.get()
-        self.providers[stash] = Provider(seal_key, endpoint, since, deposit)
+        is_same_key = previous_record is not None and previous_record.seal_key == seal_key
+        key_since = (
+            previous_record.key_since if previous_record is not None and is_same_key else self.system.number.get()
+        )
+        self.providers[stash] = Provider(seal_key, endpoint, key_since, deposit_grains)
         self.emit(ProviderRegistered(stash, seal_key, endpoint))
 
-    def _add_device(self, owner: bytes, kind: DeviceClass, uuid_hash: bytes, bond: int) -> DeviceId:
+    def _add_device(self, owner_stash: bytes, kind: DeviceClass, uuid_hash: bytes, bond_grains: int) -> DeviceId:
         # Otherwise one GPU could take bonds and work under several owners.
         ensure(uuid_hash not in self.device_of_uuid, DeviceKnown)
-        ensure(self.device_count[owner] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
-        ensure(bond >= self.bond_min(kind), DeviceBondTooSmall)
-        device, now = device_id(owner, uuid_hash), self.system.number.get()
-        self.lock.lock(owner, Hold(FREE_BOND, device), bond)
-        self.devices[device] = Device(owner, kind, uuid_hash, bond, registered_at=now, changed_at=now)
-        self.device_of_uuid[uuid_hash] = device
-        self.device_count[owner] += 1
-        self.devices_of[owner, device] = True
-        self.emit(DeviceRegistered(device, owner, kind, uuid_hash, bond))
-        return device
+        ensure(self.device_count[owner_stash] < DEVICES_PER_PROVIDER_MAX, TooManyDevices)
+        ensure(bond_grains >= self.bond_min(kind), DeviceBondTooSmall)
+        device_id, current_height = device_id_of(owner_stash, uuid_hash), self.system.number.get()
+        self.lock.lock(owner_stash, Hold(FREE_BOND, device_id), bond_grains)
+        self.devices[device_id] = Device(
+            owner_stash, kind, uuid_hash, bond_grains, registered_at=current_height, changed_at=current_height
+        )
+        self.device_of_uuid[uuid_hash] = device_id
+        self.device_count[owner_stash] += 1
+        self.devices_of[owner_stash, device_id] = True
+        self.emit(DeviceRegistered(device_id, owner_stash, kind, uuid_hash, bond_grains))
+        return device_id

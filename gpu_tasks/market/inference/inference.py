@@ -162,16 +162,16 @@ class InferenceMarket(InferenceStorage, index=10):
         The declared weight covers a look at 128 validators. The fee for validators that the call need not look at comes
         back.
         """
-        looks = intake.post(self, origin.account, service, units)
-        return PostDispatch(actual_weight=post_weight(units, looks))
+        look_count = intake.post(self, origin.account, service, units)
+        return PostDispatch(actual_weight=post_weight(units, look_count))
 
     @call(index=5, weight=WEIGHTS["InferenceMarket.cancel"])
     def cancel(self, origin: Signed, unit: UnitId) -> None:
         """Cancel a unit that waits for its draw. A part of its bond burns: `cancel_burn`, 10 % by default."""
-        found = self.open_unit(unit)
-        ensure(found.record.customer == origin.account, ev.NotCustomer)
-        ensure(found.record.state is UnitState.QUEUED, ev.NotQueued)
-        settlement.refund(self, found, Refund.CANCELLED)
+        open_unit = self.open_unit(unit)
+        ensure(open_unit.record.customer == origin.account, ev.NotCustomer)
+        ensure(open_unit.record.state is UnitState.QUEUED, ev.NotQueued)
+        settlement.refund(self, open_unit, Refund.CANCELLED)
 
     # ------------------------------------------------ duty calls: signed by the provider key, free if they succeed
 
@@ -241,29 +241,46 @@ class InferenceMarket(InferenceStorage, index=10):
 
     def on_initialize(self) -> Weight:
         """Step every due unit: closes, reveals, refunds. Then draw, wake and drop, each within its budget."""
-        heights, final, draws = WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET), WeightMeter(self._for_draws())
-        stirs, comers, ends = WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET)
-        expiries, recalls = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
+        height_meter, final_meter, draw_meter = (
+            WeightMeter(HEIGHT_BUDGET),
+            WeightMeter(FINAL_BUDGET),
+            WeightMeter(self._for_draws()),
+        )
+        stir_meter, newcomer_meter, offer_end_meter = (
+            WeightMeter(TENDING_BUDGET),
+            WeightMeter(TENDING_BUDGET),
+            WeightMeter(TENDING_BUDGET),
+        )
+        expiry_meter, recall_meter = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
         # The hook charges only for units that it lets begin: calls pay BEGIN_WEIGHT themselves.
         begun_before = self.begun.count
         # Recalls of earlier blocks: a unit recalled here takes its step in the next block.
-        turns.recall(self, recalls)
-        for unit_id in schedules.due(self, heights, final):
+        turns.recall(self, recall_meter)
+        for unit_id in schedules.due(self, height_meter, final_meter):
             self._step(unit_id)
         # The races above have freed their slots by now.
-        queue.draw(self, draws)
-        queue.stir(self, stirs)
-        queue.welcome(self, comers)
-        sleepers.step(self, comers)
+        queue.draw(self, draw_meter)
+        queue.stir(self, stir_meter)
+        queue.welcome(self, newcomer_meter)
+        sleepers.step(self, newcomer_meter)
         woken_units = queue.wake(self, WeightMeter(WAKE_BUDGET))
-        for unit_id in schedules.expired(self, expiries):
+        for unit_id in schedules.expired(self, expiry_meter):
             settlement.forget(self, unit_id)
-        catalogue.end_offers(self, ends)
+        catalogue.end_offers(self, offer_end_meter)
         spent_weight = Weight(woken_units * DRAW_WEIGHT.ref_time, 0) + times(
             self.begun.count - begun_before, BEGIN_WEIGHT
         )
-        for budget in (recalls, heights, final, draws, stirs, comers, ends, expiries):
-            spent_weight += budget.spent
+        for weight_meter in (
+            recall_meter,
+            height_meter,
+            final_meter,
+            draw_meter,
+            stir_meter,
+            newcomer_meter,
+            offer_end_meter,
+            expiry_meter,
+        ):
+            spent_weight += weight_meter.spent
         return spent_weight
 
     def _for_draws(self) -> Weight:
@@ -272,22 +289,22 @@ class InferenceMarket(InferenceStorage, index=10):
         return Weight(min(DRAW_BUDGET.ref_time, max(0, self.context.mandatory_left - reserved)), 0)
 
     def _step(self, unit_id: bytes) -> None:
-        record = self.units[unit_id]
-        assert record is not None, "every unit on an agenda has a record"
-        unit = OpenUnit(unit_id, record)
+        unit_record = self.units[unit_id]
+        assert unit_record is not None, "every unit on an agenda has a record"
+        open_unit = OpenUnit(unit_id, unit_record)
         # A unit in judgement is not stepped here: the courts have its deadlines.
-        if record.state is UnitState.QUEUED:
-            queue.step(self, unit)
-        elif record.state is UnitState.RACING:
-            race.step(self, unit)
+        if unit_record.state is UnitState.QUEUED:
+            queue.step(self, open_unit)
+        elif unit_record.state is UnitState.RACING:
+            race.step(self, open_unit)
 
     def hold_end(self, hold: Hold) -> HoldEnd:
         """Return the end of a deposit hold: its scheduled block, or a number of blocks after the racers' release."""
-        unit = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
-        if unit is None:
+        unit_record = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
+        if unit_record is None:
             return HoldEnd()
-        height = self.expiring.places[hold.case]
-        return HoldEnd(block=height) if height else HoldEnd(stays=unit.rules.keep_blocks)
+        drop_height = self.expiring.places[hold.case]
+        return HoldEnd(block=drop_height) if drop_height else HoldEnd(stays=unit_record.rules.keep_blocks)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Create the first services and offers.
@@ -298,16 +315,16 @@ class InferenceMarket(InferenceStorage, index=10):
         for entry_config in config.get("services", []):
             with genesis_entry(f"genesis service of {entry_config['owner']}"):
                 catalogue.create(
-                    self, account_from_text(entry_config["owner"]), terms_from_json(entry_config), deposit=0
+                    self, account_from_text(entry_config["owner"]), terms_from_json(entry_config), deposit_grains=0
                 )
         for entry_config in config.get("offers", []):
-            service, device = int(entry_config["service"]), account_from_text(entry_config["device"])
-            if self.devices.devices[device] is None or self.services[service] is None:
+            service_number, device_id = int(entry_config["service"]), account_from_text(entry_config["device"])
+            if self.devices.devices[device_id] is None or self.services[service_number] is None:
                 raise ValueError(f"genesis offer of {entry_config['device']}: unknown device or service")
             with genesis_entry(f"genesis offer of {entry_config['device']}"):
-                catalogue.place_offer(self, device, service, int(entry_config["ask"]))
+                catalogue.place_offer(self, device_id, service_number, int(entry_config["ask"]))
 
-    def _raced(self, unit: bytes, attempt: int) -> OpenUnit:
-        open_unit = self.open_unit(unit)
+    def _raced(self, unit_id: bytes, attempt: int) -> OpenUnit:
+        open_unit = self.open_unit(unit_id)
         ensure(open_unit.record.attempt == attempt, ev.NotAssigned)
         return open_unit

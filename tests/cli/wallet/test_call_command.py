@@ -10,6 +10,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from cli import calls as making
+from cli.calls import _shown_changes as shown_changes
 from cli.wallet.program import main
 from error_codes import ended_code
 from gpu_tasks.market.training.orders import CheckedBy
@@ -115,22 +116,22 @@ def held_reason() -> HoldReason:
 def test_rounding_of_delegations_is_no_change_for_a_person() -> None:
     """A redelegation frees nothing, and burns the grain that no share of the pool owns."""
     dust, more = [HeldChange(STAKES, held_reason(), grains) for grains in (-1, -100_000_000)]
-    assert making._held([dust], bytes(32), as_json=False) == ""
-    assert making._held([dust, more], bytes(32), as_json=False) == making._held([more], bytes(32), as_json=False)
-    assert making._held([more], bytes(32), as_json=False).startswith("-1 oGPU of ")
-    assert making._held([HeldChange(bytes(32), held_reason(), -1)], bytes(32), as_json=False)
+    assert shown_changes([dust], bytes(32), as_json=False) == ""
+    assert shown_changes([dust, more], bytes(32), as_json=False) == shown_changes([more], bytes(32), as_json=False)
+    assert shown_changes([more], bytes(32), as_json=False).startswith("-1 oGPU of ")
+    assert shown_changes([HeldChange(bytes(32), held_reason(), -1)], bytes(32), as_json=False)
     shown = [
-        bool(making._held([replace(dust, grains=grains)], bytes(32), as_json=False)) for grains in (-999, -1_000, 1)
+        bool(shown_changes([replace(dust, grains=grains)], bytes(32), as_json=False)) for grains in (-999, -1_000, 1)
     ]
     assert shown == [False, True, True]
-    assert making._held([dust], bytes(32), as_json=True)
+    assert shown_changes([dust], bytes(32), as_json=True)
 
 
 def test_what_a_call_locks_of_another_account_names_that() -> None:
     reason = held_reason()
     signer, other = bytes(32), b"o" * 32
     changes = [HeldChange(signer, reason, 150_000_000), HeldChange(other, reason, -100_000_000)]
-    assert making._held(changes, signer, as_json=False).splitlines() == [
+    assert shown_changes(changes, signer, as_json=False).splitlines() == [
         "+1.5 oGPU for Pallet.Bond: For a case.",
         f"-1 oGPU of {ss58.encode(other)} for Pallet.Bond: For a case.",
     ]

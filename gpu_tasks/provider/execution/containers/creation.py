@@ -96,6 +96,17 @@ def holder_config(image_id: str, volume_by_folder: Mapping[str, str], labels: Ma
     return {**_plain_settings(image_id, labels, host_config), "Entrypoint": [PROGRAM]}
 
 
+LIMIT_SETTINGS = (
+    "Memory", "MemorySwap", "NanoCpus", "PidsLimit", "NetworkMode", "CapDrop", "IpcMode", "SecurityOpt",
+    "ReadonlyRootfs",
+)  # fmt: skip
+"""Settings of the engine that limit a container. Each was requested."""
+OPEN_DOORS = ("Privileged", "PublishAllPorts", "Binds", "CapAdd", "Devices", "VolumesFrom", "PortBindings")
+"""Settings that would let a container reach the machine. None was requested."""
+NAMESPACE_MODES = ("PidMode", "UTSMode", "UsernsMode")
+"""Settings that let a container reach the machine if their value is `host`."""
+
+
 def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, inspected: Mapping[str, Any]) -> None:
     """Raise ContainerError unless the engine made the container as requested.
 
@@ -109,21 +120,11 @@ def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, 
             code="limit_discarded",
         )
     wanted_host, actual_host = asked_config["HostConfig"], inspected.get("HostConfig") or {}
-    for namespace_mode in (
-        "Memory",
-        "MemorySwap",
-        "NanoCpus",
-        "PidsLimit",
-        "NetworkMode",
-        "CapDrop",
-        "IpcMode",
-        "SecurityOpt",
-        "ReadonlyRootfs",
-    ):
-        if actual_host.get(namespace_mode, False) != wanted_host.get(namespace_mode, False):
+    for setting in LIMIT_SETTINGS:
+        if actual_host.get(setting, False) != wanted_host.get(setting, False):
             raise ContainerError(
                 "limit a container",
-                f"the engine set {namespace_mode} to {actual_host.get(namespace_mode)!r}",
+                f"the engine set {setting} to {actual_host.get(setting)!r}",
                 "see `ogpu-provider doctor`",
                 code="limit_changed",
             )
@@ -131,25 +132,8 @@ def check_made(asked_config: Mapping[str, Any], warnings: Sequence[str] | None, 
         raise ContainerError(
             "give a container a GPU", f"the engine gave {_gpus_of(actual_host)}", "report this", code="other_gpu"
         )
-    # These settings would let a container reach the machine. None of them was requested.
-    open_doors = [
-        namespace_mode
-        for namespace_mode in (
-            "Privileged",
-            "PublishAllPorts",
-            "Binds",
-            "CapAdd",
-            "Devices",
-            "VolumesFrom",
-            "PortBindings",
-        )
-        if actual_host.get(namespace_mode)
-    ]
-    open_doors += [
-        namespace_mode
-        for namespace_mode in ("PidMode", "UTSMode", "UsernsMode")
-        if actual_host.get(namespace_mode) == "host"
-    ]
+    open_doors = [setting for setting in OPEN_DOORS if actual_host.get(setting)]
+    open_doors += [setting for setting in NAMESPACE_MODES if actual_host.get(setting) == "host"]
     if open_doors or (inspected.get("Config") or {}).get("User") != USER:
         raise ContainerError(
             "limit a container",

@@ -53,6 +53,17 @@ async def count(url: str) -> int:
 
 # ---------------------------------------------------------------------------------------------------------- submitting
 
+REFUSED_AFTER_THE_END = (
+    (["task", "cancel"], "not_cancellable"),
+    (["task", "amend", "--raise", "4"], "not_raisable"),
+    (["task", "amend", "--stop"], "not_running"),
+    (["task", "accept"], "no_open_result"),
+    (["task", "dispute"], "no_open_result"),
+    (["task", "close"], "not_closable"),
+    (["task", "confirm"], "no_checkpoint"),
+    (["task", "result"], "no_result"),
+)
+
 
 def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
     tmp_path: Path, blobs: dict[bytes, bytes]
@@ -104,16 +115,7 @@ def test_a_task_is_submitted_listed_described_reckoned_raised_and_taken_back(
         (ended,) = answer(ogpu(tmp_path, url, "ps", *OF_BOB, "--all"))
         assert ended["state"] == "ended, cancelled before award"
         assert ended["why"].startswith(TABLE[TaskOutcome.CANCELLED_BEFORE_AWARD].says)
-        for words, code in (
-            (["task", "cancel"], "not_cancellable"),
-            (["task", "amend", "--raise", "4"], "not_raisable"),
-            (["task", "amend", "--stop"], "not_running"),
-            (["task", "accept"], "no_open_result"),
-            (["task", "dispute"], "no_open_result"),
-            (["task", "close"], "not_closable"),
-            (["task", "confirm"], "no_checkpoint"),
-            (["task", "result"], "no_result"),
-        ):
+        for words, code in REFUSED_AFTER_THE_END:
             yes = [] if words[1] == "result" else ["--yes"]
             assert ended_code(ogpu(tmp_path, url, *words[:2], task, *words[2:], *OF_BOB, *yes)) == code, words
 

@@ -184,8 +184,8 @@ async def test_a_device_that_is_paused_for_another_cause_meanwhile_is_not_resume
     miner = village.miners[0]
     book, start = miner.daemon.parts.pauses, miner.daemon.parts.workers.start
 
-    async def noting(device: bytes, form: WorkloadForm) -> None:
-        await start(device, form)
+    async def noting(device: bytes, workload_form: WorkloadForm) -> None:
+        await start(device, workload_form)
         book.note(device, cause=cause)
 
     pause_on_chain(village, miner)

@@ -18,7 +18,7 @@ from gpu_tasks.provider.execution.containers import ability
 from gpu_tasks.provider.execution.containers.ability import (
     DELEGATE,
     HOOK,
-    _limits,
+    _diagnose_limits,
     judge_gpus,
     look_at_engine,
     why_unreachable,
@@ -96,7 +96,7 @@ def test_gpus_take_a_sufficient_toolkit_and_an_engine_that_knows_it(
 def test_a_limit_that_is_not_enforced_is_missing_with_its_remedy(
     info: dict[str, Any], lacking: list[str], *, is_delegated: bool
 ) -> None:
-    missing = [item for item in _limits(info) if item.grade is Grade.BAD]
+    missing = [item for item in _diagnose_limits(info) if item.grade is Grade.BAD]
     assert [item.check.removeprefix("limit of ") for item in missing] == lacking
     assert [item.todo == DELEGATE for item in missing] == [is_delegated] * len(lacking)
     assert all(item.todo for item in missing)

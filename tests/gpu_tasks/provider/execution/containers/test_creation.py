@@ -11,7 +11,7 @@ pytest.importorskip("docker", reason="the library docker is not installed")
 
 from error_codes import raises_code
 from gpu_tasks.provider.execution.containers.ability import (
-    _limits,
+    _diagnose_limits,
     judge_gpus,
     judge_toolkit,
     why_unreachable,
@@ -163,7 +163,7 @@ def test_a_good_toolkit_is_not_enough_where_the_engine_gives_no_gpus(
 @pytest.mark.parametrize(("options", "advice"), [(["name=rootless"], "Delegate="), ([], "cgroup_enable=memory")])
 def test_an_engine_without_root_is_told_to_have_controllers_delegated(options: list[str], advice: str) -> None:
     info = {"SecurityOptions": ["name=seccomp,profile=builtin", *options], "CgroupVersion": "2", "PidsLimit": True}
-    items = {item.check: item for item in _limits(info)}
+    items = {item.check: item for item in _diagnose_limits(info)}
     assert advice in items["limit of memory"].todo
     assert items["limit of processes"].grade is Grade.GOOD
 
