@@ -64,10 +64,12 @@ async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) 
     """Return this account's appeal against the verdict about a unit. Raise AppealError if there is no verdict."""
     case_status = await market_reads.case(client, unit_id)
     if case_status is None:
-        raise AppealError("this unit has no open case: none was brought, or it is over")
+        raise AppealError("this unit has no open case. None was brought, or it is over", code="no_case")
     open_case = case_status.case
     if open_case.stage is not CaseStage.APPEALABLE:
-        raise AppealError(f"the case has no verdict to appeal at present: it is at {open_case.stage.name.lower()}")
+        raise AppealError(
+            f"the case has no verdict to appeal now. It is at {open_case.stage.name.lower()}", code="no_verdict"
+        )
     appeal_call = Courts.appeal(case_id=unit_id)
     appeal_bond = await _bond_of_appeal(client, appeal_call, appellant)
     review_facts = {

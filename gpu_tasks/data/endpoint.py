@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Any
 
+from wallet.errors import CodedError
+
 PORT_MAX = 65_535
 DEFAULT_PORTS = {"http": 80, "https": 443}
 PARSED_KEPT = 4_096
@@ -32,7 +34,7 @@ _COMPATIBLE = IPv6Network("::/96")
 AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 
 
-class EndpointError(ValueError):
+class EndpointError(CodedError, ValueError):
     """The text is no address of a blob store, or clients must not connect to it. The message says why."""
 
 
@@ -64,11 +66,14 @@ def parse_endpoint(endpoint_text: str) -> StoreAddress:
     """Return the address of a text. Raise EndpointError for any other text."""
     address_match = _FORM.fullmatch(endpoint_text)
     if address_match is None:
-        raise EndpointError(f"{endpoint_text!r} is not http(s)://HOST:PORT; remove any user, path, query or fragment")
+        raise EndpointError(
+            f"{endpoint_text!r} is not http(s)://HOST:PORT; remove any user, path, query or fragment",
+            code="invalid_url",
+        )
     url_scheme, address_literal, host_name, port_text = address_match.groups()
     port_number = int(port_text) if port_text else DEFAULT_PORTS[url_scheme]
     if not 1 <= port_number <= PORT_MAX:
-        raise EndpointError(f"{endpoint_text!r} has a port outside 1 to {PORT_MAX:,}")
+        raise EndpointError(f"{endpoint_text!r} has a port outside 1 to {PORT_MAX:,}", code="invalid_port")
     return StoreAddress(
         url_scheme, _checked_ipv6(address_literal) if address_literal else _checked_host(host_name.lower()), port_number
     )
@@ -83,7 +88,7 @@ def reachable_endpoint(endpoint_text: str, *, is_private_allowed: bool) -> Store
     ip_literal = endpoint.literal
     is_local = endpoint.host == "localhost" or endpoint.host.endswith(".localhost")
     if not is_private_allowed and (is_local or (ip_literal is not None and not is_public(ip_literal))):
-        raise EndpointError(f"{endpoint.host} is not a public address, so others cannot reach it")
+        raise EndpointError(f"{endpoint.host} is not a public address, so others cannot reach it", code="not_public")
     return endpoint
 
 
@@ -126,7 +131,7 @@ def _checked_ipv6(ipv6_text: str) -> str:
     try:
         return str(IPv6Address(ipv6_text))
     except ValueError:
-        raise EndpointError(f"[{ipv6_text}] is not an IPv6 address") from None
+        raise EndpointError(f"[{ipv6_text}] is not an IPv6 address", code="invalid_address") from None
 
 
 def _checked_host(host_name: str) -> str:
@@ -136,7 +141,9 @@ def _checked_host(host_name: str) -> str:
         try:
             return str(IPv4Address(host_name))
         except ValueError:
-            raise EndpointError(f"{host_name} is not an IPv4 address of four decimal numbers") from None
+            raise EndpointError(
+                f"{host_name} is not an IPv4 address of four decimal numbers", code="invalid_address"
+            ) from None
     if not all(_LABEL.fullmatch(host_label) for host_label in host_labels):
-        raise EndpointError(f"{host_name} is not a host name")
+        raise EndpointError(f"{host_name} is not a host name", code="invalid_host")
     return host_name

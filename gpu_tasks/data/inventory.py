@@ -17,6 +17,7 @@ from runtime.cryptography.signatures import verify_ed25519
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U16, U32, U64, Bounded, DecodeError, codec, struct
 from runtime.encoding.types import AccountId, Balance, Hash, Signature
+from wallet.errors import CodedError
 
 VERSION = 2
 KIND = b"invntory"
@@ -35,7 +36,7 @@ AHEAD_MS = 2 * 60 * 1_000
 ClaimText = Annotated[str, Bounded(TEXT_BYTES_MAX)]
 
 
-class InventoryError(ValueError):
+class InventoryError(CodedError, ValueError):
     """The bytes are no inventory of this provider. The text says why."""
 
 
@@ -152,20 +153,24 @@ def read_inventory(raw_inventory: bytes, genesis_hash: bytes, now_ms: int) -> Ma
     The caller still has to look up the stash of its key.
     """
     if len(raw_inventory) > INVENTORY_BYTES_MAX:
-        raise InventoryError(f"sent {len(raw_inventory):,} bytes, more than {INVENTORY_BYTES_MAX:,}")
+        raise InventoryError(f"sent {len(raw_inventory):,} bytes, more than {INVENTORY_BYTES_MAX:,}", code="too_large")
     try:
         signed_inventory = _SIGNED.decode(raw_inventory)
     except DecodeError:
-        raise InventoryError("sent bytes that are not an inventory") from None
+        raise InventoryError("sent bytes that are not an inventory", code="unreadable") from None
     inventory = signed_inventory.inventory
     if inventory.version != VERSION:
-        raise InventoryError(f"has an inventory of version {inventory.version}, unknown to this program")
+        raise InventoryError(
+            f"has an inventory of version {inventory.version}, unknown to this program", code="unknown_version"
+        )
     if not verify_ed25519(
         inventory.provider_key, domain(KIND, genesis_hash, _INVENTORY.encode(inventory)), signed_inventory.signature
     ):
-        raise InventoryError("sent an inventory with a wrong signature")
+        raise InventoryError("sent an inventory with a wrong signature", code="wrong_signature")
     if now_ms - inventory.made_at_ms > OLD_MS:
-        raise InventoryError(f"sent an inventory that is {(now_ms - inventory.made_at_ms) // 60_000:,} minutes old")
+        raise InventoryError(
+            f"sent an inventory that is {(now_ms - inventory.made_at_ms) // 60_000:,} minutes old", code="too_old"
+        )
     if inventory.made_at_ms - now_ms > AHEAD_MS:
-        raise InventoryError("sent an inventory with a future time; check the clocks")
+        raise InventoryError("sent an inventory with a future time; check the clocks", code="in_the_future")
     return inventory

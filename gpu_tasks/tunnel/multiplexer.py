@@ -18,6 +18,7 @@ from typing import Protocol
 from gpu_tasks.tunnel import frames
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelKeyError
 from runtime.encoding.codec import DecodeError
+from wallet.errors import CodedError
 
 StreamPurpose = frames.RunProgram | frames.ReachPort | frames.CopyIn | frames.CopyOut | frames.TakeSecrets
 PIECES_MAX = 256
@@ -27,7 +28,7 @@ SERVED_MAX = 2 * frames.STREAMS_MAX
 HUNG_UP = "the other side hung up"
 
 
-class TunnelError(Exception):
+class TunnelError(CodedError):
     """A stream or the whole tunnel failed. The text states the reason."""
 
 

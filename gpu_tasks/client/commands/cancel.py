@@ -274,7 +274,7 @@ def _opened(source: str) -> BinaryIO:
 
 async def _no() -> NoReturn:
     """Read no line: no record has this file, so it is another one."""
-    raise PostError("it differs from the posted one")
+    raise PostError("it differs from the posted one", code="file_changed")
 
 
 def _without_file(run: _Run, error: Exception) -> str:

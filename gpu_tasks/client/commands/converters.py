@@ -57,7 +57,7 @@ def form_by_content(path: Path, data: bytes) -> ForeignForm:
     """Return the form of a file. Raise ForeignFileError if its content shows none that can be converted."""
     other = other_file(data)
     if other is OtherFile.KUBERNETES:
-        raise ForeignFileError(f"{path} is {other.value}")
+        raise ForeignFileError(f"{path} is {other.value}", code="other_kind_of_file")
     if other is None and SBATCH_LINE.search(data) is not None:
         return ForeignForm.SBATCH
     if other is None:

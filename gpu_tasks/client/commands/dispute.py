@@ -141,7 +141,7 @@ class Tenths:
     def __call__(self, done: int) -> None:
         """Note the progress. Raise ResultError if the result is no longer needed."""
         if self.is_over:
-            raise ResultError("it was interrupted")
+            raise ResultError("it was interrupted", code="interrupted")
         tenths = 10 * done // self._count
         if tenths != self._said:
             self._said = tenths

@@ -281,7 +281,7 @@ def _ordered(text: str, tiles: int, size: tuple[int, int] | None) -> PictureOrde
     try:
         return picture_order(text, tiles, size)
     except PictureOrderError as error:
-        raise PictureSaleError(str(error)) from None
+        raise PictureSaleError(str(error), code="invalid_scene") from None
 
 
 def _pixel_check(count: int, backend: str) -> PixelCheck:
@@ -303,7 +303,7 @@ def _requests(order: PictureOrder, sold: Service) -> tuple[int, list[bytes]]:
     try:
         requests = tile_requests(order, sold.terms.tokens_max)
     except PictureOrderError as error:
-        raise PictureSaleError(f"{error}, with --tiles") from None
+        raise PictureSaleError(f"{error}, with --tiles", code="invalid_tiles") from None
     return max(map(picture_form().cost_asked, requests)), requests
 
 
@@ -324,13 +324,14 @@ class _Picture:
         tile = self.order.lines.index(line.text)
         problem = self.order.problem(tile, output)
         if problem is not None:
-            raise WrongAnswerError(f"{problem}")
+            raise WrongAnswerError(f"{problem}", code="invalid_answer")
         pixel = await asyncio.to_thread(self.check.wrong, self.requests[tile], output)
         if pixel is not None:
             place = self.order.places[tile]
             row, column = divmod(pixel, place.columns)
             raise WrongAnswerError(
-                f"its pixel at column {place.left + column}, row {place.top + row} differs from the scene"
+                f"its pixel at column {place.left + column}, row {place.top + row} differs from the scene",
+                code="wrong_pixel",
             )
         return output.hex()
 

@@ -48,7 +48,7 @@ from gpu_tasks.client.units.posting import (
     units_of,
 )
 from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED, Posted, PostedPart, PostingRecord, is_told_of
-from gpu_tasks.client.units.run_record import WindowError, window_seconds
+from gpu_tasks.client.units.run_record import window_seconds
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from wallet.amounts import format_amount
@@ -72,7 +72,8 @@ def post(
     if out is not None:
         if is_watched or again:
             raise click.UsageError("--out follows the units anyway. To ask again, name another RESULTS")
-        _require_window(window)
+        if window is not None:
+            window_seconds(window)  # Refuse another text before a node is asked.
         with _seekable(file) as stream:
             beside = errors or out.with_name(f"{out.name}.errors")
             as_form = None if form is None else FileForm(form)
@@ -214,14 +215,6 @@ def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
 def _source(file: BinaryIO) -> str:
     """Return the path of a file; empty for a pipe."""
     return str(Path(file.name).absolute()) if file.seekable() and isinstance(file.name, str) else ""
-
-
-def _require_window(text: str | None) -> None:
-    if text is not None:
-        try:
-            window_seconds(text)
-        except WindowError as error:
-            raise click.UsageError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

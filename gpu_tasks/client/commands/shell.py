@@ -24,6 +24,7 @@ from gpu_tasks.tunnel.frames import ReachPort
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
+from wallet.errors import code_of
 from wallet.keypair import Keypair
 
 PORTS_FORWARDED_MAX = 16
@@ -71,7 +72,10 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
                 port = server.sockets[0].getsockname()[1]
                 click.echo(_forwarded(port, remote, as_json=session.output.as_json))
             await tunnel.ended.wait()
-            raise TunnelError("the provider closed the connection. `ogpu task show` says whether the task has ended")
+            raise TunnelError(
+                "the provider closed the connection. `ogpu task show` says whether the task has ended",
+                code="tunnel_closed",
+            )
 
     async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
         await _require_declared(client, key, found, final, [remote for _, remote in pairs])
@@ -138,7 +142,7 @@ def _enter(
                 with session.doing(None):
                     await work(tunnel)
         except (TunnelError, OSError) as error:
-            raise TaskError(str(error), code="tunnel_failed") from None
+            raise TaskError(str(error), code=code_of(error)) from None
 
     with contextlib.suppress(asyncio.CancelledError):
         session.run(body)
@@ -205,4 +209,4 @@ async def _carry(stream: TunnelStream, reader: asyncio.StreamReader, writer: asy
         await stream.finish()
     end = await stream.end
     if end.problem:
-        raise TunnelError(end.problem)
+        raise TunnelError(end.problem, code="refused_by_provider")

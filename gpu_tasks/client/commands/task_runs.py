@@ -45,6 +45,7 @@ from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from wallet.amounts import Grains
 from wallet.client import ChainClient, Outcome
+from wallet.errors import code_of
 from wallet.keypair import Keypair
 from wallet.sent_notes import SentNotes
 from wallet.submission import send_once
@@ -83,7 +84,7 @@ def handing(
             async with entered(client, key, task_id, task, final) as tunnel:
                 await hand_secrets(tunnel, values)
         except (TunnelError, OSError) as error:
-            raise TaskError(str(error), code="tunnel_failed") from None
+            raise TaskError(str(error), code=code_of(error)) from None
 
     return hand
 

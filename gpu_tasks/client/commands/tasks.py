@@ -187,7 +187,7 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
                 f"no device can run the task now: {answer.why_not}. See `why not` of each device", code="not_served"
             )
         if why := says.why_too_few(answer.terms.slots):
-            raise CallFailedError(why)
+            raise CallFailedError(why, code="too_few_willing")
         if funds is not None and funds < answer.locked + answer.prepaid:
             needed = format_amount(answer.locked + answer.prepaid)
             raise CallFailedError(

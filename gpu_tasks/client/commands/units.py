@@ -96,7 +96,7 @@ async def show_until_ended(
     failed = [row.unit for row in rows.values() if row.state != "settled"]
     if failed:
         ended = f"{len(failed)} of {counted(len(rows))} ended without a result"
-        raise CallFailedError(f"{ended}: {', '.join(failed[:3])}")
+        raise CallFailedError(f"{ended}: {', '.join(failed[:3])}", code="units_failed")
 
 
 async def open_units(client: ChainClient, account: bytes) -> list[bytes]:

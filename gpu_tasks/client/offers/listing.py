@@ -144,7 +144,9 @@ async def open_service(client: ChainClient, number: int) -> Service:
     if service is None or not service.is_open:
         services = await market_reads.services(client)
         numbers = ", ".join(str(known) for known, found in services.items() if found.is_open) or "none"
-        raise ServiceError(f"there is no open service {number}; open: {numbers}; see `ogpu offer services`")
+        raise ServiceError(
+            f"there is no open service {number}. Open: {numbers}. See `ogpu offer services`", code="service_unknown"
+        )
     return service
 
 
@@ -158,13 +160,15 @@ def form_of(number: int, service: Service) -> WorkloadForm:
         known = ", ".join(form.name for form in registry.FORMS)
         raise ServiceError(
             f"service {number} is of the workload 0x{service.terms.workload.hex()}, which this program does not know; "
-            f"it knows {known}: use a release that knows it"
+            f"it knows {known}: use a release that knows it",
+            code="workload_unknown",
         )
     # Any account may sell a known workload with its own weights. If no other account has them, no judge can compute.
     if form.model_id != service.terms.model:
         raise ServiceError(
             f"service {number} computes {form.name} with the model 0x{service.terms.model.hex()}, which is not the "
-            f"published one, 0x{form.model_id.hex()}: its results could not be judged"
+            f"published one, 0x{form.model_id.hex()}: its results could not be judged",
+            code="model_unknown",
         )
     return form
 
@@ -218,7 +222,8 @@ async def require_judges(client: ChainClient, number: int, customer: bytes, pric
     judges, spare = await judges_for(client, number, customer, 1, at)
     if spare.count < 0:
         raise ServiceError(
-            f"{too_few_judges(0, 0, spare, judges)}. The chain refuses your units until more validators are providers"
+            f"{too_few_judges(0, 0, spare, judges)}. The chain refuses your units until more validators are providers",
+            code="too_few_judges",
         )
     if judges.needed:
         await _require_seats(client, judges, await own_accounts(client, customer, at), price_max, at)
@@ -243,7 +248,8 @@ async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes
     raise ServiceError(
         f"too few judges could pay for their seats: a judge of a unit at {format_amount(price_max)} oGPU must hold "
         f"{format_amount(money.judge_seat(rules, price_max))} oGPU. Judges with two thirds of the eligible stake must "
-        f"have that free. The chain takes {dearest} now"
+        f"have that free. The chain takes {dearest} now",
+        code="too_few_judges",
     )
 
 
@@ -276,14 +282,16 @@ async def require_owners(
         raise ServiceError(
             f"a unit with --racers {racers} needs as many owners{having}; service {number} is offered by "
             f"{len(offering)}, and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less"
-            f"{_lacking(lacking)}. Ask for fewer racers, raise --price{others}, or post with --anyway and wait for more"
+            f"{_lacking(lacking)}. Ask for fewer racers, raise --price{others}, or post with --anyway and wait",
+            code="too_few_owners",
         )
     judges, spare = await judges_for(client, number, customer, racers, at)
     racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)
     if racing < racers:
         raise ServiceError(
             f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
-            "for providers who are no validators"
+            "for providers who are no validators",
+            code="too_few_judges",
         )
 
 
@@ -334,7 +342,9 @@ async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
     devices = [status.device for status in await market_reads.devices_for(client, number, at)]
     free = sorted(device.bond for device in devices if device.owner not in own and not device.is_paused)
     if not free:
-        raise ServiceError(f"nobody else offers service {number} now: see `ogpu offer providers`")
+        raise ServiceError(
+            f"no other provider offers service {number} now. See `ogpu offer providers`", code="no_offers"
+        )
     median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, at)
     # The collateral grows with the price, so the price can be found by halving.
     return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)

@@ -114,11 +114,14 @@ def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, 
     longest = INTERVALS_MAX * numbers.interval_max
     if each and terms.blocks_max > longest:
         most = written_span(longest * slot_ms)
-        raise CallFailedError(f"spec.limits.time: this chain sells {most} to a task at most; give less")
+        raise CallFailedError(
+            f"spec.limits.time: this chain sells a task at most {most}. Give less", code="time_too_long"
+        )
     if each > numbers.interval_max:
         most = f"{numbers.interval_max} blocks ({numbers.interval_max * slot_ms // 1_000}s)"
         raise CallFailedError(
-            f"spec.limits.interval: it comes to {each} blocks, and this chain pays for {most} at most; give less"
+            f"spec.limits.interval: it is {each} blocks, and this chain pays at most {most} at once. Give less",
+            code="interval_too_long",
         )
 
 

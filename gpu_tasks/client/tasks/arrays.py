@@ -47,19 +47,25 @@ def index_set(text: str) -> IndexSet:
     """Return the indices of an array in ascending order, without duplicates. Raise ArrayError for other texts."""
     ranges, is_bounded, bound = text.partition("%")
     if is_bounded and not (bound.isdecimal() and 1 <= len(bound) <= 3 and int(bound)):
-        raise ArrayError(f"--array {text!r:.40}: behind % stands how many run at once")
+        raise ArrayError(f"--array {text!r:.40}: % needs a number of tasks at once, such as %4", code="invalid_array")
     found: set[int] = set()
     for part in ranges.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise ArrayError(f"--array {text!r:.40}: write it like 0-9, 1,3,5-7 or 0-100:10, with %4 for four at once")
+            raise ArrayError(
+                f"--array {text!r:.40} is not an array. Write 0-9, 1,3,5-7 or 0-100:10, with %4 for four at once",
+                code="invalid_array",
+            )
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         # The size is checked before the set is built: `0-999999` must not fill the memory.
         if last < first or not step or (last - first) // step >= MEMBERS_MAX:
-            raise ArrayError(f"--array {text!r:.40}: a range rises, and an array has at most {MEMBERS_MAX} tasks")
+            raise ArrayError(
+                f"--array {text!r:.40} has a falling range, or more than {MEMBERS_MAX} tasks",
+                code="invalid_array",
+            )
         found |= set(range(first, last + 1, step))
     if len(found) > MEMBERS_MAX:
-        raise ArrayError(f"--array {text!r:.40}: an array has at most {MEMBERS_MAX} tasks")
+        raise ArrayError(f"--array {text!r:.40} has more than {MEMBERS_MAX} tasks", code="too_many_tasks")
     return IndexSet(tuple(sorted(found)), int(bound) if is_bounded else None)
 
 
@@ -67,13 +73,19 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
     """Return the task of one index. Raise ArrayError if the task has no environment, or if it is full."""
     source = loaded.source
     if not isinstance(source, ContainerSource):
-        raise ArrayError("--array is for jobs and leases: other tasks have no environment to find their index in")
+        raise ArrayError(
+            "--array is for jobs and leases. Other tasks have no environment, and so no index",
+            code="not_for_arrays",
+        )
     task = source.file.task
     others = (len(asked.indices), asked.indices[0], asked.indices[-1])
     own = dict.fromkeys(INDEX_VARIABLES, str(index)) | dict(zip(SET_VARIABLES, map(str, others), strict=True))
     environment = dict(task.environment) | own
     if len(environment) > VARIABLES_MAX:
-        raise ArrayError(f"--array: its variables and the file's are more than {VARIABLES_MAX}: name fewer in the file")
+        raise ArrayError(
+            f"--array adds variables, and the file then has more than {VARIABLES_MAX}. Name fewer in the file",
+            code="too_many_variables",
+        )
     tail = f"-{index}"
     named = task.model_copy(update={"name": task.name[: NAME_MAX - len(tail)] + tail, "environment": environment})
     return replace(loaded, source=replace(source, file=replace(source.file, task=named)))
@@ -95,7 +107,10 @@ class ArrayRecord(LockedRecord):
             record.members = _members(record.path)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             record.close()
-            raise RecordError(f"{record.path} is damaged: look with `ogpu ps` what is there, then remove it") from None
+            raise RecordError(
+                f"{record.path} is damaged. See the open tasks with `ogpu ps`, then remove the file",
+                code="record_damaged",
+            ) from None
         return record
 
     def note(self, index: int, task: bytes) -> None:

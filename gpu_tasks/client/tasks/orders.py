@@ -98,8 +98,9 @@ def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
     size = file.st_size
     if size > IMAGE_ARCHIVE_BYTES_MAX:
         raise ImageFileError(
-            f"{path.name} has {size >> 20} MiB, and an archive {IMAGE_ARCHIVE_BYTES_MAX >> 20}: push a larger image to "
-            "a registry, and name its digest"
+            f"{path.name} has {size >> 20} MiB, and an archive has at most {IMAGE_ARCHIVE_BYTES_MAX >> 20}. Push a "
+            "larger image to a registry, and name its digest",
+            code="archive_too_large",
         )
     try:
         # Mode `r:` reads no compressed tar, so a small file cannot expand beyond the checked size.
@@ -107,7 +108,8 @@ def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
             _check(archive, path.name, sha256)
     except (tarfile.TarError, KeyError, ValueError, TypeError, RecursionError, AttributeError) as error:
         raise ImageFileError(
-            f"{path.name} is no archive of an image ({str(error)[:80]}): `docker save IMAGE -o FILE` writes one"
+            f"{path.name} is not an archive of an image ({str(error)[:80]}). `docker save IMAGE -o FILE` writes one",
+            code="not_an_archive",
         ) from None
     return ArchiveFile(path, sha256, size)
 
@@ -115,16 +117,19 @@ def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
 def _check(archive: tarfile.TarFile, name: str, sha256: bytes) -> None:
     manifest = json.loads(_document(archive, "manifest.json"))
     if len(manifest) != 1:
-        raise ImageFileError(f"{name} has {len(manifest)} images: save one")
+        raise ImageFileError(f"{name} has {len(manifest)} images. Save one", code="several_images")
     config = _document(archive, manifest[0]["Config"])
     found = hashlib.sha256(config).hexdigest()
     if found != sha256.hex():
-        raise ImageFileError(f"{name} has the image sha256:{found}, and the file asks for sha256:{sha256.hex()}")
+        raise ImageFileError(
+            f"{name} has the image sha256:{found}, and the file asks for sha256:{sha256.hex()}", code="other_image"
+        )
     for layer in manifest[0]["Layers"]:
         if _begin(archive, layer).startswith(PACKED_LAYERS):
             raise ImageFileError(
-                f"{name} has layers that are compressed, which no provider loads: save it from an engine without "
-                "containerd's image store"
+                f"{name} has compressed layers, which no provider loads. Save it from an engine without "
+                "containerd's image store",
+                code="layers_compressed",
             )
 
 
@@ -150,13 +155,14 @@ def _packed(path: Path) -> bytes:
                 if length > PACKED_BYTES_MAX:
                     break
     except OSError as error:
-        raise ImageFileError(f"{path.name} cannot be read: {error.strerror}") from None
+        raise ImageFileError(f"{path.name} cannot be read: {error.strerror}", code="file_unreadable") from None
     pieces.append(packer.flush())
     packed = b"".join(pieces)
     if len(packed) > PACKED_BYTES_MAX:
         raise ImageFileError(
-            f"{path.name} has more than {PACKED_BYTES_MAX >> 20} MiB when it is compressed: push the image to a "
-            "registry, and name its digest"
+            f"{path.name} has more than {PACKED_BYTES_MAX >> 20} MiB when it is compressed. Push the image to a "
+            "registry, and name its digest",
+            code="archive_too_large",
         )
     return packed
 
@@ -296,7 +302,9 @@ class TaskSealer:
         bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.asked.classes)
         keys = list(dict.fromkeys(keys_at([*judges, *bidders], sealed_at)))
         if not keys:
-            raise PostError("nobody is registered who could run or judge the task: see `ogpu offer providers`")
+            raise PostError(
+                "no registered provider could run or judge the task. See `ogpu offer providers`", code="no_providers"
+            )
         own = SealKey.of(self.key).public
         readers, endpoints, draft = [own, *keys[: READERS_MAX - 1]], endpoints_of(providers), self.draft
         if self.image is not None and requests:
@@ -319,7 +327,9 @@ class TaskSealer:
         try:
             parts = await uploader.uploaded(upload.image, upload.folder, identity)
         except OSError as error:
-            raise PostError(f"the record of the image's stored parts cannot be written: {error}") from None
+            raise PostError(
+                f"the record of the image's stored parts cannot be written: {error}", code="record_unwritable"
+            ) from None
         return replace(self.draft, asked=asked.with_parts(upload.image.size, parts))
 
 

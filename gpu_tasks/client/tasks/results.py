@@ -121,7 +121,7 @@ async def _first_usable(
             return await fetch(result)
         except RunBlobError as error:
             refusals.append(str(error))
-    raise RunBlobError("; ".join(refusals))
+    raise RunBlobError("; ".join(refusals), code="no_blob")
 
 
 async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:

@@ -288,7 +288,7 @@ async def hearings_of(
         try:
             override = parse_broker(mqtt, is_private_allowed=private)
         except EndpointError as error:
-            raise BrokerNameError(f"--mqtt: {error}") from None
+            raise BrokerNameError(f"--mqtt: {error}", code="invalid_broker") from None
     async with BlobClient(private=private) as blobs:
         stream = TaskHearings(BrokerBook(client, blobs, override), key, task_ids, seen).stream()
         async with contextlib.aclosing(stream):

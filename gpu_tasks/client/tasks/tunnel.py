@@ -83,10 +83,11 @@ async def open_tunnel(
                 CONNECT_SECONDS,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise TunnelError(f"the provider lets nobody in: {_refusal(error)}") from None
+            raise TunnelError(f"the provider refuses the connection: {_refusal(error)}", code="not_admitted") from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise TunnelError(
-                f"the provider is not reached at {endpoint}: {harmless(str(error) or 'no answer')}"
+                f"the provider does not answer at {endpoint}: {harmless(str(error) or 'no answer')}",
+                code="provider_unreachable",
             ) from None
         async with socket:
             line = SealedLine(TunnelName(genesis, task_id, stash), key, provider.seal_key, is_customer=True)
@@ -112,7 +113,7 @@ async def entered(
     stash = runner_of(task)
     provider = (await market_reads.providers(client, final)).get(stash)
     if provider is None:
-        raise TunnelError(f"{ss58.encode(stash)} runs it, but is no provider any more")
+        raise TunnelError(f"{ss58.encode(stash)} runs the task, and is no longer a provider", code="no_provider")
     is_private = market_reads.is_development(client)
     try:
         async with open_tunnel(
@@ -120,17 +121,20 @@ async def entered(
         ) as tunnel:
             yield tunnel
     except EndpointError as error:
-        raise TunnelError(str(error)) from None
+        raise TunnelError(str(error), code="no_endpoint") from None
 
 
 def runner_of(task: Task) -> bytes:
     """Return the provider that runs a task's program, or keeps its files. Raise TunnelError if there is none."""
     if is_replicated(task.order):
         raise TunnelError(
-            "replicas compute this task, and their results are compared: their containers cannot be entered"
+            "replicas compute this task, and their results are compared, so their containers cannot be entered",
+            code="replicated",
         )
     if task.state not in (TaskState.RUNNING, TaskState.ENDED) or not task.slots:
-        raise TunnelError(f"the task is {task.state.name.lower()}: only one that runs has a container to enter")
+        raise TunnelError(
+            f"the task is {task.state.name.lower()}. Only a running task has a container to enter", code="not_running"
+        )
     return task.slots[0].provider
 
 
@@ -139,13 +143,17 @@ async def _agree(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> N
         await socket.send_bytes(line.hello())
         answer = await asyncio.wait_for(socket.receive(), CONNECT_SECONDS)
         if answer.type is not aiohttp.WSMsgType.BINARY:
-            raise TunnelError("the provider lets nobody in: is --key the key that submitted the task?")
+            raise TunnelError(
+                "the provider refuses the connection. Is --key the key that submitted the task?", code="not_admitted"
+            )
         line.hear(answer.data)
         await socket.send_bytes(line.seal(READY))
     except TunnelKeyError as error:
-        raise TunnelError(f"the answering machine is not the task's provider: {error}") from None
+        raise TunnelError(
+            f"the machine that answers is not the task's provider: {error}", code="other_machine"
+        ) from None
     except (aiohttp.ClientError, ConnectionError, TimeoutError):
-        raise TunnelError("the provider hung up while keys were agreed on") from None
+        raise TunnelError("the provider hung up while keys were agreed on", code="tunnel_closed") from None
 
 
 def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
@@ -174,13 +182,15 @@ class _Socket:
 async def hand_secrets(tunnel: Multiplexer, secrets: Mapping[str, bytes]) -> None:
     """Hand over all secrets of a task. Raise TunnelError if they are refused."""
     if sum(map(len, secrets.values())) > SECRETS_BYTES_MAX:
-        raise TunnelError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+        raise TunnelError(
+            f"secrets have at most {SECRETS_BYTES_MAX:,} bytes. Seal data as inputs", code="secrets_too_large"
+        )
     stream = await tunnel.open(TakeSecrets())
     await stream.write(HANDED.encode(tuple(HandedSecret(name, secrets[name]) for name in sorted(secrets))))
     await stream.end_input()
     end = await stream.end
     if end.problem:
-        raise TunnelError(end.problem)
+        raise TunnelError(end.problem, code="refused_by_provider")
 
 
 FILES_MAX = 10_000
@@ -206,7 +216,7 @@ async def copy_in(tunnel: Multiplexer, source: Path, path: str) -> int:
         await stream.end_input()
         end = await stream.end
     if end.problem:
-        raise TunnelError(end.problem)
+        raise TunnelError(end.problem, code="refused_by_provider")
     return size
 
 
@@ -219,11 +229,11 @@ async def copy_out(tunnel: Multiplexer, path: str, target: Path) -> list[str]:
             size += len(found[1])
             # The provider decides the length of the stream, so the disk is protected here.
             if size > COPY_BYTES_MAX:
-                raise TunnelError("the provider sends more than a copy may have")
+                raise TunnelError("the provider sends more than a copy may have", code="copy_too_large")
             await asyncio.to_thread(spool.write, found[1])
         end = await stream.end
         if end.problem:
-            raise TunnelError(end.problem)
+            raise TunnelError(end.problem, code="refused_by_provider")
         spool.seek(0)
         return await asyncio.to_thread(_unpacked, spool, target)
 
@@ -251,7 +261,7 @@ def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
             place = _place(target, name)
             there.update((place, *(above for above in place.parents if above != target and target in above.parents)))
             if len(there) > FILES_MAX:
-                raise TunnelError(f"the archive has more than {FILES_MAX} files and folders")
+                raise TunnelError(f"the archive has more than {FILES_MAX} files and folders", code="too_many_files")
             if entry.isdir():
                 place.mkdir(parents=True, exist_ok=True)
                 continue
@@ -260,9 +270,9 @@ def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
                 _write(spool, entry.size, file)
             names.append(name)
     except tarfile.TarError as error:
-        raise TunnelError(f"the provider sends what is no archive: {error}") from None
+        raise TunnelError(f"the provider does not send an archive: {error}", code="not_an_archive") from None
     except FileExistsError as error:
-        raise TunnelError(f"{error.filename} is there already: name another folder") from None
+        raise TunnelError(f"{error.filename} exists. Name another folder", code="file_exists") from None
     return names
 
 
@@ -283,7 +293,7 @@ def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
             continue
         is_plain = entry.type in PLAIN_FILES and entry.size >= 0
         if not is_plain and not (entry.type == tarfile.DIRTYPE and entry.size == 0):
-            raise TunnelError(f"the provider sends {entry.name[:80]!r}, which is no plain file")
+            raise TunnelError(f"the provider sends {entry.name[:80]!r}, which is not a plain file", code="not_a_file")
         yield entry, path.removesuffix("/") if path and entry.isdir() else path or entry.name
         path = ""
 
@@ -300,7 +310,7 @@ def _write(spool: IO[bytes], size: int, file: IO[bytes]) -> None:
     while left:
         piece = spool.read(min(left, _ARCHIVE_PIECE))
         if not piece:
-            raise TunnelError("the archive breaks off within a file")
+            raise TunnelError("the archive breaks off within a file", code="not_an_archive")
         file.write(piece)
         left -= len(piece)
     spool.read(-size % tarfile.BLOCKSIZE)
@@ -309,14 +319,14 @@ def _write(spool: IO[bytes], size: int, file: IO[bytes]) -> None:
 def _place(target: Path, name: str) -> Path:
     parts = name.split("/")
     if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
-        raise TunnelError(f"the provider names a file {name[:80]!r}, which leads elsewhere")
+        raise TunnelError(f"the provider names a file {name[:80]!r}, which leads elsewhere", code="unsafe_path")
     place = target.joinpath(*parts)
     for above in place.parents:
         if above == target:
             break
         # A link in the target folder could lead the file elsewhere.
         if above.is_symlink():
-            raise TunnelError(f"{above} is a link")
+            raise TunnelError(f"{above} is a link", code="unsafe_path")
     return place
 
 
@@ -342,7 +352,7 @@ async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_termina
             sending.cancel()
     end = await stream.end
     if end.problem:
-        raise TunnelError(end.problem)
+        raise TunnelError(end.problem, code="refused_by_provider")
     return end.code
 
 

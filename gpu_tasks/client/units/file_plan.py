@@ -25,6 +25,7 @@ from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.services import COMMIT_WINDOW_SLACK, UNIT_COMMIT_WINDOW_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named
+from wallet.errors import CodedError
 
 SEED_BYTES = 32
 UNITS_MAX = 4_096
@@ -37,7 +38,7 @@ CHANGED = "the file changed while it was read: leave it as it is until its answe
 Sold = tuple[WorkloadForm, ServiceTerms]
 
 
-class WrongAnswerError(Exception):
+class WrongAnswerError(CodedError):
     """A paid answer is wrong. The text gives the reason."""
 
 
@@ -160,10 +161,13 @@ def new_plan(
     """
     if not read.loads:
         first = read.refused[0]
-        raise PostError(f"no line of the file is a request; line {first.number}: {first.message}")
+        raise PostError(f"no line of the file is a request. Line {first.number}: {first.message}", code="no_requests")
     units = split(read.loads, room)
     if len(units) > UNITS_MAX:
-        raise PostError(f"the file comes to {len(units):,} units, and at most {UNITS_MAX:,} are posted: split it")
+        raise PostError(
+            f"the file comes to {len(units):,} units, and at most {UNITS_MAX:,} are posted. Split it",
+            code="too_many_units",
+        )
     return RunPlan(
         file=read.digest.hex(),
         form=read.form.value,
@@ -250,9 +254,12 @@ async def plan_file(
         terms = terms_of(plan.settings, bytes.fromhex(plan.run_seed))
         read = FileRequests.read(wanted.stream, terms, wanted.form)
         if len(read.loads) != sum(count for _, count in plan.units):
-            raise PostError("this version reads the file otherwise than the one that posted it: use that one")
+            raise PostError(
+                "this version of ogpu reads the file differently from the version that posted it. Use that version",
+                code="other_version",
+            )
     if read.digest != digest:
-        raise PostError(CHANGED)
+        raise PostError(CHANGED, code="file_changed")
     return FilePlan(read, terms, plan, named)
 
 
@@ -272,5 +279,6 @@ def _recorded(wish: Wish, wanted: FileWish, named: tuple[bytes, ...]) -> RunPlan
 def _begun_otherwise(how: str) -> PostError:
     return PostError(
         f"this run was begun with {how}, which stays: repeat the command so, or name another file of results for "
-        "another run"
+        "another run",
+        code="other_settings",
     )

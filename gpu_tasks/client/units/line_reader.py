@@ -343,14 +343,18 @@ class BatchReader:
             if found is None:
                 blank += 1
                 if blank > LINES_MAX:
-                    raise BatchFileError(f"the file has more than {LINES_MAX:,} empty lines: remove them")
+                    raise BatchFileError(
+                        f"the file has more than {LINES_MAX:,} empty lines. Remove them", code="too_many_empty_lines"
+                    )
                 continue
             count += 1
             if count > LINES_MAX:
-                raise BatchFileError(f"the file has more than {LINES_MAX:,} requests: split it")
+                raise BatchFileError(
+                    f"the file has more than {LINES_MAX:,} requests. Split it", code="too_many_requests"
+                )
             yield self._once(found)
         if not count:
-            raise BatchFileError(_EMPTY)
+            raise BatchFileError(_EMPTY, code="file_empty")
 
     @property
     def digest(self) -> bytes:
@@ -367,7 +371,9 @@ class BatchReader:
             if self.form is FileForm.OPENAI and self.endpoint is None:
                 self.endpoint = endpoint_of(_content(raw.data, raw.start).strip())
             if self.form is FileForm.LINES and not self._is_told and (fault := later_line_fault(raw.data)):
-                raise BatchFileError(f"line {number} {fault}, or give --form lines if it is a prompt")
+                raise BatchFileError(
+                    f"line {number} {fault}, or give --form lines if it is a prompt", code="mixed_lines"
+                )
             yield _parsed(raw.data, self.place, self.form, self.endpoint, self._terms)
 
     def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
@@ -396,7 +402,7 @@ class BatchReader:
     def _chunk(self) -> bytes:
         data = self._stream.readline(LINE_BYTES_MAX + 1)
         if (fault := encoding_fault(data, is_first=not self._bytes)) is not None:
-            raise BatchFileError(fault)
+            raise BatchFileError(fault, code="invalid_line")
         self._hash.update(data)
         self._bytes += len(data)
         if self._bytes > FILE_BYTES_MAX:
@@ -423,7 +429,8 @@ def read_again(
     data = stream.read(place.size)
     if _hash_of(data) != place.hash:
         raise BatchFileError(
-            "the file was changed while it was in use: leave it as it is until its answers are written"
+            "the file was changed while it was in use. Leave it as it is until its answers are written",
+            code="file_changed",
         )
     return _parsed(data, place, form, endpoint, terms)
 
@@ -447,7 +454,7 @@ def _hash_of(raw: bytes) -> bytes:
 
 
 def _too_large() -> BatchFileError:
-    return BatchFileError(f"the file has more than {FILE_BYTES_MAX:,} bytes: split it")
+    return BatchFileError(f"the file has more than {FILE_BYTES_MAX:,} bytes. Split it", code="file_too_large")
 
 
 def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
@@ -459,7 +466,7 @@ def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
         before.append(raw)
         if len(before) > LINES_MAX:
             break
-    raise BatchFileError(_EMPTY)
+    raise BatchFileError(_EMPTY, code="file_empty")
 
 
 def _form_of(first: _Raw) -> FileForm:
@@ -468,7 +475,7 @@ def _form_of(first: _Raw) -> FileForm:
         return FileForm.LINES
     line = _content(first.data, first.start).strip()
     if (fault := first_line_fault(line)) is not None:
-        raise BatchFileError(f"the first line {fault}, or give --form lines if it is a prompt")
+        raise BatchFileError(f"the first line {fault}, or give --form lines if it is a prompt", code="invalid_line")
     if not line.startswith(b"{"):
         return FileForm.LINES
     return FileForm.OPENAI if any(name in json_object(line) for name in OPENAI_NAMES) else FileForm.OBJECTS

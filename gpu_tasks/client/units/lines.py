@@ -385,14 +385,17 @@ def _check_alone(load: LineLoad, room: UnitRoom) -> None:
         price = price_of(room.rate, _work(load, room))
         raise BatchFileError(
             f"{where} costs up to {price:,} grains, and a device of the service usually has {room.bond_free:,} free to "
-            "answer for it: ask for fewer tokens, or pay less for each"
+            "answer for it. Ask for fewer tokens, or pay less for each",
+            code="unit_too_dear",
         )
     if load.request_bytes + 2 * LIST_BYTES > room.bytes_max:
         raise BatchFileError(
-            f"{where} has {load.request_bytes:,} bytes, and a unit holds {room.bytes_max:,}: shorten its prompt"
+            f"{where} has {load.request_bytes:,} bytes, and a unit holds {room.bytes_max:,}. Shorten its prompt",
+            code="unit_too_large",
         )
     if answers_bytes([load.output_bytes]) > room.answers_max:
         raise BatchFileError(
-            f"{where} asks for up to {load.output_bytes:,} bytes, and a unit's answers have {room.answers_max:,}: "
-            "ask for less"
+            f"{where} asks for up to {load.output_bytes:,} bytes, and a unit's answers have {room.answers_max:,}. "
+            "Ask for less",
+            code="answers_too_large",
         )

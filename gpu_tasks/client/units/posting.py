@@ -310,7 +310,7 @@ def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: st
     try:
         settings(form.options, wish.options)
     except RequestError as error:
-        raise PostError(f"--set: {error}") from None
+        raise PostError(f"--set: {error}", code="invalid_option") from None
 
 
 async def cost_of(

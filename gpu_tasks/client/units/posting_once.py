@@ -90,7 +90,8 @@ class LockedRecord:
         except OSError as error:
             folder = self.path.parent
             raise RecordError(
-                f"{folder} cannot be used, and ogpu posts nothing without a record there: {error}"
+                f"{folder} cannot be used, and ogpu posts nothing without a record there: {error}",
+                code="record_unwritable",
             ) from None
 
     def __enter__(self) -> Self:
@@ -162,7 +163,9 @@ class PostingRecord(LockedRecord):
         try:
             replace(self.path, data)
         except OSError as error:
-            raise RecordError(f"{self.path} cannot be written, so posting stopped: {error}") from None
+            raise RecordError(
+                f"{self.path} cannot be written, so posting stopped: {error}", code="record_unwritable"
+            ) from None
 
     def note_told(self, told: str) -> None:
         """Note that all units are in final blocks and were shown to the customer. Raise RecordError if that fails."""
@@ -190,7 +193,8 @@ def record_name(*identity: bytes) -> str:
 
 def _unreadable(path: Path, error: Exception) -> RecordError:
     return RecordError(
-        f"{path} cannot be read ({error}). Look with `ogpu unit watch` at the posted units, then remove the file"
+        f"{path} cannot be read ({error}). Look with `ogpu unit watch` at the posted units, then remove the file",
+        code="record_damaged",
     )
 
 
@@ -371,7 +375,8 @@ class PostingRun(Generic[Requested]):
             # A node could also replay an old block of the same chain, to make the program post a second time.
             raise PostError(
                 f"an earlier try was signed at block {part.signed_at:,}, and the newest final block is {height:,}: the "
-                "node shows an old one, or this development chain was begun anew, and then --again posts once more"
+                "node shows an old one, or this development chain was begun anew, and then --again posts once more",
+                code="chain_behind",
             )
         return bool(account.nonce > part.nonce or height > part.expires_at)
 
@@ -396,7 +401,8 @@ class PostingRun(Generic[Requested]):
             what = f"and the chain has forgotten its {self._kind.noun}s since"
         raise PostError(
             f"the extrinsic of an earlier try, with {self._named(part)}, is in the final block 0x{block.hex()}, {what}"
-            ". It is not posted again: --again posts the same once more"
+            ". It is not posted again: --again posts the same once more",
+            code="sent_and_failed",
         )
 
     async def _send_again(self, part: PostedPart) -> None:

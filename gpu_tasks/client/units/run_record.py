@@ -107,7 +107,9 @@ class BatchRecord(LockedRecord):
             record._take_up()
         except OSError as error:
             record.close()
-            raise RecordError(f"{folder} cannot be used, and nothing runs without a record: {error}") from None
+            raise RecordError(
+                f"{folder} cannot be used: {error}. Nothing runs without a record", code="record_unwritable"
+            ) from None
         except (ValueError, TypeError, KeyError) as error:
             record.close()
             raise _damaged(path, error) from None
@@ -176,7 +178,9 @@ class BatchRecord(LockedRecord):
             os.close(_open(self.path.with_suffix(CANCEL)))
             sync_folder(self.path.parent)
         except OSError as error:
-            raise RecordError(f"{self.path.parent} cannot be written: {error}; nothing was cancelled") from None
+            raise RecordError(
+                f"{self.path.parent} cannot be written: {error}. Nothing was cancelled", code="record_unwritable"
+            ) from None
 
     @property
     def total(self) -> UnitSums:
@@ -232,14 +236,18 @@ class BatchRecord(LockedRecord):
         line = _hash(text) + b" " + text + b"\n"
         end = os.lseek(self._journal, 0, os.SEEK_END)
         if end + len(line) > RECORD_BYTES_MAX:
-            raise RecordError(f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes: split the file")
+            raise RecordError(
+                f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes. Split the file", code="record_too_large"
+            )
         self._apply(entry)
         try:
             _write_all(self._journal, line)
             os.fsync(self._journal)
         except OSError as error:
             self.close()  # what is on the disk now, the next process reads
-            raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
+            raise RecordError(
+                f"{self.path} cannot be written: {error}. Nothing more is posted", code="record_unwritable"
+            ) from None
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
         """Apply an entry. Raise ValueError if it is invalid at its place."""
@@ -316,7 +324,10 @@ def _now() -> int:
 
 
 def _damaged(path: Path, error: Exception) -> RecordError:
-    return RecordError(f"{path} is damaged ({error}): see with `ogpu unit watch` what was posted, then remove it")
+    return RecordError(
+        f"{path} is damaged ({error}). See the posted units with `ogpu unit list`, then remove the file",
+        code="record_damaged",
+    )
 
 
 def _open(path: Path) -> int:
@@ -359,7 +370,10 @@ def window_seconds(text: str) -> int:
     found = _WINDOW.fullmatch(text)
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 1 <= seconds <= WINDOW_SECONDS_MAX:
-        raise WindowError(f"a completion window is a number and s, m, h or d, such as 24h, up to 30d; not {text!r}")
+        raise WindowError(
+            f"{text!r} is not a completion window. Write a number and s, m, h or d, such as 24h, up to 30d",
+            code="invalid_window",
+        )
     return seconds
 
 
@@ -408,11 +422,14 @@ def run_named(folder: Path, text: str) -> BatchRecord:
     if len(found) > 1:
         ids = ", ".join(run_id(record.path) for record in found)
         how = "begin with" if is_beginning else "have the file"
-        raise RecordError(f"{len(found)} runs {how} {text}: name one of {ids}, or its file of results")
+        raise RecordError(
+            f"{len(found)} runs {how} {text}. Name one of {ids}, or its file of results", code="several_runs"
+        )
     if not found:
         raise RecordError(
             f"{text!r} is no run of {folder}: a run is named by its file of results, or by its id, as `ogpu unit runs` "
-            "lists them; --postings names another folder"
+            "lists them; --postings names another folder",
+            code="run_unknown",
         )
     return found[0]
 

@@ -65,7 +65,7 @@ def prompts(tmp_path: Path) -> str:
 
 def test_a_post_is_refused_with_what_to_set_right(ogpu: Ogpu, prompts: str) -> None:
     for options, why in (
-        (["--service", "7"], "there is no open service 7; open: 0"),
+        (["--service", "7"], "there is no open service 7"),
         (["--racers", "2"], "a unit with --racers 2 needs as many owners; service 0 is offered by 1, and by 1 of"),
         (
             ["--racers", "1", "--price", "0.00000001"],

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from converted import IMAGE
+from error_codes import raises_code
 from gpu_tasks.client.tasks.arrays import MEMBERS_MAX, ArrayError, ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.tasks.drafts import ProgramDraft
 from gpu_tasks.client.tasks.orders import LoadedTask
@@ -93,14 +94,14 @@ def test_a_full_environment_has_no_room_for_an_index() -> None:
     full = {f"V{number}": "1" for number in range(VARIABLES_MAX - 5)}
     asked = index_set("1")
     member_of(loaded(env=full), asked, 1).asked(bytes(32), 1_000)
-    with pytest.raises(ArrayError, match="name fewer"):
+    with raises_code(ArrayError, "too_many_variables"):
         member_of(loaded(env={**full, "ONE_MORE": "1"}), asked, 1)
 
 
 def test_a_training_task_has_no_environment() -> None:
     text = Path(__file__).parents[4] / "examples" / "minimal.yaml"
     training = LoadedTask(read_any_task(text.read_bytes(), "x"), {})
-    with pytest.raises(ArrayError, match="jobs and leases"):
+    with raises_code(ArrayError, "not_for_arrays"):
         member_of(training, index_set("1"), 1)
 
 
@@ -151,11 +152,11 @@ def test_a_damaged_record_is_no_empty_one(tmp_path: Path, damage: bytes) -> None
         record.note(3, TASK)
         record.path.write_bytes(damage)
     for _ in range(2):  # and the lock is let go of
-        with pytest.raises(RecordError, match="is damaged"):
+        with raises_code(RecordError, "record_damaged"):
             ArrayRecord.open(tmp_path, b"a")
 
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RecordError, match="without a record"):
+    with raises_code(RecordError, "record_unwritable"):
         ArrayRecord.open(tmp_path / "file", b"a")

@@ -383,8 +383,8 @@ def a_plan(**changed: Any) -> TaskPlan:
     chain.submit()
     fields: dict[str, Any] = {
         "terms": chain.now().terms, "devices": (), "able": 3, "is_served": True, "has_rival": True, "has_standby": True,
-        "is_of_replicas": False, "locked": FULL, "prepaid": 77, "most": FULL, "starts_from": 1, "starts_by": 2,
-        "ends_by": 3, **changed,
+        "is_of_replicas": False, "locked": FULL, "locks": (), "prepaid": 77, "most": FULL, "starts_from": 1,
+        "starts_by": 2, "ends_by": 3, **changed,
     }  # fmt: skip
     return TaskPlan(**fields)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import PRICED, REQUESTS_MAX, decode_requests, encode_requests, price_of, work_of
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, room_of
@@ -195,7 +196,7 @@ def test_a_file_that_changes_is_not_asked_otherwise(tmp_path: Path) -> None:
     wish.stream.seek(2)
     wish.stream.write(b"B")
     assert [line.text for line in plan.lines_of(1)] == ["c", "d"]
-    with pytest.raises(BatchFileError, match="changed while it was in use"):
+    with raises_code(BatchFileError, "file_changed"):
         plan.lines_of(0)
 
 
@@ -226,7 +227,7 @@ def test_the_class_of_a_run_stays(tmp_path: Path) -> None:
 
 
 def test_a_file_of_no_request_is_refused_with_the_first_reason(tmp_path: Path) -> None:
-    with pytest.raises(PostError, match=r"no line of the file is a request; line 1: .*prompt"):
+    with pytest.raises(PostError, match=r"no line of the file is a request. Line 1: .*prompt"):
         planned(wanted(tmp_path, '{"id": "x"}\n'))
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_codes import raises_code
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX
 from gpu_tasks.client.units import line_reader, lines
 from gpu_tasks.client.units.line_reader import MESSAGES_MAX, BatchReader, LineTerms
@@ -453,22 +454,22 @@ def test_a_name_that_stands_twice_is_found_in_one_pass() -> None:
 @pytest.mark.parametrize("data", [b"", b"\n", b" \r\n \n"])
 def test_an_empty_file_is_none(data: bytes) -> None:
     for form in (None, *FileForm):
-        with pytest.raises(BatchFileError, match="no request"):
+        with raises_code(BatchFileError, "file_empty"):
             read(data, form)
 
 
 def test_too_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_reader, "LINES_MAX", 3)
     assert len(read(b"a\n\n\n\na\na")) == 3
-    with pytest.raises(BatchFileError, match="3 requests"):
+    with raises_code(BatchFileError, "too_many_requests"):
         read(b"a\n" * 4)
-    with pytest.raises(BatchFileError, match="3 empty lines"):
+    with raises_code(BatchFileError, "too_many_empty_lines"):
         read(b"a\n\n\n\n\n")
-    with pytest.raises(BatchFileError, match="no request"):
+    with raises_code(BatchFileError, "file_empty"):
         read(b"\n\n\n\n\na")
     monkeypatch.setattr(line_reader, "FILE_BYTES_MAX", 4)
     assert len(read(b"ab\nc")) == 2
-    with pytest.raises(BatchFileError, match="4 bytes"):
+    with raises_code(BatchFileError, "file_too_large"):
         read(b"ab\ncd")
 
 

@@ -393,7 +393,7 @@ def test_a_record_is_one_process_s_and_holds_no_prompt(tmp_path: Path) -> None:
         record.save()
         assert record.path.stat().st_mode & 0o777 == 0o600
         record.path.write_text("{")
-    with pytest.raises(RecordError, match="cannot be read"):
+    with raises_code(RecordError, "record_damaged"):
         PostingRecord.open(tmp_path, b"a", b"b")
 
 
