@@ -115,81 +115,84 @@ class Daemon:
         self, identity: Identity, chain: ChainPort, worker_pool: WorkerPool, telemetry: Telemetry, settings: Settings
     ) -> None:
         """Open journal and store. Nothing runs yet. Raise JournalError if the journal is unusable."""
-        base = settings.base_path
-        journal, store = Journal(base / JOURNAL_FILE), BlobStore(base / "blobs", settings.quota)
-        blobs = BlobClient(private=chain.is_development)
+        base_path = settings.base_path
+        provider_journal, blob_store = Journal(base_path / JOURNAL_FILE), BlobStore(base_path / "blobs", settings.quota)
+        blob_client = BlobClient(private=chain.is_development)
         self.settings = settings
         self.parts = Parts(
             identity=identity,
             chain=chain,
-            journal=journal,
+            journal=provider_journal,
             workers=worker_pool,
-            inputs=Inputs(identity, chain, blobs, store, telemetry),
-            store=store,
-            blobs=blobs,
+            inputs=Inputs(identity, chain, blob_client, blob_store, telemetry),
+            store=blob_store,
+            blobs=blob_client,
             telemetry=telemetry,
-            earnings=EarningsBook(base / EARNINGS_FILE),
-            losses=LossBook(base / LOSSES_FILE),
-            pauses=PauseBook(base),
+            earnings=EarningsBook(base_path / EARNINGS_FILE),
+            losses=LossBook(base_path / LOSSES_FILE),
+            pauses=PauseBook(base_path),
             watch=settings.watch,
         )
-        policy = PolicySource(base, (*worker_pool.workloads.stepwise, CONTAINER_KIND))
-        means = policy.policy().containers
+        policy_source = PolicySource(base_path, (*worker_pool.workloads.stepwise, CONTAINER_KIND))
+        program_means = policy_source.policy().containers
         programs = ContainerSupervisor(
             settings.engine,
-            means.container_policy(_gpus(worker_pool)),
+            program_means.container_policy(_gpus(worker_pool)),
             lambda: worker_pool.devices,
             settings.why_no_engine,
-            keep_seconds=means.keep_seconds,
-            spool=base / IMAGES_FOLDER,
+            keep_seconds=program_means.keep_seconds,
+            spool_folder=base_path / IMAGES_FOLDER,
         )
-        book = TaskBook(self.parts, base / TASKS_FOLDER)
-        self.duties = _duties(self.parts, settings, policy, book, programs)
+        task_book = TaskBook(self.parts, base_path / TASKS_FOLDER)
+        self.duties = _duties(self.parts, settings, policy_source, task_book, programs)
         containers = RunningPrograms(programs, None if settings.engine is None else settings.engine.inside)
         self.tunnels = TunnelServer(
-            containers, identity.seal_key, identity.genesis, identity.stash, base / TUNNEL_FOLDER
+            containers, identity.seal_key, identity.genesis, identity.stash, base_path / TUNNEL_FOLDER
         )
-        hardware, claims = list(worker_pool.hardware), lambda: claimed_policy(policy.policy(), means, programs.why_not)
+        hardware, claims = (
+            list(worker_pool.hardware),
+            lambda: claimed_policy(policy_source.policy(), program_means, programs.why_not),
+        )
         self.server = BlobServer(
-            store,
-            Resealer(identity.genesis, journal, chain),
-            StateAnswers(self.parts, book),
+            blob_store,
+            Resealer(identity.genesis, provider_journal, chain),
+            StateAnswers(self.parts, task_book),
             settings.broker,
-            ToldInventory(identity, hardware, base, blobs.rates, claims).told,
+            ToldInventory(identity, hardware, base_path, blob_client.rates, claims).told,
             self.tunnels,
             self.duty(OtherDaemons).prove,
         )
         self._exits = contextlib.AsyncExitStack()
 
-    def duty(self, kind: type[D]) -> D:
+    def duty(self, duty_class: type[D]) -> D:
         """Return the first duty of a kind. Raise StopIteration if there is none."""
-        return next(duty for duty in self.duties if isinstance(duty, kind))
+        return next(provider_duty for provider_duty in self.duties if isinstance(provider_duty, duty_class))
 
-    def replace(self, kind: type[Duty], duty: Duty) -> None:
+    def replace(self, duty_class: type[Duty], new_duty: Duty) -> None:
         """Replace the first duty of a kind."""
-        self.duties[self.duties.index(self.duty(kind))] = duty
+        self.duties[self.duties.index(self.duty(duty_class))] = new_duty
 
     async def __aenter__(self) -> Self:
         """Load and check the workloads that the devices promise, then listen.
 
         Raise ExecutionError, ChainError, or OtherDaemonError if another daemon runs with this key.
         """
-        async with contextlib.AsyncExitStack() as exits:
-            exits.callback(self.parts.journal.close)
-            await exits.enter_async_context(self.parts.blobs)
-            exits.push_async_callback(self.parts.workers.close)
-            await exits.enter_async_context(self.duty(DeviceWatch))
+        async with contextlib.AsyncExitStack() as exit_stack:
+            exit_stack.callback(self.parts.journal.close)
+            await exit_stack.enter_async_context(self.parts.blobs)
+            exit_stack.push_async_callback(self.parts.workers.close)
+            await exit_stack.enter_async_context(self.duty(DeviceWatch))
             standing = await self.duty(DeviceDuty).look()
             await self.duty(OtherDaemons).check()  # before this daemon listens, so that any answer is another daemon's
             self.parts.workers.serve(standing.served)
-            for device, promised in standing.promised.items():
-                for form in promised:
-                    await self.parts.workers.start(device, form)
-            exits.push_async_callback(self.server.close)
+            for device_id, promised in standing.promised.items():
+                for workload_form in promised:
+                    await self.parts.workers.start(device_id, workload_form)
+            exit_stack.push_async_callback(self.server.close)
             await self._listen()
-            for duty in self.duties:
-                exits.push_async_callback(duty.close)
-            self._exits = exits.pop_all()
+            for provider_duty in self.duties:
+                exit_stack.push_async_callback(provider_duty.close)
+            self._exits = exit_stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -198,13 +201,13 @@ class Daemon:
 
     async def _listen(self) -> None:
         """Open the blob store's port. Raise StandingError if that is impossible."""
-        host, port = self.settings.blob_host, self.settings.blob_port
+        host_address, port_number = self.settings.blob_host, self.settings.blob_port
         try:
-            await self.server.start(port, host)
+            await self.server.start(port_number, host_address)
         except OSError as error:
             raise StandingError(
-                f"the blob store cannot listen at {host}:{port} ({error.strerror or error}). If another daemon has "
-                "the port, stop it, or register an endpoint with another --blob-port",
+                f"the blob store cannot listen at {host_address}:{port_number} ({error.strerror or error}). "
+                "If another daemon has the port, stop it, or register an endpoint with another --blob-port",
                 code="blob_port_unusable",
             ) from None
 
@@ -214,52 +217,52 @@ class Daemon:
         Raise StandingError if the keys are another's, or if a court ended the registration.
         """
         is_settled = False
-        async for view in self.parts.chain.views():
+        async for chain_view in self.parts.chain.views():
             # Tried at each block until the node shows the registration.
             is_settled = is_settled or await self.duty(DeviceDuty).begin()
             if is_settled:
-                await self.step(view)
-                if await self._has_left(view):
+                await self.step(chain_view)
+                if await self._has_left(chain_view):
                     return
 
-    async def _has_left(self, view: View) -> bool:
+    async def _has_left(self, chain_view: View) -> bool:
         """Return True if the provider has left and no work remains, after reporting the provider key's balance."""
-        is_busy = view.duties or view.seats or view.checks or view.disputes
+        is_busy = chain_view.duties or chain_view.seats or chain_view.checks or chain_view.disputes
         # Checked at intervals only, because it costs reads.
-        if is_busy or view.height % ENDINGS_EVERY_BLOCKS:
+        if is_busy or chain_view.height % ENDINGS_EVERY_BLOCKS:
             return False
-        chain, identity = self.parts.chain, self.parts.identity
+        live_chain, identity = self.parts.chain, self.parts.identity
         try:
-            if await chain.provider(identity.stash) is not None:
+            if await live_chain.provider(identity.stash) is not None:
                 return False
-            devices, grains = await chain.own_devices(), await chain.key_balance()
+            own_statuses, key_grains = await live_chain.own_devices(), await live_chain.key_balance()
         except ChainError as error:
             LOG.info("cannot check whether the provider has left; trying again: %s", error)
             return False
         # A provider that leaves unregisters its devices first, so remaining devices mean that a court ended the
         # registration.
-        if devices:
+        if own_statuses:
             raise StandingError(EXPELLED, code="expelled")
-        stays = f"{format_amount(grains)} oGPU stay on the provider key {identity.key.address}"
-        self.parts.telemetry.tell("left", height=view.height, why=LEFT.format(stays=stays))
+        stays_facts = f"{format_amount(key_grains)} oGPU stay on the provider key {identity.key.address}"
+        self.parts.telemetry.tell("left", height=chain_view.height, why=LEFT.format(stays=stays_facts))
         return True
 
     async def step(self, view: View) -> None:
         """Execute the duties of one block."""
-        for duty in self.duties:
+        for provider_duty in self.duties:
             try:
-                await duty.step(view)
+                await provider_duty.step(view)
             # One duty's failed read must not stop the others. The next block tries again.
             except ChainError as error:
-                LOG.info("%s continues at the next block: %s", type(duty).__name__, error)
+                LOG.info("%s continues at the next block: %s", type(provider_duty).__name__, error)
 
 
 class Housekeeping(Duty):
     """The cleanup of disk and memory."""
 
-    def __init__(self, parts: Parts[ChainPort], programs: ContainerSupervisor) -> None:
+    def __init__(self, daemon_parts: Parts[ChainPort], programs: ContainerSupervisor) -> None:
         """Nothing was freed yet."""
-        self._parts = parts
+        self._parts = daemon_parts
         self._programs = programs
 
     async def step(self, view: View) -> None:
@@ -271,38 +274,47 @@ class Housekeeping(Duty):
 
 
 def _duties(
-    parts: Parts[ChainPort], settings: Settings, policy: PolicySource, book: TaskBook, programs: ContainerSupervisor
+    daemon_parts: Parts[ChainPort],
+    settings: Settings,
+    policy_source: PolicySource,
+    task_book: TaskBook,
+    programs: ContainerSupervisor,
 ) -> list[Duty]:
     """Return a daemon's duties in order.
 
     Races come before cases. Roll calls, whose blocks count, come before tasks, and work before new bids.
     """
-    base = settings.base_path
-    losses, resumer = LossNotes(parts), Resumer(parts, keep_paused=settings.keep_paused)
-    devices = DeviceDuty(parts, resumer, lambda: is_draining(base), keep_paused=settings.keep_paused)
-    racing, roll_calls = RaceDuty(parts), RollCallDuty(parts, base / ROLL_CALLS_FOLDER, settings.make_chains)
-    known = WatchedFrom(racing.hindered, book.devices_in_use, roll_calls.why_not, lambda: devices.drains)
-    watch = DeviceWatch(parts, known, base / UTILISATION_FOLDER)
+    base_path = settings.base_path
+    loss_notes, resumer = LossNotes(daemon_parts), Resumer(daemon_parts, keep_paused=settings.keep_paused)
+    device_duty = DeviceDuty(daemon_parts, resumer, lambda: is_draining(base_path), keep_paused=settings.keep_paused)
+    race_duty, roll_calls = (
+        RaceDuty(daemon_parts),
+        RollCallDuty(daemon_parts, base_path / ROLL_CALLS_FOLDER, settings.make_chains),
+    )
+    watched_from = WatchedFrom(
+        race_duty.hindered, task_book.devices_in_use, roll_calls.why_not, lambda: device_duty.drains
+    )
+    device_watch = DeviceWatch(daemon_parts, watched_from, base_path / UTILISATION_FOLDER)
     duties: list[Duty] = [
-        OtherDaemons(parts),
-        devices,
-        DifferingDuty(parts),
-        racing,
-        JudgeDuty(parts),
-        TaskJudgeDuty(parts),
-        CheckDuty(parts),
+        OtherDaemons(daemon_parts),
+        device_duty,
+        DifferingDuty(daemon_parts),
+        race_duty,
+        JudgeDuty(daemon_parts),
+        TaskJudgeDuty(daemon_parts),
+        CheckDuty(daemon_parts),
         roll_calls,
-        WorkDuty(parts, book, programs, lambda: is_draining(base)),
-        BidDuty(parts, book, programs, policy, settings.machine, roll_calls.why_not),
-        SideEarnings(parts, lambda: book.standing),
-        watch,
+        WorkDuty(daemon_parts, task_book, programs, lambda: is_draining(base_path)),
+        BidDuty(daemon_parts, task_book, programs, policy_source, settings.machine, roll_calls.why_not),
+        SideEarnings(daemon_parts, lambda: task_book.standing),
+        device_watch,
     ]
     duties += [
-        EndingDuty(parts, losses, duties),
-        KeptInputDuty(parts),
-        Reporter(parts.identity.stash, parts.chain, parts.telemetry),
-        DeviceReview(parts, devices, losses, resumer, watch),
-        Housekeeping(parts, programs),
+        EndingDuty(daemon_parts, loss_notes, duties),
+        KeptInputDuty(daemon_parts),
+        Reporter(daemon_parts.identity.stash, daemon_parts.chain, daemon_parts.telemetry),
+        DeviceReview(daemon_parts, device_duty, loss_notes, resumer, device_watch),
+        Housekeeping(daemon_parts, programs),
     ]
     return duties
 

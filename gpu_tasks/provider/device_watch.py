@@ -54,14 +54,18 @@ class DeviceWatch(Duty):
     """The observer of the devices. Use `async with` to check and write in the background."""
 
     def __init__(
-        self, parts: Parts[DevicePort], known: WatchedFrom, folder: Path, clock: Callable[[], float] = time.monotonic
+        self,
+        daemon_parts: Parts[DevicePort],
+        watched_from: WatchedFrom,
+        utilisation_folder: Path,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """No block is known yet. Measurements go to `folder`."""
-        self._parts = parts
-        self._known = known
-        self._times = parts.workers.times
+        self._parts = daemon_parts
+        self._known = watched_from
+        self._times = daemon_parts.workers.times
         self._times.why = self._why
-        self._book = UtilisationBook(folder)
+        self._book = UtilisationBook(utilisation_folder)
         self._clock = clock
         self._seen_at = 0.0
         self._still_ms = STILL_MS_MIN
@@ -88,22 +92,25 @@ class DeviceWatch(Duty):
     async def step(self, view: View) -> None:
         """Note a block whose duties have been started."""
         self._seen_at, self._height = self._clock(), view.height
-        races = (race_of(duty, self._parts.identity.stash) for duty in view.duties)
-        self._races = [race for race in races if race is not None]
+        own_races = (race_of(provider_duty, self._parts.identity.stash) for provider_duty in view.duties)
+        self._races = [own_race for own_race in own_races if own_race is not None]
         self._times.look()
 
-    async def look_at_market(self, own: Sequence[DeviceStatus]) -> None:
+    async def look_at_market(self, own_statuses: Sequence[DeviceStatus]) -> None:
         """Note the status of this provider's devices, and the demand for idle ones. May raise ChainError."""
-        self.has_looked, self._own = True, {status.id: status for status in own}
+        self.has_looked, self._own = True, {device_status.id: device_status for device_status in own_statuses}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
-        own_idle = (status for status in self._own.values() if self._times.is_idle(status.id))
-        notes = self._parts.pauses.read()
-        paused = (status for status in self._own.values() if status.device.is_paused)
-        self._why_paused = {each.id: why_paused(each, notes.get(each.id), self._height).why for each in paused}
-        idle = [status for status in own_idle if not status.device.is_paused]
+        own_idle = (device_status for device_status in self._own.values() if self._times.is_idle(device_status.id))
+        pause_notes = self._parts.pauses.read()
+        paused_statuses = (device_status for device_status in self._own.values() if device_status.device.is_paused)
+        self._why_paused = {
+            paused_status.id: why_paused(paused_status, pause_notes.get(paused_status.id), self._height).why
+            for paused_status in paused_statuses
+        }
+        idle_statuses = [device_status for device_status in own_idle if not device_status.device.is_paused]
         # Demand is read only for idle devices that are not paused: it costs reads of the market's state.
-        if idle:
-            services = {number for status in idle for number, _ in status.offers}
+        if idle_statuses:
+            services = {service_number for device_status in idle_statuses for service_number, _ in device_status.offers}
             self._demand = await self._parts.chain.demand(sorted(services))
         self._times.look()
 
@@ -117,24 +124,26 @@ class DeviceWatch(Duty):
             await asyncio.sleep(LOOK_SECONDS)
             self.write()
 
-    def _why(self, device: bytes) -> IdleNote:
+    def _why(self, device_id: bytes) -> IdleNote:
         """Return the reason that a device is idle, as far as it is known."""
-        status, known, journal = self._own.get(device), self._known, self._parts.journal
-        races = ((race, journal.races.get(race.key)) for race in self._races)
+        device_status, watched_from, provider_journal = self._own.get(device_id), self._known, self._parts.journal
+        races_with_entries = ((open_race, provider_journal.races.get(open_race.key)) for open_race in self._races)
         # The threshold grows with the slot time, so that a chain with slow slots does not look halted.
         is_seen = 1_000 * (self._clock() - self._seen_at) < self._still_ms
-        scene = IdleScene(
-            status,
+        idle_scene = IdleScene(
+            device_status,
             self._height,
             is_connected=is_seen,
-            drains=known.drains(),
-            why_paused=self._why_paused.get(device, ""),
-            race=race_wait(races, device, known.hindered),
-            is_bid_for=device in known.devices_in_use(),
-            why_unproven="" if status is None else known.why_unproven(device, status.device.kind),
+            drains=watched_from.drains(),
+            why_paused=self._why_paused.get(device_id, ""),
+            race=race_wait(races_with_entries, device_id, watched_from.hindered),
+            is_bid_for=device_id in watched_from.devices_in_use(),
+            why_unproven=""
+            if device_status is None
+            else watched_from.why_unproven(device_id, device_status.device.kind),
             demand=self._demand,
         )
-        return why_idle(scene)
+        return why_idle(idle_scene)
 
 
 class DeviceReview(Duty):
@@ -144,37 +153,42 @@ class DeviceReview(Duty):
     """
 
     def __init__(
-        self, parts: Parts[DevicePort], devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: DeviceWatch
+        self,
+        daemon_parts: Parts[DevicePort],
+        device_duty: DeviceDuty,
+        loss_notes: LossNotes,
+        resumer: Resumer,
+        device_watch: DeviceWatch,
     ) -> None:
         """Nothing has been checked yet."""
-        self.losses = losses
+        self.losses = loss_notes
         self.resumer = resumer
         self.running = (resumer.tasks,)
-        self._parts = parts
-        self._devices = devices
-        self._watch = watch
+        self._parts = daemon_parts
+        self._devices = device_duty
+        self._watch = device_watch
         self._is_key_poor = False
 
     def learn(self, ended: Endings) -> None:
         """Reset the miss count of paid devices: their next miss counts as the first."""
-        for device in ended.paid:
-            self.resumer.did_well(device)
+        for device_id in ended.paid:
+            self.resumer.did_well(device_id)
 
     async def step(self, view: View) -> None:
         """Check key and devices, in a due block or the first time."""
         if view.height % ENDINGS_EVERY_BLOCKS and self._watch.has_looked:
             return
         await self._look_at_key()
-        own = await self._parts.chain.own_devices()
+        own_statuses = await self._parts.chain.own_devices()
         # Losses come first: they compare the bonds with the notes that `resumer.step` then updates.
-        await self.losses.step(view.height, own)
-        await self.resumer.step(view.height, own, self._devices.promised)
-        await self._watch.look_at_market(own)
+        await self.losses.step(view.height, own_statuses)
+        await self.resumer.step(view.height, own_statuses, self._devices.promised)
+        await self._watch.look_at_market(own_statuses)
 
     async def _look_at_key(self) -> None:
         """Report a provider key that cannot cover the fees of its calls, once until it can."""
-        grains = await self._parts.chain.key_balance()
-        is_poor = grains < PROVIDER_KEY_LEAST
+        key_grains = await self._parts.chain.key_balance()
+        is_poor = key_grains < PROVIDER_KEY_LEAST
         if is_poor and not self._is_key_poor:
-            self._parts.telemetry.tell("key_poor", grains=grains, problem=f"{poor_key(grains)}; {FUND_KEY}")
+            self._parts.telemetry.tell("key_poor", grains=key_grains, problem=f"{poor_key(key_grains)}; {FUND_KEY}")
         self._is_key_poor = is_poor

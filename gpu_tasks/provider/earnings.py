@@ -126,9 +126,9 @@ class LostPart:
 class LossBook:
     """The writer of a file in a base path. A full disk loses the line, not the work."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file_path: Path) -> None:
         """The file is opened at the first note."""
-        self.path = path
+        self.path = file_path
 
     def note(self, part: LostPart) -> None:
         """Write a loss. Readers count a duplicate once."""
@@ -138,9 +138,9 @@ class LossBook:
 class EarningsBook:
     """The writer of a file in a base path. A full disk loses the line, not the work."""
 
-    def __init__(self, path: Path, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, file_path: Path, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives nanoseconds since 1970."""
-        self._path = path
+        self._path = file_path
         self._clock = clock
 
     def note(
@@ -149,7 +149,7 @@ class EarningsBook:
         """Write a payment for a unit, a task or a case. `device` is empty if no own device earned it."""
         if not grains:
             return
-        line = {
+        payment_line = {
             "at_ms": self._clock() // 1_000_000,
             "name": f"{kind} 0x{name.hex()} {number}",
             "device": f"0x{device.hex()}" if device else "none",
@@ -157,93 +157,107 @@ class EarningsBook:
             "grains": grains,
             "tokens": tokens,
         }
-        _append(self._path, line)
+        _append(self._path, payment_line)
 
 
-def payments(path: Path) -> Iterator[EarnedPayment]:
+def payments(file_path: Path) -> Iterator[EarnedPayment]:
     """Yield all payments once, in order. An invalid line, such as a torn one, is skipped."""
-    return _lines(path, EarnedPayment)
+    return _lines(file_path, EarnedPayment)
 
 
-def losses(path: Path) -> Iterator[LostPart]:
+def losses(file_path: Path) -> Iterator[LostPart]:
     """Yield all losses, in the order of `payments`."""
-    return _lines(path, LostPart)
+    return _lines(file_path, LostPart)
 
 
-def _append(path: Path, line: dict[str, Any]) -> None:
+def _append(file_path: Path, line_fields: dict[str, Any]) -> None:
     try:
-        with open(path, "a", encoding="utf-8", opener=own_opener) as file:
-            file.write(json.dumps(line) + "\n")
+        with open(file_path, "a", encoding="utf-8", opener=own_opener) as open_file:
+            open_file.write(json.dumps(line_fields) + "\n")
     except OSError as error:
-        LOG.warning("%d grains cannot be noted in %s: %s", line["grains"], path, error)
+        LOG.warning("%d grains cannot be noted in %s: %s", line_fields["grains"], file_path, error)
 
 
-def _lines(path: Path, kind: type[BookLine]) -> Iterator[BookLine]:
-    seen, form = set[str](), TypeAdapter(kind)
+def _lines(file_path: Path, line_class: type[BookLine]) -> Iterator[BookLine]:
+    seen_names, line_adapter = set[str](), TypeAdapter(line_class)
     try:
-        file = path.open(encoding="utf-8", errors="replace")
+        open_file = file_path.open(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return
-    with file:
+    with open_file:
         # Bounded, since a damaged file may have no line ends.
-        while line := file.readline(LINE_BYTES_MAX):
+        while json_line := open_file.readline(LINE_BYTES_MAX):
             with suppress(ValueError):
-                found = form.validate_json(line)
+                parsed_line = line_adapter.validate_json(json_line)
                 # A payment is written before the journal forgets it, so a crash in between writes it twice.
-                if found.name not in seen:
-                    seen.add(found.name)
-                    yield found
+                if parsed_line.name not in seen_names:
+                    seen_names.add(parsed_line.name)
+                    yield parsed_line
 
 
-def sums(found: Iterable[EarnedPayment], by: By, lost: Iterable[LostPart] = ()) -> list[EarnedSum]:
+def sums(
+    received_payments: Iterable[EarnedPayment], grouping: By, bond_losses: Iterable[LostPart] = ()
+) -> list[EarnedSum]:
     """Sum payments and losses, by ascending name. Losses have no service."""
     totals: dict[str, EarnedSum] = {}
-    for payment in found:
-        name = {By.DEVICE: payment.device, By.SERVICE: payment.service, By.DAY: payment.day}[by]
-        before = totals.get(name, EarnedSum(name, 0, 0))
-        totals[name] = EarnedSum(
-            name,
-            before.payments + 1,
-            before.grains + payment.grains,
-            before.tokens + payment.tokens,
+    for payment in received_payments:
+        group_name = {By.DEVICE: payment.device, By.SERVICE: payment.service, By.DAY: payment.day}[grouping]
+        earlier_sum = totals.get(group_name, EarnedSum(group_name, 0, 0))
+        totals[group_name] = EarnedSum(
+            group_name,
+            earlier_sum.payments + 1,
+            earlier_sum.grains + payment.grains,
+            earlier_sum.tokens + payment.tokens,
             # Payments without tokens, such as a task's, would distort the price of a token.
-            before.token_grains + (payment.grains if payment.tokens else 0),
+            earlier_sum.token_grains + (payment.grains if payment.tokens else 0),
         )
-    for part in lost:
-        name = {By.DEVICE: part.device, By.SERVICE: LOST_SERVICE, By.DAY: part.day}[by]
-        before = totals.get(name, EarnedSum(name, 0, 0))
-        totals[name] = replace(before, losses=before.losses + 1, lost=before.lost + part.grains)
-    return [totals[name] for name in sorted(totals)]
+    for lost_part in bond_losses:
+        group_name = {By.DEVICE: lost_part.device, By.SERVICE: LOST_SERVICE, By.DAY: lost_part.day}[grouping]
+        earlier_sum = totals.get(group_name, EarnedSum(group_name, 0, 0))
+        totals[group_name] = replace(
+            earlier_sum, losses=earlier_sum.losses + 1, lost=earlier_sum.lost + lost_part.grains
+        )
+    return [totals[group_name] for group_name in sorted(totals)]
 
 
-def as_csv(found: Iterable[EarnedSum], by: By) -> str:
+def as_csv(earned_sums: Iterable[EarnedSum], grouping: By) -> str:
     """Return CSV for a spreadsheet: a header, then a line for each sum."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((by.value, "payments", "grains", "tokens", "grains_per_thousand", "losses", "lost_grains"))
-    writer.writerows(
-        (each.name, each.payments, each.grains, each.tokens, each.per_thousand, each.losses, each.lost)
-        for each in found
+    csv_buffer = io.StringIO()
+    csv_writer = csv.writer(csv_buffer, lineterminator="\n")
+    csv_writer.writerow(
+        (grouping.value, "payments", "grains", "tokens", "grains_per_thousand", "losses", "lost_grains")
     )
-    return text.getvalue()
+    csv_writer.writerows(
+        (
+            earned_sum.name,
+            earned_sum.payments,
+            earned_sum.grains,
+            earned_sum.tokens,
+            earned_sum.per_thousand,
+            earned_sum.losses,
+            earned_sum.lost,
+        )
+        for earned_sum in earned_sums
+    )
+    return csv_buffer.getvalue()
 
 
-def losses_as_csv(found: Iterable[LostPart]) -> str:
+def losses_as_csv(lost_parts: Iterable[LostPart]) -> str:
     """Return CSV for a spreadsheet: a header, then a line for each loss."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(LOSS_COLUMNS)
-    writer.writerows(loss_row(each).values() for each in found)
-    return text.getvalue()
+    csv_buffer = io.StringIO()
+    csv_writer = csv.writer(csv_buffer, lineterminator="\n")
+    csv_writer.writerow(LOSS_COLUMNS)
+    csv_writer.writerows(loss_row(lost_part).values() for lost_part in lost_parts)
+    return csv_buffer.getvalue()
 
 
-def loss_row(part: LostPart) -> dict[str, Any]:
+def loss_row(lost_part: LostPart) -> dict[str, Any]:
     """Return a loss for display: times in UTC, the amount in grains."""
-    values = (
-        utc_text(part.at_ms), part.device, part.fault, part.grains, part.block, part.case,
-        part.appealable_until, part.until_text,
+    row_values = (
+        utc_text(lost_part.at_ms), lost_part.device, lost_part.fault, lost_part.grains, lost_part.block, lost_part.case,
+        lost_part.appealable_until, lost_part.until_text,
     )  # fmt: skip
-    return dict(zip(LOSS_COLUMNS, values, strict=True))
+    return dict(zip(LOSS_COLUMNS, row_values, strict=True))
 
 
 def utc_text(at_ms: int) -> str:

@@ -55,39 +55,52 @@ class IdleScene:
     demand: Demand = field(default_factory=Demand)
 
 
-def why_idle(scene: IdleScene) -> IdleNote:
+def why_idle(idle_scene: IdleScene) -> IdleNote:
     """Return the idle reason of a device, with a sentence."""
     # Without a node all other facts are outdated.
-    if not scene.is_connected:
+    if not idle_scene.is_connected:
         return IdleNote(WhyIdle.AWAY, "the node cannot be reached, or its chain has stopped")
-    if scene.status is None:
+    if idle_scene.status is None:
         return NOTHING_SEEN
-    facts = _Facts(scene, scene.status)
-    return next(IdleNote(why, words(facts)) for why, holds, words in REASONS if holds(facts))
+    scene_facts = _Facts(idle_scene, idle_scene.status)
+    return next(
+        IdleNote(idle_reason, reason_words(scene_facts))
+        for idle_reason, reason_holds, reason_words in REASONS
+        if reason_holds(scene_facts)
+    )
 
 
-def race_wait(races: Iterable[tuple[Race, RaceEntry | None]], device: bytes, hindered: Collection[RaceKey]) -> RaceWait:
+def race_wait(
+    races: Iterable[tuple[Race, RaceEntry | None]], device_id: bytes, hindered: Collection[RaceKey]
+) -> RaceWait:
     """Return the reason that a device computes none of its races. `hindered` are the races that failed here."""
-    waits = [
-        _wait_of(race, entry, hindered) for race, entry in races if race.racer.device == device and _is_to_commit(race)
+    found_waits = [
+        _wait_of(open_race, race_entry, hindered)
+        for open_race, race_entry in races
+        if open_race.racer.device == device_id and _is_to_commit(open_race)
     ]
     # A problem of this machine is the one that its operator can repair, so it is named first.
-    for wait in (RaceWait.ITSELF, RaceWait.INPUT, RaceWait.CHAIN):
-        if wait in waits:
-            return wait
+    for race_wait_kind in (RaceWait.ITSELF, RaceWait.INPUT, RaceWait.CHAIN):
+        if race_wait_kind in found_waits:
+            return race_wait_kind
     return RaceWait.NO_UNIT
 
 
-def _is_to_commit(race: Race) -> bool:
-    is_closed = race.unit.round is None or race.unit.round.closed_at > 0
-    racer = race.racer
-    return race.unit.state is UnitState.RACING and not is_closed and racer.commitment is None and not racer.has_declined
+def _is_to_commit(open_race: Race) -> bool:
+    is_closed = open_race.unit.round is None or open_race.unit.round.closed_at > 0
+    own_racer = open_race.racer
+    return (
+        open_race.unit.state is UnitState.RACING
+        and not is_closed
+        and own_racer.commitment is None
+        and not own_racer.has_declined
+    )
 
 
-def _wait_of(race: Race, entry: RaceEntry | None, hindered: Collection[RaceKey]) -> RaceWait:
-    if entry is not None and (entry.result is not None or Sent.DECLINE in entry.sent):
+def _wait_of(open_race: Race, race_entry: RaceEntry | None, hindered: Collection[RaceKey]) -> RaceWait:
+    if race_entry is not None and (race_entry.result is not None or Sent.DECLINE in race_entry.sent):
         return RaceWait.CHAIN
-    return RaceWait.ITSELF if race.key in hindered else RaceWait.INPUT
+    return RaceWait.ITSELF if open_race.key in hindered else RaceWait.INPUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +118,35 @@ class _Facts:
     def asked(self) -> list[tuple[Offer, ServiceDemand]]:
         """The device's offers, with the demand for each."""
         services = self.scene.demand.services
-        return [(offer, services[number]) for number, offer in self.offers if number in services]
+        return [
+            (own_offer, services[service_number])
+            for service_number, own_offer in self.offers
+            if service_number in services
+        ]
 
     @property
     def open_units(self) -> int:
-        return sum(demand.open_units for _, demand in self.asked)
+        return sum(asked_demand.open_units for _, asked_demand in self.asked)
 
     @property
     def waiting(self) -> list[tuple[Offer, WaitingUnit]]:
-        return [(offer, unit) for offer, demand in self.asked for unit in demand.waiting]
+        return [
+            (own_offer, waiting_unit) for own_offer, asked_demand in self.asked for waiting_unit in asked_demand.waiting
+        ]
 
     @property
     def affordable(self) -> list[WaitingUnit]:
         """The waiting units whose price meets its ask."""
-        return [unit for offer, unit in self.of_its_class if unit.rate >= offer.ask]
+        return [waiting_unit for own_offer, waiting_unit in self.of_its_class if waiting_unit.rate >= own_offer.ask]
 
     @property
     def of_its_class(self) -> list[tuple[Offer, WaitingUnit]]:
         """The waiting units open to its class of device."""
-        return [(offer, unit) for offer, unit in self.waiting if self.status.device.kind in unit.classes]
+        return [
+            (own_offer, waiting_unit)
+            for own_offer, waiting_unit in self.waiting
+            if self.status.device.kind in waiting_unit.classes
+        ]
 
     @property
     def free_bond(self) -> int:
@@ -132,40 +155,41 @@ class _Facts:
     @property
     def suits(self) -> bool:
         """True if it could take one of the waiting units."""
-        return any(unit.collateral <= self.free_bond for unit in self.affordable)
+        return any(waiting_unit.collateral <= self.free_bond for waiting_unit in self.affordable)
 
     @property
     def was_freed(self) -> bool:
-        freed = self.status.device.freed_at
-        return bool(freed) and self.scene.height <= freed[0] + BETWEEN_BLOCKS
+        freed_height = self.status.device.freed_at
+        return bool(freed_height) and self.scene.height <= freed_height[0] + BETWEEN_BLOCKS
 
     @property
     def services(self) -> str:
-        numbers = [str(number) for number, _ in self.offers]
-        return f"service{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+        service_numbers = [str(service_number) for service_number, _ in self.offers]
+        return f"service{'s' if len(service_numbers) > 1 else ''} {', '.join(service_numbers)}"
 
 
-def _bond_words(facts: _Facts) -> str:
-    least = min(unit.collateral for unit in facts.affordable)
+def _bond_words(scene_facts: _Facts) -> str:
+    least_collateral = min(waiting_unit.collateral for waiting_unit in scene_facts.affordable)
     return (
-        f"units wait, but {_shown(facts.free_bond)} of its bond are free and a unit needs {_shown(least)} "
-        "(`ogpu-wallet call Devices.bond_device_extra`, or wait until earlier units are released)"
+        f"units wait, but {_shown(scene_facts.free_bond)} of its bond are free and a "
+        f"unit needs {_shown(least_collateral)} (`ogpu-wallet call Devices.bond_device_extra`, or wait until "
+        "earlier units are released)"
     )
 
 
-def _price_words(facts: _Facts) -> str:
+def _price_words(scene_facts: _Facts) -> str:
     # The unit that is closest to the ask, which shows the operator the missing difference.
-    offer, unit = max(facts.of_its_class, key=lambda found: found[1].rate - found[0].ask)
+    own_offer, waiting_unit = max(scene_facts.of_its_class, key=lambda offered: offered[1].rate - offered[0].ask)
     return (
-        f"units wait that pay {_shown(unit.rate)} a thousand tokens, below its price of {_shown(offer.ask)} "
-        "(`ogpu-provider offer`)"
+        f"units wait that pay {_shown(waiting_unit.rate)} a thousand tokens, below its price of "
+        f"{_shown(own_offer.ask)} (`ogpu-provider offer`)"
     )
 
 
-def _between_words(facts: _Facts) -> str:
-    queue = facts.status.device.queue
+def _between_words(scene_facts: _Facts) -> str:
+    queue_length = scene_facts.status.device.queue
     return "its next unit has not been drawn yet" + (
-        "" if queue else ": a queue would keep one ready (`ogpu-provider queue`)"
+        "" if queue_length else ": a queue would keep one ready (`ogpu-provider queue`)"
     )
 
 

@@ -25,38 +25,38 @@ PROVIDER_KEY_LEAST = PROVIDER_KEY_BALANCE // 10
 FUND_KEY = "run `ogpu-provider register` again: it sends the key 1 oGPU of the stash"
 
 
-def provider_key(text: str, password_file: Path | None) -> Keypair:
+def provider_key(key_text: str, password_file: Path | None) -> Keypair:
     """Return the ed25519 key of a `//path` or of a key file, opened with the password in `password_file`.
 
     Raise WalletError if there is no usable key.
     """
-    if text.startswith("//"):
-        return keypair_from_suri(text, Scheme.ED25519)
-    path = Path(text)
+    if key_text.startswith("//"):
+        return keypair_from_suri(key_text, Scheme.ED25519)
+    key_path = Path(key_text)
     # The file is checked before the password: without a file a password is no help.
-    if not path.exists():
+    if not key_path.exists():
         raise WalletError(
-            f"there is no key file {path}. Make one with `ogpu-wallet new NAME --scheme ed25519` and give its path "
+            f"there is no key file {key_path}. Make one with `ogpu-wallet new NAME --scheme ed25519` and give its path "
             "with --provider-key, or give a development path like //Alice//provider",
             code="no_key_file",
         )
     if password_file is None:
-        raise WalletError(f"the key file {path} needs --password-file", code="password_file_missing")
+        raise WalletError(f"the key file {key_path} needs --password-file", code="password_file_missing")
     try:
-        file = keyfile.load(read_private(path, MAX_FILE_BYTES))
+        key_file = keyfile.load(read_private(key_path, MAX_FILE_BYTES))
     except FileNotFoundError:
-        raise WalletError(f"{path} does not exist", code="no_key_file") from None
-    key = keyfile.unlock(file, *read_passwords(password_file))
+        raise WalletError(f"{key_path} does not exist", code="no_key_file") from None
+    unlocked_key = keyfile.unlock(key_file, *read_passwords(password_file))
     # The chain verifies attestations as ed25519, so an sr25519 key would fail only at the first result.
-    if key.scheme is not Scheme.ED25519:
+    if unlocked_key.scheme is not Scheme.ED25519:
         raise WalletError(
-            f"{path} has an sr25519 key, but attestations are signed with ed25519. Make such a key with "
+            f"{key_path} has an sr25519 key, but attestations are signed with ed25519. Make such a key with "
             "`ogpu-wallet new NAME --scheme ed25519`",
             code="wrong_key_scheme",
         )
-    return key
+    return unlocked_key
 
 
-def poor_key(grains: int) -> str:
+def poor_key(key_grains: int) -> str:
     """Return a sentence about a provider key with less than `PROVIDER_KEY_LEAST`."""
-    return f"the provider key has {format_amount(grains)} oGPU, too little for the possible cost of its calls"
+    return f"the provider key has {format_amount(key_grains)} oGPU, too little for the possible cost of its calls"

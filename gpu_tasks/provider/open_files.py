@@ -14,11 +14,11 @@ OPEN_FILES_NEEDED = 1_024
 
 def raise_limit() -> str | None:
     """Raise the limit to `OPEN_FILES_WANTED` if possible. Return a sentence if it is below `OPEN_FILES_NEEDED`."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES_NEEDED:
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted_limit = OPEN_FILES_WANTED if hard_limit == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard_limit)
+    if soft_limit != resource.RLIM_INFINITY and soft_limit < wanted_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_limit, hard_limit))
+        soft_limit = wanted_limit
+    if soft_limit == resource.RLIM_INFINITY or soft_limit >= OPEN_FILES_NEEDED:
         return None
-    return f"this process may open {soft:,} files and needs {OPEN_FILES_NEEDED:,}; raise `ulimit -n`"
+    return f"this process may open {soft_limit:,} files and needs {OPEN_FILES_NEEDED:,}; raise `ulimit -n`"

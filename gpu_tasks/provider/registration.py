@@ -75,181 +75,214 @@ class Planned:
     """True if the call changes an existing record, which needs a confirmation."""
 
 
-async def registration_calls(client: ChainClient, wanted: Registration) -> list[Planned]:
+async def registration_calls(chain_client: ChainClient, registration: Registration) -> list[Planned]:
     """Return the missing calls, in order. Raise WalletError if a needed key or bond is not given."""
-    planned: list[Planned] = []
-    candidate = await client.read(TrustStake.candidates, wanted.stash)
+    planned_calls: list[Planned] = []
+    candidate = await chain_client.read(TrustStake.candidates, registration.stash)
     if candidate is None:
-        planned += await _candidacy(client, wanted)
-    elif candidate.provider_key != wanted.provider_key:
+        planned_calls += await _candidacy(chain_client, registration)
+    elif candidate.provider_key != registration.provider_key:
         raise WalletError(
             f"the stash has the provider key {ss58.encode(candidate.provider_key)}, but --provider-key is "
-            f"{ss58.encode(wanted.provider_key)}. Give the file of the stash's key, or change the key with "
+            f"{ss58.encode(registration.provider_key)}. Give the file of the stash's key, or change the key with "
             "`ogpu-wallet validate`",
             code="other_provider_key",
         )
     else:
-        planned += await _bonding(client, wanted)
-    planned += await _key_funding(client, wanted)
-    provider = await client.read(Devices.providers, wanted.stash)
-    endpoint = wanted.endpoint.encode()
+        planned_calls += await _bonding(chain_client, registration)
+    planned_calls += await _key_funding(chain_client, registration)
+    provider = await chain_client.read(Devices.providers, registration.stash)
+    endpoint = registration.endpoint.encode()
     if provider is None:
-        call = Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)
-        deposit = await client.read(Devices.provider_deposit.item)
-        planned.append(Planned(call, deposit, "provider_deposit" if deposit else ""))
-    elif (provider.seal_key, provider.endpoint) != (wanted.seal_key, endpoint):
-        call = Devices.register_provider(seal_key=wanted.seal_key, endpoint=endpoint)
-        planned.append(Planned(call, facts=_changes(provider, wanted), alters=True))
-    device = wanted.device
-    if await client.read(Devices.devices, device) is None:
+        chain_call = Devices.register_provider(seal_key=registration.seal_key, endpoint=endpoint)
+        deposit_grains = await chain_client.read(Devices.provider_deposit.item)
+        planned_calls.append(Planned(chain_call, deposit_grains, "provider_deposit" if deposit_grains else ""))
+    elif (provider.seal_key, provider.endpoint) != (registration.seal_key, endpoint):
+        chain_call = Devices.register_provider(seal_key=registration.seal_key, endpoint=endpoint)
+        planned_calls.append(Planned(chain_call, facts=_changes(provider, registration), alters=True))
+    device = registration.device
+    if await chain_client.read(Devices.devices, device) is None:
         # Checked here for a clear sentence. The chain would refuse the whole extrinsic.
-        await check_device_bond(client, wanted.hardware.kind, wanted.device_bond)
-        uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
-        call = Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond)
-        planned.append(Planned(call, bond, DEVICE_BOND, facts=await _beside(client, wanted.stash)))
-    offer = await client.read(InferenceMarket.offers, wanted.service, device)
+        await check_device_bond(chain_client, registration.hardware.kind, registration.device_bond)
+        uuid_hash, device_class, bond = (
+            registration.hardware.uuid_hash,
+            registration.hardware.kind,
+            registration.device_bond,
+        )
+        chain_call = Devices.register_device(kind=device_class, uuid_hash=uuid_hash, bond=bond)
+        planned_calls.append(
+            Planned(chain_call, bond, DEVICE_BOND, facts=await _beside(chain_client, registration.stash))
+        )
+    present_offer = await chain_client.read(InferenceMarket.offers, registration.service, device)
     # A repeated registration without an ask keeps the price.
-    ask = wanted.ask if wanted.ask is not None else wanted.first_ask if offer is None else offer.ask
-    if offer is None or offer.ask != ask:
-        call = InferenceMarket.offer(device=device, service=wanted.service, ask=ask)
-        if offer is None:
-            planned.append(Planned(call, await client.read(InferenceMarket.offer_deposit.item), "offer_deposit"))
+    asked_grains = (
+        registration.ask
+        if registration.ask is not None
+        else registration.first_ask
+        if present_offer is None
+        else present_offer.ask
+    )
+    if present_offer is None or present_offer.ask != asked_grains:
+        chain_call = InferenceMarket.offer(device=device, service=registration.service, ask=asked_grains)
+        if present_offer is None:
+            planned_calls.append(
+                Planned(chain_call, await chain_client.read(InferenceMarket.offer_deposit.item), "offer_deposit")
+            )
         else:
-            change = f"{format_amount(offer.ask)} oGPU at present, then {format_amount(ask)} oGPU"
-            planned.append(Planned(call, facts={"ask": change}, alters=True))
-    return planned
+            change_text = f"{format_amount(present_offer.ask)} oGPU at present, then {format_amount(asked_grains)} oGPU"
+            planned_calls.append(Planned(chain_call, facts={"ask": change_text}, alters=True))
+    return planned_calls
 
 
-async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -> None:
+async def check_device_bond(chain_client: ChainClient, device_class: DeviceClass, bond_grains: int) -> None:
     """Raise WalletError for a bond below the minimum of a device's class, at the chain's current value."""
-    minima = (Devices.cpu_bond_min, Devices.consumer_bond_min, Devices.datacenter_bond_min)
-    least = await client.read(minima[kind].item)
-    if bond < least:
+    bond_minima = (Devices.cpu_bond_min, Devices.consumer_bond_min, Devices.datacenter_bond_min)
+    least_grains = await chain_client.read(bond_minima[device_class].item)
+    if bond_grains < least_grains:
         raise WalletError(
-            f"a device of class {kind.name.lower()} needs a bond of at least {format_amount(least)} oGPU, not "
-            f"{format_amount(bond)} oGPU",
+            f"a device of class {device_class.name.lower()} needs a bond of at least {format_amount(least_grains)} "
+            f"oGPU, not {format_amount(bond_grains)} oGPU",
             code="device_bond_too_small",
         )
 
 
-async def endpoint_now(client: ChainClient, stash: bytes) -> str | None:
+async def endpoint_now(chain_client: ChainClient, provider_stash: bytes) -> str | None:
     """Return the present endpoint of a provider's blob store; None for another account."""
-    provider = await client.read(Devices.providers, stash)
+    provider = await chain_client.read(Devices.providers, provider_stash)
     return None if provider is None else provider.endpoint.decode("utf-8", "replace")
 
 
-async def _beside(client: ChainClient, stash: bytes) -> dict[str, Any]:
+async def _beside(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
     """Return the provider's existing devices, such as those of another machine or base path."""
-    devices = await market_reads.devices_of(client, stash)
-    return {"devices_until_now": ", ".join("0x" + status.id.hex() for status in devices)} if devices else {}
+    device_statuses = await market_reads.devices_of(chain_client, provider_stash)
+    return (
+        {"devices_until_now": ", ".join("0x" + device_status.id.hex() for device_status in device_statuses)}
+        if device_statuses
+        else {}
+    )
 
 
-def _changes(provider: Provider, wanted: Registration) -> dict[str, Any]:
+def _changes(provider: Provider, registration: Registration) -> dict[str, Any]:
     """Return the changes to a provider's record."""
     changes: dict[str, Any] = {}
-    before = provider.endpoint.decode("utf-8", "replace")
-    if before != wanted.endpoint:
-        changes["endpoint"] = f"{before} at present, then {wanted.endpoint}"
-    if provider.seal_key != wanted.seal_key:
+    present_endpoint = provider.endpoint.decode("utf-8", "replace")
+    if present_endpoint != registration.endpoint:
+        changes["endpoint"] = f"{present_endpoint} at present, then {registration.endpoint}"
+    if provider.seal_key != registration.seal_key:
         changes["seal_key"] = "another key; inputs sealed to the old one can no longer be opened"
     return changes
 
 
-async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]:
-    if wanted.node_keys is None:
+async def _candidacy(chain_client: ChainClient, registration: Registration) -> list[Planned]:
+    if registration.node_keys is None:
         raise WalletError(
             "the stash is not a candidate yet. Give --node-keys, a file with the output of `ogpu-node key rotate`, "
             "and --bond if nothing is bonded",
             code="node_keys_missing",
         )
-    planned = await _bonding(client, wanted)
-    keys, proof = wanted.node_keys.keys, wanted.node_keys.proof
-    planned.append(Planned(TrustStake.validate(keys, proof, wanted.provider_key, wanted.commission_ppm)))
-    return planned
+    planned_calls = await _bonding(chain_client, registration)
+    session_keys, key_proof = registration.node_keys.keys, registration.node_keys.proof
+    planned_calls.append(
+        Planned(TrustStake.validate(session_keys, key_proof, registration.provider_key, registration.commission_ppm))
+    )
+    return planned_calls
 
 
-async def _key_funding(client: ChainClient, wanted: Registration) -> list[Planned]:
+async def _key_funding(chain_client: ChainClient, registration: Registration) -> list[Planned]:
     """Return the transfer to a provider key with too little balance."""
     # A repeated registration must not send the balance again.
-    if await spendable(client, wanted.provider_key) >= PROVIDER_KEY_LEAST:
+    if await spendable(chain_client, registration.provider_key) >= PROVIDER_KEY_LEAST:
         return []
-    gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
-    return [Planned(gift, PROVIDER_KEY_BALANCE, "to_the_provider_key")]
+    funding_call = Balances.transfer_keep_alive(dest=registration.provider_key, value=PROVIDER_KEY_BALANCE)
+    return [Planned(funding_call, PROVIDER_KEY_BALANCE, "to_the_provider_key")]
 
 
-async def _bonding(client: ChainClient, wanted: Registration) -> list[Planned]:
+async def _bonding(chain_client: ChainClient, registration: Registration) -> list[Planned]:
     """Return the call that raises the stash's bond to the wanted one."""
-    bonded = await client.read(TrustStake.bonds, wanted.stash)
-    if wanted.bond is None or wanted.bond <= bonded:
+    bonded_grains = await chain_client.read(TrustStake.bonds, registration.stash)
+    if registration.bond is None or registration.bond <= bonded_grains:
         return []
-    more = wanted.bond - bonded
-    call = TrustStake.bond_extra(value=more) if bonded else TrustStake.bond(value=more)
-    return [Planned(call, more, "stash_bond", facts={"bonded_until_now": Grains(bonded)} if bonded else {})]
+    missing_grains = registration.bond - bonded_grains
+    chain_call = TrustStake.bond_extra(value=missing_grains) if bonded_grains else TrustStake.bond(value=missing_grains)
+    return [
+        Planned(
+            chain_call,
+            missing_grains,
+            "stash_bond",
+            facts={"bonded_until_now": Grains(bonded_grains)} if bonded_grains else {},
+        )
+    ]
 
 
-async def what_is_there(client: ChainClient, wanted: Registration) -> dict[str, Any]:
+async def what_is_there(chain_client: ChainClient, registration: Registration) -> dict[str, Any]:
     """Return the existing records of a stash; nothing for one that is no provider."""
-    candidate = await client.read(TrustStake.candidates, wanted.stash)
-    provider = await client.read(Devices.providers, wanted.stash)
+    candidate = await chain_client.read(TrustStake.candidates, registration.stash)
+    provider = await chain_client.read(Devices.providers, registration.stash)
     if candidate is None or provider is None:
         return {}
-    device = await client.read(Devices.devices, wanted.device)
+    device_record = await chain_client.read(Devices.devices, registration.device)
     return {
-        "bonded": Grains(await client.read(TrustStake.bonds, wanted.stash)),
+        "bonded": Grains(await chain_client.read(TrustStake.bonds, registration.stash)),
         "commission": f"{candidate.commission_ppm // 10_000} %",
         "endpoint": provider.endpoint.decode("utf-8", "replace"),
-        "device_bond": None if device is None else Grains(device.bond),
+        "device_bond": None if device_record is None else Grains(device_record.bond),
     }
 
 
-def unregistration_calls(status: DeviceStatus) -> list[Call]:
+def unregistration_calls(device_status: DeviceStatus) -> list[Call]:
     """Return the calls that take a device out of the market and release its bond."""
-    withdrawn = [InferenceMarket.withdraw_offer(device=status.id, service=number) for number, _ in status.offers]
-    return [*withdrawn, Devices.unregister_device(device=status.id)]
+    withdrawn = [
+        InferenceMarket.withdraw_offer(device=device_status.id, service=service_number)
+        for service_number, _ in device_status.offers
+    ]
+    return [*withdrawn, Devices.unregister_device(device=device_status.id)]
 
 
-async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
+async def withdrawal_calls(chain_client: ChainClient, provider_stash: bytes) -> list[Call]:
     """Return the calls that end a provider and candidate, and withdraw the stash's bond as far as possible.
 
     Unbonded money stays locked for the unbonding time, so the command must run twice: to begin, and after that time.
     """
-    calls: list[Call] = []
-    if await client.read(Devices.providers, stash) is not None:
-        calls.append(Devices.unregister_provider())
-    if await client.read(TrustStake.candidates, stash) is not None:
-        calls.append(TrustStake.chill())
-    bonded = await client.read(TrustStake.bonds, stash)
-    if bonded:
-        calls.append(TrustStake.unbond(value=bonded))
-    summary: StakeSummary = await client.query("OgpuApi_stakes", stash)
-    if summary.withdrawable:
-        calls.append(TrustStake.withdraw_unbonded())
-    return calls
+    chain_calls: list[Call] = []
+    if await chain_client.read(Devices.providers, provider_stash) is not None:
+        chain_calls.append(Devices.unregister_provider())
+    if await chain_client.read(TrustStake.candidates, provider_stash) is not None:
+        chain_calls.append(TrustStake.chill())
+    bonded_grains = await chain_client.read(TrustStake.bonds, provider_stash)
+    if bonded_grains:
+        chain_calls.append(TrustStake.unbond(value=bonded_grains))
+    stake_summary: StakeSummary = await chain_client.query("OgpuApi_stakes", provider_stash)
+    if stake_summary.withdrawable:
+        chain_calls.append(TrustStake.withdraw_unbonded())
+    return chain_calls
 
 
-async def key_balance_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
+async def key_balance_facts(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
     """Return the balance of a candidate's provider key; leaving does not move it."""
-    candidate = await client.read(TrustStake.candidates, stash)
+    candidate = await chain_client.read(TrustStake.candidates, provider_stash)
     if candidate is None:
         return {}
-    account = await client.read(System.account, candidate.provider_key)
-    return {"stays_on_the_provider_key": Grains(account.data.free)}
+    key_account = await chain_client.read(System.account, candidate.provider_key)
+    return {"stays_on_the_provider_key": Grains(key_account.data.free)}
 
 
-async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
+async def unbonding_facts(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
     """Return the unlocking part of a stash's bond and its release times, in the final state; else nothing."""
-    at = await client.finalized()
-    summary: StakeSummary = await client.query("OgpuApi_stakes", stash, at=at)
-    if not summary.unlocking:
+    block_hash = await chain_client.finalized()
+    stake_summary: StakeSummary = await chain_client.query("OgpuApi_stakes", provider_stash, at=block_hash)
+    if not stake_summary.unlocking:
         return {}
-    time, epochs = await read_time(client, at), sorted(chunk.until_epoch for chunk in summary.unlocking)
+    chain_time, epoch_count = (
+        await read_time(chain_client, block_hash),
+        sorted(unlocking_chunk.until_epoch for unlocking_chunk in stake_summary.unlocking),
+    )
     return {
-        "unlocking": Grains(sum(chunk.value for chunk in summary.unlocking)),
-        "free_now": Grains(summary.withdrawable),
-        "epoch": time.epoch,
-        "free_from_epoch": epochs[0],
-        "free_from": time.date_of(epochs[0]),
-        "all_free_from_epoch": epochs[-1],
-        "all_free_from": time.date_of(epochs[-1]),
+        "unlocking": Grains(sum(unlocking_chunk.value for unlocking_chunk in stake_summary.unlocking)),
+        "free_now": Grains(stake_summary.withdrawable),
+        "epoch": chain_time.epoch,
+        "free_from_epoch": epoch_count[0],
+        "free_from": chain_time.date_of(epoch_count[0]),
+        "all_free_from_epoch": epoch_count[-1],
+        "all_free_from": chain_time.date_of(epoch_count[-1]),
         "then": "free the due amount with `ogpu-provider withdraw-bond` or `ogpu-wallet withdraw`",
     }

@@ -56,24 +56,32 @@ class LogTelemetry:
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Log one line at level INFO, or at WARNING if the event has a `problem`."""
-        level = logging.WARNING if "problem" in fields else logging.INFO
-        LOG.log(level, "%s %s", event, " ".join(f"{name}={shown(value)}" for name, value in fields.items()))
+        log_level = logging.WARNING if "problem" in fields else logging.INFO
+        LOG.log(
+            log_level,
+            "%s %s",
+            event,
+            " ".join(f"{field_name}={shown(field_value)}" for field_name, field_value in fields.items()),
+        )
 
 
 class JsonLinesTelemetry:
     """Events as JSON objects, one a line. A full file is replaced, and one old file is kept."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file_path: Path) -> None:
         """Append to `path`."""
-        self._path = path
+        self._path = file_path
         self._file = self._opened()
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Write the event. A full disk loses the event, not the work."""
-        line = {"at_ms": time.time_ns() // 1_000_000, "event": event}
-        line |= {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
+        event_line = {"at_ms": time.time_ns() // 1_000_000, "event": event}
+        event_line |= {
+            field_name: field_value.hex() if isinstance(field_value, bytes) else field_value
+            for field_name, field_value in fields.items()
+        }
         try:
-            self._file.write(json.dumps(line) + "\n")
+            self._file.write(json.dumps(event_line) + "\n")
             self._file.flush()
             if self._file.tell() > FILE_BYTES_MAX:
                 self._file.close()
@@ -93,18 +101,18 @@ class JsonLinesTelemetry:
 class Telling:
     """Several receivers as one."""
 
-    def __init__(self, *parts: Telemetry) -> None:
+    def __init__(self, *receivers: Telemetry) -> None:
         """Events go to each of `parts`."""
-        self._parts = parts
+        self._parts = receivers
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Report the event to all parts."""
-        for part in self._parts:
-            part.tell(event, **fields)
+        for receiver in self._parts:
+            receiver.tell(event, **fields)
 
 
 def shown(value: Detail) -> str:
     """Return a value for one line of a log, without line breaks, because peers and customers write some values."""
     if isinstance(value, bytes):
         return f"0x{value[:4].hex()}.."
-    return "".join(letter if letter.isprintable() else " " for letter in str(value)[:TEXT_SHOWN])
+    return "".join(character if character.isprintable() else " " for character in str(value)[:TEXT_SHOWN])

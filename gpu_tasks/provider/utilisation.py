@@ -94,13 +94,13 @@ class UsedSum:
     @property
     def computing_ms(self) -> int:
         """The time of computing."""
-        return sum(ms for state, ms in self.ms.items() if state in COMPUTING)
+        return sum(state_ms for activity_name, state_ms in self.ms.items() if activity_name in COMPUTING)
 
     @property
     def tokens_per_second(self) -> int | None:
         """Output tokens per second of work on units, rounded down; None without such work."""
-        ms = self.ms.get(Activity.UNITS.value, 0)
-        return self.tokens * 1_000 // ms if ms else None
+        units_ms = self.ms.get(Activity.UNITS.value, 0)
+        return self.tokens * 1_000 // units_ms if units_ms else None
 
     @property
     def grains_per_hour(self) -> int | None:
@@ -111,9 +111,9 @@ class UsedSum:
 class UtilisationBook:
     """The writer of a base path's days. A full disk loses the record, not the work."""
 
-    def __init__(self, folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, book_folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
         """Continue the present day's file. `clock` gives nanoseconds since 1970."""
-        self._folder = folder
+        self._folder = book_folder
         self._clock = clock
         self._day = ""
         self._used: defaultdict[str, _Used] = defaultdict(_Used)
@@ -122,38 +122,40 @@ class UtilisationBook:
     def add(self, spent: Mapping[bytes, Spent], present: Mapping[bytes, Present]) -> None:
         """Add the devices' times since the last call, and their present states."""
         at_ms = self._clock() // 1_000_000
-        day = datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
-        if day != self._day:
-            self._begin(day)
-        for device, each in spent.items():
-            used = self._used[f"0x{device.hex()}"]
-            for state, ms in each.ms.items():
-                used.ms[state.value] = used.ms.get(state.value, 0) + ms
-            used.tokens += each.tokens
+        utc_day = datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
+        if utc_day != self._day:
+            self._begin(utc_day)
+        for device_id, device_spent in spent.items():
+            used_device = self._used[f"0x{device_id.hex()}"]
+            for activity, state_ms in device_spent.ms.items():
+                used_device.ms[activity.value] = used_device.ms.get(activity.value, 0) + state_ms
+            used_device.tokens += device_spent.tokens
         # A device that is no longer served has no present state.
-        for used in self._used.values():
-            used.now = None
-        for device, now in present.items():
-            note = PresentNote(now.state.value, now.words, max(0, at_ms - now.ms), at_ms)
-            self._used[f"0x{device.hex()}"].now = note
+        for used_device in self._used.values():
+            used_device.now = None
+        for device_id, present_state in present.items():
+            present_note = PresentNote(
+                present_state.state.value, present_state.words, max(0, at_ms - present_state.ms), at_ms
+            )
+            self._used[f"0x{device_id.hex()}"].now = present_note
         self._write()
 
-    def _begin(self, day: str) -> None:
+    def _begin(self, utc_day: str) -> None:
         """Read an earlier daemon's file of the day, and delete days that are too old."""
-        self._day = day
-        self._used = defaultdict(_Used, _of_file(self._folder / f"{day}.json"))
-        for path in _files(self._folder)[: -DAYS_KEPT + 1]:
+        self._day = utc_day
+        self._used = defaultdict(_Used, _of_file(self._folder / f"{utc_day}.json"))
+        for day_path in _files(self._folder)[: -DAYS_KEPT + 1]:
             with suppress(OSError):  # the next day tries again
-                path.unlink()
+                day_path.unlink()
 
     def _write(self) -> None:
-        path = self._folder / f"{self._day}.json"
+        day_path = self._folder / f"{self._day}.json"
         try:
             make_folder(self._folder)
-            draft = path.with_suffix(".new")
-            with open(draft, "wb", opener=own_opener) as file:
-                file.write(_DAY.dump_json(self._used))
-            draft.replace(path)  # not synced: a power cut loses seconds of a measurement
+            draft_path = day_path.with_suffix(".new")
+            with open(draft_path, "wb", opener=own_opener) as open_file:
+                open_file.write(_DAY.dump_json(self._used))
+            draft_path.replace(day_path)  # not synced: a power cut loses seconds of a measurement
         except OSError as error:
             # One warning for each failure of the disk, not one every few seconds.
             if not self._is_failing:
@@ -163,57 +165,66 @@ class UtilisationBook:
             self._is_failing = False
 
 
-def device_days(folder: Path) -> Iterator[DeviceDay]:
+def device_days(book_folder: Path) -> Iterator[DeviceDay]:
     """Yield the kept times by day and device."""
-    for path in _files(folder):
-        for name, used in _of_file(path).items():
-            yield DeviceDay(path.stem, name, used.ms, used.tokens)
+    for day_path in _files(book_folder):
+        for device_name, used_device in _of_file(day_path).items():
+            yield DeviceDay(day_path.stem, device_name, used_device.ms, used_device.tokens)
 
 
-def present_notes(folder: Path) -> dict[str, PresentNote]:
+def present_notes(book_folder: Path) -> dict[str, PresentNote]:
     """Return each device's state in the last file, by name."""
-    files = _files(folder)
-    return {name: used.now for name, used in (_of_file(files[-1]) if files else {}).items() if used.now is not None}
+    day_files = _files(book_folder)
+    return {
+        device_name: used_device.now
+        for device_name, used_device in (_of_file(day_files[-1]) if day_files else {}).items()
+        if used_device.now is not None
+    }
 
 
-def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], by: UsedBy) -> list[UsedSum]:
+def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], grouping: UsedBy) -> list[UsedSum]:
     """Sum times by ascending name, with the payments of the same days.
 
     By device, only payments for the device's own work count. A judge's fee belongs to its stash.
     """
-    kept = list(days)
-    measured = {(each.day, each.device) for each in kept} | {(each.day, "") for each in kept}
-    ms: dict[str, Counter[str]] = {}
-    tokens: Counter[str] = Counter()
-    grains: Counter[str] = Counter()
-    for each in kept:
-        name = each.device if by is UsedBy.DEVICE else each.day
-        ms.setdefault(name, Counter()).update(each.ms)
-        tokens[name] += each.tokens
-    for paid in payments:
-        if by is UsedBy.DEVICE and (paid.day, paid.device) in measured:
-            grains[paid.device] += paid.grains
-        elif by is UsedBy.DAY and (paid.day, "") in measured:
-            grains[paid.day] += paid.grains
-    return [UsedSum(name, dict(ms[name]), tokens[name], grains[name]) for name in sorted(ms)]
+    kept_days = list(days)
+    measured = {(device_day.day, device_day.device) for device_day in kept_days} | {
+        (device_day.day, "") for device_day in kept_days
+    }
+    ms_by_group: dict[str, Counter[str]] = {}
+    tokens_by_group: Counter[str] = Counter()
+    grains_by_group: Counter[str] = Counter()
+    for device_day in kept_days:
+        group_name = device_day.device if grouping is UsedBy.DEVICE else device_day.day
+        ms_by_group.setdefault(group_name, Counter()).update(device_day.ms)
+        tokens_by_group[group_name] += device_day.tokens
+    for payment in payments:
+        if grouping is UsedBy.DEVICE and (payment.day, payment.device) in measured:
+            grains_by_group[payment.device] += payment.grains
+        elif grouping is UsedBy.DAY and (payment.day, "") in measured:
+            grains_by_group[payment.day] += payment.grains
+    return [
+        UsedSum(group_name, dict(ms_by_group[group_name]), tokens_by_group[group_name], grains_by_group[group_name])
+        for group_name in sorted(ms_by_group)
+    ]
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(book_folder: Path) -> list[Path]:
     """Return the files of days, the oldest first."""
-    return sorted(path for path in folder.glob("*.json") if _is_day(path.stem))
+    return sorted(day_path for day_path in book_folder.glob("*.json") if _is_day(day_path.stem))
 
 
-def _is_day(text: str) -> bool:
+def _is_day(day_text: str) -> bool:
     try:
-        return date.fromisoformat(text).isoformat() == text
+        return date.fromisoformat(day_text).isoformat() == day_text
     except ValueError:
         return False
 
 
-def _of_file(path: Path) -> dict[str, _Used]:
+def _of_file(day_path: Path) -> dict[str, _Used]:
     """Return a file's content by device; nothing for an invalid file."""
     try:
-        with path.open("rb") as file:
-            return _DAY.validate_json(file.read(FILE_BYTES_MAX))
+        with day_path.open("rb") as open_file:
+            return _DAY.validate_json(open_file.read(FILE_BYTES_MAX))
     except (OSError, ValueError):
         return {}

@@ -16,7 +16,7 @@ from gpu_tasks.provider.blobs.store import BlobStore, Quota
 @contextlib.contextmanager
 def serving(folder: Path, broker: str | None = None) -> Iterator[str]:
     """Its endpoint, while it serves."""
-    loop, server = asyncio.new_event_loop(), BlobServer(BlobStore(folder), broker=broker)
+    loop, server = asyncio.new_event_loop(), BlobServer(BlobStore(folder), broker_address=broker)
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     asyncio.run_coroutine_threadsafe(server.start(0), loop).result(10)
@@ -35,7 +35,7 @@ async def asked(
 ) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
     """A server in this loop, a client, and the server's endpoint."""
     server = BlobServer(BlobStore(folder, quota), resealer)
-    await server.start(port=0)
+    await server.start(port_number=0)
     async with BlobClient(private=True) as client:
         yield server, client, f"http://127.0.0.1:{server.port}"
     await server.close()

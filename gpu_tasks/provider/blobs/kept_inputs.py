@@ -47,71 +47,82 @@ class KeptInputs:
     A task's input belongs to no unit and stays for its life in the store.
     """
 
-    def __init__(self, store: BlobStore) -> None:
+    def __init__(self, blob_store: BlobStore) -> None:
         """Blobs that an earlier process kept have no purpose until they are named again."""
-        self._store = store
+        self._store = blob_store
         self._kept: dict[bytes, _Kept] = {}
         self._turn = 0
 
-    def name(self, root: bytes, use: InputUse, unit: bytes | None) -> None:
+    def name(self, content_root: bytes, input_use: InputUse, unit_id: bytes | None) -> None:
         """Note the purpose of an input: a unit or, without one, a task."""
-        kept = self._kept.setdefault(root, _Kept(use))
+        kept_input = self._kept.setdefault(content_root, _Kept(input_use))
         # An input may serve a judgement first and a race later. The more important purpose decides its removal.
-        kept.use = max(kept.use, use)
-        kept.blobs.add(root)
-        if unit is not None:
-            kept.units.add(unit)
+        kept_input.use = max(kept_input.use, input_use)
+        kept_input.blobs.add(content_root)
+        if unit_id is not None:
+            kept_input.units.add(unit_id)
 
-    def recall(self, root: bytes, use: InputUse, unit: bytes) -> None:
+    def recall(self, content_root: bytes, input_use: InputUse, unit_id: bytes) -> None:
         """Name an input that an earlier process kept, with all its pieces."""
-        self.name(root, use, unit)
-        self._kept[root].blobs.update(pieces_of(self._store.get(root) or b""))
+        self.name(content_root, input_use, unit_id)
+        self._kept[content_root].blobs.update(pieces_of(self._store.get(content_root) or b""))
 
-    def keep(self, root: bytes, blob: bytes) -> None:
+    def keep(self, content_root: bytes, blob: bytes) -> None:
         """Keep a blob of a named input. Raise StoreFullError if there is no space even after removals."""
-        kept = self._kept[root]
-        kept.blobs.add(address_of(blob))
+        kept_input = self._kept[content_root]
+        kept_input.blobs.add(address_of(blob))
         try:
             self._store.keep(blob)
         except StoreFullError:
-            self._make_room(len(blob), kept.use)
+            self._make_room(len(blob), kept_input.use)
             self._store.keep(blob)
 
-    def units_in_turn(self, count: int, but: Collection[bytes]) -> list[bytes]:
+    def units_in_turn(self, unit_count: int, excluded_units: Collection[bytes]) -> list[bytes]:
         """Return up to `count` units with kept inputs, except `but`. Repeated calls go through all units."""
-        units = list(dict.fromkeys(unit for kept in self._kept.values() for unit in kept.units if unit not in but))
+        waiting_units = list(
+            dict.fromkeys(
+                unit_id
+                for kept_input in self._kept.values()
+                for unit_id in kept_input.units
+                if unit_id not in excluded_units
+            )
+        )
         # Each unit costs a read of the chain, so each call looks at a few and the next call continues from there.
-        begin = self._turn % len(units) if units else 0
-        self._turn = begin + count
-        return [*units[begin:], *units[:begin]][:count]
+        first_index = self._turn % len(waiting_units) if waiting_units else 0
+        self._turn = first_index + unit_count
+        return [*waiting_units[first_index:], *waiting_units[:first_index]][:unit_count]
 
-    def release(self, over: Collection[bytes]) -> None:
+    def release(self, ended_units: Collection[bytes]) -> None:
         """Remove the inputs that only these ended units needed."""
         if not self._kept:
             return
-        there = self._store.inputs
-        for root, kept in list(self._kept.items()):
-            was_for_units = bool(kept.units)
-            kept.units.difference_update(over)
-            if was_for_units and not kept.units:
-                del self._kept[root]
+        stored_inputs = self._store.inputs
+        for content_root, kept_input in list(self._kept.items()):
+            was_for_units = bool(kept_input.units)
+            kept_input.units.difference_update(ended_units)
+            if was_for_units and not kept_input.units:
+                del self._kept[content_root]
                 # Inputs may share a piece, which stays as long as any of them needs it.
-                for address in kept.blobs - self._needed(self._kept.values()):
-                    self._store.drop_input(address)
-            elif not was_for_units and kept.blobs.isdisjoint(there):  # a task's input whose life has ended
-                del self._kept[root]
+                for blob_address in kept_input.blobs - self._needed(self._kept.values()):
+                    self._store.drop_input(blob_address)
+            elif not was_for_units and kept_input.blobs.isdisjoint(
+                stored_inputs
+            ):  # a task's input whose life has ended
+                del self._kept[content_root]
 
-    def _make_room(self, size: int, use: InputUse) -> None:
+    def _make_room(self, size_bytes: int, input_use: InputUse) -> None:
         """Remove blobs to make room: first unneeded ones, then less important ones, the oldest first."""
-        there = self._store.inputs
-        needed = self._needed(self._kept.values())
-        needed_more = self._needed(kept for kept in self._kept.values() if kept.use >= use)
-        limit = self._store.input_bytes - size
-        for address in sorted(set(there) - needed_more, key=lambda each: (each in needed, there[each])):
-            self._store.drop_input(address)
-            if self._store.input_bytes <= limit:
+        stored_inputs = self._store.inputs
+        needed_blobs = self._needed(self._kept.values())
+        needed_more = self._needed(kept_input for kept_input in self._kept.values() if kept_input.use >= input_use)
+        bytes_limit = self._store.input_bytes - size_bytes
+        for blob_address in sorted(
+            set(stored_inputs) - needed_more, key=lambda each: (each in needed_blobs, stored_inputs[each])
+        ):
+            self._store.drop_input(blob_address)
+            if self._store.input_bytes <= bytes_limit:
                 return
 
     @staticmethod
-    def _needed(kept: Iterable[_Kept]) -> set[bytes]:
-        return {address for each in kept for address in each.blobs}
+    def _needed(kept_inputs: Iterable[_Kept]) -> set[bytes]:
+        return {blob_address for kept_input in kept_inputs for blob_address in kept_input.blobs}

@@ -34,18 +34,22 @@ class WaitingAddresses:
         """No address waits."""
         self._until: dict[str, float] = {}
 
-    def has_to_wait(self, address: str | None) -> bool:
+    def has_to_wait(self, peer_address: str | None) -> bool:
         """Return True if an address must wait. This machine (None) never waits."""
-        return address is not None and self._until.get(address, 0.0) > asyncio.get_running_loop().time()
+        return peer_address is not None and self._until.get(peer_address, 0.0) > asyncio.get_running_loop().time()
 
-    def wait(self, address: str | None) -> None:
+    def wait(self, peer_address: str | None) -> None:
         """Make an address wait from now on."""
-        if address is None:
+        if peer_address is None:
             return
-        now = asyncio.get_running_loop().time()
+        now_seconds = asyncio.get_running_loop().time()
         if len(self._until) >= WAITING_MAX:
-            self._until = {each: until for each, until in self._until.items() if until > now}
-        self._until[address] = now + WAIT_SECONDS
+            self._until = {
+                waiting_address: waiting_until
+                for waiting_address, waiting_until in self._until.items()
+                if waiting_until > now_seconds
+            }
+        self._until[peer_address] = now_seconds + WAIT_SECONDS
 
 
 class BusyError(Exception):
@@ -62,9 +66,9 @@ class RequestSlot:
     moved: int = 0
     is_lost: bool = False
 
-    def progress(self, size: int) -> None:
+    def progress(self, size_bytes: int) -> None:
         """Note `size` more transferred bytes, which extend the deadline."""
-        self.moved += size
+        self.moved += size_bytes
         if self.is_lost:
             return
         self.timeout.reschedule(self.started + GRACE_SECONDS + self.moved / BYTES_PER_SECOND_MIN)
@@ -73,44 +77,52 @@ class RequestSlot:
 class RequestSlots:
     """The slots of one kind of request."""
 
-    def __init__(self, total: int, of_address: int) -> None:
+    def __init__(self, slots_max: int, of_address: int) -> None:
         """The most requests at once, and the most of one address."""
-        self._total = total
+        self._total = slots_max
         self._of_address = of_address
         self._taken: dict[RequestSlot, None] = {}
 
     @contextlib.asynccontextmanager
-    async def take(self, address: str | None) -> AsyncIterator[RequestSlot]:
+    async def take(self, peer_address: str | None) -> AsyncIterator[RequestSlot]:
         """Yield a slot. Raise BusyError, or TimeoutError if the work was too slow or had to yield its slot."""
-        same = [slot for slot in self._taken if address is not None and slot.address == address]
+        slots_of_peer = [
+            request_slot
+            for request_slot in self._taken
+            if peer_address is not None and request_slot.address == peer_address
+        ]
         # An address at its own limit replaces one of its own requests, never another address's.
-        if len(same) >= self._of_address:
-            self._end_slowest(same)
+        if len(slots_of_peer) >= self._of_address:
+            self._end_slowest(slots_of_peer)
         elif len(self._taken) >= self._total:
             self._end_slowest(list(self._taken))
-        now = asyncio.get_running_loop().time()
-        async with asyncio.timeout_at(now + GRACE_SECONDS) as timeout:
-            slot = RequestSlot(address, timeout, now)
-            self._taken[slot] = None
+        now_seconds = asyncio.get_running_loop().time()
+        async with asyncio.timeout_at(now_seconds + GRACE_SECONDS) as timeout:
+            request_slot = RequestSlot(peer_address, timeout, now_seconds)
+            self._taken[request_slot] = None
             try:
-                yield slot
+                yield request_slot
             finally:
-                self._taken.pop(slot, None)
+                self._taken.pop(request_slot, None)
 
-    def _end_slowest(self, among: list[RequestSlot]) -> None:
-        now = asyncio.get_running_loop().time()
+    def _end_slowest(self, candidate_slots: list[RequestSlot]) -> None:
+        now_seconds = asyncio.get_running_loop().time()
         # A request that has just begun has no speed to compare.
-        old = [slot for slot in among if now - slot.started >= GRACE_SECONDS / 2]
-        if not old:
+        older_slots = [
+            request_slot for request_slot in candidate_slots if now_seconds - request_slot.started >= GRACE_SECONDS / 2
+        ]
+        if not older_slots:
             raise BusyError
-        slowest = min(old, key=lambda slot: slot.moved / (now - slot.started))
+        slowest_slot = min(
+            older_slots, key=lambda request_slot: request_slot.moved / (now_seconds - request_slot.started)
+        )
         # Removed here and not at its end, so that its slot is free for the new request at once.
-        del self._taken[slowest]
-        slowest.is_lost = True
-        if not slowest.timeout.expired():
-            slowest.timeout.reschedule(now)
+        del self._taken[slowest_slot]
+        slowest_slot.is_lost = True
+        if not slowest_slot.timeout.expired():
+            slowest_slot.timeout.reschedule(now_seconds)
 
 
-def address_of_peer(request: web.Request) -> str | None:
+def address_of_peer(http_request: web.Request) -> str | None:
     """Return the client's network; None for this machine, which may be a proxy for any client."""
-    return None if request.remote is None else network_of(request.remote)
+    return None if http_request.remote is None else network_of(http_request.remote)

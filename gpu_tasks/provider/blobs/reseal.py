@@ -46,50 +46,50 @@ class NoJudgeError(RefusedResealError):
     """The caller has not proved that it judges anything here: a stranger, or a judge whose case is over."""
 
 
-def question(identity: Identity, unit: bytes) -> bytes:
+def question(identity: Identity, unit_id: bytes) -> bytes:
     """Return a judge's body for `POST /reseal`."""
-    asked = _Question(unit, identity.key.public_key)
-    return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
+    signed_question = _Question(unit_id, identity.key.public_key)
+    return _SIGNED.encode(_Signed(signed_question, identity.key.sign(_payload(identity.genesis, signed_question))))
 
 
 class Resealer:
     """The answers to judges' questions about outputs."""
 
-    def __init__(self, genesis: bytes, journal: Journal, chain: RacePort) -> None:
+    def __init__(self, genesis_hash: bytes, journal: Journal, chain: RacePort) -> None:
         """It reads outputs from the journal and cases from the chain."""
-        self._genesis = genesis
+        self._genesis = genesis_hash
         self._journal = journal
         self._chain = chain
 
     async def answer(self, data: bytes) -> bytes:
         """Return the output as a sealed blob. Raise RefusedResealError if the caller may not have it."""
         try:
-            signed = _SIGNED.decode(data)
+            signed_question = _SIGNED.decode(data)
         except DecodeError as error:
             raise NoJudgeError(f"not a question: {error}") from None
-        asked = signed.question
-        payload = _payload(self._genesis, asked)
-        if not verify(Scheme.ED25519, asked.provider_key, payload, signed.signature):
+        judge_question = signed_question.question
+        signed_payload = _payload(self._genesis, judge_question)
+        if not verify(Scheme.ED25519, judge_question.provider_key, signed_payload, signed_question.signature):
             raise NoJudgeError("bad signature")
         try:
-            return await self._sealed(asked)
+            return await self._sealed(judge_question)
         except ChainError as error:
             raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
 
-    async def _sealed(self, asked: _Question) -> bytes:
-        status = await self._chain.unit(asked.unit)
-        if status is None or status.case is None:
+    async def _sealed(self, judge_question: _Question) -> bytes:
+        unit_status = await self._chain.unit(judge_question.unit)
+        if unit_status is None or unit_status.case is None:
             raise NoJudgeError("no case about this unit")
-        stash = await self._chain.stash_of(asked.provider_key)
-        if stash is None or stash not in judges_of(status.case):
+        provider_stash = await self._chain.stash_of(judge_question.provider_key)
+        if provider_stash is None or provider_stash not in judges_of(unit_status.case):
             raise NoJudgeError("the key belongs to no judge of the case")
         # An earlier attempt may have another result. Judges of the present case ask about this attempt only.
-        entry = self._journal.races.get((asked.unit, status.unit.attempt))
-        reader = await self._chain.provider(stash)
-        if entry is None or entry.result is None or reader is None:
+        race_entry = self._journal.races.get((judge_question.unit, unit_status.unit.attempt))
+        reading_provider = await self._chain.provider(provider_stash)
+        if race_entry is None or race_entry.result is None or reading_provider is None:
             raise RefusedResealError("no output of this unit here")
-        return seal(entry.result.outcomes, [reader.seal_key])
+        return seal(race_entry.result.outcomes, [reading_provider.seal_key])
 
 
-def _payload(genesis: bytes, asked: _Question) -> bytes:
-    return domain(b"reseal", genesis, _QUESTION.encode(asked))
+def _payload(genesis_hash: bytes, judge_question: _Question) -> bytes:
+    return domain(b"reseal", genesis_hash, _QUESTION.encode(judge_question))

@@ -65,17 +65,17 @@ class Used:
     blobs: int = 0
     bytes: int = 0
 
-    def add(self, size: int) -> None:
+    def add(self, size_bytes: int) -> None:
         """Add a blob."""
-        self.blobs, self.bytes = self.blobs + 1, self.bytes + size
+        self.blobs, self.bytes = self.blobs + 1, self.bytes + size_bytes
 
     def take(self, size: int) -> None:
         """Remove a blob."""
         self.blobs, self.bytes = self.blobs - 1, self.bytes - size
 
-    def has_room(self, size: int, bytes_max: int, blobs_max: int) -> bool:
+    def has_room(self, size_bytes: int, bytes_max: int, blobs_max: int) -> bool:
         """Return True if a blob of `size` bytes fits within the limits."""
-        return self.blobs < blobs_max and self.bytes + size <= bytes_max
+        return self.blobs < blobs_max and self.bytes + size_bytes <= bytes_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +96,22 @@ class Stored:
 class BlobStore:
     """A folder of blobs. `now` is in seconds since the epoch. Any thread may call `put`."""
 
-    def __init__(self, folder: Path, quota: Quota | None = None) -> None:
+    def __init__(self, store_folder: Path, quota: Quota | None = None) -> None:
         """Read the names of the blobs, and remove the remains of a crash."""
-        self._folder = folder
+        self._folder = store_folder
         self._quota = quota or Quota()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        store_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._blobs: dict[str, Stored] = {}
-        self._used = {kind: Used() for kind in BlobKind}
+        self._used = {blob_kind: Used() for blob_kind in BlobKind}
         self._by_stranger: defaultdict[str, Used] = defaultdict(Used)
         self._changing = Lock()
-        for path in sorted(folder.iterdir()):
-            kind = _KINDS.get(path.suffix)
-            if len(path.stem) != ADDRESS_DIGITS or kind is None:
-                path.unlink()
+        for blob_path in sorted(store_folder.iterdir()):
+            blob_kind = _KINDS.get(blob_path.suffix)
+            if len(blob_path.stem) != ADDRESS_DIGITS or blob_kind is None:
+                blob_path.unlink()
                 continue
-            found = path.stat()
-            self._found(path.stem, Stored(found.st_size, found.st_mtime, kind))
+            file_status = blob_path.stat()
+            self._found(blob_path.stem, Stored(file_status.st_size, file_status.st_mtime, blob_kind))
 
     @property
     def bytes_stored(self) -> int:
@@ -126,155 +126,169 @@ class BlobStore:
     @property
     def inputs(self) -> dict[bytes, float]:
         """The blobs of these inputs, with the last use of each."""
-        kept = list(self._blobs.items())
-        return {bytes.fromhex(name): stored.at for name, stored in kept if stored.kind is BlobKind.INPUT}
+        known_blobs = list(self._blobs.items())
+        return {
+            bytes.fromhex(blob_name): stored_blob.at
+            for blob_name, stored_blob in known_blobs
+            if stored_blob.kind is BlobKind.INPUT
+        }
 
-    def put(self, blob: bytes, *, is_own: bool = False, stranger: str | None = None, now: float | None = None) -> bytes:
+    def put(
+        self, blob: bytes, *, is_own: bool = False, stranger: str | None = None, now_seconds: float | None = None
+    ) -> bytes:
         """Store a blob durably and return its address.
 
         Raise ValueError if it is too long, or StoreFullError if there is no space. `stranger` is the uploader's network
         address, which may use only a part of the space.
         """
-        kind = BlobKind.OWN if is_own else BlobKind.STRANGERS
-        return self._stored(blob, kind, None if is_own else stranger, now)
+        blob_kind = BlobKind.OWN if is_own else BlobKind.STRANGERS
+        return self._stored(blob, blob_kind, None if is_own else stranger, now_seconds)
 
-    def keep(self, blob: bytes, *, now: float | None = None) -> bytes:
+    def keep(self, blob: bytes, *, now_seconds: float | None = None) -> bytes:
         """Store a blob of an input that is worked on, and return its address. It raises the errors of `put`.
 
         The life of an existing blob, even a stranger's, starts again, so that it does not end during the work.
         """
-        return self._stored(blob, BlobKind.INPUT, None, now)
+        return self._stored(blob, BlobKind.INPUT, None, now_seconds)
 
-    def drop_input(self, address: bytes) -> None:
+    def drop_input(self, blob_address: bytes) -> None:
         """Remove a blob that is kept only as an input of work."""
         with self._changing:
-            stored = self._blobs.get(address.hex())
-            if stored is not None and stored.kind is BlobKind.INPUT:
-                self._forget(address.hex())
+            stored_blob = self._blobs.get(blob_address.hex())
+            if stored_blob is not None and stored_blob.kind is BlobKind.INPUT:
+                self._forget(blob_address.hex())
 
     def get(self, address: bytes) -> bytes | None:
         """Return the blob of an address, or None if it is not here."""
-        name = address.hex()
-        stored = self._blobs.get(name)
-        if stored is None:
+        blob_name = address.hex()
+        stored_blob = self._blobs.get(blob_name)
+        if stored_blob is None:
             return None
         try:
-            return self._path(name, stored).read_bytes()
+            return self._path(blob_name, stored_blob).read_bytes()
         except FileNotFoundError:  # deleted by the operator, or just renamed as the provider's own
             return None
 
-    def sweep(self, now: float) -> None:
+    def sweep(self, now_seconds: float) -> None:
         """Remove expired blobs."""
         with self._changing:
-            self._sweep(now)
+            self._sweep(now_seconds)
 
-    def _stored(self, blob: bytes, kind: BlobKind, stranger: str | None, now: float | None) -> bytes:
-        if not 0 < len(blob) <= BLOB_BYTES_MAX:
+    def _stored(
+        self, sealed_blob: bytes, blob_kind: BlobKind, stranger: str | None, now_seconds: float | None
+    ) -> bytes:
+        if not 0 < len(sealed_blob) <= BLOB_BYTES_MAX:
             raise ValueError(f"a blob has 1 to {BLOB_BYTES_MAX:,} bytes")
-        address = address_of(blob)
-        stored = Stored(len(blob), time.time() if now is None else now, kind, stranger)
+        blob_address = address_of(sealed_blob)
+        stored_blob = Stored(len(sealed_blob), time.time() if now_seconds is None else now_seconds, blob_kind, stranger)
         with self._changing:
-            self._put(address.hex(), blob, stored)
-        return address
+            self._put(blob_address.hex(), sealed_blob, stored_blob)
+        return blob_address
 
-    def _put(self, name: str, blob: bytes, stored: Stored) -> None:
-        known = self._blobs.get(name)
+    def _put(self, blob_name: str, sealed_blob: bytes, stored_blob: Stored) -> None:
+        known_blob = self._blobs.get(blob_name)
         # Blobs are named by their hash, so a second copy needs no write. It may only need a longer life.
-        if known is not None and not _becomes(known.kind, stored.kind):
-            if stored.kind is not BlobKind.STRANGERS:
-                self._renew(name, replace(known, at=max(known.at, stored.at)))
+        if known_blob is not None and not _becomes(known_blob.kind, stored_blob.kind):
+            if stored_blob.kind is not BlobKind.STRANGERS:
+                self._renew(blob_name, replace(known_blob, at=max(known_blob.at, stored_blob.at)))
             return
-        self._require_room(stored)
-        self._write(name + stored.suffix, blob)
-        if known is not None:  # it existed as another kind
-            self._forget(name)
-        self._note(name, stored)
+        self._require_room(stored_blob)
+        self._write(blob_name + stored_blob.suffix, sealed_blob)
+        if known_blob is not None:  # it existed as another kind
+            self._forget(blob_name)
+        self._note(blob_name, stored_blob)
 
-    def _found(self, name: str, stored: Stored) -> None:
+    def _found(self, blob_name: str, stored_blob: Stored) -> None:
         """Note a file at the start. If a crash left two files of one name, remove the less important one."""
-        known = self._blobs.get(name)
-        if known is not None and known.kind > stored.kind:
-            (self._folder / f"{name}{stored.suffix}").unlink()
+        known_blob = self._blobs.get(blob_name)
+        if known_blob is not None and known_blob.kind > stored_blob.kind:
+            (self._folder / f"{blob_name}{stored_blob.suffix}").unlink()
             return
-        if known is not None:
-            self._forget(name)
-        self._note(name, stored)
+        if known_blob is not None:
+            self._forget(blob_name)
+        self._note(blob_name, stored_blob)
 
-    def _renew(self, name: str, stored: Stored) -> None:
+    def _renew(self, blob_name: str, stored_blob: Stored) -> None:
         """Restart the life of a blob that is needed again, because its owner's work depends on it."""
         with suppress(FileNotFoundError):  # deleted by the operator
-            os.utime(self._path(name, stored), (stored.at, stored.at))
-        self._blobs[name] = stored
+            os.utime(self._path(blob_name, stored_blob), (stored_blob.at, stored_blob.at))
+        self._blobs[blob_name] = stored_blob
 
-    def _require_room(self, stored: Stored) -> None:
-        if stored.kind is BlobKind.INPUT:
-            self._require_input_room(stored)
-        elif stored.kind is BlobKind.STRANGERS:
-            self._require_strangers_room(stored)
+    def _require_room(self, stored_blob: Stored) -> None:
+        if stored_blob.kind is BlobKind.INPUT:
+            self._require_input_room(stored_blob)
+        elif stored_blob.kind is BlobKind.STRANGERS:
+            self._require_strangers_room(stored_blob)
 
-    def _require_input_room(self, stored: Stored) -> None:
-        used, limit = self._used[BlobKind.INPUT], self._quota.input_bytes_max
-        if not used.has_room(stored.size, limit, self._quota.input_blobs_max):
-            text = f"the inputs take {used.bytes:,} of {limit:,} bytes, in {used.blobs:,} blobs"
-            raise StoreFullError(f"{text}; no room for {stored.size:,} more")
+    def _require_input_room(self, stored_blob: Stored) -> None:
+        used_room, bytes_limit = self._used[BlobKind.INPUT], self._quota.input_bytes_max
+        if not used_room.has_room(stored_blob.size, bytes_limit, self._quota.input_blobs_max):
+            usage_text = f"the inputs take {used_room.bytes:,} of {bytes_limit:,} bytes, in {used_room.blobs:,} blobs"
+            raise StoreFullError(f"{usage_text}; no room for {stored_blob.size:,} more")
 
-    def _require_strangers_room(self, stored: Stored) -> None:
-        quota, used = self._quota, self._used[BlobKind.STRANGERS]
-        if not used.has_room(stored.size, quota.bytes_max, quota.blobs_max):
-            self._sweep(stored.at)  # not earlier: scanning 20,000 blobs for each upload would take milliseconds
-        if not used.has_room(stored.size, quota.bytes_max, quota.blobs_max):
-            raise StoreFullError(f"full: {used.blobs:,} blobs, {used.bytes:,} bytes; try another provider")
-        if stored.stranger is None:
+    def _require_strangers_room(self, stored_blob: Stored) -> None:
+        disk_quota, used_room = self._quota, self._used[BlobKind.STRANGERS]
+        if not used_room.has_room(stored_blob.size, disk_quota.bytes_max, disk_quota.blobs_max):
+            self._sweep(stored_blob.at)  # not earlier: scanning 20,000 blobs for each upload would take milliseconds
+        if not used_room.has_room(stored_blob.size, disk_quota.bytes_max, disk_quota.blobs_max):
+            raise StoreFullError(f"full: {used_room.blobs:,} blobs, {used_room.bytes:,} bytes; try another provider")
+        if stored_blob.stranger is None:
             return
-        share, part = self._by_stranger.get(stored.stranger, Used()), quota.address_part
-        if not share.has_room(stored.size, quota.bytes_max // part, quota.blobs_max // part):
-            raise StoreFullError(f"full for {stored.stranger}: {share.blobs:,} blobs; try another provider")
+        stranger_share, stranger_divisor = self._by_stranger.get(stored_blob.stranger, Used()), disk_quota.address_part
+        if not stranger_share.has_room(
+            stored_blob.size, disk_quota.bytes_max // stranger_divisor, disk_quota.blobs_max // stranger_divisor
+        ):
+            raise StoreFullError(
+                f"full for {stored_blob.stranger}: {stranger_share.blobs:,} blobs; try another provider"
+            )
 
-    def _sweep(self, now: float) -> None:
-        limit = now - self._quota.life_seconds
-        for name in [name for name, stored in self._blobs.items() if stored.at < limit]:
-            self._forget(name)
+    def _sweep(self, now_seconds: float) -> None:
+        oldest_seconds = now_seconds - self._quota.life_seconds
+        for blob_name in [
+            blob_name for blob_name, stored_blob in self._blobs.items() if stored_blob.at < oldest_seconds
+        ]:
+            self._forget(blob_name)
 
-    def _write(self, name: str, blob: bytes) -> None:
-        draft = self._folder / "draft"
+    def _write(self, blob_name: str, sealed_blob: bytes) -> None:
+        draft_path = self._folder / "draft"
         # A crash may have left a draft, and O_EXCL below would then fail.
-        draft.unlink(missing_ok=True)
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        draft_path.unlink(missing_ok=True)
+        descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
             # Written and synced under another name first, so that a crash never leaves half a blob under an address.
-            with os.fdopen(file, "wb", closefd=False) as stream:
-                stream.write(blob)
-            os.fsync(file)
+            with os.fdopen(descriptor, "wb", closefd=False) as draft_stream:
+                draft_stream.write(sealed_blob)
+            os.fsync(descriptor)
         finally:
-            os.close(file)
-        draft.rename(self._folder / name)
+            os.close(descriptor)
+        draft_path.rename(self._folder / blob_name)
         sync_folder(self._folder)
 
-    def _note(self, name: str, stored: Stored) -> None:
-        self._blobs[name] = stored
-        self._used[stored.kind].add(stored.size)
-        if stored.stranger is not None:
-            self._by_stranger[stored.stranger].add(stored.size)
+    def _note(self, blob_name: str, stored_blob: Stored) -> None:
+        self._blobs[blob_name] = stored_blob
+        self._used[stored_blob.kind].add(stored_blob.size)
+        if stored_blob.stranger is not None:
+            self._by_stranger[stored_blob.stranger].add(stored_blob.size)
 
-    def _forget(self, name: str) -> None:
-        stored = self._blobs.pop(name)
-        self._path(name, stored).unlink(missing_ok=True)
-        self._used[stored.kind].take(stored.size)
-        if stored.stranger is not None:
-            share = self._by_stranger[stored.stranger]
-            share.take(stored.size)
+    def _forget(self, blob_name: str) -> None:
+        stored_blob = self._blobs.pop(blob_name)
+        self._path(blob_name, stored_blob).unlink(missing_ok=True)
+        self._used[stored_blob.kind].take(stored_blob.size)
+        if stored_blob.stranger is not None:
+            stranger_share = self._by_stranger[stored_blob.stranger]
+            stranger_share.take(stored_blob.size)
             # Without this, every address that ever stored a blob would stay in memory.
-            if not share.blobs:
-                del self._by_stranger[stored.stranger]
+            if not stranger_share.blobs:
+                del self._by_stranger[stored_blob.stranger]
 
-    def _path(self, name: str, stored: Stored) -> Path:
-        return self._folder / f"{name}{stored.suffix}"
+    def _path(self, blob_name: str, stored_blob: Stored) -> Path:
+        return self._folder / f"{blob_name}{stored_blob.suffix}"
 
 
-def _becomes(known: BlobKind, kind: BlobKind) -> bool:
+def _becomes(known: BlobKind, blob_kind: BlobKind) -> bool:
     """Return True if an existing blob changes its kind.
 
     A stranger's blob keeps its kind while it is worked on. An input that a stranger also uploads becomes the
     stranger's, and stays when the work ends.
     """
-    return known not in (kind, BlobKind.OWN) and kind is not BlobKind.INPUT
+    return known not in (blob_kind, BlobKind.OWN) and blob_kind is not BlobKind.INPUT

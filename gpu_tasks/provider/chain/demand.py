@@ -57,33 +57,52 @@ class Demand:
     services: Mapping[int, ServiceDemand] = field(default_factory=dict)
 
 
-async def demand(client: ChainClient, stash: bytes, services: Collection[int]) -> Demand:
+async def demand(chain_client: ChainClient, provider_stash: bytes, services: Collection[int]) -> Demand:
     """Return the demand for a provider in some services, in the final state."""
-    at = await client.finalized()
-    return await over_state(client, at, lambda bound: demand_of(bound, stash, services))
+    block_hash = await chain_client.finalized()
+    return await over_state(
+        chain_client, block_hash, lambda bound_state: demand_of(bound_state, provider_stash, services)
+    )
 
 
-def demand_of(bound: Bound, stash: bytes, services: Iterable[int]) -> Demand:
+def demand_of(bound_state: Bound, provider_stash: bytes, services: Iterable[int]) -> Demand:
     """Return the demand for a provider in some services, in a given state. Closed services are left out."""
-    market, height = bound[InferenceMarket], bound[System].number.get()
-    may_work = bound[TrustStake].is_candidate(stash) and bound[Devices].providers[stash] is not None
-    found: dict[int, ServiceDemand] = {}
-    for number in services:
-        service = market.services[number]
-        if service is None:
+    market_state, block_height = bound_state[InferenceMarket], bound_state[System].number.get()
+    may_work = (
+        bound_state[TrustStake].is_candidate(provider_stash)
+        and bound_state[Devices].providers[provider_stash] is not None
+    )
+    demand_by_service: dict[int, ServiceDemand] = {}
+    for service_number in services:
+        service_record = market_state.services[service_number]
+        if service_record is None:
             continue
         # A service without open units has no waiting ones, which saves a read.
-        slept = market.waiting_unit_count[number] if service.open_units else 0
+        sleeping_units = market_state.waiting_unit_count[service_number] if service_record.open_units else 0
         # Ordered by the block of posting, so these are the units that the market retries first.
-        keys = islice((key for key, _ in market.waiting_units.under(number)), SLEEPERS_SEEN) if slept else ()
-        units = (market.units[unit_of(key)] for key in keys)
-        waiting = tuple(_asked(service.terms, unit, height) for unit in units if unit is not None)
-        found[number] = ServiceDemand(service.open_units, waiting)
-    return Demand(may_work, found)
+        waiting_keys = (
+            islice((waiting_key for waiting_key, _ in market_state.waiting_units.under(service_number)), SLEEPERS_SEEN)
+            if sleeping_units
+            else ()
+        )
+        unit_records = (market_state.units[unit_of(waiting_key)] for waiting_key in waiting_keys)
+        waiting_units = tuple(
+            _asked(service_record.terms, unit_record, block_height)
+            for unit_record in unit_records
+            if unit_record is not None
+        )
+        demand_by_service[service_number] = ServiceDemand(service_record.open_units, waiting_units)
+    return Demand(may_work, demand_by_service)
 
 
-def _asked(terms: ServiceTerms, unit: Unit, height: int) -> WaitingUnit:
-    work = money.work_allowed(unit)
-    floor = price_of(terms.price_min, work)
-    price = money.ramped_price(floor, unit.terms.price_max, height - unit.posted_at, terms.ramp)
-    return WaitingUnit(rate_of(price, work), money.collateral(unit.rules, price), classes_of(unit, terms.ramp))
+def _asked(service_terms: ServiceTerms, unit_record: Unit, block_height: int) -> WaitingUnit:
+    work_allowed = money.work_allowed(unit_record)
+    floor_price = price_of(service_terms.price_min, work_allowed)
+    asked_price = money.ramped_price(
+        floor_price, unit_record.terms.price_max, block_height - unit_record.posted_at, service_terms.ramp
+    )
+    return WaitingUnit(
+        rate_of(asked_price, work_allowed),
+        money.collateral(unit_record.rules, asked_price),
+        classes_of(unit_record, service_terms.ramp),
+    )

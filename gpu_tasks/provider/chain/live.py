@@ -100,37 +100,37 @@ EVIDENCE_MAX = 128
 """The most entries of one answer that are examined."""
 
 
-async def offences(client: ChainClient) -> list[SeenOffence]:
+async def offences(chain_client: ChainClient) -> list[SeenOffence]:
     """Return the seen offences that are proven.
 
     Reporting anything else would cost a fee for each name that a node invents.
     """
-    found = await client.rpc.call("ogpu_inspect", "offences")
-    if not found:
+    inspected_offences = await chain_client.rpc.call("ogpu_inspect", "offences")
+    if not inspected_offences:
         return []
-    validators = await _validators(client)
-    seen = []
-    for shown in found[:EVIDENCE_MAX]:
+    validators = await _validators(chain_client)
+    seen_offences = []
+    for shown_evidence in inspected_offences[:EVIDENCE_MAX]:
         try:
-            evidence = EVIDENCE.decode(bytes.fromhex(shown["evidence"][2:]))
+            evidence = EVIDENCE.decode(bytes.fromhex(shown_evidence["evidence"][2:]))
         except DecodeError:
             continue
-        proof = proven(evidence, client.genesis_hash, validators)
-        if proof is not None:
-            seen.append(SeenOffence(proof.offender, evidence))
-    return seen
+        proven_offence = proven(evidence, chain_client.genesis_hash, validators)
+        if proven_offence is not None:
+            seen_offences.append(SeenOffence(proven_offence.offender, evidence))
+    return seen_offences
 
 
-async def _validators(client: ChainClient) -> Callable[[int], Seats]:
+async def _validators(chain_client: ChainClient) -> Callable[[int], Seats]:
     """Return a function that gives the active set of an epoch, if evidence about it still counts."""
-    at = await client.finalized()
-    starts = await client.read(TrustStake.validator_set_starts, at=at)
-    elected_to = await client.read(TrustStake.last_elected_epoch, at=at)
-    sets = await client.read_many(TrustStake.validator_sets, starts, at=at)
+    block_hash = await chain_client.finalized()
+    set_starts = await chain_client.read(TrustStake.validator_set_starts, at=block_hash)
+    elected_to = await chain_client.read(TrustStake.last_elected_epoch, at=block_hash)
+    validator_sets = await chain_client.read_many(TrustStake.validator_sets, set_starts, at=block_hash)
 
     def validators(epoch: int) -> Seats:
-        place = bisect_right(starts, epoch)
-        seats: Seats = sets[place - 1] if place and epoch <= elected_to else ()
+        set_index = bisect_right(set_starts, epoch)
+        seats: Seats = validator_sets[set_index - 1] if set_index and epoch <= elected_to else ()
         return seats
 
     return validators
@@ -145,30 +145,30 @@ class KnownProviders:
 
     async def read(self, client: ChainClient) -> dict[bytes, Provider]:
         """Return all providers by stash."""
-        at = await client.finalized()
-        height = await client.height(at)
-        if self._read is None or height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
-            self._read = height, await market_reads.providers(client, at)
+        block_hash = await client.finalized()
+        block_height = await client.height(block_hash)
+        if self._read is None or block_height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
+            self._read = block_height, await market_reads.providers(client, block_hash)
         return self._read[1]
 
 
 class RateLimitedLog:
     """A log that drops a text if it differs only in numbers from a recent one."""
 
-    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, report: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing was passed on yet."""
-        self._tell = tell
+        self._tell = report
         self._clock = clock
         self._told: dict[str, float] = {}
 
     def __call__(self, text: str) -> None:
         """Pass a text on, unless a similar one was passed on recently."""
-        kind, now = _NUMBERS.sub("", text), self._clock()
-        if kind in self._told and now < self._told[kind] + AGAIN_SECONDS:
+        message_kind, now_seconds = _NUMBERS.sub("", text), self._clock()
+        if message_kind in self._told and now_seconds < self._told[message_kind] + AGAIN_SECONDS:
             return
         if len(self._told) >= KINDS_MAX:  # the node chooses the texts
             self._told.clear()
-        self._told[kind] = now
+        self._told[message_kind] = now_seconds
         self._tell(text)
 
 
@@ -224,28 +224,38 @@ class HeadSubscription:
 class OwnDevices:
     """The devices of one provider."""
 
-    def __init__(self, stash: bytes) -> None:
+    def __init__(self, provider_stash: bytes) -> None:
         """No device is known yet."""
-        self._stash = stash
+        self._stash = provider_stash
         self._known: dict[bytes, None] = {}
 
-    def heard_of(self, device: bytes) -> None:
+    def heard_of(self, device_id: bytes) -> None:
         """Note a possible own device, named by a race."""
         # The node names the devices, so their number needs a bound.
         if len(self._known) < NAMES_MAX:
-            self._known[device] = None
+            self._known[device_id] = None
 
     async def read(self, client: ChainClient) -> list[DeviceStatus]:
         """Return this provider's devices' status, by ascending id."""
-        at = await client.finalized()
-        hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
+        block_hash = await client.finalized()
+        hinted_statuses = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
         # The hint is unproven: it can only add names, and each is proved below.
-        names = sorted({*self._known, *(status.id for status in hinted[:DEVICES_PER_PROVIDER_MAX])})
-        stored = await client.read_many(Devices.devices, names, at=at)
-        found = ((name, device) for name, device in zip(names, stored, strict=True) if device is not None)
-        own = {name: device for name, device in found if device.owner == self._stash}
-        self._known = dict.fromkeys(own)  # the others do not exist, are another provider's, or were unregistered
-        return list(await market_reads.with_offers(client, own, at))
+        device_ids = sorted(
+            {*self._known, *(hinted_status.id for hinted_status in hinted_statuses[:DEVICES_PER_PROVIDER_MAX])}
+        )
+        stored_devices = await client.read_many(Devices.devices, device_ids, at=block_hash)
+        found_devices = (
+            (device_id, device_record)
+            for device_id, device_record in zip(device_ids, stored_devices, strict=True)
+            if device_record is not None
+        )
+        own_devices = {
+            device_id: device_record for device_id, device_record in found_devices if device_record.owner == self._stash
+        }
+        self._known = dict.fromkeys(
+            own_devices
+        )  # the others do not exist, are another provider's, or were unregistered
+        return list(await market_reads.with_offers(client, own_devices, block_hash))
 
 
 def _asks(
@@ -253,8 +263,8 @@ def _asks(
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method from a function that reads with a client. The method raises ChainError."""
 
-    async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
-        return await chain.asked(read(chain.client, *arguments, **named))
+    async def method(live_chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await live_chain.asked(read(live_chain.client, *arguments, **named))
 
     return method
 
@@ -264,8 +274,8 @@ def _asks_own(
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method from a function that reads data of a stash, for the provider's own stash."""
 
-    async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
-        return await chain.asked(read(chain.client, chain.stash, *arguments, **named))
+    async def method(live_chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await live_chain.asked(read(live_chain.client, live_chain.stash, *arguments, **named))
 
     return method
 
@@ -273,49 +283,59 @@ def _asks_own(
 class LiveChain:
     """The `ChainPort` of one provider key, over JSON-RPC. Use `await LiveChain.connect(url, key, trust)`."""
 
-    def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, tell: Warn) -> None:
+    def __init__(
+        self,
+        url: str,
+        chain_client: VerifiedClient,
+        signing_key: Keypair,
+        provider_stash: bytes,
+        trust: Trust,
+        report: Warn,
+    ) -> None:
         """Use `connect` instead."""
         self._url = url
         self._trust = trust
-        self.client = client
-        self.key = key
+        self.client = chain_client
+        self.key = signing_key
         self.turn = asyncio.Lock()
         self._signed: dict[bytes, bytes] = {}
-        self.stash = stash
-        self._devices = OwnDevices(stash)
-        self._warn = tell
+        self.stash = provider_stash
+        self._devices = OwnDevices(provider_stash)
+        self._warn = report
         self._failures = 0
         self._mute = 0
         self._final_height = 0
         self._providers = KnownProviders()
 
     @classmethod
-    async def connect(cls, url: str, key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
+    async def connect(cls, url: str, signing_key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
         """Connect to the known chain, and find the stash of this provider key.
 
         Raise ChainError if the key has no stash, and ChainChangedError or NodeRefutedError for another or unproven
         chain.
         """
         tell = RateLimitedLog(warn if tell is None else tell)
-        client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
+        verified_client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
         try:
-            stash: bytes | None = await market_reads.stash_of(client, key.public_key)
+            provider_stash: bytes | None = await market_reads.stash_of(verified_client, signing_key.public_key)
         except ODD_ANSWERS as error:
-            await client.rpc.close()
+            await verified_client.rpc.close()
             raise ChainError(
                 f"the node's answer makes no sense ({in_words(error)})", code="implausible_answer"
             ) from error
         except BaseException:
-            await client.rpc.close()
+            await verified_client.rpc.close()
             raise
-        if stash is None:
-            await client.rpc.close()
+        if provider_stash is None:
+            await verified_client.rpc.close()
             raise NobodyError(
-                f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`",
+                f"{signing_key.address} is no provider key on {verified_client.chain}; run `ogpu-provider register`",
                 code="not_registered",
             )
-        client.rpc.patience = ANSWER_SECONDS[0]  # only connecting needs long patience, for many and large answers
-        return cls(url, client, key, stash, trust, tell)
+        verified_client.rpc.patience = ANSWER_SECONDS[
+            0
+        ]  # only connecting needs long patience, for many and large answers
+        return cls(url, verified_client, signing_key, provider_stash, trust, tell)
 
     @property
     def genesis_hash(self) -> bytes:
@@ -338,16 +358,19 @@ class LiveChain:
         while True:
             try:
                 heads = self.client.best_heads() if self._trust.is_blind else self.client.finalized_heads()
-                async with HeadSubscription(await self.asked(heads)) as bell:
-                    last = None
+                async with HeadSubscription(await self.asked(heads)) as wake_event:
+                    last_view = None
                     while True:
-                        await self.asked(bell.ring())
-                        view = await self.asked(self._look())
+                        await self.asked(wake_event.ring())
+                        chain_view = await self.asked(self._look())
                         self._failures = self._mute = 0
                         # The bell also rings without a new block, and duties must not repeat their steps for it.
-                        if last is None or (view.height, view.newest) != (last.height, last.newest):
-                            yield view
-                        last = view
+                        if last_view is None or (chain_view.height, chain_view.newest) != (
+                            last_view.height,
+                            last_view.newest,
+                        ):
+                            yield chain_view
+                        last_view = chain_view
             except ChainError as error:
                 self._note(error)
                 self._warn(f"the node is away ({error}); trying again")
@@ -355,34 +378,41 @@ class LiveChain:
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
         """Return the newest height in use (see `_look`), and the duties there."""
-        view = await self.asked(self._look())
-        return view.height, view.duties
+        chain_view = await self.asked(self._look())
+        return chain_view.height, chain_view.duties
 
     async def _look(self) -> View:
         """Return the duties at the newest final block, proved; from a trusted node, those at the best block."""
-        at = None if self._trust.is_blind else await self._final(self.client)
-        height = await self.client.height(at)
-        duties = await market_reads.duties(self.client, self.stash, at)
-        for duty in duties:
-            racer = racer_of(duty.status.unit, self.stash)
-            if racer is not None:
-                self._devices.heard_of(racer.device)
-        seats = await market_reads.seats(self.client, self.stash, at)
-        checks = await market_reads.checks(self.client, self.stash, at)
-        disputes = await market_reads.disputes(self.client, self.stash, at)
-        return View(height, duties, await self._best_height(height, at), seats, checks, disputes)
+        block_hash = None if self._trust.is_blind else await self._final(self.client)
+        block_height = await self.client.height(block_hash)
+        duty_statuses = await market_reads.duties(self.client, self.stash, block_hash)
+        for provider_duty in duty_statuses:
+            own_racer = racer_of(provider_duty.status.unit, self.stash)
+            if own_racer is not None:
+                self._devices.heard_of(own_racer.device)
+        seat_statuses = await market_reads.seats(self.client, self.stash, block_hash)
+        check_statuses = await market_reads.checks(self.client, self.stash, block_hash)
+        disputes = await market_reads.disputes(self.client, self.stash, block_hash)
+        return View(
+            block_height,
+            duty_statuses,
+            await self._best_height(block_height, block_hash),
+            seat_statuses,
+            check_statuses,
+            disputes,
+        )
 
-    async def _best_height(self, final: int, at: bytes | None) -> int:
+    async def _best_height(self, final_height: int, block_hash: bytes | None) -> int:
         """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
 
         A dishonest node can only make this provider decline a race too early or too late, by as many blocks as slots
         passed.
         """
-        room = self.client.slots_since(at) if at is not None else None
-        if room is None:
-            return final
-        said = await self.client.unverified().height()
-        return min(max(final, said), final + room)
+        possible_slots = self.client.slots_since(block_hash) if block_hash is not None else None
+        if possible_slots is None:
+            return final_height
+        claimed_height = await self.client.unverified().height()
+        return min(max(final_height, claimed_height), final_height + possible_slots)
 
     # --- the connection
 
@@ -413,56 +443,56 @@ class LiveChain:
         its journal holds obligations to the known chain, and the node may return.
         """
         patience = _after(self._mute, ANSWER_SECONDS)
-        client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, patience)
+        verified_client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, patience)
         try:
-            await self._check_goes_on(client)
+            await self._check_goes_on(verified_client)
         except BaseException:
-            await client.rpc.close()
+            await verified_client.rpc.close()
             raise
-        return client
+        return verified_client
 
-    async def _check_goes_on(self, client: VerifiedClient) -> None:
-        if client.genesis_hash != self.genesis_hash:
+    async def _check_goes_on(self, chain_client: VerifiedClient) -> None:
+        if chain_client.genesis_hash != self.genesis_hash:
             raise ChainChangedError(
-                f"{self._url} serves another chain, 0x{client.genesis_hash.hex()}; nothing is signed until it "
+                f"{self._url} serves another chain, 0x{chain_client.genesis_hash.hex()}; nothing is signed until it "
                 f"serves 0x{self.genesis_hash.hex()} again"
             )
         # A node that is behind would serve an old state as final.
         if not self._trust.is_blind:
-            await self._final(client)
+            await self._final(chain_client)
 
-    async def _final(self, client: VerifiedClient) -> bytes:
+    async def _final(self, chain_client: VerifiedClient) -> bytes:
         """Return the newest final block. Raise ChainError if it is below an earlier one.
 
         On one connection the height never falls, but a new connection may be to a node that is behind. Such a state may
         not contain a unit in progress, or may name other judges than those that its input was sealed to.
         """
-        at = await client.finalized()
-        height = await client.height(at)
-        if height < self._final_height:
+        block_hash = await chain_client.finalized()
+        block_height = await chain_client.height(block_hash)
+        if block_height < self._final_height:
             raise ChainError(
-                f"its newest final block is {height}; an earlier answer had final block {self._final_height}",
+                f"its newest final block is {block_height}; an earlier answer had final block {self._final_height}",
                 code="node_went_back",
             )
-        self._final_height = height
-        return at
+        self._final_height = block_height
+        return block_hash
 
     # --- reads
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
-        final = await self.asked(self.client.finalized())
-        return await self.asked(market_reads.unit(self.client, unit, final))
+        final_hash = await self.asked(self.client.finalized())
+        return await self.asked(market_reads.unit(self.client, unit, final_hash))
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
         """See `ChainPort`."""
-        final = await self.asked(self.client.finalized())
-        return await self.asked(market_reads.seats(self.client, self.stash, final))
+        final_hash = await self.asked(self.client.finalized())
+        return await self.asked(market_reads.seats(self.client, self.stash, final_hash))
 
     async def case(self, case: bytes) -> CourtCase | None:
         """See `ChainPort`."""
-        found = await self.asked(market_reads.case(self.client, case))
-        return None if found is None else found.case
+        court_case = await self.asked(market_reads.case(self.client, case))
+        return None if court_case is None else court_case.case
 
     # Each is described in `ChainPort`.
     judges = _asks(market_reads.judges)
@@ -485,16 +515,16 @@ class LiveChain:
 
     async def final_dispute(self, unit: bytes) -> LeafDispute | None:
         """See `ChainPort`."""
-        final = await self.asked(self.client.finalized())
-        return await self.asked(market_reads.dispute(self.client, unit, final))
+        final_hash = await self.asked(self.client.finalized())
+        return await self.asked(market_reads.dispute(self.client, unit, final_hash))
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""
-        found = await self.asked(market_reads.service(self.client, number))
+        service_record = await self.asked(market_reads.service(self.client, number))
         # A closed service is removed with its last unit, possibly just before this read.
-        if found is None:
+        if service_record is None:
             raise ChainError(f"there is no service {number} on {self.client.chain}", code="unknown_service")
-        return found
+        return service_record
 
     async def providers(self) -> dict[bytes, Provider]:
         """See `ChainPort`."""
@@ -510,8 +540,8 @@ class LiveChain:
 
     async def inspections(self) -> tuple[Inspection, ...]:
         """See `ChainPort`."""
-        at = await self.asked(self.client.finalized())
-        return await self.asked(roll_calls.inspections(self.client, self.stash, at))
+        block_hash = await self.asked(self.client.finalized())
+        return await self.asked(roll_calls.inspections(self.client, self.stash, block_hash))
 
     async def slot_ms(self) -> int:
         """See `ChainPort`."""
@@ -527,13 +557,13 @@ class LiveChain:
 
     async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
         """See `ChainPort`."""
-        at = await self.asked(self.client.finalized()) if final else None
-        return await self.asked(task_records.tasks(self.client, ids, at))
+        block_hash = await self.asked(self.client.finalized()) if final else None
+        return await self.asked(task_records.tasks(self.client, ids, block_hash))
 
     async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
         """See `ChainPort`."""
-        at = await self.asked(self.client.finalized()) if final else None
-        return await self.asked(task_records.bids(self.client, bids, at))
+        block_hash = await self.asked(self.client.finalized()) if final else None
+        return await self.asked(task_records.bids(self.client, bids, block_hash))
 
     async def offences(self) -> list[SeenOffence]:
         """See `ChainPort`."""
@@ -548,24 +578,24 @@ class LiveChain:
     async def submit(self, call: Call) -> None:
         """See `ChainPort`."""
         async with self.turn:
-            name = self.client.runtime.call_codec.encode(call)
-            known = self._signed.pop(name, None)
+            encoded_call = self.client.runtime.call_codec.encode(call)
+            signed_before = self._signed.pop(encoded_call, None)
             # A repeated call reuses the signed extrinsic: a second signature with a new nonce would execute it twice.
-            extrinsic = await self.asked(self.client.sign(call, self.key)) if known is None else known
+            extrinsic = await self.asked(self.client.sign(call, self.key)) if signed_before is None else signed_before
             try:
                 await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
             except ChainError:
-                if known is None:
+                if signed_before is None:
                     raise
                 return  # it is in a block, or its era is over; if it is missing, the next call signs it again
-            self._signed[name] = extrinsic
+            self._signed[encoded_call] = extrinsic
             while len(self._signed) > SIGNED_KEPT:
                 del self._signed[next(iter(self._signed))]
 
     async def attest(self, attestation: AnyAttestation) -> None:
         """See `ChainPort`."""
-        raw = encode_attestation(attestation)
-        await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
+        encoded_attestation = encode_attestation(attestation)
+        await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + encoded_attestation.hex()))
 
     async def _sent(self, question: Awaitable[RpcJson]) -> None:
         """Send as `asked` does. A message that the node already has counts as sent."""
@@ -591,6 +621,6 @@ class LiveChain:
             ) from error
 
 
-def _after(failures: int, seconds: tuple[float, ...]) -> float:
+def _after(failures: int, waiting_times: tuple[float, ...]) -> float:
     """Return the seconds for a number of consecutive failures. The last value applies to all further ones."""
-    return seconds[min(failures, len(seconds) - 1)]
+    return waiting_times[min(failures, len(waiting_times) - 1)]

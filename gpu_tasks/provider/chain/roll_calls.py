@@ -22,57 +22,101 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
 
-async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | None = None) -> RollCallView:
+async def roll_call(
+    chain_client: ChainClient, device_ids: Sequence[bytes], block_hash: bytes | None = None
+) -> RollCallView:
     """Return the newest roll call, and the state of some devices at it."""
-    called: RollCall | None = await client.read(Capacity.current, at=at)
-    planned: int = await client.read(Capacity.next_roll_call, at=at)
-    in_force: bool = await client.read(Capacity.is_enforced, at=at)
-    rates = await least_rates(client, at)
-    found = await client.read_many(Capacity.enrolments, list(devices), at=at)
-    enrolled = {device: entry for device, entry in zip(devices, found, strict=True) if entry is not None}
-    if called is None or not enrolled:
-        return RollCallView(called, planned, enrolled, {}, ProvenRates(in_force, rates, dict.fromkeys(devices, 0)))
+    called_roll: RollCall | None = await chain_client.read(Capacity.current, at=block_hash)
+    next_roll_call: int = await chain_client.read(Capacity.next_roll_call, at=block_hash)
+    in_force: bool = await chain_client.read(Capacity.is_enforced, at=block_hash)
+    proven_rates = await least_rates(chain_client, block_hash)
+    enrolments = await chain_client.read_many(Capacity.enrolments, list(device_ids), at=block_hash)
+    enrolled = {
+        device_id: enrolment
+        for device_id, enrolment in zip(device_ids, enrolments, strict=True)
+        if enrolment is not None
+    }
+    if called_roll is None or not enrolled:
+        return RollCallView(
+            called_roll, next_roll_call, enrolled, {}, ProvenRates(in_force, proven_rates, dict.fromkeys(device_ids, 0))
+        )
     # A proof of the previous roll call counts until the newest one is over, so both are read.
-    names = [(device, number) for device in enrolled for number in (called.number - 1, called.number)]
-    proofs = dict(zip(names, await client.read_many(Capacity.proofs, names, at=at), strict=True))
-    height = await client.height(at)
-    standing = {device: standing_at(called, height, proofs, device) for device in devices}
-    current = {device: proof for (device, number), proof in proofs.items() if number == called.number and proof}
-    return RollCallView(called, planned, enrolled, current, ProvenRates(in_force, rates, standing))
-
-
-async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Inspection, ...]:
-    """Return the rows that a stash was drawn to inspect and has not objected to."""
-    called: RollCall | None = await client.read(Capacity.current, at=at)
-    seats = {seat.stash: seat.weight for seat in await client.read(TrustStake.active_set, at=at)}
-    # Only members of the active set inspect, and the seed is zero until it is drawn.
-    if called is None or stash not in seats or called.inspectors_seed == bytes(32):
-        return ()
-    enrolled = {device: entry for (device,), entry in await entries(client, Capacity.enrolments, at=at)}
-    mine = [device for device, entry in enrolled.items() if is_drawn(called, device, entry, seats, stash)]
-    proofs = await client.read_many(Capacity.proofs, [(device, called.number) for device in mine], at=at)
-    shown = await client.read_many(Capacity.opened_rows, mine, at=at)
-    return tuple(
-        inspection_of(called, device, proof, digests)
-        for device, proof, digests in zip(mine, proofs, shown, strict=True)
-        if proof is not None and proof.is_open and stash not in proof.objections
+    proof_names = [
+        (device_id, call_number)
+        for device_id in enrolled
+        for call_number in (called_roll.number - 1, called_roll.number)
+    ]
+    stored_proofs = dict(
+        zip(proof_names, await chain_client.read_many(Capacity.proofs, proof_names, at=block_hash), strict=True)
+    )
+    block_height = await chain_client.height(block_hash)
+    standing = {device_id: standing_at(called_roll, block_height, stored_proofs, device_id) for device_id in device_ids}
+    current_proofs = {
+        device_id: capacity_proof
+        for (device_id, call_number), capacity_proof in stored_proofs.items()
+        if call_number == called_roll.number and capacity_proof
+    }
+    return RollCallView(
+        called_roll, next_roll_call, enrolled, current_proofs, ProvenRates(in_force, proven_rates, standing)
     )
 
 
-def is_drawn(called: RollCall, device: bytes, enrolled: Enrolment, seats: Mapping[bytes, int], stash: bytes) -> bool:
+async def inspections(chain_client: ChainClient, provider_stash: bytes, block_hash: bytes) -> tuple[Inspection, ...]:
+    """Return the rows that a stash was drawn to inspect and has not objected to."""
+    roll_call: RollCall | None = await chain_client.read(Capacity.current, at=block_hash)
+    seat_weights = {
+        judge_seat.stash: judge_seat.weight
+        for judge_seat in await chain_client.read(TrustStake.active_set, at=block_hash)
+    }
+    # Only members of the active set inspect, and the seed is zero until it is drawn.
+    if roll_call is None or provider_stash not in seat_weights or roll_call.inspectors_seed == bytes(32):
+        return ()
+    enrolled = {
+        device_id: enrolment
+        for (device_id,), enrolment in await entries(chain_client, Capacity.enrolments, at=block_hash)
+    }
+    inspected_devices = [
+        device_id
+        for device_id, enrolment in enrolled.items()
+        if is_drawn(roll_call, device_id, enrolment, seat_weights, provider_stash)
+    ]
+    stored_proofs = await chain_client.read_many(
+        Capacity.proofs, [(device_id, roll_call.number) for device_id in inspected_devices], at=block_hash
+    )
+    opened_rows = await chain_client.read_many(Capacity.opened_rows, inspected_devices, at=block_hash)
+    return tuple(
+        inspection_of(roll_call, device_id, capacity_proof, shown_digests)
+        for device_id, capacity_proof, shown_digests in zip(inspected_devices, stored_proofs, opened_rows, strict=True)
+        if capacity_proof is not None and capacity_proof.is_open and provider_stash not in capacity_proof.objections
+    )
+
+
+def is_drawn(
+    roll_call: RollCall, device_id: bytes, enrolled: Enrolment, seat_weights: Mapping[bytes, int], provider_stash: bytes
+) -> bool:
     """Return True if a stash was drawn to inspect a device's rows."""
     # The owner never inspects its own device. The order must be the chain's, because the draw depends on it.
-    others = [(seat, weight) for seat, weight in sorted(seats.items()) if seat != enrolled.owner]
-    return enrolled.since < called.at and stash in drawn_inspectors(called.inspectors_seed, device, others)
+    other_seats = [
+        (judge_seat, seat_weight)
+        for judge_seat, seat_weight in sorted(seat_weights.items())
+        if judge_seat != enrolled.owner
+    ]
+    return enrolled.since < roll_call.at and provider_stash in drawn_inspectors(
+        roll_call.inspectors_seed, device_id, other_seats
+    )
 
 
-def inspection_of(called: RollCall, device: bytes, proof: CapacityProof, digests: Sequence[bytes]) -> Inspection:
+def inspection_of(
+    roll_call: RollCall, device_id: bytes, capacity_proof: CapacityProof, row_digests: Sequence[bytes]
+) -> Inspection:
     """Return the rows of a device to compute again."""
-    places = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
-    return Inspection(device, called.number, challenge_of(called, device, proof), places, tuple(digests))
+    row_indices = tuple(drawn_rows(roll_call.rows_seed, device_id, capacity_proof.shape.rows))
+    return Inspection(
+        device_id, roll_call.number, challenge_of(roll_call, device_id, capacity_proof), row_indices, tuple(row_digests)
+    )
 
 
-def challenge_of(called: RollCall, device: bytes, work: CapacityProof | Enrolment) -> ChainChallenge:
+def challenge_of(roll_call: RollCall, device_id: bytes, enrolled_work: CapacityProof | Enrolment) -> ChainChallenge:
     """Return a device's work for a roll call."""
-    shape = ChainShape(work.shape.size, work.shape.rows, work.shape.rounds)
-    return ChainChallenge(device_seed(called.seed, device), shape)
+    chain_shape = ChainShape(enrolled_work.shape.size, enrolled_work.shape.rows, enrolled_work.shape.rounds)
+    return ChainChallenge(device_seed(roll_call.seed, device_id), chain_shape)

@@ -12,15 +12,15 @@ from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 
 
-def appeal(options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
+def appeal(provider_options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
     """Appeal against a verdict about a unit."""
     unit_id = hash_typed(unit)
 
-    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
         if unit_id is None:
             raise ProviderError(f"{unit!r} is not a unit. Write 0x and 64 hex digits", code="not_a_unit")
-        stash = await market_reads.stash_of(client, key.account) or key.account
-        found = await appeal_against(client, unit_id, stash)
-        return [Planned(found.call, found.bond, "bond", stash, found.facts)]
+        provider_stash = await market_reads.stash_of(chain_client, signing_key.account) or signing_key.account
+        found = await appeal_against(chain_client, unit_id, provider_stash)
+        return [Planned(found.call, found.bond, "bond", provider_stash, found.facts)]
 
-    make(options.session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
+    make(provider_options.session, lambda: provider_options.key, plan, dry_run=dry_run, is_agreed=yes)

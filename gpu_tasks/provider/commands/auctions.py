@@ -55,37 +55,41 @@ NO_CONTAINERS = "the policy has images, but no containers. Add --kind container"
 NEXT_START = "container settings apply from the daemon's next start. Restart a running daemon"
 
 
-def auctions(options: ProviderOptions, watch: bool) -> None:
+def auctions(provider_options: ProviderOptions, watch: bool) -> None:
     """Print the tasks at auction."""
 
     async def show() -> None:
-        chain, _ = await connect(options, tell=note)
+        live_chain, _ = await connect(provider_options, tell=note)
         if watch:
             note("watching final blocks. Stop with Ctrl-C")
         try:
             shown = None
-            async for view in chain.views():
-                rows = await auction_rows(chain, read_policy(options.base_path, bidding_kinds()), view.newest)
+            async for chain_view in live_chain.views():
+                rows = await auction_rows(
+                    live_chain, read_policy(provider_options.base_path, bidding_kinds()), chain_view.newest
+                )
                 if rows != shown:
-                    options.output.rows(f"Auctions at block {view.height}", AUCTIONS, rows)
+                    provider_options.output.rows(f"Auctions at block {chain_view.height}", AUCTIONS, rows)
                 if rows != shown and not rows:
                     note("no task is at auction")
                 shown = rows
                 if not watch:
                     return
         finally:
-            await chain.close()
+            await live_chain.close()
 
     asyncio.run(told(show))
 
 
-async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list[dict[str, Any]]:
+async def auction_rows(live_chain: LiveChain, bid_policy: BidPolicy, newest: int) -> list[dict[str, Any]]:
     """Return the tasks at auction as rows. Raise ChainError if the chain cannot be read."""
-    found: Mapping[bytes, Task] = await chain.auctions()
-    means = Means(chain.stash, await chain.spendable(), 0)
-    own = await chain.own_devices()
-    bid_for = {status.device.assignment for status in own}
-    lacking = unproven_text(own, (await chain.roll_call([status.id for status in own])).rates)
+    found: Mapping[bytes, Task] = await live_chain.auctions()
+    means = Means(live_chain.stash, await live_chain.spendable(), 0)
+    own_statuses = await live_chain.own_devices()
+    bid_for = {device_status.device.assignment for device_status in own_statuses}
+    lacking = unproven_text(
+        own_statuses, (await live_chain.roll_call([device_status.id for device_status in own_statuses])).rates
+    )
     return [
         {
             "task": name,
@@ -98,58 +102,61 @@ async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list
             "devices": task.terms.slots,
             "bids": task.bids,
             "own_bid": name in bid_for,
-            "not_bid": None if name in bid_for else why_not(task, policy, means, newest) or lacking or ONLY_TRIED,
+            "not_bid": None if name in bid_for else why_not(task, bid_policy, means, newest) or lacking or ONLY_TRIED,
         }
         for name, task in found.items()
     ]
 
 
-def unproven_text(own: Sequence[DeviceStatus], rates: ProvenRates) -> str:
+def unproven_text(own_statuses: Sequence[DeviceStatus], proven_rates: ProvenRates) -> str:
     """Return why the chain takes no bid with any of these devices; empty if it takes one."""
-    reasons = {status.id: why_no_work(rates, status.id, status.device.kind) for status in own}
+    reasons = {
+        device_status.id: why_no_work(proven_rates, device_status.id, device_status.device.kind)
+        for device_status in own_statuses
+    }
     if not reasons or not all(reasons.values()):
         return ""
     return "; ".join(f"device 0x{device.hex()[:8]}..: {reason}" for device, reason in reasons.items())
 
 
-def kind_of(task: Task) -> str:
+def kind_of(task_record: Task) -> str:
     """Return the name of a task's workload, or the beginning of its id."""
-    if runs_program(task.order):
+    if runs_program(task_record.order):
         return CONTAINER_KIND
     try:
-        return Workloads().in_steps(task.order.workload).name
+        return Workloads().in_steps(task_record.order.workload).name
     except UnknownWorkloadError:
-        return f"0x{task.order.workload.hex()[:8]}.."
+        return f"0x{task_record.order.workload.hex()[:8]}.."
 
 
-def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
+def why_not(task_record: Task, bid_policy: BidPolicy, means: Means, newest: int) -> str:
     """Return why the daemon does not bid, as far as the chain shows it; empty if it may bid."""
-    if task.state is not TaskState.COMMITTING:
+    if task_record.state is not TaskState.COMMITTING:
         return BIDS_OPENED
     machine = HostMachine()
-    reason = policy.forbids(kind_of(task), *machine.time_of_week(), is_idle=machine.is_idle())
+    reason = bid_policy.forbids(kind_of(task_record), *machine.time_of_week(), is_idle=machine.is_idle())
     if reason:
         return reason
     try:
-        if runs_program(task.order):
-            check_program(task, means, newest)
+        if runs_program(task_record.order):
+            check_program(task_record, means, newest)
         else:
-            check_task(task, means, policy, newest)
+            check_task(task_record, means, bid_policy, newest)
     except UnfitError as error:
         return str(error)
     return ""
 
 
 def policy(
-    options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None, spans: tuple[str, ...],
-    only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...],
+    provider_options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None,
+    spans: tuple[str, ...], only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...],
     any_archive: bool | None, outbound: bool | None,
 ) -> None:  # fmt: skip
     """Print or change the bidding policy."""
     if is_none and kinds:
         raise click.UsageError("--none and --kind exclude each other. Leave one of them out")
     names = bidding_kinds()
-    before = read_policy(options.base_path, names)
+    before = read_policy(provider_options.base_path, names)
     after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
     if least_price is not None:
         after = replace(after, least_price=price_of(least_price))
@@ -169,8 +176,8 @@ def policy(
         containers=after.containers if outbound is None else replace(after.containers, outbound=outbound),
     )
     if after != before:
-        write_policy(made_base_path(options.base_path), after)
-    options.output.facts(policy_facts(after) | {"changed": after != before})
+        write_policy(made_base_path(provider_options.base_path), after)
+    provider_options.output.facts(policy_facts(after) | {"changed": after != before})
     for advice in _advice(before, after):
         note(advice)
 
@@ -188,23 +195,23 @@ def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
         yield NEXT_START
 
 
-def policy_facts(policy: BidPolicy) -> dict[str, Any]:
+def policy_facts(bid_policy: BidPolicy) -> dict[str, Any]:
     """Return a policy as it is shown."""
     return {
-        "kinds": ", ".join(policy.kinds) or "none",
-        "least_price": price_text(policy.least_price),
-        "schedule": ", ".join(hours_text(hours) for hours in policy.schedule) or "always",
-        "only_when_idle": policy.only_when_idle,
-        "gangs": policy.gangs,
-        "images": ", ".join(policy.containers.images) or "none",
-        "any_archive": policy.containers.any_archive,
-        "outbound": policy.containers.outbound,
+        "kinds": ", ".join(bid_policy.kinds) or "none",
+        "least_price": price_text(bid_policy.least_price),
+        "schedule": ", ".join(hours_text(hours) for hours in bid_policy.schedule) or "always",
+        "only_when_idle": bid_policy.only_when_idle,
+        "gangs": bid_policy.gangs,
+        "images": ", ".join(bid_policy.containers.images) or "none",
+        "any_archive": bid_policy.containers.any_archive,
+        "outbound": bid_policy.containers.outbound,
     }
 
 
-def drain(options: ProviderOptions, is_off: bool) -> None:
+def drain(provider_options: ProviderOptions, is_off: bool) -> None:
     """Begin or end the drain of the daemon of this base path."""
-    base = made_base_path(options.base_path)
-    before = is_draining(base)
-    set_draining(base, drains=not is_off)
-    options.output.facts({"draining": not is_off, "changed": before is is_off})
+    base_path = made_base_path(provider_options.base_path)
+    before = is_draining(base_path)
+    set_draining(base_path, drains=not is_off)
+    provider_options.output.facts({"draining": not is_off, "changed": before is is_off})

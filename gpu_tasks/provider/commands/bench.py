@@ -93,22 +93,24 @@ def class_reached(rate: int, least: Sequence[int]) -> DeviceClass | None:
     return reached[-1] if reached else None
 
 
-def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
+def bench(provider_options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
     """Print the rates of this machine's devices."""
 
     async def show() -> None:
-        pieces = hardware_of(options)
-        chosen = chosen_backend(backend, pieces)
-        for piece in idle_gpus(chosen, pieces):
-            note(idle_gpu_problem(piece))
-        rows = await asyncio.gather(*(_measured(chosen, place, piece, slot_ms) for place, piece in enumerate(pieces)))
-        options.output.rows("Rates of the devices", BENCH, list(rows))
+        offered_hardware = hardware_of(provider_options)
+        backend_name = chosen_backend(backend, offered_hardware)
+        for hardware in idle_gpus(backend_name, offered_hardware):
+            note(idle_gpu_problem(hardware))
+        rows = await asyncio.gather(
+            *(_measured(backend_name, place, hardware, slot_ms) for place, hardware in enumerate(offered_hardware))
+        )
+        provider_options.output.rows("Rates of the devices", BENCH, list(rows))
 
     asyncio.run(told(show))
 
 
-async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> dict[str, Any]:
-    computer = chains_with(backend)(piece)
+async def _measured(backend_name: str, place: int, hardware: Hardware, slot_ms: int) -> dict[str, Any]:
+    computer = chains_with(backend_name)(hardware)
     try:
         found = await measured_rate(computer, slot_ms)
     finally:
@@ -116,7 +118,7 @@ async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> 
     reached = class_reached(found.proves, [parameter.default for parameter in LEAST])
     return {
         "number": place,
-        "name": piece.name,
+        "name": hardware.name,
         "rate": found.rate,
         "class": "none" if reached is None else reached.name.lower(),
         "work": text_of(found.shape),
@@ -124,50 +126,52 @@ async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> 
     }
 
 
-def enrol(options: ProviderOptions, device: str, work: str, stash: StashOptions, dry_run: bool, yes: bool) -> None:
+def enrol(
+    provider_options: ProviderOptions, device: str, work: str, stash: StashOptions, dry_run: bool, yes: bool
+) -> None:
     """Enrol a device for roll calls."""
-    shape = shape_of(work)
+    work_shape = shape_of(work)
 
-    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        status = device_named(device, await devices_of(client, key.account))
-        if await client.read(Capacity.enrolments, status.id) is not None:
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        device_status = device_named(device, await devices_of(chain_client, signing_key.account))
+        if await chain_client.read(Capacity.enrolments, device_status.id) is not None:
             raise ProviderError(
                 "the device is enrolled. To change its work, run `ogpu-provider withdraw` first", code="enrolled"
             )
-        bond = await client.read(Capacity.bond.item)
-        return [Planned(Capacity.enrol(device=status.id, shape=shape), bond, "roll_call_bond")]
+        bond_grains = await chain_client.read(Capacity.bond.item)
+        return [Planned(Capacity.enrol(device=device_status.id, shape=work_shape), bond_grains, "roll_call_bond")]
 
-    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+    make(stash.session(provider_options), lambda: stash.key(provider_options), plan, dry_run=dry_run, is_agreed=yes)
 
 
-def withdraw(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
+def withdraw(provider_options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
     """Withdraw a device from roll calls."""
 
-    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        status = device_named(device, await devices_of(client, key.account))
-        call: Call = Capacity.withdraw(device=status.id)
-        return only(call)
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        device_status = device_named(device, await devices_of(chain_client, signing_key.account))
+        chain_call: Call = Capacity.withdraw(device=device_status.id)
+        return only(chain_call)
 
-    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run)
+    make(stash.session(provider_options), lambda: stash.key(provider_options), plan, dry_run=dry_run)
 
 
-def text_of(shape: WorkShape) -> str:
+def text_of(work_shape: WorkShape) -> str:
     """Return a work as text."""
-    return f"{shape.size}x{shape.rows}x{shape.rounds}"
+    return f"{work_shape.size}x{work_shape.rows}x{work_shape.rounds}"
 
 
 def shape_of(text: str) -> WorkShape:
     """Read a work. Raise ProviderError for one that no roll call takes."""
     try:
         size, rows, rounds = map(int, text.split("x"))
-        shape = WorkShape(size, rows, rounds)
+        work_shape = WorkShape(size, rows, rounds)
     except ValueError:
         raise ProviderError(
             f"{text!r} is not SIZExROWSxROUNDS. See `ogpu-provider bench`", code="invalid_work"
         ) from None
-    if not is_sound(shape):
+    if not is_sound(work_shape):
         raise ProviderError(
             f"{text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds",
             code="work_out_of_range",
         )
-    return shape
+    return work_shape

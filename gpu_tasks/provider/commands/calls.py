@@ -24,7 +24,7 @@ PlanCalls = Callable[[ChainClient, Keypair], Awaitable[Sequence[Planned]]]
 
 
 def make(
-    session: WalletSession, key: Callable[[], Keypair], plan: PlanCalls, *,
+    session: WalletSession, key: Callable[[], Keypair], plan_calls: PlanCalls, *,
     dry_run: bool, is_agreed: bool = False, before: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Plan calls at the node, try them, show their cost, ask if they lock money, and make them in one extrinsic.
@@ -32,26 +32,28 @@ def make(
     `before` is called after the confirmation, before the calls leave. Raise CallFailedError if the chain refuses them,
     and WalletError if there is no terminal to ask.
     """
-    planned: list[Planned] = []
+    planned_calls: list[Planned] = []
     facts: dict[str, Any] = {}
     signers: list[Keypair] = []
 
-    async def look(client: ChainClient) -> None:
+    async def look(chain_client: ChainClient) -> None:
         signers.append(key())
-        planned.extend(await plan(client, signers[0]))
-        if planned:
+        planned_calls.extend(await plan_calls(chain_client, signers[0]))
+        if planned_calls:
             making.require_somebody_to_ask(is_asked=is_asked())
-            facts.update(await _tried(client, planned, signers[0]))
+            facts.update(await _tried(chain_client, planned_calls, signers[0]))
 
-    async def send(client: ChainClient) -> None:
+    async def send(chain_client: ChainClient) -> None:
         note("waiting until a final block holds the calls")
-        await session.make(client, _one_call(planned), signers[0])
+        await session.make(chain_client, _one_call(planned_calls), signers[0])
 
     def is_asked() -> bool:
-        return any(step.grains or step.alters for step in planned) and not (dry_run or is_agreed)
+        return any(planned_call.grains or planned_call.alters for planned_call in planned_calls) and not (
+            dry_run or is_agreed
+        )
 
-    session.run(lambda client: told(lambda: look(client)))
-    if not planned:
+    session.run(lambda chain_client: told(lambda: look(chain_client)))
+    if not planned_calls:
         return
     if dry_run or facts["refused"] is not None:
         session.output.facts(facts)
@@ -64,7 +66,7 @@ def make(
         click.confirm(_question(facts), abort=True, err=True)
     before()
     # A second connection: the first would be closed as dead while a person takes time to answer.
-    session.run(lambda client: told(lambda: send(client)))
+    session.run(lambda chain_client: told(lambda: send(chain_client)))
 
 
 def _question(facts: Mapping[str, Any]) -> str:
@@ -76,40 +78,44 @@ def _refuse(why: str, code: str) -> None:
     raise CallFailedError(f"the chain would refuse this: {why}", code=code or "refused")
 
 
-def _one_call(planned: Sequence[Planned]) -> Call:
-    calls = [step.call for step in planned]
-    return calls[0] if len(calls) == 1 else Utility.batch_all(calls=tuple(calls))
+def _one_call(planned_calls: Sequence[Planned]) -> Call:
+    chain_calls = [planned_call.call for planned_call in planned_calls]
+    return chain_calls[0] if len(chain_calls) == 1 else Utility.batch_all(calls=tuple(chain_calls))
 
 
-async def _tried(client: ChainClient, planned: Sequence[Planned], key: Keypair) -> dict[str, Any]:
+async def _tried(chain_client: ChainClient, planned_calls: Sequence[Planned], signing_key: Keypair) -> dict[str, Any]:
     """Return the cost of the calls, and the chain's refusal."""
-    fee = await client.fee(_one_call(planned), key)
-    stash = next((step.stash for step in planned if step.stash is not None), None)
+    fee = await chain_client.fee(_one_call(planned_calls), signing_key)
+    stash = next((planned_call.stash for planned_call in planned_calls if planned_call.stash is not None), None)
     try:
         if stash is None:
-            tried = await trial.attempt(client, [step.call for step in planned], key.account, fee)
+            call_trial = await trial.attempt(
+                chain_client, [planned_call.call for planned_call in planned_calls], signing_key.account, fee
+            )
         else:  # the key pays the fee, and the stash all else: what it binds shows when it calls itself
-            tried = await trial.attempt(client, [step.call for step in planned], stash)
+            call_trial = await trial.attempt(chain_client, [planned_call.call for planned_call in planned_calls], stash)
     except trial.TrialError as error:
         note(f"the dry run failed: {error}")
-        tried = trial.Trial(sum(step.grains for step in planned))
-    return _cost(planned, key, fee, tried)
+        call_trial = trial.Trial(sum(planned_call.grains for planned_call in planned_calls))
+    return _cost(planned_calls, signing_key, fee, call_trial)
 
 
 def only(*calls: Call) -> list[Planned]:
     """Return a plan of calls that lock and send no money."""
-    return [Planned(call) for call in calls]
+    return [Planned(chain_call) for chain_call in calls]
 
 
-def _cost(planned: Sequence[Planned], key: Keypair, fee: int, tried: trial.Trial) -> dict[str, Any]:
+def _cost(planned_calls: Sequence[Planned], signing_key: Keypair, fee: int, call_trial: trial.Trial) -> dict[str, Any]:
     """Return what leaves the free balance, by purpose. Bonds stay the signer's, and are locked."""
     # Where the chain would refuse, the trial stopped half way: then the plan is the better reckoning.
-    amount = tried.amount if tried.refusal is None else sum(step.grains for step in planned)
+    amount = (
+        call_trial.amount if call_trial.refusal is None else sum(planned_call.grains for planned_call in planned_calls)
+    )
     facts = {
-        "calls": ", ".join(step.call.name for step in planned),
-        "from": Account(key.account),
-        **{name: value for step in planned for name, value in step.facts.items()},
-        **{step.purpose: Grains(step.grains) for step in planned if step.grains},
+        "calls": ", ".join(planned_call.call.name for planned_call in planned_calls),
+        "from": Account(signing_key.account),
+        **{name: value for planned_call in planned_calls for name, value in planned_call.facts.items()},
+        **{planned_call.purpose: Grains(planned_call.grains) for planned_call in planned_calls if planned_call.grains},
         "amount": Grains(max(0, amount)),
     }
     if amount < 0:
@@ -117,7 +123,7 @@ def _cost(planned: Sequence[Planned], key: Keypair, fee: int, tried: trial.Trial
     return facts | {
         "fee": Grains(fee),
         "total": Grains(max(0, amount) + fee),
-        "refused": tried.refusal,
-        **({"refused_code": tried.code} if tried.refusal is not None else {}),
+        "refused": call_trial.refusal,
+        **({"refused_code": call_trial.code} if call_trial.refusal is not None else {}),
         "sent": False,
     }

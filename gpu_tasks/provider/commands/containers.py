@@ -43,26 +43,26 @@ def bidding_kinds() -> tuple[str, ...]:
     return (*Workloads().stepwise, CONTAINER_KIND)
 
 
-def policy_of(options: ProviderOptions) -> BidPolicy:
+def policy_of(provider_options: ProviderOptions) -> BidPolicy:
     """Read the base path's policy. A missing or damaged file bids for nothing."""
     try:
-        return read_policy(options.base_path, bidding_kinds())
+        return read_policy(provider_options.base_path, bidding_kinds())
     except PolicyError:  # the daemon tells it, and reads it again when it changes
         return BidPolicy()
 
 
-def offers_containers(policy: BidPolicy) -> bool:
+def offers_containers(bid_policy: BidPolicy) -> bool:
     """Return True if the policy offers containers."""
-    return CONTAINER_KIND in policy.kinds and policy.containers.has_images
+    return CONTAINER_KIND in bid_policy.kinds and bid_policy.containers.has_images
 
 
-async def containers_for(policy: BidPolicy, base_path: Path, workers: WorkerPool, address: str) -> Containers:
+async def containers_for(bid_policy: BidPolicy, base_path: Path, worker_pool: WorkerPool, address: str) -> Containers:
     """Open the container engine, if the present policy offers containers and this machine has one."""
-    if not offers_containers(policy):
+    if not offers_containers(bid_policy):
         return Containers(None, NOT_OFFERED)
-    gpus = tuple(hardware.uuid for hardware in workers.hardware if hardware.index is not None)
+    gpus = tuple(hardware.uuid for hardware in worker_pool.hardware if hardware.index is not None)
     try:
-        rules = policy.containers.container_policy(gpus)
+        rules = bid_policy.containers.container_policy(gpus)
         return Containers(await open_engine(base_path / ENGINE_FOLDER, rules, address))
     except (ContainerError, OSError) as error:
         return Containers(None, str(error))

@@ -41,64 +41,68 @@ TORCH = "run `pip install torch` in this environment (on Linux, the CUDA build),
 COLUMNS = ("check", "grade", "says", "todo")
 
 
-def doctor(options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool) -> None:
+def doctor(
+    provider_options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool
+) -> None:
     """Print diagnoses. Exit with 1 if one of them is a problem."""
-    found = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))
-    options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
+    found = asyncio.run(_diagnoses(provider_options, backend, wish, engine_address, offline=offline))
+    provider_options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
     if any(each.grade is Grade.BAD for each in found):
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
 async def _diagnoses(
-    options: ProviderOptions, backend: str | None, wish: str, engine_address: str, *, offline: bool
+    provider_options: ProviderOptions, backend_name: str | None, wish: str, engine_address: str, *, offline: bool
 ) -> list[Diagnosis]:
-    walls, offered = walls_for(wish), hardware_of(options)
-    base_path, policy = made_base_path(options.base_path), policy_of(options)
+    worker_walls, offered = walls_for(wish), hardware_of(provider_options)
+    base_path, policy = made_base_path(provider_options.base_path), policy_of(provider_options)
     are_offered = offers_containers(policy)
-    found = system_diagnoses(base_path, walls.sandbox, walls.problem, are_offered=are_offered)
+    found = system_diagnoses(base_path, worker_walls.sandbox, worker_walls.problem, are_offered=are_offered)
     found += hardware_diagnoses(offered)
     found += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
     if are_offered:
-        found.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
-    asked = [] if offline else await _asked(options)  # before the workers, whose trial takes a while
+        found.append(image_diagnosis(provider_options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
+    asked = [] if offline else await _asked(provider_options)  # before the workers, whose trial takes a while
     for each in asked:
         if each.check in ("chain", "key") and each.grade is Grade.BAD:
             note(f"{each.says}. The check of this machine goes on")
-    chosen = chosen_backend(backend, offered)
-    grade = bad if backend is None else weak
-    found += [grade("backend", idle_gpu_problem(piece), TORCH) for piece in idle_gpus(chosen, offered)]
+    chosen = chosen_backend(backend_name, offered)
+    grade = bad if backend_name is None else weak
+    found += [grade("backend", idle_gpu_problem(hardware), TORCH) for hardware in idle_gpus(chosen, offered)]
     if is_possible(chosen, offered):
-        found += await worker_diagnoses(offered, FORMS, options.make_workers(chosen, walls.sandbox), chosen)
+        found += await worker_diagnoses(
+            offered, FORMS, provider_options.make_workers(chosen, worker_walls.sandbox), chosen
+        )
     else:
         found.append(bad("workers", f"the backend {chosen} needs a GPU, and there is none", "--backend numpy"))
     return [*found, *asked]
 
 
-async def _asked(options: ProviderOptions) -> list[Diagnosis]:
+async def _asked(provider_options: ProviderOptions) -> list[Diagnosis]:
     """Return the diagnoses of key and chain; one diagnosis if they cannot be used."""
     try:
-        key = options.key
+        key = provider_options.key
     except WalletError as error:
         return [bad("key", str(error), "give --provider-key and --password-file")]
     try:
-        chain = await LiveChain.connect(options.url, key, options.trust, note)
+        live_chain = await LiveChain.connect(provider_options.url, key, provider_options.trust, note)
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
         return [bad("chain", str(error), "name the node with --url, or register the key with `ogpu-provider register`")]
     try:
-        notes = PauseBook(options.base_path).read()
+        pause_notes = PauseBook(provider_options.base_path).read()
 
-        def why(status: DeviceStatus) -> str:
-            return why_paused(status, notes.get(status.id), 0).why
+        def why(device_status: DeviceStatus) -> str:
+            return why_paused(device_status, pause_notes.get(device_status.id), 0).why
 
-        return await chain_diagnoses(chain, all_hardware(options.base_path), why)
+        return await chain_diagnoses(live_chain, all_hardware(provider_options.base_path), why)
     except ChainError as error:
         return [bad("chain", str(error), "try again, or name another node with --url")]
     except OSError as error:
         raise ProviderError(
-            f"the base path {options.base_path} cannot be used: {error.strerror}", code="file_unusable"
+            f"the base path {provider_options.base_path} cannot be used: {error.strerror}", code="file_unusable"
         ) from None
     finally:
-        await chain.close()
+        await live_chain.close()
 
 
 def _row(each: Diagnosis) -> dict[str, str]:

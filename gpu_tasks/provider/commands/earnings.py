@@ -27,25 +27,25 @@ NO_PAYMENTS = "{} has no payments. Give the daemon's --base-path"
 COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "lost")
 
 
-def earnings(options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
+def earnings(provider_options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
     """Print earnings or losses."""
-    lost = list(losses(options.base_path / LOSSES_FILE))
+    lost = list(losses(provider_options.base_path / LOSSES_FILE))
     if are_lost:
         if as_text:
             click.echo(losses_as_csv(lost), nl=False)
             return
         if not lost:
-            note(f"{options.base_path} has no losses. `run` records one when a bond falls")
+            note(f"{provider_options.base_path} has no losses. `run` records one when a bond falls")
         rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
-        options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
+        provider_options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
         return
-    found = sums(payments(options.base_path / EARNINGS_FILE), By(by), lost)
+    found = sums(payments(provider_options.base_path / EARNINGS_FILE), By(by), lost)
     if not found:
-        note(NO_PAYMENTS.format(options.base_path))
+        note(NO_PAYMENTS.format(provider_options.base_path))
     if as_text:
         click.echo(as_csv(found, By(by)), nl=False)
         return
-    options.output.rows("Earnings", (by, *COLUMNS), [{by: each.name, **_row(each)} for each in found])
+    provider_options.output.rows("Earnings", (by, *COLUMNS), [{by: each.name, **_row(each)} for each in found])
 
 
 def _row(each: EarnedSum) -> dict[str, Any]:

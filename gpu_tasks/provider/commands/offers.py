@@ -26,122 +26,141 @@ NOTHING_CHANGES = {"changed": False, "calls": "none"}
 Chosen = Callable[[list[DeviceStatus]], list[Call]]
 
 
-def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
+def offer(provider_options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
     """Offer a device to a service, or change its price."""
 
-    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        own = await own_devices(client, key)
-        await check_service(client, service, ask)
-        status = device_named(device, own)
-        call = InferenceMarket.offer(device=status.id, service=service, ask=ask)
-        if service in {number for number, _ in status.offers}:
-            return only(call)
-        return [Planned(call, facts={"stash_locks": Grains(await client.read(InferenceMarket.offer_deposit.item))})]
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        own_statuses = await own_devices(chain_client, signing_key)
+        await check_service(chain_client, service, ask)
+        device_status = device_named(device, own_statuses)
+        chain_call = InferenceMarket.offer(device=device_status.id, service=service, ask=ask)
+        if service in {service_number for service_number, _ in device_status.offers}:
+            return only(chain_call)
+        return [
+            Planned(
+                chain_call, facts={"stash_locks": Grains(await chain_client.read(InferenceMarket.offer_deposit.item))}
+            )
+        ]
 
-    make(options.session, lambda: options.key, plan, dry_run=dry_run)
+    make(provider_options.session, lambda: provider_options.key, plan, dry_run=dry_run)
 
 
-def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
+def withdraw_offer(provider_options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
     """End an offer."""
 
-    def chosen(own: list[DeviceStatus]) -> list[Call]:
-        status = device_named(device, own)
-        offered = [number for number, _ in status.offers]
+    def chosen(own_statuses: list[DeviceStatus]) -> list[Call]:
+        device_status = device_named(device, own_statuses)
+        offered = [service_number for service_number, _ in device_status.offers]
         if service not in offered:
-            listed = ", ".join(map(str, offered)) or "none"
+            listed_services = ", ".join(map(str, offered)) or "none"
             raise ProviderError(
-                f"0x{status.id.hex()} does not offer service {service}. It offers: {listed}", code="not_offered"
+                f"0x{device_status.id.hex()} does not offer service {service}. It offers: {listed_services}",
+                code="not_offered",
             )
-        return [InferenceMarket.withdraw_offer(device=status.id, service=service)]
+        return [InferenceMarket.withdraw_offer(device=device_status.id, service=service)]
 
-    _change(options, chosen, dry_run=dry_run)
+    _change(provider_options, chosen, dry_run=dry_run)
 
 
-def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:
+def queue(provider_options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:
     """Set the length of a device's queue."""
 
-    def chosen(own: list[DeviceStatus]) -> list[Call]:
-        status = device_named(device, own)
-        return [] if status.device.queue == units else [Devices.set_queue(device=status.id, queue=units)]
+    def chosen(own_statuses: list[DeviceStatus]) -> list[Call]:
+        device_status = device_named(device, own_statuses)
+        return [] if device_status.device.queue == units else [Devices.set_queue(device=device_status.id, queue=units)]
 
-    _change(options, chosen, dry_run=dry_run)
+    _change(provider_options, chosen, dry_run=dry_run)
 
 
-def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
+def pause(provider_options: ProviderOptions, device: str | None, dry_run: bool) -> None:
     """Pause a device, or all."""
     named: list[DeviceStatus] = []
 
-    def chosen(own: list[DeviceStatus]) -> list[Call]:
-        named.extend(_named(device, own))
-        return [Devices.pause(device=status.id) for status in named if not status.device.is_paused]
+    def chosen(own_statuses: list[DeviceStatus]) -> list[Call]:
+        named.extend(_named(device, own_statuses))
+        return [Devices.pause(device=device_status.id) for device_status in named if not device_status.device.is_paused]
 
-    _change(options, chosen, dry_run=dry_run)
+    _change(provider_options, chosen, dry_run=dry_run)
     if not dry_run:  # the daemon does not resume a device that the chain paused either
-        known = PauseBook(options.base_path).read()
-        others = [status for status in named if not _stays_refuted(status, known.get(status.id))]
-        _note(options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
+        pause_notes = PauseBook(provider_options.base_path).read()
+        others = [
+            device_status
+            for device_status in named
+            if not _stays_refuted(device_status, pause_notes.get(device_status.id))
+        ]
+        _note(provider_options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
 
 
-def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
+def resume(provider_options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
     """Resume a paused device, or all."""
-    session, resumed = options.session, list[DeviceStatus]()
+    session, resumed = provider_options.session, list[DeviceStatus]()
 
-    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        own = await own_devices(client, key)
-        resumed.extend(status for status in _named(device, own) if status.device.is_paused)
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        own_statuses = await own_devices(chain_client, signing_key)
+        resumed.extend(
+            device_status for device_status in _named(device, own_statuses) if device_status.device.is_paused
+        )
         if not resumed:
             session.output.facts(NOTHING_CHANGES)
-        for status in resumed:  # a slash may have reduced it
-            await check_device_bond(client, status.device.kind, status.device.bond)
-        notes = PauseBook(options.base_path).read()
-        risks = {status.id: resuming_risk(status, notes.get(status.id)) for status in resumed}
-        lost: dict[bytes, LostPart] = {}
-        if any(risks.values()):
-            stash = await market_reads.stash_of(client, key.public_key) or key.account
-            lost = await newest_losses(client, stash, options.base_path / LOSSES_FILE)
-        return [_resuming(status, risks[status.id], lost.get(status.id)) for status in resumed]
+        for device_status in resumed:  # a slash may have reduced it
+            await check_device_bond(chain_client, device_status.device.kind, device_status.device.bond)
+        pause_notes = PauseBook(provider_options.base_path).read()
+        resume_risks = {
+            device_status.id: resuming_risk(device_status, pause_notes.get(device_status.id))
+            for device_status in resumed
+        }
+        newest_loss_by_device: dict[bytes, LostPart] = {}
+        if any(resume_risks.values()):
+            provider_stash = await market_reads.stash_of(chain_client, signing_key.public_key) or signing_key.account
+            newest_loss_by_device = await newest_losses(
+                chain_client, provider_stash, provider_options.base_path / LOSSES_FILE
+            )
+        return [
+            _resuming(device_status, resume_risks[device_status.id], newest_loss_by_device.get(device_status.id))
+            for device_status in resumed
+        ]
 
-    make(session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
+    make(session, lambda: provider_options.key, plan, dry_run=dry_run, is_agreed=yes)
     if not dry_run:
-        _note(options, resumed, is_paused=False, cause=None, why="", resumes_at=None)
+        _note(provider_options, resumed, is_paused=False, cause=None, why="", resumes_at=None)
 
 
-def _stays_refuted(status: DeviceStatus, note: NotedDevice | None) -> bool:
-    return status.device.is_paused and note is not None and note.cause is PauseCause.REFUTED
+def _stays_refuted(device_status: DeviceStatus, noted_device: NotedDevice | None) -> bool:
+    return device_status.device.is_paused and noted_device is not None and noted_device.cause is PauseCause.REFUTED
 
 
-def _resuming(status: DeviceStatus, risk: str, part: LostPart | None) -> Planned:
-    call, name = Devices.resume(device=status.id), f"0x{status.id.hex()[:8]}"
+def _resuming(device_status: DeviceStatus, risk: str, lost_part: LostPart | None) -> Planned:
+    chain_call, name = Devices.resume(device=device_status.id), f"0x{device_status.id.hex()[:8]}"
     facts = {f"risk_of_{name}": risk} if risk else {}
-    if risk and part is not None:
-        facts[f"lost_by_{name}"] = loss_text(part)
-    return Planned(call, facts=facts, alters=bool(risk))
+    if risk and lost_part is not None:
+        facts[f"lost_by_{name}"] = loss_text(lost_part)
+    return Planned(chain_call, facts=facts, alters=bool(risk))
 
 
-def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
+def _note(provider_options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
     """Note the operator's pause or resume for the daemon of this base path."""
-    book = PauseBook(options.base_path)
-    for status in changed:
+    pause_book = PauseBook(provider_options.base_path)
+    for device_status in changed:
         try:
-            book.note(status.id, **fields)
+            pause_book.note(device_status.id, **fields)
         except (JournalError, OSError) as error:
             raise ProviderError(
                 f"{error}. The chain has the change, but the daemon may undo it", code="file_unusable"
             ) from None
 
 
-def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:
-    return own if text is None else [device_named(text, own)]
+def _named(text: str | None, own_statuses: list[DeviceStatus]) -> list[DeviceStatus]:
+    return own_statuses if text is None else [device_named(text, own_statuses)]
 
 
-def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool) -> None:
+def _change(provider_options: ProviderOptions, chosen: Chosen, *, dry_run: bool) -> None:
     """Make the calls that were chosen among the provider's own devices."""
-    session = options.session
+    wallet_session = provider_options.session
 
-    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
-        calls = chosen(await own_devices(client, key))
-        if not calls:
-            session.output.facts(NOTHING_CHANGES)
-        return only(*calls)
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        chain_calls = chosen(await own_devices(chain_client, signing_key))
+        if not chain_calls:
+            wallet_session.output.facts(NOTHING_CHANGES)
+        return only(*chain_calls)
 
-    make(session, lambda: options.key, plan, dry_run=dry_run)
+    make(wallet_session, lambda: provider_options.key, plan, dry_run=dry_run)

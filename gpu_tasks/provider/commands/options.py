@@ -35,29 +35,30 @@ from wallet.trust import Trust
 Body = Callable[[], Awaitable[None]]
 
 
-async def devices_of(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
+async def devices_of(chain_client: ChainClient, provider_stash: bytes) -> list[DeviceStatus]:
     """Return the devices of a stash."""
-    return list(await market_reads.devices_of(client, stash))
+    return list(await market_reads.devices_of(chain_client, provider_stash))
 
 
-async def own_devices(client: ChainClient, key: Keypair) -> list[DeviceStatus]:
+async def own_devices(chain_client: ChainClient, signing_key: Keypair) -> list[DeviceStatus]:
     """Return the devices of a provider key. Raise ProviderError if no stash has the key."""
-    stash = await market_reads.stash_of(client, key.public_key)
-    if stash is None:
+    provider_stash = await market_reads.stash_of(chain_client, signing_key.public_key)
+    if provider_stash is None:
         raise ProviderError(
-            f"{key.address} is no provider key on {client.chain}. Run `ogpu-provider register`", code="not_registered"
+            f"{signing_key.address} is no provider key on {chain_client.chain}. Run `ogpu-provider register`",
+            code="not_registered",
         )
-    return await devices_of(client, stash)
+    return await devices_of(chain_client, provider_stash)
 
 
-def device_named(text: str, own: Sequence[DeviceStatus]) -> DeviceStatus:
+def device_named(text: str, own_statuses: Sequence[DeviceStatus]) -> DeviceStatus:
     """Return the device whose id begins with `text`. Raise WalletError if none, or several, do."""
-    by_id, digits = {status.id: status for status in own}, first_digits(text, 1)
+    by_id, digits = {device_status.id: device_status for device_status in own_statuses}, first_digits(text, 1)
     match = None if digits is None else only_match(text, digits, by_id)
     if match is not None:
         return by_id[match]
-    listed = ", ".join(f"0x{device.hex()}" for device in by_id) or "none"
-    raise ProviderError(f"{text!r} is not one of your devices. They are: {listed}", code="unknown_device")
+    listed_ids = ", ".join(f"0x{device.hex()}" for device in by_id) or "none"
+    raise ProviderError(f"{text!r} is not one of your devices. They are: {listed_ids}", code="unknown_device")
 
 
 class ProviderError(WalletError):
@@ -96,18 +97,20 @@ class StashOptions:
     keyring: Path
     password_file: Path | None = None
 
-    def session(self, options: ProviderOptions) -> WalletSession:
+    def session(self, provider_options: ProviderOptions) -> WalletSession:
         """Return the wallet with the stash."""
-        file = self.password_file or options.password_file
-        return WalletSession(options.url, Keyring(self.keyring), options.output, file, options.trust)
+        file = self.password_file or provider_options.password_file
+        return WalletSession(
+            provider_options.url, Keyring(self.keyring), provider_options.output, file, provider_options.trust
+        )
 
-    def account(self, options: ProviderOptions) -> bytes | None:
+    def account(self, provider_options: ProviderOptions) -> bytes | None:
         """Return the stash's account; None without a name. Raise WalletError for a text that is no account."""
-        return None if self.text is None else self.session(options).account(self.text)
+        return None if self.text is None else self.session(provider_options).account(self.text)
 
-    def key(self, options: ProviderOptions) -> Keypair:
+    def key(self, provider_options: ProviderOptions) -> Keypair:
         """Return the stash's key, from any name of the account. Raise WalletError if the keyring lacks it."""
-        session, text = self.session(options), self.text
+        session, text = self.session(provider_options), self.text
         if text is None:
             raise ProviderError(
                 "give the stash's key with --key: a stored name, its address, or //Eve", code="key_missing"
@@ -173,13 +176,13 @@ def why_open(base_path: Path) -> str | None:
     return f"others can read {base_path}. Give a private folder with --base-path"
 
 
-def hardware_of(options: ProviderOptions) -> list[Hardware]:
+def hardware_of(provider_options: ProviderOptions) -> list[Hardware]:
     """Return the hardware that this machine can offer. Raise ProviderError if the base path is unusable."""
     try:
-        return find_hardware(made_base_path(options.base_path))
+        return find_hardware(made_base_path(provider_options.base_path))
     except OSError as error:
         raise ProviderError(
-            f"the base path {options.base_path} cannot be used: {error.strerror}", code="file_unusable"
+            f"the base path {provider_options.base_path} cannot be used: {error.strerror}", code="file_unusable"
         ) from None
 
 

@@ -53,62 +53,68 @@ FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 def register(
-    options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int, service: int,
-    ask: int | None, bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
+    provider_options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int,
+    service: int, ask: int | None, bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
     yes: bool,
 ) -> None:  # fmt: skip
     """Register what is missing, and update what differs."""
-    session = stash.session(options)
+    wallet_session = stash.session(provider_options)
     joining: list[Registration] = []
 
-    def wanted(client: ChainClient, key: Keypair, endpoint: str, terms: ServiceTerms | None) -> Registration:
+    def wanted(
+        chain_client: ChainClient, signing_key: Keypair, endpoint: str, service_terms: ServiceTerms | None
+    ) -> Registration:
         return Registration(
-            stash=key.account,
-            provider_key=options.key.public_key,
-            seal_key=SealKey.of(options.key).public,
+            stash=signing_key.account,
+            provider_key=provider_options.key.public_key,
+            seal_key=SealKey.of(provider_options.key).public,
             endpoint=endpoint,
-            hardware=numbered(hardware_of(options), number),
+            hardware=numbered(hardware_of(provider_options), number),
             device_bond=device_bond,
             service=service,
             ask=ask,
-            first_ask=FIRST_ASK if terms is None else min(FIRST_ASK, terms.price_max),
+            first_ask=FIRST_ASK if service_terms is None else min(FIRST_ASK, service_terms.price_max),
             bond=bond,
-            node_keys=None if node_keys is None else read_node_keys(node_keys, key.account, client),
+            node_keys=None if node_keys is None else read_node_keys(node_keys, signing_key.account, chain_client),
             commission_ppm=commission * PPM_PER_PERCENT,
         )
 
-    async def plan(client: ChainClient, key: Keypair) -> Sequence[Planned]:
-        stands = await endpoint_now(client, key.account) if endpoint is None else endpoint
+    async def plan(chain_client: ChainClient, signing_key: Keypair) -> Sequence[Planned]:
+        stands = await endpoint_now(chain_client, signing_key.account) if endpoint is None else endpoint
         chosen = FIRST_ENDPOINT if stands is None else stands
-        _check_endpoint(chosen, private=market_reads.is_development(client))
-        terms = await check_service(client, service, ask) if ask is not None else await terms_of(client, service)
-        registration = wanted(client, key, chosen, terms)
+        _check_endpoint(chosen, private=market_reads.is_development(chain_client))
+        service_terms = (
+            await check_service(chain_client, service, ask)
+            if ask is not None
+            else await terms_of(chain_client, service)
+        )
+        registration = wanted(chain_client, signing_key, chosen, service_terms)
         _warn_of_idle_gpu(registration.hardware)
-        planned = await registration_calls(client, registration)
-        there = await what_is_there(client, registration)
+        planned_calls = await registration_calls(chain_client, registration)
+        there = await what_is_there(chain_client, registration)
         if there:
             note(_unchanged(there))
-        if planned and ask is None:
-            await check_service(client, service, None)
-        if not planned:
-            session.output.facts({"registered": True, "calls": "none", **there})
-        if any(step.purpose == DEVICE_BOND for step in planned):
+        if planned_calls and ask is None:
+            await check_service(chain_client, service, None)
+        if not planned_calls:
+            wallet_session.output.facts({"registered": True, "calls": "none", **there})
+        if any(planned_call.purpose == DEVICE_BOND for planned_call in planned_calls):
             joining.append(registration)
-        return planned
+        return planned_calls
 
     def before() -> None:
-        _note_registered(options, joining)
+        _note_registered(provider_options, joining)
 
-    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes, before=before)
+    make(wallet_session, lambda: stash.key(provider_options), plan, dry_run=dry_run, is_agreed=yes, before=before)
     if joining and not dry_run:
         note(START_NOW)
 
 
-def _note_registered(options: ProviderOptions, joining: Sequence[Registration]) -> None:
+def _note_registered(provider_options: ProviderOptions, joining: Sequence[Registration]) -> None:
     """Note new devices for the daemon of this base path, which may start after the first race."""
     try:
         for registration in joining:
-            PauseBook(options.base_path).note_registered(registration.device, registration.device_bond)
+            PauseBook(provider_options.base_path).note_registered(registration.device, registration.device_bond)
     except (JournalError, OSError) as error:
         raise ProviderError(f"{error}. Nothing was sent", code="file_unusable") from None
 
@@ -127,39 +133,42 @@ def _unchanged(there: Mapping[str, Any]) -> str:
     )
 
 
-async def terms_of(client: ChainClient, number: int) -> ServiceTerms | None:
+async def terms_of(chain_client: ChainClient, number: int) -> ServiceTerms | None:
     """Return a service's terms; None for an unknown number."""
-    found = (await market_reads.services(client)).get(number)
+    found = (await market_reads.services(chain_client)).get(number)
     return None if found is None else found.terms
 
 
-async def check_service(client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
+async def check_service(chain_client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
     """Raise ProviderError for an unknown service, unknown work, or an ask that no unit can meet."""
-    services = await market_reads.services(client)
+    services = await market_reads.services(chain_client)
     if number not in services:
         raise ProviderError(f"there is no service {number}. {_listed(services)}", code="unknown_service")
-    terms: ServiceTerms = services[number].terms
+    service_terms: ServiceTerms = services[number].terms
     try:
-        Workloads().of(terms)
+        Workloads().of(service_terms)
     except UnknownWorkloadError as error:
         raise ProviderError(f"service {number} cannot be offered: {error}", code="unknown_workload") from None
-    if ask is not None and not 0 < ask <= terms.price_max:
-        most = format_amount(terms.price_max)
+    if ask is not None and not 0 < ask <= service_terms.price_max:
+        most = format_amount(service_terms.price_max)
         raise ProviderError(
-            f"--ask {format_amount(ask)}: a unit of service {number} pays {_prices(terms)}. Ask for more than 0, and "
-            f"for {most} oGPU at most",
+            f"--ask {format_amount(ask)}: a unit of service {number} pays {_prices(service_terms)}. Ask for more "
+            f"than 0, and for {most} oGPU at most",
             code="ask_out_of_bounds",
         )
-    if ask is not None and ask < terms.price_min:
-        note(f"a unit of service {number} pays {_prices(terms)}, so a lower ask changes nothing")
-    return terms
+    if ask is not None and ask < service_terms.price_min:
+        note(f"a unit of service {number} pays {_prices(service_terms)}, so a lower ask changes nothing")
+    return service_terms
 
 
 def _listed(services: Mapping[int, Service]) -> str:
     """List the chain's services, as many as fit a line."""
     if not services:
         return "The chain has no services"
-    shown = [f"{number} ({_name(service)}, {_prices(service.terms)})" for number, service in sorted(services.items())]
+    shown = [
+        f"{service_number} ({_name(service)}, {_prices(service.terms)})"
+        for service_number, service in sorted(services.items())
+    ]
     more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu offer services`" if len(shown) > SERVICES_SHOWN else ""
     return f"The chain has service {', '.join(shown[:SERVICES_SHOWN])}{more}"
 
@@ -168,8 +177,8 @@ def _name(service: Service) -> str:
     return harmless(service.terms.name.decode("utf-8", "replace"))
 
 
-def _prices(terms: ServiceTerms) -> str:
-    least, most = format_amount(terms.price_min), format_amount(terms.price_max)
+def _prices(service_terms: ServiceTerms) -> str:
+    least, most = format_amount(service_terms.price_min), format_amount(service_terms.price_max)
     return f"{least} to {most} oGPU for a thousand output tokens"
 
 

@@ -71,7 +71,7 @@ class BrokerOptions:
         return self.public_url or self.url
 
     def broadcast(
-        self, identity: Identity, workers: WorkerPool, say: SayProblem, *, private: bool
+        self, identity: Identity, worker_pool: WorkerPool, say: SayProblem, *, private: bool
     ) -> TaskBroadcast | None:
         """Return the sender of progress messages; None without a broker.
 
@@ -89,7 +89,7 @@ class BrokerOptions:
             ) from None
         outbox = NoteOutbox()
         sender = BrokerSender(address, identity, outbox, say, is_private=True, login=self._login())
-        return TaskBroadcast(sender, outbox, workers)
+        return TaskBroadcast(sender, outbox, worker_pool)
 
     def _login(self) -> tuple[str, str] | None:
         if self.login_file is None:
@@ -102,7 +102,7 @@ class BrokerOptions:
 
 
 def run(
-    options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
+    provider_options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
     workloads: tuple[str, ...], blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str,
     keep_paused: bool, broker: BrokerOptions,
 ) -> None:  # fmt: skip
@@ -112,93 +112,103 @@ def run(
         handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))
 
     async def work() -> None:
-        wanted, walls, pieces = stash.account(options), walls_for(wish), hardware_for(options, numbers)
-        chosen = chosen_backend(backend, pieces)
-        idle = idle_gpus(chosen, pieces)
-        working = pieces if backend is not None else [piece for piece in pieces if piece not in idle]
+        wanted, worker_walls, offered_hardware = (
+            stash.account(provider_options),
+            walls_for(wish),
+            hardware_for(provider_options, numbers),
+        )
+        backend_name = chosen_backend(backend, offered_hardware)
+        idle = idle_gpus(backend_name, offered_hardware)
+        working = (
+            offered_hardware if backend is not None else [piece for piece in offered_hardware if piece not in idle]
+        )
         _refuse_idle([] if working else idle)
-        workers = workshop_of(options, chosen, walls.sandbox, working, workloads)
-        open_base = why_open(options.base_path)
-        chain, identity = await _connect_in_time(options, wanted)
-        async with contextlib.AsyncExitStack() as exits:
-            exits.push_async_callback(chain.close)
-            idle = list(on_this_machine(await chain.own_devices(), idle).values())
+        worker_pool = workshop_of(provider_options, backend_name, worker_walls.sandbox, working, workloads)
+        open_base = why_open(provider_options.base_path)
+        live_chain, identity = await _connect_in_time(provider_options, wanted)
+        async with contextlib.AsyncExitStack() as exit_stack:
+            exit_stack.push_async_callback(live_chain.close)
+            idle = list(on_this_machine(await live_chain.own_devices(), idle).values())
             if backend is None:
                 _refuse_idle(idle)
-            port = blob_port if blob_port is not None else await _endpoint_port(chain)
-            with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
+            port = blob_port if blob_port is not None else await _endpoint_port(live_chain)
+            with contextlib.closing(JsonLinesTelemetry(provider_options.base_path / TELEMETRY_FILE)) as lines:
                 log = Telling(LogTelemetry(), lines)
-                for name, problem in _problems(open_base, walls, idle):
+                for name, problem in _problems(open_base, worker_walls, idle):
                     log.tell(name, problem=problem)
-                containers = await _containers(options, workers, engine_address, log)
-                quota = Quota(input_bytes_max=input_mib * MIB)
+                containers = await _containers(provider_options, worker_pool, engine_address, log)
+                disk_quota = Quota(input_bytes_max=input_mib * MIB)
                 settings = Settings(
-                    options.base_path, blob_host, port, quota, keep_paused=keep_paused, engine=containers.engine,
-                    why_no_engine=containers.why_not, make_chains=chains_with(chosen),
+                    provider_options.base_path, blob_host, port, disk_quota, keep_paused=keep_paused,
+                    engine=containers.engine, why_no_engine=containers.why_not, make_chains=chains_with(backend_name),
                 )  # fmt: skip
                 broadcast = broker.broadcast(
-                    identity, workers, partial(_tell_broker, log), private=chain.is_development
+                    identity, worker_pool, partial(_tell_broker, log), private=live_chain.is_development
                 )
                 if broadcast is None:
-                    daemon = options.make_daemon(identity, chain, workers, log, settings)
+                    provider_daemon = provider_options.make_daemon(identity, live_chain, worker_pool, log, settings)
                 else:
                     watched = replace(settings, watch=broadcast, broker=broker.advertised)
-                    daemon = options.make_daemon(identity, chain, workers, Telling(log, broadcast), watched)
-                async with closing_containers(containers), broadcast or contextlib.nullcontext(), daemon:
-                    where = f"http://{blob_host}:{daemon.server.port}"
-                    for device, hardware in workers.devices.items():
+                    provider_daemon = provider_options.make_daemon(
+                        identity, live_chain, worker_pool, Telling(log, broadcast), watched
+                    )
+                async with closing_containers(containers), broadcast or contextlib.nullcontext(), provider_daemon:
+                    where = f"http://{blob_host}:{provider_daemon.server.port}"
+                    for device, hardware in worker_pool.devices.items():
                         log.tell("serving", device=device, hardware=hardware.name)
-                    stands = NEVER if walls.sandbox is None else ALWAYS
-                    stash_text, count = ss58.encode(chain.stash), len(workers.devices)
+                    stands = NEVER if worker_walls.sandbox is None else ALWAYS
+                    stash_text, count = ss58.encode(live_chain.stash), len(worker_pool.devices)
                     log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
-                    await _until_stopped(daemon)
+                    await _until_stopped(provider_daemon)
 
     asyncio.run(told(work))
 
 
-async def _containers(options: ProviderOptions, workers: WorkerPool, address: str, log: Telling) -> Containers:
+async def _containers(
+    provider_options: ProviderOptions, worker_pool: WorkerPool, address: str, event_log: Telling
+) -> Containers:
     """Return the runner of customers' programs; report why there is none."""
-    offered = policy_of(options)
-    containers = await containers_for(offered, options.base_path, workers, address)
+    offered = policy_of(provider_options)
+    containers = await containers_for(offered, provider_options.base_path, worker_pool, address)
     if containers.why_not:
         word = "problem" if offers_containers(offered) else "why"
-        log.tell("no_containers", **{word: containers.why_not})
+        event_log.tell("no_containers", **{word: containers.why_not})
     return containers
 
 
-def _problems(open_base: str | None, walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
+def _problems(open_base: str | None, worker_walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
     """Return problems for the operator, by event name; the daemon works in spite of them."""
-    found = [("few_files", raise_limit()), ("no_sandbox", walls.problem), ("open_base_path", open_base)]
-    found += [("idle_gpu", idle_gpu_problem(piece)) for piece in idle]
-    found += [("lost_gpu", reason) for reason in lost_gpus()]
+    found = [("few_files", raise_limit()), ("no_sandbox", worker_walls.problem), ("open_base_path", open_base)]
+    found += [("idle_gpu", idle_gpu_problem(hardware)) for hardware in idle]
+    found += [("lost_gpu", loss_reason) for loss_reason in lost_gpus()]
     return [(name, problem) for name, problem in found if problem is not None]
 
 
-def _tell_broker(log: Telling, problem: str) -> None:
-    log.tell("broker", problem=problem)
+def _tell_broker(event_log: Telling, problem: str) -> None:
+    event_log.tell("broker", problem=problem)
 
 
 def workshop_of(
-    options: ProviderOptions,
-    backend: str,
-    sandbox: Sandbox | None,
+    provider_options: ProviderOptions,
+    backend_name: str,
+    worker_sandbox: Sandbox | None,
     hardware: list[Hardware],
     names: tuple[str, ...] = (),
 ) -> WorkerPool:
     """Return the chosen hardware and workloads. Raise ProviderError for unknown ones."""
-    if not is_possible(backend, hardware):
-        raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}", code="no_gpu")
+    if not is_possible(backend_name, hardware):
+        raise ProviderError(f"the backend {backend_name} needs a GPU, and there is none: {why_no_gpu()}", code="no_gpu")
     try:
         workloads = Workloads.named(names)
     except LookupError as error:
         raise ProviderError(str(error), code="unknown_workload") from None
-    return WorkerPool(hardware, workloads, options.make_workers(backend, sandbox))
+    return WorkerPool(hardware, workloads, provider_options.make_workers(backend_name, worker_sandbox))
 
 
-def hardware_for(options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
+def hardware_for(provider_options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
     """Return the chosen hardware. Raise ProviderError for an unknown number."""
-    offered = hardware_of(options)
-    return [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
+    offered = hardware_of(provider_options)
+    return [numbered(offered, number) for number in numbers] or all_hardware(provider_options.base_path)
 
 
 def _refuse_idle(gpus: list[Hardware]) -> None:
@@ -211,35 +221,38 @@ def _refuse_idle(gpus: list[Hardware]) -> None:
 
 
 async def connect(
-    options: ProviderOptions, stash: bytes | None = None, tell: Warn | None = None
+    provider_options: ProviderOptions, provider_stash: bytes | None = None, tell: Warn | None = None
 ) -> tuple[LiveChain, Identity]:
     """Return the chain, and our identity on it. Raise ProviderError if the key is not the stash's.
 
     `tell` takes warnings.
     """
-    chain = await LiveChain.connect(options.url, options.key, options.trust, tell)
-    if stash is not None and stash != chain.stash:
-        await chain.close()
+    live_chain = await LiveChain.connect(provider_options.url, provider_options.key, provider_options.trust, tell)
+    if provider_stash is not None and provider_stash != live_chain.stash:
+        await live_chain.close()
         raise ProviderError(
-            f"the provider key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}", code="other_stash"
+            f"the provider key works for {ss58.encode(live_chain.stash)}, not for {ss58.encode(provider_stash)}",
+            code="other_stash",
         )
-    return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
+    return live_chain, Identity.of(live_chain.stash, provider_options.key, live_chain.genesis_hash)
 
 
-async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
+async def _connect_in_time(
+    provider_options: ProviderOptions, provider_stash: bytes | None
+) -> tuple[LiveChain, Identity]:
     """Connect, and wait for a node that is starting or lies at present. A daemon often starts with its node."""
     for seconds in RECONNECT_SECONDS:
         try:
-            return await connect(options, stash)
+            return await connect(provider_options, provider_stash)
         except (NodeUnreachableError, NodeRefutedError) as error:
             logging.getLogger("ogpu.provider").warning("%s; trying again", error)
             await asyncio.sleep(seconds)
-    return await connect(options, stash)
+    return await connect(provider_options, provider_stash)
 
 
-async def _endpoint_port(chain: LiveChain) -> int:
+async def _endpoint_port(live_chain: LiveChain) -> int:
     """Return the port of the registered endpoint."""
-    provider = await chain.provider(chain.stash)
+    provider = await live_chain.provider(live_chain.stash)
     endpoint = market_reads.endpoint_of(provider) if provider else None
     return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 

@@ -50,127 +50,140 @@ SEATS = ("case", "bench", "held", "stage", "said")
 DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
 
-def devices(options: ProviderOptions) -> None:
+def devices(provider_options: ProviderOptions) -> None:
     """Print this machine's devices."""
-    found = hardware_of(options)
+    found = hardware_of(provider_options)
     rows = [
         {
-            "number": number,
-            "name": piece.name,
-            "class": piece.kind.name.lower(),
-            "memory_mib": None if piece.index is not None and not piece.memory_mib else piece.memory_mib,
-            "driver": piece.driver,
-            "uuid_hash": piece.uuid_hash,
-            "note": piece.limits if piece.index is not None else f"NVML: {why_no_gpu()}",
+            "number": device_number,
+            "name": hardware.name,
+            "class": hardware.kind.name.lower(),
+            "memory_mib": None if hardware.index is not None and not hardware.memory_mib else hardware.memory_mib,
+            "driver": hardware.driver,
+            "uuid_hash": hardware.uuid_hash,
+            "note": hardware.limits if hardware.index is not None else f"NVML: {why_no_gpu()}",
         }
-        for number, piece in enumerate(found)
+        for device_number, hardware in enumerate(found)
     ]
-    options.output.rows("Devices of this machine", HARDWARE, rows)
-    for reason in lost_gpus() if any(piece.index is not None for piece in found) else ():
-        note(f"{reason}. It is not offered")
+    provider_options.output.rows("Devices of this machine", HARDWARE, rows)
+    for loss_reason in lost_gpus() if any(hardware.index is not None for hardware in found) else ():
+        note(f"{loss_reason}. It is not offered")
 
 
-def status(options: ProviderOptions, stash: StashOptions) -> None:
+def status(provider_options: ProviderOptions, stash: StashOptions) -> None:
     """Print the state of the provider."""
 
     async def show() -> None:
         try:
-            chain, _ = await connect(options, stash.account(options), tell=note)
+            live_chain, _ = await connect(provider_options, stash.account(provider_options), tell=note)
         except NobodyError as error:
-            await _show_left(options, stash, error)
+            await _show_left(provider_options, stash, error)
             return
         try:
-            await _show_status(options, chain)
+            await _show_status(provider_options, live_chain)
         finally:
-            await chain.close()
+            await live_chain.close()
 
     asyncio.run(told(show))
 
 
-async def _show_left(options: ProviderOptions, stash: StashOptions, error: NobodyError) -> None:
+async def _show_left(provider_options: ProviderOptions, stash_options: StashOptions, error: NobodyError) -> None:
     """Print the unbonding bond of a provider that has left. Raise ProviderError if there is none."""
-    account = stash.account(options)
+    account = stash_options.account(provider_options)
     if account is None:
         raise ProviderError(f"{error}. If the provider has left, run `status --stash STASH`", code="not_registered")
-    async with await options.session.connect() as client:
-        unbonding = await unbonding_facts(client, account)
-        bonded = await client.read(TrustStake.bonds, account, at=await client.finalized())
+    async with await provider_options.session.connect() as chain_client:
+        unbonding = await unbonding_facts(chain_client, account)
+        bonded = await chain_client.read(TrustStake.bonds, account, at=await chain_client.finalized())
     if not unbonding and not bonded:
         raise ProviderError(f"{error}. {ss58.encode(account)} has no bond, and none unbonds", code="not_registered")
     facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded), **unbonding}
-    options.output.facts({**facts, **earned_facts(options.base_path / EARNINGS_FILE)})
+    provider_options.output.facts({**facts, **earned_facts(provider_options.base_path / EARNINGS_FILE)})
 
 
-async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
-    own = await chain.own_devices()
-    height, duties = await chain.standing()
-    paused = [status for status in own if status.device.is_paused]
-    noted = PauseBook(options.base_path).read()
-    notes = {status.id: why_paused(status, noted.get(status.id), height) for status in paused}
-    is_lost = any(is_by_loss(status, noted.get(status.id)) for status in paused)
-    lost = await newest_losses(chain.client, chain.stash, options.base_path / LOSSES_FILE) if is_lost else {}
-    rates = (await chain.roll_call([status.id for status in own])).rates
+async def _show_status(provider_options: ProviderOptions, live_chain: LiveChain) -> None:
+    own_statuses = await live_chain.own_devices()
+    block_height, duties = await live_chain.standing()
+    paused = [device_status for device_status in own_statuses if device_status.device.is_paused]
+    pause_notes = PauseBook(provider_options.base_path).read()
+    notes = {
+        device_status.id: why_paused(device_status, pause_notes.get(device_status.id), block_height)
+        for device_status in paused
+    }
+    is_lost = any(is_by_loss(device_status, pause_notes.get(device_status.id)) for device_status in paused)
+    newest_loss_by_device = (
+        await newest_losses(live_chain.client, live_chain.stash, provider_options.base_path / LOSSES_FILE)
+        if is_lost
+        else {}
+    )
+    proven_rates = (await live_chain.roll_call([device_status.id for device_status in own_statuses])).rates
     rows = [
-        _device_row(status, notes.get(status.id), rates)
-        | _lost_row(lost.get(status.id) if is_by_loss(status, noted.get(status.id)) else None)
-        for status in own
+        _device_row(device_status, notes.get(device_status.id), proven_rates)
+        | _lost_row(
+            newest_loss_by_device.get(device_status.id)
+            if is_by_loss(device_status, pause_notes.get(device_status.id))
+            else None
+        )
+        for device_status in own_statuses
     ]
-    seats = [seat_row(seat) for seat in await chain.final_seats()]
-    disputes = [dispute_row(each, chain.stash) for each in await _disputes(chain)]
-    now = now_rows(present_notes(options.base_path / UTILISATION_FOLDER))
+    seat_rows = [seat_row(judge_seat) for judge_seat in await live_chain.final_seats()]
+    disputes = [dispute_row(each, live_chain.stash) for each in await _disputes(live_chain)]
+    now = now_rows(present_notes(provider_options.base_path / UTILISATION_FOLDER))
     facts = {
-        "stash": ss58.encode(chain.stash),
-        "height": height,
+        "stash": ss58.encode(live_chain.stash),
+        "height": block_height,
         "duties": len(duties),
-        "draining": is_draining(options.base_path),
-        **journal_facts(options.base_path / "journal"),
-        **earned_facts(options.base_path / EARNINGS_FILE),
+        "draining": is_draining(provider_options.base_path),
+        **journal_facts(provider_options.base_path / "journal"),
+        **earned_facts(provider_options.base_path / EARNINGS_FILE),
     }
-    if options.output.as_json:
-        options.output.facts(facts | {"devices": rows, "now": now, "seats": seats, "disputes": disputes})
+    if provider_options.output.as_json:
+        provider_options.output.facts(facts | {"devices": rows, "now": now, "seats": seat_rows, "disputes": disputes})
         return
-    options.output.facts(facts)
-    options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in rows])
+    provider_options.output.facts(facts)
+    provider_options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in rows])
     if now:
-        options.output.rows("Work of the devices", NOW, now)
+        provider_options.output.rows("Work of the devices", NOW, now)
     if paused:
-        options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
+        provider_options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
     if any(row["why_no_work"] for row in rows):
-        options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
+        provider_options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
     if disputes:
-        options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
-    if seats:
-        options.output.rows("Cases of this stash's judge", SEATS, seats)
+        provider_options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
+    if seat_rows:
+        provider_options.output.rows("Cases of this stash's judge", SEATS, seat_rows)
 
 
-async def _disputes(chain: LiveChain) -> tuple[DisputeStatus, ...]:
-    return await market_reads.disputes(chain.client, chain.stash, await chain.client.finalized())
+async def _disputes(live_chain: LiveChain) -> tuple[DisputeStatus, ...]:
+    return await market_reads.disputes(live_chain.client, live_chain.stash, await live_chain.client.finalized())
 
 
-def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates) -> dict[str, Any]:
+def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, proven_rates: ProvenRates) -> dict[str, Any]:
     return {
-        "device": status.id,
-        "class": status.device.kind.name.lower(),
-        "bond": Grains(status.device.bond),
-        "secured": Grains(status.device.secured),
-        "paused": status.device.is_paused,
-        "why_paused": None if note is None else note.why,
-        "resumes_at": None if note is None else note.until_block,
-        "assignment": status.device.assignment,
-        "behind": len(status.device.behind),
-        "queue": status.device.queue,
-        "proven": rates.proven.get(status.id, 0),
-        "why_no_work": why_no_work(rates, status.id, status.device.kind) or None,
-        "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
+        "device": device_status.id,
+        "class": device_status.device.kind.name.lower(),
+        "bond": Grains(device_status.device.bond),
+        "secured": Grains(device_status.device.secured),
+        "paused": device_status.device.is_paused,
+        "why_paused": None if pause_note is None else pause_note.why,
+        "resumes_at": None if pause_note is None else pause_note.until_block,
+        "assignment": device_status.device.assignment,
+        "behind": len(device_status.device.behind),
+        "queue": device_status.device.queue,
+        "proven": proven_rates.proven.get(device_status.id, 0),
+        "why_no_work": why_no_work(proven_rates, device_status.id, device_status.device.kind) or None,
+        "asks": [
+            {"service": service_number, "ask": Grains(offer.ask)} for service_number, offer in device_status.offers
+        ],
     }
 
 
-def _lost_row(part: LostPart | None) -> dict[str, Any]:
+def _lost_row(lost_part: LostPart | None) -> dict[str, Any]:
     """Return the columns about the loss that paused a device; None in each without one."""
-    if part is None:
+    if lost_part is None:
         return dict.fromkeys(LOST)
-    row = loss_row(part)
-    return {"lost": Grains(part.grains), **{name: row[name] or None for name in LOST[1:]}}
+    row = loss_row(lost_part)
+    return {"lost": Grains(lost_part.grains), **{name: row[name] or None for name in LOST[1:]}}
 
 
 def device_shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -179,12 +192,12 @@ def device_shown(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"asks": _asks(row["asks"]), "assignment": None if unit is None else f"0x{unit.hex()[:8]}"}
 
 
-def seat_row(status: SeatStatus) -> dict[str, Any]:
+def seat_row(seat_status: SeatStatus) -> dict[str, Any]:
     """Return a row: the seat, the hold until its case ends, and its judge's progress."""
-    seat, case = status.seat, status.status.case
+    seat, case = seat_status.seat, seat_status.status.case
     said = "committed" if seat.commitment is not None else "nothing yet"
     return {
-        "case": status.id,
+        "case": seat_status.id,
         "bench": BenchKind(seat.bench).name.lower(),
         "held": Grains(seat.held),
         "stage": case.stage.name.lower(),
@@ -192,14 +205,14 @@ def seat_row(status: SeatStatus) -> dict[str, Any]:
     }
 
 
-def dispute_row(status: DisputeStatus, stash: bytes) -> dict[str, Any]:
+def dispute_row(dispute_status: DisputeStatus, provider_stash: bytes) -> dict[str, Any]:
     """Return a row for a batch whose nodes the daemon must show, or its provider loses collateral."""
-    dispute = status.dispute
+    dispute = dispute_status.dispute
     first = dispute.subtree * SUBTREE_LEAVES
     last = first + leaves_below(dispute.requests, dispute.subtree) - 1
-    side = side_of(dispute, stash)
+    side = side_of(dispute, provider_stash)
     return {
-        "batch": status.unit,
+        "batch": dispute_status.unit,
         "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first} to {last}",
         "until_block": dispute.deadline,
         "shown": side is not None and side.has_shown,
@@ -215,17 +228,17 @@ def journal_facts(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"journal": "none yet"}
     try:
-        journal = Journal(path, is_reader=True)
+        provider_journal = Journal(path, is_reader=True)
     except JournalError as error:
         return {"journal": str(error)}
-    ends = [entry for entry in journal.races.values() if entry.end is not None]
-    journal.close()
+    ends = [entry for entry in provider_journal.races.values() if entry.end is not None]
+    provider_journal.close()
     return {
-        "races": len(journal.races),
-        "open": len(journal.races) - len(ends),
+        "races": len(provider_journal.races),
+        "open": len(provider_journal.races) - len(ends),
         "won": sum(entry.end is End.WON for entry in ends),
         "witnessed": sum(entry.end is End.WITNESSED for entry in ends),
-        "open_tasks": sum(1 for _ in journal.open_tasks()),
+        "open_tasks": sum(1 for _ in provider_journal.open_tasks()),
     }
 
 

@@ -30,18 +30,18 @@ SILENT_MS = 15_000
 """A daemon that has written nothing for this time has ended, or hangs."""
 
 
-def utilisation(options: ProviderOptions, by: str) -> None:
+def utilisation(provider_options: ProviderOptions, by: str) -> None:
     """Print the utilisation of the devices."""
-    folder = options.base_path / UTILISATION_FOLDER
-    found = used_sums(device_days(folder), payments(options.base_path / EARNINGS_FILE), UsedBy(by))
+    folder = provider_options.base_path / UTILISATION_FOLDER
+    found = used_sums(device_days(folder), payments(provider_options.base_path / EARNINGS_FILE), UsedBy(by))
     if not found:
-        note(f"{options.base_path} has no measurements. Give the daemon's --base-path")
-    if options.output.as_json:
-        options.output.rows("", (by, *PLAIN), [plain_row(each, by) for each in found])
+        note(f"{provider_options.base_path} has no measurements. Give the daemon's --base-path")
+    if provider_options.output.as_json:
+        provider_options.output.rows("", (by, *PLAIN), [plain_row(each, by) for each in found])
         return
-    options.output.rows("Utilisation", (by, *COLUMNS), [shown_row(each, by) for each in found])
+    provider_options.output.rows("Utilisation", (by, *COLUMNS), [shown_row(each, by) for each in found])
     rows = [row | {by: each.name} for each in found for row in state_rows(each)]
-    options.output.rows("Of this time", (by, *STATES), rows)
+    provider_options.output.rows("Of this time", (by, *STATES), rows)
 
 
 def plain_row(each: UsedSum, by: str) -> dict[str, Any]:

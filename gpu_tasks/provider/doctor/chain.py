@@ -29,97 +29,116 @@ WhyPaused = Callable[[DeviceStatus], str]
 """A function that returns the cause of a device's pause, from the notes of the base path."""
 
 
-async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:
+async def chain_diagnoses(
+    live_chain: LiveChain, hardware: Sequence[Hardware], why_paused: WhyPaused
+) -> list[Diagnosis]:
     """Return the diagnoses of a chain that answers and knows the key. Raise ChainError if it stops answering."""
-    devices = await chain.own_devices()
+    own_statuses = await live_chain.own_devices()
     return [
-        good("key", f"works for {ss58.encode(chain.stash)}"),
-        await _finality(chain),
-        *_devices(devices, hardware, why_paused),
-        *_roll_calls(devices, await chain.roll_call([status.id for status in devices])),
-        await _key_funds(chain),
-        await _funds(chain),
-        await _store(chain),
+        good("key", f"works for {ss58.encode(live_chain.stash)}"),
+        await _finality(live_chain),
+        *_devices(own_statuses, hardware, why_paused),
+        *_roll_calls(own_statuses, await live_chain.roll_call([device_status.id for device_status in own_statuses])),
+        await _key_funds(live_chain),
+        await _funds(live_chain),
+        await _store(live_chain),
     ]
 
 
-async def _finality(chain: LiveChain) -> Diagnosis:
-    height, _ = await chain.standing()
-    behind = chain.client.slots_since(await chain.client.finalized())
-    if behind is None:
-        return weak("node", f"at block {height:,}, trusted without proofs", "remove --trust-node")
-    if behind > SLOTS_BEHIND_MAX:
-        says = f"block {height:,} is {behind:,} slots old: a node cut off, a stopped network, or a wrong clock"
-        return bad("node", says, "check the node's peers and this machine's clock (timedatectl)")
-    return good("node", f"at block {height:,}, {behind} slots behind this clock")
-
-
-def _devices(devices: Sequence[DeviceStatus], hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:
-    here = {piece.uuid_hash: piece.name for piece in hardware}
-    if not devices:
-        return [bad("devices", "none is registered, so none gets work", "ogpu-provider register")]
-    return [_device(status, here.get(status.device.uuid_hash), why_paused) for status in devices]
-
-
-def _device(status: DeviceStatus, name: str | None, why_paused: WhyPaused) -> Diagnosis:
-    check = f"0x{status.id.hex()[:8]}.."
-    if name is None:
-        return bad(
-            check, "is not on this machine, so `run` pauses it", "run the daemon on its machine, or unregister it"
+async def _finality(live_chain: LiveChain) -> Diagnosis:
+    block_height, _ = await live_chain.standing()
+    slots_behind = live_chain.client.slots_since(await live_chain.client.finalized())
+    if slots_behind is None:
+        return weak("node", f"at block {block_height:,}, trusted without proofs", "remove --trust-node")
+    if slots_behind > SLOTS_BEHIND_MAX:
+        finding_text = (
+            f"block {block_height:,} is {slots_behind:,} slots old: a node cut off, a stopped network, or a wrong clock"
         )
-    if status.device.is_paused:
-        says = f"{name} is paused, so it gets no work: {why_paused(status)}"
-        return weak(check, says, "run `ogpu-provider resume` if `run` does not resume it")
-    if not status.offers:
-        return weak(check, f"{name} offers no service; it can still bid for tasks", "ogpu-provider offer")
-    return good(check, f"{name}, {len(status.offers)} offers, bonded with {format_amount(status.device.bond)} oGPU")
+        return bad("node", finding_text, "check the node's peers and this machine's clock (timedatectl)")
+    return good("node", f"at block {block_height:,}, {slots_behind} slots behind this clock")
 
 
-def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Diagnosis]:
+def _devices(
+    device_statuses: Sequence[DeviceStatus], hardware: Sequence[Hardware], why_paused: WhyPaused
+) -> list[Diagnosis]:
+    names_by_uuid = {here_piece.uuid_hash: here_piece.name for here_piece in hardware}
+    if not device_statuses:
+        return [bad("devices", "none is registered, so none gets work", "ogpu-provider register")]
+    return [
+        _device(device_status, names_by_uuid.get(device_status.device.uuid_hash), why_paused)
+        for device_status in device_statuses
+    ]
+
+
+def _device(device_status: DeviceStatus, hardware_name: str | None, why_paused: WhyPaused) -> Diagnosis:
+    check_name = f"0x{device_status.id.hex()[:8]}.."
+    if hardware_name is None:
+        return bad(
+            check_name, "is not on this machine, so `run` pauses it", "run the daemon on its machine, or unregister it"
+        )
+    if device_status.device.is_paused:
+        finding_text = f"{hardware_name} is paused, so it gets no work: {why_paused(device_status)}"
+        return weak(check_name, finding_text, "run `ogpu-provider resume` if `run` does not resume it")
+    if not device_status.offers:
+        return weak(check_name, f"{hardware_name} offers no service; it can still bid for tasks", "ogpu-provider offer")
+    bond = format_amount(device_status.device.bond)
+    return good(check_name, f"{hardware_name}, {len(device_status.offers)} offers, bonded with {bond} oGPU")
+
+
+def _roll_calls(device_statuses: Sequence[DeviceStatus], roll_call_view: RollCallView) -> list[Diagnosis]:
     """Return a diagnosis for each device that gets no work, or soon none, because it proved too little."""
-    found = []
-    for status in devices:
-        check, why = f"0x{status.id.hex()[:8]}.. at roll calls", why_no_work(view.rates, status.id, status.device.kind)
+    diagnoses = []
+    for device_status in device_statuses:
+        check_name, no_work_reason = (
+            f"0x{device_status.id.hex()[:8]}.. at roll calls",
+            why_no_work(roll_call_view.rates, device_status.id, device_status.device.kind),
+        )
         # A chain without roll calls needs no enrolment.
-        if status.id not in view.enrolled and (view.planned or view.called is not None):
-            says = why or "not enrolled: it gets no work after the roll call"
-            found.append(bad(check, says, "run `ogpu-provider bench`, then `ogpu-provider enrol`"))
-        elif why:
-            found.append(
-                bad(check, why, "keep `run` running through the next roll call; lower --work if its proof was late")
+        if device_status.id not in roll_call_view.enrolled and (
+            roll_call_view.planned or roll_call_view.called is not None
+        ):
+            finding_text = no_work_reason or "not enrolled: it gets no work after the roll call"
+            diagnoses.append(bad(check_name, finding_text, "run `ogpu-provider bench`, then `ogpu-provider enrol`"))
+        elif no_work_reason:
+            diagnoses.append(
+                bad(
+                    check_name,
+                    no_work_reason,
+                    "keep `run` running through the next roll call; lower --work if its proof was late",
+                )
             )
-    return found
+    return diagnoses
 
 
-async def _key_funds(chain: LiveChain) -> Diagnosis:
-    grains = await chain.key_balance()
-    if grains < PROVIDER_KEY_LEAST:
-        return bad("key's funds", poor_key(grains), FUND_KEY)
-    return good("key's funds", f"the provider key has {format_amount(grains)} oGPU")
+async def _key_funds(live_chain: LiveChain) -> Diagnosis:
+    key_grains = await live_chain.key_balance()
+    if key_grains < PROVIDER_KEY_LEAST:
+        return bad("key's funds", poor_key(key_grains), FUND_KEY)
+    return good("key's funds", f"the provider key has {format_amount(key_grains)} oGPU")
 
 
-async def _funds(chain: LiveChain) -> Diagnosis:
-    free = await chain.spendable()
-    says = f"the stash has {format_amount(free)} oGPU free"
-    if free:
-        return good("funds", f"{says}, enough for judges' collateral and bids")
-    return weak("funds", f"{says}, too little to judge or to bid", "send money to it, or unbond a part")
+async def _funds(live_chain: LiveChain) -> Diagnosis:
+    free_grains = await live_chain.spendable()
+    finding_text = f"the stash has {format_amount(free_grains)} oGPU free"
+    if free_grains:
+        return good("funds", f"{finding_text}, enough for judges' collateral and bids")
+    return weak("funds", f"{finding_text}, too little to judge or to bid", "send money to it, or unbond a part")
 
 
-async def _store(chain: LiveChain) -> Diagnosis:
-    provider = await chain.provider(chain.stash)
+async def _store(live_chain: LiveChain) -> Diagnosis:
+    provider = await live_chain.provider(live_chain.stash)
     endpoint = None if provider is None else endpoint_of(provider)
     if endpoint is None:
         return bad("blob store", "the chain has no endpoint of this provider", "ogpu-provider register --endpoint ...")
-    async with BlobClient(private=chain.is_development) as blobs:
+    async with BlobClient(private=live_chain.is_development) as blob_client:
         try:
-            await blobs.get_from(endpoint, NO_BLOB)
+            await blob_client.get_from(endpoint, NO_BLOB)
         except BlobError as error:
             # A store that lacks this blob is alive: its address has none.
             if error.code == "not_stored":
                 return good("blob store", f"{endpoint} answers, as seen from here")
-            says = f"{endpoint} serves no blobs, as seen from here: {error}"
-            return bad("blob store", says, "check that `run` is running and --blob-host is reachable")
+            finding_text = f"{endpoint} serves no blobs, as seen from here: {error}"
+            return bad("blob store", finding_text, "check that `run` is running and --blob-host is reachable")
     return bad(
         "blob store", f"{endpoint} serves a blob that was never stored", "check that it is this provider's own daemon"
     )

@@ -33,110 +33,137 @@ ROOT_GIVES = "a network, ports and workspaces on disk"
 
 
 def system_diagnoses(
-    base_path: Path, sandbox: Sandbox | None, why_no_sandbox: str | None, *, are_offered: bool = False
+    base_path: Path, worker_sandbox: Sandbox | None, why_no_sandbox: str | None, *, are_offered: bool = False
 ) -> list[Diagnosis]:
     """Return the diagnoses of user, open files, disk and sandbox. `are_offered` says whether containers are offered."""
-    return [_user(are_offered=are_offered), _files(), _disk(base_path), _walls(sandbox, why_no_sandbox)]
+    return [_user(are_offered=are_offered), _files(), _disk(base_path), _walls(worker_sandbox, why_no_sandbox)]
 
 
 def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
     """Return the diagnoses of the devices that can be offered."""
-    lost = [bad("GPUs", f"{reason}, so it is not offered", LOST_GPU) for reason in lost_gpus()]
-    if any(piece.index is not None for piece in hardware):
-        return [*(_card(f"device {number}", piece) for number, piece in enumerate(hardware)), *lost]
-    says = f"no GPU found (NVML: {why_no_gpu()}); this machine offers only its CPU, at a CPU's price"
-    return [weak("GPUs", says, "install the NVIDIA driver, or give the container the GPU")]
+    lost_gpu_findings = [bad("GPUs", f"{loss_reason}, so it is not offered", LOST_GPU) for loss_reason in lost_gpus()]
+    if any(found_piece.index is not None for found_piece in hardware):
+        return [
+            *(_card(f"device {device_number}", found_piece) for device_number, found_piece in enumerate(hardware)),
+            *lost_gpu_findings,
+        ]
+    finding_text = f"no GPU found (NVML: {why_no_gpu()}); this machine offers only its CPU, at a CPU's price"
+    return [weak("GPUs", finding_text, "install the NVIDIA driver, or give the container the GPU")]
 
 
-def _card(check: str, piece: Hardware) -> Diagnosis:
-    memory = f"{piece.memory_mib:,} MiB" if piece.memory_mib else "memory unknown"
-    says = f"{piece.name}, {memory}, driver {piece.driver or 'unknown'}"
-    if not piece.limits:
-        return good(check, says)
-    todo = "`nvidia-smi -mig 0` gives the whole card back" if piece.limits == MIG else "nothing, if that is its class"
-    return weak(check, f"{says}; {piece.limits}", todo)
+def _card(check_name: str, hardware: Hardware) -> Diagnosis:
+    memory_text = f"{hardware.memory_mib:,} MiB" if hardware.memory_mib else "memory unknown"
+    finding_text = f"{hardware.name}, {memory_text}, driver {hardware.driver or 'unknown'}"
+    if not hardware.limits:
+        return good(check_name, finding_text)
+    remedy_text = (
+        "`nvidia-smi -mig 0` gives the whole card back" if hardware.limits == MIG else "nothing, if that is its class"
+    )
+    return weak(check_name, f"{finding_text}; {hardware.limits}", remedy_text)
 
 
 async def worker_diagnoses(
-    hardware: Sequence[Hardware], forms: Sequence[WorkloadForm], make: MakeExecutor, backend: str = NUMPY
+    hardware: Sequence[Hardware],
+    workload_forms: Sequence[WorkloadForm],
+    make_executor: MakeExecutor,
+    backend_name: str = NUMPY,
 ) -> list[Diagnosis]:
     """Check that workers start and compute the published vectors, for each workload on each device in turn."""
     return [
-        await _worker(f"{form.name} on device {number}", piece, form, make, backend_for(backend, piece, form))
-        for number, piece in enumerate(hardware)
-        for form in forms
+        await _worker(
+            f"{workload_form.name} on device {device_number}",
+            found_piece,
+            workload_form,
+            make_executor,
+            backend_for(backend_name, found_piece, workload_form),
+        )
+        for device_number, found_piece in enumerate(hardware)
+        for workload_form in workload_forms
     ]
 
 
-async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: MakeExecutor, by: str) -> Diagnosis:
-    bench = Bench(hardware, make)
+async def _worker(
+    check_name: str, hardware: Hardware, workload_form: WorkloadForm, make_executor: MakeExecutor, by: str
+) -> Diagnosis:
+    device_bench = Bench(hardware, make_executor)
     try:
-        await bench.worker(form)
+        await device_bench.worker(workload_form)
     except ExecutionError as error:
-        return bad(check, str(error), 'see docs/providers.md, "With a GPU", or try another --backend')
+        return bad(check_name, str(error), 'see docs/providers.md, "With a GPU", or try another --backend')
     finally:
-        await bench.close()
-    return good(check, f"starts with {by} and reproduces the published results")
+        await device_bench.close()
+    return good(check_name, f"starts with {by} and reproduces the published results")
 
 
-def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
+def container_diagnoses(container_ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
     """Return the diagnoses of Docker.
 
     Missing abilities are problems if containers are offered, and warnings otherwise.
     """
     # Containers are optional, so missing abilities matter only to a provider that offers them.
-    worst = Grade.BAD if are_offered else Grade.WEAK
+    worst_grade = Grade.BAD if are_offered else Grade.WEAK
     return [
-        replace(item, check=f"Docker, {item.check}", grade=worst if item.grade is Grade.BAD else item.grade)
-        for item in ability.items
+        replace(
+            ability_item,
+            check=f"Docker, {ability_item.check}",
+            grade=worst_grade if ability_item.grade is Grade.BAD else ability_item.grade,
+        )
+        for ability_item in container_ability.items
     ]
 
 
-def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
+def image_diagnosis(engine_folder: Path, container_policy: ContainerPolicy) -> Diagnosis:
     """Return the diagnosis of the disk space of tasks' images, from the daemon's book."""
-    name = "Docker, images of tasks"
+    check_name = "Docker, images of tasks"
     try:
-        images = list(read_book(folder / BOOK_FILE).values())
+        brought_images = list(read_book(engine_folder / BOOK_FILE).values())
     except OSError as error:
-        return weak(name, f"{folder} cannot be read: {error.strerror}", "run this as the daemon's user")
-    return good(name, told(images, policy.image_disk_bytes, policy.image_age_seconds, time.time()))
+        return weak(check_name, f"{engine_folder} cannot be read: {error.strerror}", "run this as the daemon's user")
+    return good(
+        check_name,
+        told(brought_images, container_policy.image_disk_bytes, container_policy.image_age_seconds, time.time()),
+    )
 
 
 def _user(*, are_offered: bool) -> Diagnosis:
     """Return the diagnosis of the user. Containers need root, and workers need an ordinary user."""
     # The kernel does not enforce RLIMIT_NPROC for root.
     if os.geteuid():
-        says = "an ordinary user; the kernel limits its workers' processes"
+        finding_text = "an ordinary user; the kernel limits its workers' processes"
         if not are_offered:
-            return good("user", says)
-        return weak("user", f"{says}; containers cannot have {ROOT_GIVES}", "run it as root if tasks need these")
-    says = "root; the kernel does not limit its workers' processes"
+            return good("user", finding_text)
+        return weak(
+            "user", f"{finding_text}; containers cannot have {ROOT_GIVES}", "run it as root if tasks need these"
+        )
+    finding_text = "root; the kernel does not limit its workers' processes"
     if not are_offered:
-        return weak("user", says, "run the daemon as a user of its own")
-    return weak("user", f"{says}; containers can have {ROOT_GIVES}", "use a user of its own if no task needs these")
+        return weak("user", finding_text, "run the daemon as a user of its own")
+    return weak(
+        "user", f"{finding_text}; containers can have {ROOT_GIVES}", "use a user of its own if no task needs these"
+    )
 
 
 def _files() -> Diagnosis:
-    problem = raise_limit()
-    return good("open files", "enough") if problem is None else bad("open files", problem, "ulimit -n 4096")
+    limit_problem = raise_limit()
+    return good("open files", "enough") if limit_problem is None else bad("open files", limit_problem, "ulimit -n 4096")
 
 
 def _disk(base_path: Path) -> Diagnosis:
     try:
-        free = shutil.disk_usage(base_path).free
+        free_bytes = shutil.disk_usage(base_path).free
     except OSError as error:
         return bad("disk", f"{base_path}: {error.strerror}", "choose another --base-path")
     if not os.access(base_path, os.W_OK | os.X_OK):
         return bad(
             "disk", f"{base_path} is not writable", "choose another --base-path, or give this user the right to write"
         )
-    if free < DISK_BYTES_LEAST:
-        says = f"{free / GIB:.1f} GiB free under {base_path}; store, journal and states need 2 GiB"
-        return weak("disk", says, "free some space, or choose another --base-path")
-    return good("disk", f"{free / GIB:.0f} GiB free under {base_path}")
+    if free_bytes < DISK_BYTES_LEAST:
+        finding_text = f"{free_bytes / GIB:.1f} GiB free under {base_path}; store, journal and states need 2 GiB"
+        return weak("disk", finding_text, "free some space, or choose another --base-path")
+    return good("disk", f"{free_bytes / GIB:.0f} GiB free under {base_path}")
 
 
-def _walls(sandbox: Sandbox | None, why_not: str | None) -> Diagnosis:
-    if sandbox is not None:
-        return good("sandbox", f"{sandbox.program} works: workers have no network and see none of your files")
+def _walls(worker_sandbox: Sandbox | None, why_not: str | None) -> Diagnosis:
+    if worker_sandbox is not None:
+        return good("sandbox", f"{worker_sandbox.program} works: workers have no network and see none of your files")
     return weak("sandbox", why_not or "none", 'see docs/providers.md, "Walls"')

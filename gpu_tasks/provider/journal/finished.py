@@ -41,69 +41,75 @@ _BASIS = codec(Basis)
 class FinishedRequests:
     """The finished requests of one unit, for one input and workload. Later attempts reuse them."""
 
-    def __init__(self, base: Path, unit: bytes, basis: Basis) -> None:
+    def __init__(self, base_path: Path, unit_id: bytes, basis: Basis) -> None:
         """Read the existing file. It is created with the first record."""
-        self.path = base / f"{unit.hex()}-{blake2_256(_BASIS.encode(basis)).hex()[:32]}"
+        self.path = base_path / f"{unit_id.hex()}-{blake2_256(_BASIS.encode(basis)).hex()[:32]}"
         self.outputs = dict(self._read())
         """Outputs by place; None for an invalid request."""
 
-    def append(self, done: Sequence[tuple[int, bytes | None]]) -> None:
+    def append(self, new_outputs: Sequence[tuple[int, bytes | None]]) -> None:
         """Append finished requests. They are on the disk when this returns. Raise OSError on failure."""
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        data = b"".join(framed(_DONE.encode(_Done(place, output))) for place, output in done)
-        with open(self.path, "ab", opener=own_opener) as file:
-            file.write(data)
-            file.flush()
+        record_frames = b"".join(
+            framed(_DONE.encode(_Done(request_index, request_output))) for request_index, request_output in new_outputs
+        )
+        with open(self.path, "ab", opener=own_opener) as open_file:
+            open_file.write(record_frames)
+            open_file.flush()
             # Without this a power cut would cost the computation again.
-            os.fsync(file.fileno())
-        self.outputs.update(done)
+            os.fsync(open_file.fileno())
+        self.outputs.update(new_outputs)
 
     def _read(self) -> Iterator[tuple[int, bytes | None]]:
-        data, whole = _content(self.path), 0
-        for end, record in _records(data):
-            yield from record
-            whole = end
-        if whole < len(data):  # a torn record: later ones must not follow it
-            os.truncate(self.path, whole)
+        file_bytes, whole_bytes = _content(self.path), 0
+        for record_end, finished_requests in _records(file_bytes):
+            yield from finished_requests
+            whole_bytes = record_end
+        if whole_bytes < len(file_bytes):  # a torn record: later ones must not follow it
+            os.truncate(self.path, whole_bytes)
 
 
-def records_in(path: Path) -> list[tuple[int, bytes | None]]:
+def records_in(file_path: Path) -> list[tuple[int, bytes | None]]:
     """Return all finished requests of a file in order, even while another process writes it.
 
     A missing file has none.
     """
-    return [done for _, record in _records(_content(path)) for done in record]
+    return [
+        finished_request
+        for _, finished_requests in _records(_content(file_path))
+        for finished_request in finished_requests
+    ]
 
 
-def _content(path: Path) -> bytes:
+def _content(file_path: Path) -> bytes:
     """Return the content of a file; empty if it is missing."""
     try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES_MAX)
+        with file_path.open("rb") as open_file:
+            return open_file.read(FILE_BYTES_MAX)
     except FileNotFoundError:
         return b""
 
 
-def _records(data: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
+def _records(file_bytes: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
     """Yield the end of each whole record, and its content if it can be decoded."""
-    for end, body in whole_records(data, 0, _RECORD_BYTES_MAX):
-        said: list[tuple[int, bytes | None]] = []
+    for record_end, record_body in whole_records(file_bytes, 0, _RECORD_BYTES_MAX):
+        decoded_requests: list[tuple[int, bytes | None]] = []
         with contextlib.suppress(DecodeError):
-            done: _Done = _DONE.decode(body)
+            done: _Done = _DONE.decode(record_body)
             if done.place < REQUESTS_MAX:
-                said.append((done.place, done.output))
-        yield end, said
+                decoded_requests.append((done.place, done.output))
+        yield record_end, decoded_requests
 
 
-def forget(base: Path, unit: bytes) -> None:
+def forget(base_path: Path, unit_id: bytes) -> None:
     """Remove the files of a unit."""
-    for path in list(base.glob(f"{unit.hex()}-*")):
-        path.unlink(missing_ok=True)
+    for finished_path in list(base_path.glob(f"{unit_id.hex()}-*")):
+        finished_path.unlink(missing_ok=True)
 
 
-def forget_others(base: Path, units: Iterable[bytes]) -> None:
+def forget_others(base_path: Path, unit_ids: Iterable[bytes]) -> None:
     """Remove the files of all units except these."""
-    kept = {unit.hex() for unit in units}
-    for path in list(base.iterdir()) if base.exists() else []:
-        if path.name.partition("-")[0] not in kept:
-            path.unlink(missing_ok=True)
+    kept_names = {unit_id.hex() for unit_id in unit_ids}
+    for finished_path in list(base_path.iterdir()) if base_path.exists() else []:
+        if finished_path.name.partition("-")[0] not in kept_names:
+            finished_path.unlink(missing_ok=True)

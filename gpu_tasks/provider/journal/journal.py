@@ -48,18 +48,18 @@ class JournalError(CodedError):
 class Journal:
     """An open journal, with its entries in `races`, `cases` and `tasks`."""
 
-    def __init__(self, path: Path, *, is_reader: bool = False) -> None:
+    def __init__(self, journal_path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.
 
         A reader may read a file that a daemon is writing, and changes nothing.
         """
-        self.path = path
+        self.path = journal_path
         self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append)
         self.cases: JournalTable[CaseKey, CaseEntry] = JournalTable(1, tuple[Hash, U32], CaseEntry, self._append)
         self.tasks: JournalTable[TaskKey, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self._append)
         self._tables = (self.races, self.cases, self.tasks)
         self._is_reader = is_reader
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(path)
+        self._file = os.open(journal_path, os.O_RDONLY | os.O_CLOEXEC) if is_reader else _opened(journal_path)
         self._replay()
         if not is_reader and self._size() > COMPACT_ABOVE_BYTES:
             self._compact()
@@ -70,133 +70,137 @@ class Journal:
 
     def open_races(self) -> Iterator[tuple[RaceKey, RaceEntry]]:
         """Return the races that are not over."""
-        return ((key, entry) for key, entry in self.races.items() if entry.end is None)
+        return ((race_key, race_entry) for race_key, race_entry in self.races.items() if race_entry.end is None)
 
     def open_cases(self) -> Iterator[tuple[CaseKey, CaseEntry]]:
         """Return the cases that are not over."""
-        return ((key, entry) for key, entry in self.cases.items() if not entry.is_over)
+        return ((case_key, case_entry) for case_key, case_entry in self.cases.items() if not case_entry.is_over)
 
     def open_tasks(self) -> Iterator[tuple[TaskKey, TaskEntry]]:
         """Return the bids with possible work left."""
-        return ((key, entry) for key, entry in self.tasks.items() if entry.end is None)
+        return ((task_key, task_entry) for task_key, task_entry in self.tasks.items() if task_entry.end is None)
 
-    def _append(self, body: bytes) -> None:
+    def _append(self, record_body: bytes) -> None:
         """Write a record. It is on the disk when this returns. Raise JournalError on failure."""
-        frame, size = framed(body), self._size()
+        record_frame, old_size = framed(record_body), self._size()
         try:
-            written = os.write(self._file, frame)
+            written_bytes = os.write(self._file, record_frame)
             os.fsync(self._file)
         except OSError as error:
             # A partial record would be taken for damage once a whole one follows it.
-            os.ftruncate(self._file, size)
+            os.ftruncate(self._file, old_size)
             raise JournalError(f"{self.path} cannot be written: {error}", code="journal_unwritable") from error
-        if written != len(frame):
-            os.ftruncate(self._file, size)
+        if written_bytes != len(record_frame):
+            os.ftruncate(self._file, old_size)
             raise JournalError(f"{self.path} cannot be written: the disk is full", code="disk_full")
 
     def _size(self) -> int:
         return os.fstat(self._file).st_size
 
     def _replay(self) -> None:
-        data, whole = os.pread(self._file, self._size(), 0), 0
-        for end, body in whole_records(data, 0, RECORD_BYTES_MAX):
-            self._take(body, whole)
-            whole = end
-        if whole < len(data):
-            self._cut(data, whole)
+        journal_bytes, whole_bytes = os.pread(self._file, self._size(), 0), 0
+        for record_end, record_body in whole_records(journal_bytes, 0, RECORD_BYTES_MAX):
+            self._take(record_body, whole_bytes)
+            whole_bytes = record_end
+        if whole_bytes < len(journal_bytes):
+            self._cut(journal_bytes, whole_bytes)
 
-    def _take(self, body: bytes, begin: int) -> None:
+    def _take(self, record_body: bytes, record_begin: int) -> None:
         try:
-            table = next((table for table in self._tables if table.number == body[0]), None)
-            is_known = table is not None and table.take(body[1:])
+            record_table = next(
+                (record_table for record_table in self._tables if record_table.number == record_body[0]), None
+            )
+            is_known = record_table is not None and record_table.take(record_body[1:])
         except (DecodeError, IndexError) as error:
-            raise JournalError(f"{_damage(self.path, begin)} ({error})", code="journal_damaged") from error
+            raise JournalError(f"{_damage(self.path, record_begin)} ({error})", code="journal_damaged") from error
         if not is_known:
             raise JournalError(
                 f"{self.path} was written by a newer release; install that release or a later one",
                 code="journal_too_new",
             )
 
-    def _cut(self, data: bytes, begin: int) -> None:
+    def _cut(self, journal_bytes: bytes, record_begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
-        later = range(begin + 1, len(data) - HEADER_BYTES)
-        if any(any(whole_records(data, place, RECORD_BYTES_MAX)) for place in later):
-            raise JournalError(_damage(self.path, begin), code="journal_damaged")
+        later_starts = range(record_begin + 1, len(journal_bytes) - HEADER_BYTES)
+        if any(any(whole_records(journal_bytes, record_start, RECORD_BYTES_MAX)) for record_start in later_starts):
+            raise JournalError(_damage(self.path, record_begin), code="journal_damaged")
         if not self._is_reader:
-            os.ftruncate(self._file, begin)
+            os.ftruncate(self._file, record_begin)
             os.fsync(self._file)
 
     def _compact(self) -> None:
         """Rewrite the file without the outputs of ended races and tasks, and without the oldest ended entries."""
-        races, tasks = _without_oldest(self.races), _without_oldest(self.tasks)
-        self.races.keep({key: _shortened(entry) for key, entry in races.items()})
+        kept_races, kept_tasks = _without_oldest(self.races), _without_oldest(self.tasks)
+        self.races.keep({entry_key: _shortened(ended_entry) for entry_key, ended_entry in kept_races.items()})
         self.cases.keep(dict(self.open_cases()))
-        self.tasks.keep({key: _shortened(entry) for key, entry in tasks.items()})
-        draft = self.path.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        file = _opened(draft)
-        for frame in (framed(body) for table in self._tables for body in table.bodies()):
-            if os.write(file, frame) != len(frame):
-                raise JournalError(f"{draft} cannot be written: the disk is full", code="disk_full")
-        os.fsync(file)
+        self.tasks.keep({entry_key: _shortened(ended_entry) for entry_key, ended_entry in kept_tasks.items()})
+        draft_path = self.path.with_suffix(".draft")
+        draft_path.unlink(missing_ok=True)
+        draft_file = _opened(draft_path)
+        for record_frame in (
+            framed(record_body) for journal_table in self._tables for record_body in journal_table.bodies()
+        ):
+            if os.write(draft_file, record_frame) != len(record_frame):
+                raise JournalError(f"{draft_path} cannot be written: the disk is full", code="disk_full")
+        os.fsync(draft_file)
         # The new file is complete and synced before it replaces the old one.
-        draft.rename(self.path)
+        draft_path.rename(self.path)
         sync_folder(self.path.parent)
         os.close(self._file)
-        self._file = file
+        self._file = draft_file
 
 
-def framed(body: bytes) -> bytes:
+def framed(record_body: bytes) -> bytes:
     """Return the record with this body."""
-    return len(body).to_bytes(4, "little") + blake2_128(body) + body
+    return len(record_body).to_bytes(4, "little") + blake2_128(record_body) + record_body
 
 
-def whole_records(data: bytes, begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
+def whole_records(record_bytes: bytes, record_begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
     """Yield the end and body of each record from `begin` to the first torn or damaged one.
 
     A body has `bytes_max` bytes at most.
     """
-    while begin + HEADER_BYTES <= len(data):
-        length = int.from_bytes(data[begin : begin + 4], "little")
-        end = begin + HEADER_BYTES + length
-        body = data[begin + HEADER_BYTES : end]
-        is_whole = 0 < length <= bytes_max and end <= len(data)
-        if not is_whole or blake2_128(body) != data[begin + 4 : begin + HEADER_BYTES]:
+    while record_begin + HEADER_BYTES <= len(record_bytes):
+        body_length = int.from_bytes(record_bytes[record_begin : record_begin + 4], "little")
+        record_end = record_begin + HEADER_BYTES + body_length
+        record_body = record_bytes[record_begin + HEADER_BYTES : record_end]
+        is_whole = 0 < body_length <= bytes_max and record_end <= len(record_bytes)
+        if not is_whole or blake2_128(record_body) != record_bytes[record_begin + 4 : record_begin + HEADER_BYTES]:
             return
-        yield end, body
-        begin = end
+        yield record_end, record_body
+        record_begin = record_end
 
 
-def _opened(path: Path) -> int:
+def _opened(journal_path: Path) -> int:
     """Open a journal's file for this process alone, and for appending."""
-    is_new = not path.exists()
+    is_new = not journal_path.exists()
     try:
         # Two daemons would append to one file without knowing each other's promises.
-        file = lock_file(path)
+        descriptor = lock_file(journal_path)
     except BlockingIOError:
         raise JournalError(
-            f"{path} is in use by another ogpu-provider with this --base-path", code="journal_in_use"
+            f"{journal_path} is in use by another ogpu-provider with this --base-path", code="journal_in_use"
         ) from None
-    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
     if is_new:
-        sync_folder(path.parent)
-    return file
+        sync_folder(journal_path.parent)
+    return descriptor
 
 
 def _without_oldest(entries: Mapping[tuple[bytes, int], EndingEntry]) -> dict[tuple[bytes, int], EndingEntry]:
     """Return the open entries, and the newest `ENDED_KEPT` of the others."""
-    ended = [key for key, entry in entries.items() if entry.end is not None]
-    dropped = set(ended[: max(0, len(ended) - ENDED_KEPT)])
-    return {key: entry for key, entry in entries.items() if key not in dropped}
+    ended_keys = [entry_key for entry_key, ending_entry in entries.items() if ending_entry.end is not None]
+    dropped_keys = set(ended_keys[: max(0, len(ended_keys) - ENDED_KEPT)])
+    return {entry_key: ending_entry for entry_key, ending_entry in entries.items() if entry_key not in dropped_keys}
 
 
-def _shortened(entry: EndingEntry) -> EndingEntry:
+def _shortened(ending_entry: EndingEntry) -> EndingEntry:
     """Return the entry, without its result if it is over."""
-    return entry if entry.end is None else replace(entry, result=None)
+    return ending_entry if ending_entry.end is None else replace(ending_entry, result=None)
 
 
-def _damage(path: Path, begin: int) -> str:
+def _damage(journal_path: Path, record_begin: int) -> str:
     return (
-        f"{path} is damaged at byte {begin}. Restore it from a backup, or move it away. Without it, each race that "
-        "is committed and not revealed may cost all its collateral"
+        f"{journal_path} is damaged at byte {record_begin}. Restore it from a backup, or move it away. Without it, "
+        "each race that is committed and not revealed may cost all its collateral"
     )

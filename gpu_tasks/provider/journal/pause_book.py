@@ -75,57 +75,61 @@ _NOTES = TypeAdapter(dict[bytes, NotedDevice], config=ConfigDict(ser_json_bytes=
 class PauseBook:
     """Notes by device. Each is on the disk when `note` returns."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base_path: Path) -> None:
         """`base` is the base path. Nothing is read or written yet."""
-        self._base = base
-        self._path = base / PAUSES_FILE
+        self._base = base_path
+        self._path = base_path / PAUSES_FILE
 
     def read(self) -> dict[bytes, NotedDevice]:
         """Return all notes; none if the file is missing or damaged."""
         try:
-            with self._path.open("rb") as file:
-                raw = file.read(FILE_BYTES_MAX + 1)
+            with self._path.open("rb") as open_file:
+                notes_json = open_file.read(FILE_BYTES_MAX + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise JournalError(f"{self._path} cannot be read: {error.strerror}", code="pauses_unreadable") from error
         # A longer file is not this program's, and counts as damaged.
-        if len(raw) <= FILE_BYTES_MAX:
+        if len(notes_json) <= FILE_BYTES_MAX:
             with suppress(ValueError):
-                return _NOTES.validate_json(raw)
+                return _NOTES.validate_json(notes_json)
         LOG.warning("%s is damaged: a paused device stays paused until you resume it", self._path)
         return {}
 
     def note(self, device: bytes, **changes: Any) -> NotedDevice:
         """Change fields of a device's note, and return the whole note. Raise JournalError if it cannot be written."""
         with self._held():
-            notes = self.read()
-            before = notes.get(device)
-            after = replace(before or NotedDevice(), **changes)
+            noted_devices = self.read()
+            earlier_note = noted_devices.get(device)
+            changed_note = replace(earlier_note or NotedDevice(), **changes)
             # The daemon notes every device every few blocks, mostly without a change.
-            if after != before:
-                self._write(notes | {device: after})
-            return after
+            if changed_note != earlier_note:
+                self._write(noted_devices | {device: changed_note})
+            return changed_note
 
-    def note_registered(self, device: bytes, bond: int) -> None:
+    def note_registered(self, device_id: bytes, bond_grains: int) -> None:
         """Note a device before the chain knows it, in place of any older note. It raises the errors of `note`.
 
         The chain may draw the device from its first block on, possibly before a daemon looks.
         """
-        self.note(device, **asdict(NotedDevice(bond=bond)))
+        self.note(device_id, **asdict(NotedDevice(bond=bond_grains)))
 
-    def forget_others(self, own: Collection[bytes]) -> None:
+    def forget_others(self, own_device_ids: Collection[bytes]) -> None:
         """Drop the notes of devices that are no longer registered."""
         with self._held():
-            notes = self.read()
-            kept = {device: note for device, note in notes.items() if device in own}
-            if len(kept) < len(notes):
-                self._write(kept)
+            noted_devices = self.read()
+            kept_notes = {
+                device_id: noted_device
+                for device_id, noted_device in noted_devices.items()
+                if device_id in own_device_ids
+            }
+            if len(kept_notes) < len(noted_devices):
+                self._write(kept_notes)
 
-    def _write(self, notes: dict[bytes, NotedDevice]) -> None:
+    def _write(self, noted_devices: dict[bytes, NotedDevice]) -> None:
         try:
             # Replaced as a whole, so that a crash leaves the old notes or the new ones.
-            private_file.replace(self._path, _NOTES.dump_json(notes, indent=1))
+            private_file.replace(self._path, _NOTES.dump_json(noted_devices, indent=1))
         except OSError as error:
             raise JournalError(f"{self._path} cannot be written: {error.strerror}", code="pauses_unwritable") from error
 
@@ -133,9 +137,9 @@ class PauseBook:
     def _held(self) -> Iterator[None]:
         """Keep other writers out. The lock is on the folder, because the file is replaced."""
         private_file.make_folder(self._base)
-        folder = os.open(self._base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder_descriptor = os.open(self._base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            fcntl.flock(folder_descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(folder)
+            os.close(folder_descriptor)

@@ -38,9 +38,9 @@ class ProgramMeans:
 
     def container_policy(self, gpus: tuple[str, ...] = ()) -> ContainerPolicy:
         """Return the same limits as rules of the container engine."""
-        most = {each.name: BOUNDS[each.name][1] for each in fields(ContainerLimits)}
-        limits = replace(
-            ContainerLimits(**most),
+        limits_max = {limit_field.name: BOUNDS[limit_field.name][1] for limit_field in fields(ContainerLimits)}
+        container_limits = replace(
+            ContainerLimits(**limits_max),
             cpu_thousandths=self.cpu_thousandths,
             memory_bytes=self.memory_bytes,
             processes=self.processes,
@@ -50,7 +50,7 @@ class ProgramMeans:
             images=self.images,
             any_archive=self.any_archive,
             outbound=self.outbound,
-            greatest=limits,
+            greatest=container_limits,
             gpus=gpus,
             image_disk_bytes=self.image_disk_bytes,
             image_age_seconds=self.image_age_seconds,

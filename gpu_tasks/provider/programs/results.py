@@ -37,19 +37,19 @@ UNKNOWN_EXIT = 255
 _USAGE = codec(Usage)
 
 
-async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
+async def tell_lines(container_log: ContainerLog, task_watch: TaskWatch, task_id: bytes) -> None:
     """Report the lines of a program as they arrive, until its log closes."""
-    told = 0
+    told_number = 0
     while True:
         # Read before the lines, so that lines written just before the close are still sent.
-        is_last = log.is_closed
-        lines = log.since(told)
+        is_last = container_log.is_closed
+        new_lines = container_log.since(told_number)
         # A customer that watches wants the newest lines, so a backlog is skipped and only counted.
-        fresh = lines[-BEHIND_LINES_MAX:]
-        note = log_lines(list(_first_that_fit(fresh)), log.began_ms)
-        if note:
-            watch.lines(task, note, fresh[0].number - told)
-            told = fresh[len(note) - 1].number + 1
+        fresh_lines = new_lines[-BEHIND_LINES_MAX:]
+        log_note = log_lines(list(_first_that_fit(fresh_lines)), container_log.began_ms)
+        if log_note:
+            task_watch.lines(task_id, log_note, fresh_lines[0].number - told_number)
+            told_number = fresh_lines[len(log_note) - 1].number + 1
         elif is_last:
             return
         await asyncio.sleep(SECONDS_BETWEEN_NOTES)
@@ -58,33 +58,46 @@ async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
 def log_lines(lines: Sequence[ContainerLine], began_ms: int) -> tuple[LogLine, ...]:
     """Return lines in the customers' form."""
     return tuple(
-        LogLine(began_ms + int(1_000 * each.seconds), each.stream == "err", shortened_text(each.text, LINE_BYTES_MAX))
-        for each in lines
+        LogLine(
+            began_ms + int(1_000 * container_line.seconds),
+            container_line.stream == "err",
+            shortened_text(container_line.text, LINE_BYTES_MAX),
+        )
+        for container_line in lines
     )
 
 
-def _first_that_fit(lines: Sequence[ContainerLine]) -> Iterator[ContainerLine]:
+def _first_that_fit(log_lines: Sequence[ContainerLine]) -> Iterator[ContainerLine]:
     """Yield the lines that fit into one note; at least one, because a line is much shorter than a note."""
-    room = NOTE_TEXT_BYTES
-    for line in islice(lines, LINES_MAX):
-        room -= min(len(line.text.encode()), LINE_BYTES_MAX)
-        if room < 0:
+    remaining_bytes = NOTE_TEXT_BYTES
+    for log_line in islice(log_lines, LINES_MAX):
+        remaining_bytes -= min(len(log_line.text.encode()), LINE_BYTES_MAX)
+        if remaining_bytes < 0:
             return
-        yield line
+        yield log_line
 
 
-def interval_of(number: int, usage: Usage) -> Milestone:
+def interval_of(interval_number: int, metered_usage: Usage) -> Milestone:
     """Return the statement about an interval: the hash of its usage record, and its GPU seconds."""
-    return Milestone(number, blake2_256(b"ogpu/usage/1" + _USAGE.encode(usage)), usage.gpu_ms // 1_000, NOTHING)
+    return Milestone(
+        interval_number,
+        blake2_256(b"ogpu/usage/1" + _USAGE.encode(metered_usage)),
+        metered_usage.gpu_ms // 1_000,
+        NOTHING,
+    )
 
 
-def stored(parts: Parts[object], archive: bytes, log: ContainerLog, reply_key: bytes) -> bytes:
+def stored(daemon_parts: Parts[object], output_archive: bytes, container_log: ContainerLog, reply_key: bytes) -> bytes:
     """Seal outputs and last lines, store the blob and return its address. Raise ValueError if it is too long."""
-    content = encode_left(archive, log_lines(log.lines, log.began_ms), log.lines_seen)
-    readers = list(dict.fromkeys((reply_key, parts.identity.seal_key.public)))
-    return parts.store.put(seal(content, readers), is_own=True)
+    left_content = encode_left(
+        output_archive, log_lines(container_log.lines, container_log.began_ms), container_log.lines_seen
+    )
+    reader_keys = list(dict.fromkeys((reply_key, daemon_parts.identity.seal_key.public)))
+    return daemon_parts.store.put(seal(left_content, reader_keys), is_own=True)
 
 
-def result_of(end: ContainerEnd, root: bytes, blob: bytes) -> TaskResult:
+def result_of(container_end: ContainerEnd, content_root: bytes, sealed_blob: bytes) -> TaskResult:
     """Return the statement about a program's end: the outputs' hash and address, and the exit code."""
-    return TaskResult(root, blob, UNKNOWN_EXIT if end.exit_code < 0 else end.exit_code)
+    return TaskResult(
+        content_root, sealed_blob, UNKNOWN_EXIT if container_end.exit_code < 0 else container_end.exit_code
+    )

@@ -66,62 +66,65 @@ SLOWEST_BLOCK_SLOTS = 10
 _NETWORKS = {ContainerNetwork.NONE: NetworkAccess.NONE, ContainerNetwork.OUTBOUND: NetworkAccess.OUTBOUND}
 
 
-def seconds_of(blocks: int, slot_ms: int) -> int:
+def seconds_of(block_count: int, slot_ms: int) -> int:
     """Return the seconds that a container may run for a number of bought blocks."""
-    return blocks * slot_ms * SLOWEST_BLOCK_SLOTS // 1_000 + SLACK_SECONDS
+    return block_count * slot_ms * SLOWEST_BLOCK_SLOTS // 1_000 + SLACK_SECONDS
 
 
 def spec_of(
-    request: ContainerRequest,
-    policy: ContainerPolicy,
+    container_request: ContainerRequest,
+    container_policy: ContainerPolicy,
     container_id: str,
-    gpus: Sequence[str],
-    seconds: int,
-    archive: Path,
+    gpu_uuids: Sequence[str],
+    wall_seconds: int,
+    archive_path: Path,
 ) -> ContainerSpec:
     """Return the container for a request. `archive` is the path of its image archive, if it comes as one.
 
     Raise UnfitProgramError if this provider does not run such a request.
     """
-    if request.gpus > len(gpus):
-        raise UnfitProgramError(f"it needs {request.gpus} GPUs, and the device has {len(gpus)}", code="too_many_gpus")
-    asked = request.limits
-    if asked.output_bytes > OUTPUT_BYTES_MAX:
+    if container_request.gpus > len(gpu_uuids):
         raise UnfitProgramError(
-            f"it needs {asked.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}", code="output_too_large"
+            f"it needs {container_request.gpus} GPUs, and the device has {len(gpu_uuids)}", code="too_many_gpus"
         )
-    spec = ContainerSpec(
+    asked_limits = container_request.limits
+    if asked_limits.output_bytes > OUTPUT_BYTES_MAX:
+        raise UnfitProgramError(
+            f"it needs {asked_limits.output_bytes} bytes of /out, and a blob holds {OUTPUT_BYTES_MAX}",
+            code="output_too_large",
+        )
+    container_spec = ContainerSpec(
         container_id=container_id,
-        image=_image(request.image, archive),
-        command=request.command,
-        environment={each.name: each.value for each in request.environment},
-        inputs={each.name: each.content for each in request.inputs},
-        secrets=dict.fromkeys(request.secrets, b""),  # the values come later and never touch a disk
-        gpus=tuple(gpus[: request.gpus]),
-        network=_NETWORKS[request.network],
+        image=_image(container_request.image, archive_path),
+        command=container_request.command,
+        environment={asked_blob.name: asked_blob.value for asked_blob in container_request.environment},
+        inputs={asked_blob.name: asked_blob.content for asked_blob in container_request.inputs},
+        secrets=dict.fromkeys(container_request.secrets, b""),  # the values come later and never touch a disk
+        gpus=tuple(gpu_uuids[: container_request.gpus]),
+        network=_NETWORKS[container_request.network],
         limits=ContainerLimits(
-            cpu_thousandths=asked.cpu_thousandths,
-            memory_bytes=asked.memory_bytes,
-            processes=asked.processes,
-            wall_seconds=seconds,
-            log_bytes=asked.log_bytes,
-            workspace_bytes=asked.workspace_bytes,
+            cpu_thousandths=asked_limits.cpu_thousandths,
+            memory_bytes=asked_limits.memory_bytes,
+            processes=asked_limits.processes,
+            wall_seconds=wall_seconds,
+            log_bytes=asked_limits.log_bytes,
+            workspace_bytes=asked_limits.workspace_bytes,
             output_bytes=OUTPUT_BYTES_MAX,
         ),
     )
     try:
-        check_spec(spec, policy)
-        check_allowed(spec.image, policy)
+        check_spec(container_spec, container_policy)
+        check_allowed(container_spec.image, container_policy)
     except ContainerRefusedError as error:
         raise UnfitProgramError(str(error), code=error.code) from None
-    return spec
+    return container_spec
 
 
-def _image(image: AskedImage, archive: Path) -> ImageByDigest | ImageArchive:
-    if isinstance(image, RegistryImage):
-        return ImageByDigest(image.repository, image.sha256.hex())
-    check_asked(image)
-    return ImageArchive(archive, image.sha256.hex())
+def _image(asked_image: AskedImage, archive_path: Path) -> ImageByDigest | ImageArchive:
+    if isinstance(asked_image, RegistryImage):
+        return ImageByDigest(asked_image.repository, asked_image.sha256.hex())
+    check_asked(asked_image)
+    return ImageArchive(archive_path, asked_image.sha256.hex())
 
 
 class ProgramEngine(Protocol):
@@ -209,69 +212,85 @@ class ContainerSupervisor:
 
     def __init__(
         self,
-        engine: ProgramEngine | None,
-        policy: ContainerPolicy,
+        program_engine: ProgramEngine | None,
+        container_policy: ContainerPolicy,
         devices: Callable[[], Mapping[bytes, Hardware]],
         why_not: str = "",
         *,
         keep_seconds: int = 0,
-        spool: Path = NO_SPOOL,
+        spool_folder: Path = NO_SPOOL,
     ) -> None:
         """Without an engine nothing runs, and `why_not` is the reason. Workspaces are kept for at most `keep_seconds`.
 
         Image archives are in `spool` while they are loaded.
         """
-        self._engine = engine
-        self._policy = policy
+        self._engine = program_engine
+        self._policy = container_policy
         self._devices = devices
         self._keep_seconds = keep_seconds
-        self._spool = ImageSpool(spool)
+        self._spool = ImageSpool(spool_folder)
         self._programs: dict[TaskKey, _Program] = {}
-        self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
+        self.why_not = why_not or ("" if program_engine is not None else "this daemon runs no containers")
 
-    def is_ready(self, key: TaskKey) -> bool:
+    def is_ready(self, task_key: TaskKey) -> bool:
         """Return True if the program is prepared or started."""
-        return key in self._programs
+        return task_key in self._programs
 
-    def is_begun(self, key: TaskKey) -> bool:
+    def is_begun(self, task_key: TaskKey) -> bool:
         """Return True if the program has a container."""
-        return key in self._programs and self._programs[key].container is not None
+        return task_key in self._programs and self._programs[task_key].container is not None
 
-    def of_task(self, task: bytes) -> HousedProgram | None:
+    def of_task(self, task_id: bytes) -> HousedProgram | None:
         """Return the program of a task, if it has a container here and its customer may enter it."""
-        found = (each for (name, _), each in self._programs.items() if name == task and each.container is not None)
-        program = next(found, None)
+        matching_programs = (
+            known_program
+            for (known_task, _), known_program in self._programs.items()
+            if known_task == task_id and known_program.container is not None
+        )
+        running_program = next(matching_programs, None)
         # A customer that enters a replica could change the compared result.
-        if program is None or program.container is None or program.is_compared:
+        if running_program is None or running_program.container is None or running_program.is_compared:
             return None
-        return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
+        return HousedProgram(
+            running_program.container, running_program.asked.reply_key, running_program.asked.request.ports
+        )
 
-    def waiting(self, task: bytes) -> TaskKey | None:
+    def waiting(self, task_id: bytes) -> TaskKey | None:
         """Return the program of a task that waits for its customer's secrets."""
-        return next((key for key, each in self._programs.items() if key[0] == task and each.lacks_secrets), None)
+        return next(
+            (
+                task_key
+                for task_key, known_program in self._programs.items()
+                if task_key[0] == task_id and known_program.lacks_secrets
+            ),
+            None,
+        )
 
-    def lacks_secrets(self, key: TaskKey) -> bool:
+    def lacks_secrets(self, task_key: TaskKey) -> bool:
         """Return True if the program waits for its customer's secrets."""
-        return key in self._programs and self._programs[key].lacks_secrets
+        return task_key in self._programs and self._programs[task_key].lacks_secrets
 
-    def give_secrets(self, key: TaskKey, secrets: Mapping[str, bytes]) -> None:
+    def give_secrets(self, task_key: TaskKey, secrets: Mapping[str, bytes]) -> None:
         """Let a program start with the customer's secrets. Raise ProgramError unless they match its request."""
-        program = self._programs.get(key)
-        if program is None or not program.lacks_secrets:
+        waiting_program = self._programs.get(task_key)
+        if waiting_program is None or not waiting_program.lacks_secrets:
             raise ProgramError("its program expects no secrets", code="no_secrets_expected")
         # All at once, because the program starts as soon as it has them.
-        if set(secrets) != set(program.asked.request.secrets):
+        if set(secrets) != set(waiting_program.asked.request.secrets):
             raise ProgramError(
-                f"its program expects all of these at once: {', '.join(program.asked.request.secrets)}",
+                f"its program expects all of these at once: {', '.join(waiting_program.asked.request.secrets)}",
                 code="secrets_differ",
             )
-        program.spec, program.lacks_secrets = replace(program.spec, secrets=dict(secrets)), False
+        waiting_program.spec, waiting_program.lacks_secrets = (
+            replace(waiting_program.spec, secrets=dict(secrets)),
+            False,
+        )
 
-    def reply_key(self, key: TaskKey) -> bytes:
+    def reply_key(self, task_key: TaskKey) -> bytes:
         """Return the key to which its outputs are sealed."""
-        return self._programs[key].asked.reply_key
+        return self._programs[task_key].asked.reply_key
 
-    async def prepare(self, parts: Parts[NetworkPort], key: TaskKey, task: Task, device: bytes) -> None:
+    async def prepare(self, daemon_parts: Parts[NetworkPort], key: TaskKey, task: Task, device: bytes) -> None:
         """Prepare a program: open and check its request, and fetch its image.
 
         Raise UnfitProgramError if this provider does not run it, or ProgramError if it cannot at the moment, or the
@@ -279,121 +298,125 @@ class ContainerSupervisor:
         """
         if key in self._programs:
             return
-        engine = self._running_engine()
+        program_engine = self._running_engine()
         if len(self._programs) >= READY_MAX:
             raise ProgramError(f"{READY_MAX} programs are prepared already", code="too_many_programs")
         hardware = self._devices().get(device)
         if hardware is None:
             raise UnfitProgramError("the device is not on this machine", code="device_not_here")
-        asked = await open_program(parts, task)
-        gpus = () if hardware.index is None else (hardware.uuid,)
-        slot_ms = await parts.chain.slot_ms()
-        seconds = seconds_of(task.terms.blocks_max, slot_ms)
-        keep_seconds = self._kept_for(asked.request.keep_blocks * slot_ms // 1_000)
-        name = f"{key[0].hex()[:32]}-{key[1]}"
-        spec = spec_of(asked.request, self._policy, name, gpus, seconds, self._spool.path(name))
+        asked_program = await open_program(daemon_parts, task)
+        gpu_uuids = () if hardware.index is None else (hardware.uuid,)
+        slot_ms = await daemon_parts.chain.slot_ms()
+        wall_seconds = seconds_of(task.terms.blocks_max, slot_ms)
+        keep_seconds = self._kept_for(asked_program.request.keep_blocks * slot_ms // 1_000)
+        container_id = f"{key[0].hex()[:32]}-{key[1]}"
+        container_spec = spec_of(
+            asked_program.request, self._policy, container_id, gpu_uuids, wall_seconds, self._spool.path(container_id)
+        )
         try:
-            async with self._laid(parts, engine, asked.request.image, spec):
-                await engine.ready(spec)
+            async with self._laid(daemon_parts, program_engine, asked_program.request.image, container_spec):
+                await program_engine.ready(container_spec)
         except ContainerRefusedError as error:
             raise UnfitProgramError(str(error), code=error.code) from None
         except ContainerError as error:
             raise ProgramError(str(error), code=error.code) from None
         # A parallel call may have started the program meanwhile. Replacing it would lose track of its container.
-        program = _Program(
-            asked,
-            spec,
+        prepared_program = _Program(
+            asked_program,
+            container_spec,
             hardware,
             is_replicated(task.order),
-            lacks_secrets=bool(asked.request.secrets),
+            lacks_secrets=bool(asked_program.request.secrets),
             keep_seconds=keep_seconds,
         )
-        self._programs.setdefault(key, program)
+        self._programs.setdefault(key, prepared_program)
 
-    async def begin(self, key: TaskKey) -> None:
+    async def begin(self, task_key: TaskKey) -> None:
         """Start a program. Raise ProgramError on failure, also if its task ended before the start."""
-        program, engine = self._programs[key], self._running_engine()
+        prepared_program, program_engine = self._programs[task_key], self._running_engine()
         try:
-            container = await engine.start(program.spec)
-            if self._programs.get(key) is not program:  # nothing would ever end it, and nobody pays for it
-                await engine.remove(container)
+            container = await program_engine.start(prepared_program.spec)
+            if (
+                self._programs.get(task_key) is not prepared_program
+            ):  # nothing would ever end it, and nobody pays for it
+                await program_engine.remove(container)
                 raise ProgramError("its task ended before it began", code="task_ended")
         except ContainerError as error:
             raise ProgramError(str(error), code=error.code) from None
-        program.container = container
-        program.meter, program.counted_at = meter_for(program.hardware), time.monotonic()
-        program.meter.begin()
+        prepared_program.container = container
+        prepared_program.meter, prepared_program.counted_at = meter_for(prepared_program.hardware), time.monotonic()
+        prepared_program.meter.begin()
 
-    def has_ended(self, key: TaskKey) -> bool:
+    def has_ended(self, task_key: TaskKey) -> bool:
         """Return True if the program has ended."""
-        return self._container(key).end.done()
+        return self._container(task_key).end.done()
 
-    async def ended(self, key: TaskKey) -> None:
+    async def ended(self, task_key: TaskKey) -> None:
         """Wait until the program has ended."""
-        await asyncio.wait((self._container(key).end,))
+        await asyncio.wait((self._container(task_key).end,))
 
-    async def stop(self, key: TaskKey) -> ContainerEnd:
+    async def stop(self, task_key: TaskKey) -> ContainerEnd:
         """Stop the program."""
-        return await self._running_engine().stop(self._container(key))
+        return await self._running_engine().stop(self._container(task_key))
 
-    async def usage(self, key: TaskKey) -> Usage:
+    async def usage(self, task_key: TaskKey) -> Usage:
         """Return the usage since the last call. A value that the engine does not report is 0."""
-        program, now, use = self._programs[key], time.monotonic(), ContainerUse(0, 0)
+        running_program, now_seconds, container_use = self._programs[task_key], time.monotonic(), ContainerUse(0, 0)
         with contextlib.suppress(ContainerError):
-            use = await self._running_engine().use(self._container(key))
-        wall_ms = int(1_000 * (now - program.counted_at))
+            container_use = await self._running_engine().use(self._container(task_key))
+        wall_ms = int(1_000 * (now_seconds - running_program.counted_at))
         energy_mj, gpu_memory = 0, 0
-        if program.meter is not None:
-            reading = program.meter.end()
-            program.meter.begin()
-            energy_mj, gpu_memory = reading.energy_mj, reading.memory_peak_bytes
-        has_gpu = bool(program.spec.gpus)
+        if running_program.meter is not None:
+            meter_reading = running_program.meter.end()
+            running_program.meter.begin()
+            energy_mj, gpu_memory = meter_reading.energy_mj, meter_reading.memory_peak_bytes
+        has_gpu = bool(running_program.spec.gpus)
         # The engine reports zero after the program's end, which would be a negative difference.
-        cpu_ms = max(0, use.cpu_ms - program.counted.cpu_ms)
-        program.counted, program.counted_at = use, now
+        cpu_ms = max(0, container_use.cpu_ms - running_program.counted.cpu_ms)
+        running_program.counted, running_program.counted_at = container_use, now_seconds
         return Usage(
             work_units=0,
             gpu_ms=wall_ms if has_gpu else 0,
             energy_mj=energy_mj if has_gpu else 0,
             cpu_ms=cpu_ms,
             wall_ms=wall_ms,
-            memory_peak_bytes=max(use.memory_peak_bytes, gpu_memory if has_gpu else 0),
+            memory_peak_bytes=max(container_use.memory_peak_bytes, gpu_memory if has_gpu else 0),
         )
 
-    async def outputs(self, key: TaskKey) -> ProgramOutputs:
+    async def outputs(self, task_key: TaskKey) -> ProgramOutputs:
         """Return the outputs. Raise ProgramError if they break the rules."""
-        sink = io.BytesIO()
+        archive_buffer = io.BytesIO()
         try:
-            found = await self._running_engine().outputs(self._container(key), sink)
+            output_archive = await self._running_engine().outputs(self._container(task_key), archive_buffer)
         except ContainerError as error:
             raise ProgramError(str(error), code=error.code) from None
-        return ProgramOutputs(sink.getvalue(), found.blake2_256)
+        return ProgramOutputs(archive_buffer.getvalue(), output_archive.blake2_256)
 
-    def log(self, key: TaskKey) -> ContainerLog:
+    def log(self, task_key: TaskKey) -> ContainerLog:
         """Return the log of the program."""
-        return self._container(key).log
+        return self._container(task_key).log
 
-    async def remove(self, key: TaskKey) -> None:
+    async def remove(self, task_key: TaskKey) -> None:
         """Remove a program if it exists. Raise ProgramError that names the remains; the caller tries again.
 
         A program with a kept workspace is only stopped. The first call after the kept time removes it.
         """
-        program = self._programs.get(key)
-        if program is None:
+        removed_program = self._programs.get(task_key)
+        if removed_program is None:
             return
-        if program.meter is not None:
-            program.meter.end()
-            program.meter = None
-        if program.container is not None and await self._is_kept(program, program.container):
+        if removed_program.meter is not None:
+            removed_program.meter.end()
+            removed_program.meter = None
+        if removed_program.container is not None and await self._is_kept(removed_program, removed_program.container):
             return
-        if program.container is not None:
+        if removed_program.container is not None:
             try:
-                await self._running_engine().remove(program.container)
+                await self._running_engine().remove(removed_program.container)
             except ContainerError as error:
                 raise ProgramError(str(error), code=error.code) from None
-        self._programs.pop(key, None)
+        self._programs.pop(task_key, None)
         with contextlib.suppress(ContainerError):
-            await self._running_engine().release(program.spec)
+            await self._running_engine().release(removed_program.spec)
 
     async def tidy(self) -> None:
         """Let the engine remove images without recent use. A failure is tried again later."""
@@ -403,44 +426,51 @@ class ContainerSupervisor:
 
     @contextlib.asynccontextmanager
     async def _laid(
-        self, parts: Parts[NetworkPort], engine: ProgramEngine, image: AskedImage, spec: ContainerSpec
+        self,
+        daemon_parts: Parts[NetworkPort],
+        program_engine: ProgramEngine,
+        asked_image: AskedImage,
+        container_spec: ContainerSpec,
     ) -> AsyncIterator[None]:
         """Provide an image archive if the image comes as one and the engine lacks it.
 
         It raises the errors of `prepare`.
         """
-        if isinstance(image, RegistryImage) or await engine.has_image(spec):
+        if isinstance(asked_image, RegistryImage) or await program_engine.has_image(container_spec):
             yield
             return
-        async with self._spool.laid(parts, image, spec.container_id):
+        async with self._spool.laid(daemon_parts, asked_image, container_spec.container_id):
             yield
 
-    def _kept_for(self, seconds: int) -> int:
+    def _kept_for(self, asked_seconds: int) -> int:
         """Return the time to keep a workspace, if the customer's wish is permitted.
 
         It raises the errors of `prepare`.
         """
-        if seconds > self._keep_seconds:
+        if asked_seconds > self._keep_seconds:
             raise UnfitProgramError(
-                f"it asks to keep its workspace for {seconds} s, and this provider keeps one for "
+                f"it asks to keep its workspace for {asked_seconds} s, and this provider keeps one for "
                 f"{self._keep_seconds} s",
                 code="kept_too_long",
             )
-        if seconds and sum(bool(each.keep_seconds) for each in self._programs.values()) >= KEPT_MAX:
+        if (
+            asked_seconds
+            and sum(bool(known_program.keep_seconds) for known_program in self._programs.values()) >= KEPT_MAX
+        ):
             raise ProgramError(f"{KEPT_MAX} workspaces are kept or reserved already", code="too_many_workspaces")
-        return seconds
+        return asked_seconds
 
-    async def _is_kept(self, program: _Program, container: RunningContainer) -> bool:
+    async def _is_kept(self, ended_program: _Program, container: RunningContainer) -> bool:
         """Stop an ended program. Return True if its workspace is still kept."""
-        now = time.monotonic()
-        if program.kept_until is None:
-            program.kept_until = now + program.keep_seconds
-            if program.keep_seconds:
+        now_seconds = time.monotonic()
+        if ended_program.kept_until is None:
+            ended_program.kept_until = now_seconds + ended_program.keep_seconds
+            if ended_program.keep_seconds:
                 await self._running_engine().stop(container)
-        return now < program.kept_until
+        return now_seconds < ended_program.kept_until
 
-    def _container(self, key: TaskKey) -> RunningContainer:
-        container = self._programs[key].container
+    def _container(self, task_key: TaskKey) -> RunningContainer:
+        container = self._programs[task_key].container
         assert container is not None, "the program has begun"
         return container
 

@@ -47,10 +47,10 @@ WAITS = "its program waits for secrets; send them with `ogpu task secrets`"
 class WaitingRoom:
     """The `ContainerAccess` of a program that waits for its secrets."""
 
-    def __init__(self, programs: ContainerSupervisor, key: TaskKey) -> None:
+    def __init__(self, programs: ContainerSupervisor, task_key: TaskKey) -> None:
         """`key` names the program."""
         self._programs = programs
-        self._key = key
+        self._key = task_key
 
     async def _wait(self, *_: object, **__: object) -> NoReturn:
         raise AccessError(WAITS, code="waits_for_secrets")
@@ -65,68 +65,72 @@ class WaitingRoom:
             raise AccessError(str(error), code=error.code) from None
 
 
-async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_port(process_id: int, port_number: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to 127.0.0.1 in the network of a process. Raise ContainerError with the reason."""
     try:
-        made = await _connected_elsewhere(process, port)
+        connected_socket = await _connected_elsewhere(process_id, port_number)
     except PermissionError:
-        why = "this daemon may not enter the containers' networks"
+        failure_reason = "this daemon may not enter the containers' networks"
         raise ContainerError(
-            "reach a port", why, "run it as root, or with CAP_SYS_ADMIN", code="networks_closed"
+            "reach a port", failure_reason, "run it as root, or with CAP_SYS_ADMIN", code="networks_closed"
         ) from None
     except OSError as error:
-        name = errno.errorcode.get(error.errno or 0, "")
-        why = f"nothing listens on port {port}" if error.errno == errno.ECONNREFUSED else f"{error.strerror} {name}"
+        error_name = errno.errorcode.get(error.errno or 0, "")
+        failure_reason = (
+            f"nothing listens on port {port_number}"
+            if error.errno == errno.ECONNREFUSED
+            else f"{error.strerror} {error_name}"
+        )
         raise ContainerError(
-            "reach a port", why, "start the service, on 127.0.0.1 or all addresses", code="port_silent"
+            "reach a port", failure_reason, "start the service, on 127.0.0.1 or all addresses", code="port_silent"
         ) from None
-    made.setblocking(False)
-    return await asyncio.open_connection(sock=made)
+    connected_socket.setblocking(False)
+    return await asyncio.open_connection(sock=connected_socket)
 
 
-async def _connected_elsewhere(process: int, port: int) -> socket.socket:
+async def _connected_elsewhere(process_id: int, port_number: int) -> socket.socket:
     """Connect in a new thread, or raise OSError.
 
     The daemon's shared threads are not used: services that never answer would block them all.
     """
-    loop = asyncio.get_running_loop()
-    connected: asyncio.Future[socket.socket] = loop.create_future()
+    event_loop = asyncio.get_running_loop()
+    connected: asyncio.Future[socket.socket] = event_loop.create_future()
 
-    def tell(found: socket.socket | OSError) -> None:
-        if isinstance(found, OSError):
+    def tell(connection: socket.socket | OSError) -> None:
+        if isinstance(connection, OSError):
             if not connected.done():
-                connected.set_exception(found)
+                connected.set_exception(connection)
         elif connected.done():  # the caller was cancelled
-            found.close()
+            connection.close()
         else:
-            connected.set_result(found)
+            connected.set_result(connection)
 
     def connect() -> None:
-        found: socket.socket | OSError
+        connection: socket.socket | OSError
         try:
-            enter_network(process)
-            found = socket.create_connection(("127.0.0.1", port), CONNECT_SECONDS)
+            enter_network(process_id)
+            connection = socket.create_connection(("127.0.0.1", port_number), CONNECT_SECONDS)
         except OSError as error:
-            found = error
+            connection = error
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(tell, found)
+            event_loop.call_soon_threadsafe(tell, connection)
 
     threading.Thread(target=connect, name="container port", daemon=True).start()  # it cannot return to its own network
     return await connected
 
 
-def enter_network(process: int) -> None:
+def enter_network(process_id: int) -> None:
     """Move the calling thread into the network of a process that has its own. Raise OSError on failure."""
-    network = Path("/proc") / str(process) / "ns" / "net"
+    network_namespace = Path("/proc") / str(process_id) / "ns" / "net"
     # Every container has a network of its own. The machine's network would give a customer its local services.
-    if network.readlink() == Path("/proc/self/ns/net").readlink():
+    if network_namespace.readlink() == Path("/proc/self/ns/net").readlink():
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
+    c_library = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(network_namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if libc.setns(descriptor, _NEW_NETWORK) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        if c_library.setns(descriptor, _NEW_NETWORK) != 0:
+            error_number = ctypes.get_errno()
+            raise OSError(error_number, os.strerror(error_number))
     finally:
         os.close(descriptor)
 
@@ -134,37 +138,43 @@ def enter_network(process: int) -> None:
 class RunningPrograms:
     """The `OpenContainers` of a daemon's programs."""
 
-    def __init__(self, programs: ContainerSupervisor, inside: EntersContainers | None) -> None:
+    def __init__(self, programs: ContainerSupervisor, container_entry: EntersContainers | None) -> None:
         """Without `inside`, running programs cannot be entered."""
         self._programs = programs
-        self._inside = inside
+        self._inside = container_entry
         self._rooms: dict[str, ProgramAccess] = {}
 
     def find(self, task: bytes) -> OpenContainer | None:
         """See `OpenContainers`."""
-        waiting = self._programs.waiting(task)
-        if waiting is not None:
-            return OpenContainer(WaitingRoom(self._programs, waiting), self._programs.reply_key(waiting))
-        found = self._programs.of_task(task)
-        if found is None or self._inside is None:
+        waiting_key = self._programs.waiting(task)
+        if waiting_key is not None:
+            return OpenContainer(WaitingRoom(self._programs, waiting_key), self._programs.reply_key(waiting_key))
+        running_program = self._programs.of_task(task)
+        if running_program is None or self._inside is None:
             return None
-        container = found.container
-        room = self._rooms.get(container.name)
+        container = running_program.container
+        program_access = self._rooms.get(container.name)
         # The same object serves all tunnels of a container, so that its limits count across them.
-        if room is None:
-            self._rooms = {name: each for name, each in self._rooms.items() if not each.is_over}
-            room = self._rooms[container.name] = ProgramAccess(self._inside, container, found.ports)
-        return OpenContainer(room, found.reply_key)
+        if program_access is None:
+            self._rooms = {
+                container_name: known_access
+                for container_name, known_access in self._rooms.items()
+                if not known_access.is_over
+            }
+            program_access = self._rooms[container.name] = ProgramAccess(self._inside, container, running_program.ports)
+        return OpenContainer(program_access, running_program.reply_key)
 
 
 class ProgramAccess:
     """The `ContainerAccess` of a running program."""
 
-    def __init__(self, inside: EntersContainers, container: RunningContainer, ports: Sequence[int]) -> None:
+    def __init__(
+        self, container_entry: EntersContainers, container: RunningContainer, declared_ports: Sequence[int]
+    ) -> None:
         """`ports` are the ports that the task names."""
-        self._inside = inside
+        self._inside = container_entry
         self._container = container
-        self._ports = tuple(ports)
+        self._ports = tuple(declared_ports)
         self._programs = 0
         self._copying = asyncio.Lock()
         self._connecting = asyncio.Semaphore(CONNECTING_MAX)
@@ -185,25 +195,26 @@ class ProgramAccess:
         # Counted before the first await, or parallel requests would pass the limit together.
         self._programs += 1
         try:
-            shell = await self._inside.open_program(self._container, command, is_terminal=is_terminal)
+            shell_session = await self._inside.open_program(self._container, command, is_terminal=is_terminal)
             if is_terminal:
                 with contextlib.suppress(ContainerError):
-                    await self._inside.resize(shell, rows, columns)
+                    await self._inside.resize(shell_session, rows, columns)
         except ContainerError as error:
             self._programs -= 1
             raise AccessError(str(error), code=error.code) from None
         except BaseException:
             self._programs -= 1
             raise
-        return _ProgramTalk(self._inside, shell, self._ended, is_terminal=is_terminal)
+        return _ProgramTalk(self._inside, shell_session, self._ended, is_terminal=is_terminal)
 
     async def reach(self, port: int) -> Talk:
         """See `ContainerAccess`."""
         self._require_running()
         if port not in self._ports:
-            named = ", ".join(map(str, self._ports)) or "none"
+            declared_ports = ", ".join(map(str, self._ports)) or "none"
             raise AccessError(
-                f"the task does not name port {port} ({named}); list it in `spec.run.ports`", code="port_not_named"
+                f"the task does not name port {port} ({declared_ports}); list it in `spec.run.ports`",
+                code="port_not_named",
             )
         try:
             async with self._connecting:
@@ -214,20 +225,20 @@ class ProgramAccess:
 
     async def copy_in(self, path: str, folder: Path) -> None:
         """See `ContainerAccess`."""
-        first, *deeper = target_of(path)
+        first_folder, *deeper_folders = target_of(path)
         try:
             async with self._copying:
-                files = await asyncio.to_thread(_below, folder, deeper)
-                await self._inside.copy_in(self._container, first, files)
+                top_entries = await asyncio.to_thread(_below, folder, deeper_folders)
+                await self._inside.copy_in(self._container, first_folder, top_entries)
         except ContainerError as error:
             raise AccessError(str(error), code=error.code) from None
 
     async def copy_out(self, path: str, sink: BinaryIO) -> None:
         """See `ContainerAccess`."""
-        limits = OutputLimits(FILES_OUT_MAX, COPY_BYTES_MAX)
+        output_limits = OutputLimits(FILES_OUT_MAX, COPY_BYTES_MAX)
         try:
             async with self._copying:
-                await self._inside.copy_out(self._container, "/".join(target_of(path)), limits, sink)
+                await self._inside.copy_out(self._container, "/".join(target_of(path)), output_limits, sink)
         except ContainerError as error:
             raise AccessError(str(error), code=error.code) from None
 
@@ -243,35 +254,42 @@ class ProgramAccess:
         self._programs -= 1
 
 
-def _below(folder: Path, deeper: Sequence[str]) -> dict[str, bytes | Path]:
+def _below(copied_folder: Path, deeper_folders: Sequence[str]) -> dict[str, bytes | Path]:
     """Move the content of a folder below further folders, and return the top entries."""
-    if not deeper:
-        return {child.name: child for child in sorted(folder.iterdir())}
-    top = folder / ".deeper"
-    target = top.joinpath(*deeper)
-    children = sorted(folder.iterdir())
-    target.mkdir(parents=True)
-    for child in children:
-        child.rename(target / child.name)
-    return {deeper[0]: top / deeper[0]}
+    if not deeper_folders:
+        return {child_path.name: child_path for child_path in sorted(copied_folder.iterdir())}
+    top_folder = copied_folder / ".deeper"
+    target_folder = top_folder.joinpath(*deeper_folders)
+    children = sorted(copied_folder.iterdir())
+    target_folder.mkdir(parents=True)
+    for child_path in children:
+        child_path.rename(target_folder / child_path.name)
+    return {deeper_folders[0]: top_folder / deeper_folders[0]}
 
 
 class _ProgramTalk:
     """The `Talk` with a program."""
 
-    def __init__(self, inside: EntersContainers, shell: Shell, ended: Callable[[], None], *, is_terminal: bool) -> None:
-        self._inside = inside
-        self._shell = shell
-        self._ended = ended
-        self._frames = None if is_terminal else shell.stream.frames()
+    def __init__(
+        self,
+        container_entry: EntersContainers,
+        shell_session: Shell,
+        report_end: Callable[[], None],
+        *,
+        is_terminal: bool,
+    ) -> None:
+        self._inside = container_entry
+        self._shell = shell_session
+        self._ended = report_end
+        self._frames = None if is_terminal else shell_session.stream.frames()
 
     async def read(self) -> tuple[int, bytes] | None:
         if self._frames is None:
-            data = await self._shell.stream.read(DATA_BYTES_MAX)
-            return (OUT, data) if data else None
-        async for number, data in self._frames:
+            output_bytes = await self._shell.stream.read(DATA_BYTES_MAX)
+            return (OUT, output_bytes) if output_bytes else None
+        async for stream_number, output_bytes in self._frames:
             # Docker's stream header numbers standard output 1 and standard error 2.
-            return number - 1 if number in (1, 2) else OUT, data
+            return stream_number - 1 if stream_number in (1, 2) else OUT, output_bytes
         return None
 
     async def write(self, data: bytes) -> None:
@@ -301,8 +319,8 @@ class _PortTalk:
         self._writer = writer
 
     async def read(self) -> tuple[int, bytes] | None:
-        data = await self._reader.read(DATA_BYTES_MAX)
-        return (OUT, data) if data else None
+        received_bytes = await self._reader.read(DATA_BYTES_MAX)
+        return (OUT, received_bytes) if received_bytes else None
 
     async def write(self, data: bytes) -> None:
         self._writer.write(data)

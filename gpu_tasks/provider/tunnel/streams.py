@@ -44,188 +44,203 @@ class CopySpool:
     _of_room: WeakKeyDictionary[ContainerAccess, asyncio.Lock] = field(default_factory=WeakKeyDictionary)
 
     @contextlib.asynccontextmanager
-    async def place(self, room: ContainerAccess, stream: TunnelStream) -> AsyncIterator[Path]:
+    async def place(self, container_access: ContainerAccess, tunnel_stream: TunnelStream) -> AsyncIterator[Path]:
         """Yield a place for a copy, after earlier copies of the same container.
 
         Raise AccessError if the stream ended meanwhile.
         """
         # The container's own lock first, so that one customer's copies do not occupy all places.
-        async with self._of_room.setdefault(room, asyncio.Lock()), self.places:
-            if stream.end.done():
+        async with self._of_room.setdefault(container_access, asyncio.Lock()), self.places:
+            if tunnel_stream.end.done():
                 raise AccessError(BROKEN_OFF, code="copy_interrupted")
             yield self.folder
 
 
-async def serve_stream(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> None:
+async def serve_stream(
+    container_access: ContainerAccess, copy_spool: CopySpool, tunnel_stream: TunnelStream, stream_purpose: StreamPurpose
+) -> None:
     """Serve the request of a stream, and end the stream."""
     try:
-        code = await _served(room, spool, stream, wanted)
-        await stream.finish(code)
+        exit_code = await _served(container_access, copy_spool, tunnel_stream, stream_purpose)
+        await tunnel_stream.finish(exit_code)
     except AccessError as error:
-        await stream.finish(1, str(error))
+        await tunnel_stream.finish(1, str(error))
     except (TunnelError, ConnectionError):
-        await stream.finish(1, "it was cut off")
+        await tunnel_stream.finish(1, "it was cut off")
     except OSError as error:
-        await stream.finish(1, f"the provider's disk: {error.strerror}")
+        await tunnel_stream.finish(1, f"the provider's disk: {error.strerror}")
 
 
-async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> int:
-    match wanted:
+async def _served(
+    container_access: ContainerAccess, copy_spool: CopySpool, tunnel_stream: TunnelStream, stream_purpose: StreamPurpose
+) -> int:
+    match stream_purpose:
         case frames.RunProgram():
-            return await _run(room, stream, wanted)
+            return await _run(container_access, tunnel_stream, stream_purpose)
         case frames.ReachPort():
-            return await _talk(stream, await room.reach(wanted.port))
+            return await _talk(tunnel_stream, await container_access.reach(stream_purpose.port))
         case frames.CopyIn():
-            async with spool.place(room, stream) as folder:
-                await _copy_in(room, folder, stream, wanted.path)
+            async with copy_spool.place(container_access, tunnel_stream) as spool_folder:
+                await _copy_in(container_access, spool_folder, tunnel_stream, stream_purpose.path)
         case frames.CopyOut():
-            async with spool.place(room, stream) as folder:
-                await _copy_out(room, folder, stream, wanted.path)
+            async with copy_spool.place(container_access, tunnel_stream) as spool_folder:
+                await _copy_out(container_access, spool_folder, tunnel_stream, stream_purpose.path)
         case frames.TakeSecrets():
-            await _take_secrets(room, stream)
+            await _take_secrets(container_access, tunnel_stream)
     return 0
 
 
-async def _run(room: ContainerAccess, stream: TunnelStream, wanted: frames.RunProgram) -> int:
+async def _run(container_access: ContainerAccess, tunnel_stream: TunnelStream, run_request: frames.RunProgram) -> int:
     # The words' total is not limited by the frame's fields, which limit each word.
-    if not wanted.command or sum(len(word.encode()) for word in wanted.command) > frames.COMMAND_BYTES_MAX:
+    if (
+        not run_request.command
+        or sum(len(command_word.encode()) for command_word in run_request.command) > frames.COMMAND_BYTES_MAX
+    ):
         raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes", code="wrong_command_length")
-    rows, columns = _size(wanted.rows, wanted.columns)
-    talk = await room.run(wanted.command, is_terminal=wanted.is_terminal, rows=rows, columns=columns)
-    if wanted.is_terminal:
+    rows, columns = _size(run_request.rows, run_request.columns)
+    program_talk = await container_access.run(
+        run_request.command, is_terminal=run_request.is_terminal, rows=rows, columns=columns
+    )
+    if run_request.is_terminal:
 
-        async def resize(rows: int, columns: int) -> None:
-            await talk.resize(*_size(rows, columns))
+        async def resize(row_count: int, column_count: int) -> None:
+            await program_talk.resize(*_size(row_count, column_count))
 
-        stream.on_resize = resize
-    return await _talk(stream, talk)
+        tunnel_stream.on_resize = resize
+    return await _talk(tunnel_stream, program_talk)
 
 
 # The customer chooses the size, so it is clamped before the container engine sees it.
-def _size(rows: int, columns: int) -> tuple[int, int]:
-    return min(max(1, rows), frames.TERMINAL_MAX), min(max(1, columns), frames.TERMINAL_MAX)
+def _size(row_count: int, column_count: int) -> tuple[int, int]:
+    return min(max(1, row_count), frames.TERMINAL_MAX), min(max(1, column_count), frames.TERMINAL_MAX)
 
 
-async def _talk(stream: TunnelStream, talk: Talk) -> int:
+async def _talk(tunnel_stream: TunnelStream, program_talk: Talk) -> int:
     """Carry bytes both ways until either side ends, then end the other."""
-    up = asyncio.create_task(_up(stream, talk))
-    down = asyncio.create_task(_down(stream, talk))
-    gone = asyncio.ensure_future(asyncio.wait({stream.end}))
+    carrying_up = asyncio.create_task(_up(tunnel_stream, program_talk))
+    carrying_down = asyncio.create_task(_down(tunnel_stream, program_talk))
+    stream_end = asyncio.ensure_future(asyncio.wait({tunnel_stream.end}))
     try:
-        await asyncio.wait({down, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({carrying_down, stream_end}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (up, down, gone):
-            task.cancel()
-        await asyncio.wait({up, down, gone})
+        for carrying_task in (carrying_up, carrying_down, stream_end):
+            carrying_task.cancel()
+        await asyncio.wait({carrying_up, carrying_down, stream_end})
         # Shielded, since a cancelled stream must still end its program and report that to the access limits.
-        code = await asyncio.shield(talk.end())
-    return code
+        exit_code = await asyncio.shield(program_talk.end())
+    return exit_code
 
 
-async def _up(stream: TunnelStream, talk: Talk) -> None:
+async def _up(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
     with contextlib.suppress(ConnectionError):
-        while (found := await stream.read()) is not None:
-            await talk.write(found[1])
-        talk.end_input()
+        while (received_frame := await tunnel_stream.read()) is not None:
+            await program_talk.write(received_frame[1])
+        program_talk.end_input()
 
 
-async def _down(stream: TunnelStream, talk: Talk) -> None:
+async def _down(tunnel_stream: TunnelStream, program_talk: Talk) -> None:
     with contextlib.suppress(TunnelError, ConnectionError):
-        while (found := await talk.read()) is not None:
-            channel, data = found
-            await stream.write(data, channel)
+        while (program_output := await program_talk.read()) is not None:
+            stream_channel, output_bytes = program_output
+            await tunnel_stream.write(output_bytes, stream_channel)
 
 
-async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
-    content = b""
-    while (found := await _in_time(stream.read())) is not None:
-        content += found[1]
-        if len(content) > frames.HANDED_BYTES_MAX:
+async def _take_secrets(container_access: ContainerAccess, tunnel_stream: TunnelStream) -> None:
+    received_bytes = b""
+    while (received_frame := await _in_time(tunnel_stream.read())) is not None:
+        received_bytes += received_frame[1]
+        if len(received_bytes) > frames.HANDED_BYTES_MAX:
             raise AccessError(
                 f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes; seal data as inputs",
                 code="secrets_too_large",
             )
     # A stream that ended early may have carried a valid prefix of the secrets.
-    if stream.end.done():
+    if tunnel_stream.end.done():
         raise AccessError("the secrets were interrupted", code="secrets_interrupted")
     try:
-        handed = {each.name: each.value for each in frames.HANDED.decode(content)}
+        handed_secrets = {
+            handed_secret.name: handed_secret.value for handed_secret in frames.HANDED.decode(received_bytes)
+        }
     except DecodeError:
         raise AccessError("these bytes are not secrets", code="not_secrets") from None
-    room.take_secrets(handed)
+    container_access.take_secrets(handed_secrets)
 
 
-async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
+async def _copy_in(
+    container_access: ContainerAccess, spool_folder: Path, tunnel_stream: TunnelStream, container_path: str
+) -> None:
     # The path is checked before any byte is accepted.
-    target_of(path)
-    async with _own_folder(spool) as folder, _spooled(spool) as file:
-        size = 0
-        while (found := await _in_time(stream.read())) is not None:
-            size += len(found[1])
-            if size > frames.COPY_BYTES_MAX:
+    target_of(container_path)
+    async with _own_folder(spool_folder) as unpacked_folder, _spooled(spool_folder) as spooled_file:
+        received_size = 0
+        while (received_frame := await _in_time(tunnel_stream.read())) is not None:
+            received_size += len(received_frame[1])
+            if received_size > frames.COPY_BYTES_MAX:
                 raise AccessError(
                     f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes; copy in parts", code="copy_too_large"
                 )
-            await _to_its_end(file.write, found[1])
-        if stream.end.done():
+            await _to_its_end(spooled_file.write, received_frame[1])
+        if tunnel_stream.end.done():
             raise AccessError(BROKEN_OFF, code="copy_interrupted")
-        file.seek(0)
-        await _to_its_end(unpack, file, folder)
-        await room.copy_in(path, folder)
+        spooled_file.seek(0)
+        await _to_its_end(unpack, spooled_file, unpacked_folder)
+        await container_access.copy_in(container_path, unpacked_folder)
 
 
-async def _copy_out(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
-    target_of(path)
-    async with _spooled(spool) as file:
-        bounded = _Bounded(file)
-        await room.copy_out(path, bounded)  # type: ignore[arg-type]
-        file.seek(0)
-        while piece := await _to_its_end(file.read, frames.DATA_BYTES_MAX):
-            await _in_time(stream.write(piece))
-    await stream.end_input()
+async def _copy_out(
+    container_access: ContainerAccess, spool_folder: Path, tunnel_stream: TunnelStream, container_path: str
+) -> None:
+    target_of(container_path)
+    async with _spooled(spool_folder) as spooled_file:
+        bounded_file = _Bounded(spooled_file)
+        await container_access.copy_out(container_path, bounded_file)  # type: ignore[arg-type]
+        spooled_file.seek(0)
+        while copied_piece := await _to_its_end(spooled_file.read, frames.DATA_BYTES_MAX):
+            await _in_time(tunnel_stream.write(copied_piece))
+    await tunnel_stream.end_input()
 
 
-async def _in_time(step: Awaitable[T]) -> T:
+async def _in_time(copy_step: Awaitable[T]) -> T:
     try:
-        return await asyncio.wait_for(step, COPY_SILENCE_SECONDS)
+        return await asyncio.wait_for(copy_step, COPY_SILENCE_SECONDS)
     except TimeoutError:
         raise AccessError(STOOD_STILL, code="copy_stalled") from None
 
 
-async def _to_its_end(work: Callable[..., T], *arguments: object) -> T:
+async def _to_its_end(blocking_work: Callable[..., T], *arguments: object) -> T:
     """Run work in a thread and wait for it even if cancelled, because the caller deletes its files next."""
-    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    running_work = asyncio.ensure_future(asyncio.to_thread(blocking_work, *arguments))
     try:
-        return await asyncio.shield(working)
+        return await asyncio.shield(running_work)
     except asyncio.CancelledError:
-        await asyncio.wait([working])
+        await asyncio.wait([running_work])
         raise
 
 
 @contextlib.asynccontextmanager
-async def _own_folder(spool: Path) -> AsyncIterator[Path]:
+async def _own_folder(spool_folder: Path) -> AsyncIterator[Path]:
     """Yield a folder, and delete it in a thread: deletion can take seconds, and the daemon has deadlines."""
-    folder = Path(tempfile.mkdtemp(dir=spool))
+    own_folder = Path(tempfile.mkdtemp(dir=spool_folder))
     try:
-        yield folder
+        yield own_folder
     finally:
-        await _to_its_end(shutil.rmtree, folder)
+        await _to_its_end(shutil.rmtree, own_folder)
 
 
 @contextlib.asynccontextmanager
-async def _spooled(spool: Path) -> AsyncIterator[BinaryIO]:
-    file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool))  # noqa: SIM115 it is closed in a thread
+async def _spooled(spool_folder: Path) -> AsyncIterator[BinaryIO]:
+    spooled_file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool_folder))  # noqa: SIM115 it is closed in a thread
     try:
-        yield cast("BinaryIO", file)
+        yield cast("BinaryIO", spooled_file)
     finally:
-        await _to_its_end(file.close)
+        await _to_its_end(spooled_file.close)
 
 
 class _Bounded:
     """A file that refuses more bytes than a copy may have."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    def __init__(self, inner_file: IO[bytes]) -> None:
+        self._file = inner_file
         self._size = 0
 
     def write(self, data: bytes) -> int:

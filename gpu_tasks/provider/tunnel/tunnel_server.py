@@ -51,15 +51,17 @@ TASK_DIGITS = 64
 class TunnelServer:
     """The server of customers' tunnels into their containers."""
 
-    def __init__(self, rooms: OpenContainers, seal_key: SealKey, genesis: bytes, stash: bytes, spool: Path) -> None:
+    def __init__(
+        self, rooms: OpenContainers, seal_key: SealKey, genesis_hash: bytes, provider_stash: bytes, spool_folder: Path
+    ) -> None:
         """`spool` is a folder for copies in progress."""
         self._rooms = rooms
         self._seal_key = seal_key
-        self._genesis = genesis
-        self._stash = stash
-        shutil.rmtree(spool, ignore_errors=True)  # left by a daemon that was killed during copies
-        make_folder(spool)
-        self.spool = CopySpool(spool)
+        self._genesis = genesis_hash
+        self._stash = provider_stash
+        shutil.rmtree(spool_folder, ignore_errors=True)  # left by a daemon that was killed during copies
+        make_folder(spool_folder)
+        self.spool = CopySpool(spool_folder)
         self._handshakes = RequestSlots(*HANDSHAKES)
         self._open: Counter[bytes] = Counter()
 
@@ -70,90 +72,94 @@ class TunnelServer:
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Serve a tunnel from its handshake to its end."""
-        task, found = self._found(request.match_info["task"])
+        task_id, open_container = self._found(request.match_info["task"])
         # No `heartbeat`: its timer keeps a closed connection in memory for half a minute.
-        socket = web.WebSocketResponse(max_msg_size=RECORD_BYTES_MAX, compress=False)
+        web_socket = web.WebSocketResponse(max_msg_size=RECORD_BYTES_MAX, compress=False)
         try:
-            async with self._handshakes.take(address_of_peer(request)) as slot:
+            async with self._handshakes.take(address_of_peer(request)) as request_slot:
                 # Before the handshake, so that a full server costs a stranger no Diffie-Hellman. `_agreed` checks again
                 # after its waits.
-                if self._is_full(task):
+                if self._is_full(task_id):
                     raise web.HTTPServiceUnavailable(text="all tunnels are in use; close one")
-                await socket.prepare(request)
-                line = await self._agreed(socket, slot, task, found)
+                await web_socket.prepare(request)
+                sealed_line = await self._agreed(web_socket, request_slot, task_id, open_container)
         except BusyError:
             raise web.HTTPServiceUnavailable(text="busy; try again") from None
         except (TunnelKeyError, TimeoutError, ConnectionError) as error:
-            await socket.close(message=str(error).encode()[:100] or b"too slow")
-            return socket
-        self._open[task] += 1
-        alive = asyncio.create_task(_keep_alive(socket, request.transport))
+            await web_socket.close(message=str(error).encode()[:100] or b"too slow")
+            return web_socket
+        self._open[task_id] += 1
+        ping_task = asyncio.create_task(_keep_alive(web_socket, request.transport))
         try:
-            serve = partial(serve_stream, found.room, self.spool)
-            tunnel = Multiplexer(_Socket(socket), line, serve)
+            serve = partial(serve_stream, open_container.room, self.spool)
+            tunnel = Multiplexer(_Socket(web_socket), sealed_line, serve)
             await tunnel.run()
             await tunnel.settle()
         finally:
-            alive.cancel()
-            self._open[task] -= 1
+            ping_task.cancel()
+            self._open[task_id] -= 1
             with contextlib.suppress(ConnectionError):
-                await socket.close()
-        return socket
+                await web_socket.close()
+        return web_socket
 
-    def _is_full(self, task: bytes) -> bool:
-        return self._open[task] >= TUNNELS_OF_TASK_MAX or self._open.total() >= TUNNELS_MAX
+    def _is_full(self, task_id: bytes) -> bool:
+        return self._open[task_id] >= TUNNELS_OF_TASK_MAX or self._open.total() >= TUNNELS_MAX
 
-    def _found(self, text: str) -> tuple[bytes, OpenContainer]:
+    def _found(self, task_digits: str) -> tuple[bytes, OpenContainer]:
         try:
-            task = bytes.fromhex(text) if len(text) == TASK_DIGITS else b""
+            task_id = bytes.fromhex(task_digits) if len(task_digits) == TASK_DIGITS else b""
         except ValueError:
-            task = b""
-        if not task:
+            task_id = b""
+        if not task_id:
             raise web.HTTPBadRequest(text=f"a task is {TASK_DIGITS} hexadecimal digits")
-        found = self._rooms.find(task)
-        if found is None:
+        open_container = self._rooms.find(task_id)
+        if open_container is None:
             raise web.HTTPNotFound(text="no program of this task runs here now")
-        return task, found
+        return task_id, open_container
 
     async def _agreed(
-        self, socket: web.WebSocketResponse, slot: RequestSlot, task: bytes, found: OpenContainer
+        self,
+        web_socket: web.WebSocketResponse,
+        request_slot: RequestSlot,
+        task_id: bytes,
+        open_container: OpenContainer,
     ) -> SealedLine:
-        name = TunnelName(self._genesis, task, self._stash)
-        line = SealedLine(name, self._seal_key, found.customer_key, is_customer=False)
-        line.hear(await _record(socket))
-        await socket.send_bytes(line.hello())
-        slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # allow for the round trip to the customer
-        if line.open(await _record(socket)) != READY:
+        tunnel_name = TunnelName(self._genesis, task_id, self._stash)
+        sealed_line = SealedLine(tunnel_name, self._seal_key, open_container.customer_key, is_customer=False)
+        sealed_line.hear(await _record(web_socket))
+        await web_socket.send_bytes(sealed_line.hello())
+        request_slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # allow for the round trip to the customer
+        if sealed_line.open(await _record(web_socket)) != READY:
             raise TunnelKeyError("the handshake ended wrongly")
-        if self._is_full(task):  # other customers may have entered during the round trip
+        if self._is_full(task_id):  # other customers may have entered during the round trip
             raise TunnelKeyError("all tunnels are in use")
-        return line
+        return sealed_line
 
 
-async def _keep_alive(socket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
+async def _keep_alive(web_socket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
     """Send pings. The kernel then closes a connection that acknowledges nothing."""
-    raw = None if transport is None else transport.get_extra_info("socket")
-    if raw is not None:
-        raw.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(DEAD_SECONDS * 1_000))
+    raw_socket = None if transport is None else transport.get_extra_info("socket")
+    if raw_socket is not None:
+        raw_socket.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(DEAD_SECONDS * 1_000))
     with contextlib.suppress(ConnectionError, RuntimeError):
         while True:
             await asyncio.sleep(PING_SECONDS)
-            await socket.ping()
+            await web_socket.ping()
 
 
-async def _record(socket: web.WebSocketResponse) -> bytes:
+async def _record(web_socket: web.WebSocketResponse) -> bytes:
     """Return the next message of a handshake. Raise TunnelKeyError if it is not binary."""
-    message = await socket.receive()
-    if message.type is not WSMsgType.BINARY:
+    web_message = await web_socket.receive()
+    if web_message.type is not WSMsgType.BINARY:
         raise TunnelKeyError("not the handshake of a tunnel")
-    return bytes(message.data)
+    return bytes(web_message.data)
 
 
 class _Socket:
     """A WebSocket as the connection of a tunnel."""
 
-    def __init__(self, socket: web.WebSocketResponse) -> None:
-        self._socket = socket
+    def __init__(self, web_socket: web.WebSocketResponse) -> None:
+        self._socket = web_socket
 
     async def send(self, record: bytes) -> None:
         try:
@@ -163,7 +169,7 @@ class _Socket:
 
     async def receive(self) -> bytes | None:
         try:
-            message = await asyncio.wait_for(self._socket.receive(), IDLE_SECONDS)
+            web_message = await asyncio.wait_for(self._socket.receive(), IDLE_SECONDS)
         except TimeoutError:
             return None
-        return message.data if message.type is WSMsgType.BINARY else None
+        return web_message.data if web_message.type is WSMsgType.BINARY else None

@@ -76,11 +76,11 @@ class _Watched:
 class TaskBroadcast(TaskWatch):
     """A `Telemetry` and a `TaskWatch` that fill the outbox. Use `async with` to send notes and beats."""
 
-    def __init__(self, sender: BrokerSender, outbox: NoteOutbox, workers: WorkerPool) -> None:
+    def __init__(self, broker_sender: BrokerSender, note_outbox: NoteOutbox, worker_pool: WorkerPool) -> None:
         """Sending begins with `async with`."""
-        self._sender = sender
-        self._outbox = outbox
-        self._workshop = workers
+        self._sender = broker_sender
+        self._outbox = note_outbox
+        self._workshop = worker_pool
         self._watched: dict[bytes, _Watched] = {}
         self._meters: dict[bytes, DeviceMeter] = {}
         self._gauge = Gauge()
@@ -93,8 +93,8 @@ class TaskBroadcast(TaskWatch):
 
     async def __aexit__(self, *_: object) -> None:
         """Stop. Waiting notes are dropped."""
-        for task in self._running:
-            task.cancel()
+        for running_task in self._running:
+            running_task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         self._gauge.close()
 
@@ -102,92 +102,99 @@ class TaskBroadcast(TaskWatch):
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Report an event to the customer of its task, if the task is watched."""
-        task = fields.get("task")
-        watched = self._watched.get(task) if isinstance(task, bytes) else None
-        if watched is None:
+        task_id = fields.get("task")
+        watched_task = self._watched.get(task_id) if isinstance(task_id, bytes) else None
+        if watched_task is None:
             return
-        details = [NoteField(shortened_text(name, WORD_BYTES_MAX), shortened_text(shown(value), TEXT_BYTES_MAX))
-                   for name, value in fields.items() if name != "task"]  # fmt: skip
-        note = EventNote(shortened_text(event, WORD_BYTES_MAX), tuple(details[:FIELDS_MAX]))
-        self._put(watched.subject, Channel.STATUS, note, watched.reader, is_retained=True)
+        note_fields = []
+        for field_name, field_value in fields.items():
+            if field_name != "task":
+                text = shortened_text(shown(field_value), TEXT_BYTES_MAX)
+                note_fields.append(NoteField(shortened_text(field_name, WORD_BYTES_MAX), text))
+        event_note = EventNote(shortened_text(event, WORD_BYTES_MAX), tuple(note_fields[:FIELDS_MAX]))
+        self._put(watched_task.subject, Channel.STATUS, event_note, watched_task.reader, is_retained=True)
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
         """See `TaskWatch`."""
         # A request may name a bad reply key. Nothing could be sealed to it.
         if (task not in self._watched and len(self._watched) >= WATCHED_MAX) or not is_usable(reader):
             return
-        watched = _Watched(TaskSubject(task, place), device, reader)
-        if self._watched.get(task) is None or self._watched[task].subject != watched.subject:
-            self._watched[task] = watched
+        watched_task = _Watched(TaskSubject(task, place), device, reader)
+        if self._watched.get(task) is None or self._watched[task].subject != watched_task.subject:
+            self._watched[task] = watched_task
 
     def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
         """See `TaskWatch`."""
-        watched = self._watched.get(task)
-        if watched is None:
+        watched_task = self._watched.get(task)
+        if watched_task is None:
             return
-        now = time.monotonic()
+        now_seconds = time.monotonic()
         # The last step is always sent, so that the customer sees the end.
-        if done == total or now - watched.progress_at >= SAMPLE_SECONDS:
-            watched.progress_at = now
-            meter = self._meters.get(watched.device, NO_METER)
-            note = ProgressNote(done, total, step_us, meter)
-            self._put(watched.subject, Channel.METRICS, note, watched.reader)
+        if done == total or now_seconds - watched_task.progress_at >= SAMPLE_SECONDS:
+            watched_task.progress_at = now_seconds
+            meter_reading = self._meters.get(watched_task.device, NO_METER)
+            progress_note = ProgressNote(done, total, step_us, meter_reading)
+            self._put(watched_task.subject, Channel.METRICS, progress_note, watched_task.reader)
 
     def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
         """See `TaskWatch`. The broker retains the newest lines for later subscribers."""
-        watched = self._watched.get(task)
-        if watched is not None:
-            watched.has_lines = True
-            note = LogNote(tuple(lines), left_out)
-            self._put(watched.subject, Channel.LOG, note, watched.reader, is_retained=True)
+        watched_task = self._watched.get(task)
+        if watched_task is not None:
+            watched_task.has_lines = True
+            log_note = LogNote(tuple(lines), left_out)
+            self._put(watched_task.subject, Channel.LOG, log_note, watched_task.reader, is_retained=True)
 
     def end(self, task: bytes) -> None:
         """See `TaskWatch`."""
-        watched = self._watched.pop(task, None)
-        if watched is not None:
-            self._outbox.forget(watched.subject)
-            for channel in (Channel.STATUS, Channel.LOG) if watched.has_lines else (Channel.STATUS,):
+        watched_task = self._watched.pop(task, None)
+        if watched_task is not None:
+            self._outbox.forget(watched_task.subject)
+            for note_channel in (Channel.STATUS, Channel.LOG) if watched_task.has_lines else (Channel.STATUS,):
                 # MQTT 3.1.1, 3.3.1.3: an empty retained message removes the one that the broker keeps.
-                self._put(watched.subject, channel, None, None, is_retained=True)
+                self._put(watched_task.subject, note_channel, None, None, is_retained=True)
 
     # ------------------------------------------------------------------------------------------- in the background
 
     async def _beat(self) -> NoReturn:
-        since = BEAT_SAMPLES
+        beats_since = BEAT_SAMPLES
         while True:
             await self._sample(self._workshop.devices)
-            if since >= BEAT_SAMPLES and self._sender.is_connected:
+            if beats_since >= BEAT_SAMPLES and self._sender.is_connected:
                 self._tell_beats()
                 self._tell_devices()
-                since = 0
-            since += 1
+                beats_since = 0
+            beats_since += 1
             await asyncio.sleep(SAMPLE_SECONDS)
 
-    async def _sample(self, devices: Mapping[bytes, Hardware]) -> None:
-        for device, hardware in devices.items():
+    async def _sample(self, hardware_by_device: Mapping[bytes, Hardware]) -> None:
+        for device_id, hardware in hardware_by_device.items():
             if hardware.index is not None:
                 # In a thread, since a driver may block.
-                self._meters[device] = DeviceMeter(*await asyncio.to_thread(self._gauge.read, hardware))
+                self._meters[device_id] = DeviceMeter(*await asyncio.to_thread(self._gauge.read, hardware))
 
     def _tell_beats(self) -> None:
-        for watched in self._watched.values():
-            told = [self._sender.told(watched.subject, channel) for channel in (Channel.LOG, Channel.METRICS)]
-            self._put(watched.subject, Channel.STATUS, BeatNote(*told), watched.reader)
+        for watched_task in self._watched.values():
+            told_numbers = [
+                self._sender.told(watched_task.subject, note_channel) for note_channel in (Channel.LOG, Channel.METRICS)
+            ]
+            self._put(watched_task.subject, Channel.STATUS, BeatNote(*told_numbers), watched_task.reader)
 
     def _tell_devices(self) -> None:
-        for device, hardware in self._workshop.devices.items():
-            name = shortened_text(hardware.name, TEXT_BYTES_MAX)
-            note = DeviceNote(name, self._workshop.is_working(device), self._meters.get(device, NO_METER))
-            self._put(DeviceSubject(device), Channel.STATUS, note, None, is_retained=True)
+        for device_id, hardware in self._workshop.devices.items():
+            shown_name = shortened_text(hardware.name, TEXT_BYTES_MAX)
+            device_note = DeviceNote(
+                shown_name, self._workshop.is_working(device_id), self._meters.get(device_id, NO_METER)
+            )
+            self._put(DeviceSubject(device_id), Channel.STATUS, device_note, None, is_retained=True)
 
     def _put(
         self,
-        subject: Subject,
-        channel: Channel,
-        note: TelemetryNote | None,
-        reader: bytes | None,
+        note_subject: Subject,
+        note_channel: Channel,
+        telemetry_note: TelemetryNote | None,
+        reader_key: bytes | None,
         *,
         is_retained: bool = False,
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
-        self._outbox.put(WaitingNote(subject, channel, note, now_ms, reader, is_retained))
+        self._outbox.put(WaitingNote(note_subject, note_channel, telemetry_note, now_ms, reader_key, is_retained))

@@ -50,9 +50,9 @@ class NoteOutbox:
         """Return the number of waiting notes."""
         return len(self._waiting)
 
-    def put(self, note: WaitingNote) -> None:
+    def put(self, waiting_note: WaitingNote) -> None:
         """Add a note. If the queue is full, drop another one."""
-        self._waiting.append(note)
+        self._waiting.append(waiting_note)
         if len(self._waiting) > NOTES_MAX:
             self._drop_least()
         self._filled.set()
@@ -64,25 +64,28 @@ class NoteOutbox:
             await self._filled.wait()
         return self._waiting[0]
 
-    def sent(self, note: WaitingNote) -> None:
+    def sent(self, waiting_note: WaitingNote) -> None:
         """Remove a sent note, unless it was dropped meanwhile."""
-        if self._waiting and self._waiting[0] is note:
+        if self._waiting and self._waiting[0] is waiting_note:
             self._waiting.popleft()
 
-    def take_dropped(self, note: WaitingNote) -> int:
+    def take_dropped(self, waiting_note: WaitingNote) -> int:
         """Return the number of notes dropped from this note's channel since the last call."""
-        return self._dropped.pop((note.subject, note.channel), 0)
+        return self._dropped.pop((waiting_note.subject, waiting_note.channel), 0)
 
-    def forget(self, subject: Subject) -> None:
+    def forget(self, note_subject: Subject) -> None:
         """Forget the counts of dropped notes about a subject."""
-        for line in [line for line in self._dropped if line[0] == subject]:
-            del self._dropped[line]
+        for channel_line in [channel_line for channel_line in self._dropped if channel_line[0] == note_subject]:
+            del self._dropped[channel_line]
 
     def _drop_least(self) -> None:
         """Drop the oldest note of the least important channel, except the note being sent."""
         # The first note may be in transit, and must keep its number and place.
-        place = min(range(1, len(self._waiting)), key=lambda each: THROWN_FIRST.index(self._waiting[each].channel))
-        note = self._waiting[place]
-        del self._waiting[place]
-        line = (note.subject, note.channel)
-        self._dropped[line] = self._dropped.get(line, 0) + 1
+        dropped_index = min(
+            range(1, len(self._waiting)),
+            key=lambda waiting_index: THROWN_FIRST.index(self._waiting[waiting_index].channel),
+        )
+        dropped_note = self._waiting[dropped_index]
+        del self._waiting[dropped_index]
+        channel_line = (dropped_note.subject, dropped_note.channel)
+        self._dropped[channel_line] = self._dropped.get(channel_line, 0) + 1

@@ -69,9 +69,9 @@ class BrokerSender:
             try:
                 async with broker_connection(
                     self.address, private=self.is_private, last_will=self._will(), user_and_password=self.login
-                ) as client:
+                ) as broker_client:
                     failures, self.is_connected = 0, True
-                    await self._serve(client)
+                    await self._serve(broker_client)
             except BROKER_ERRORS as error:
                 # One report for several attempts, so that a missing broker does not fill the log.
                 if failures % len(RECONNECT_SECONDS) == 0:
@@ -81,9 +81,9 @@ class BrokerSender:
             await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
             failures += 1
 
-    def told(self, subject: Subject, channel: Channel) -> int:
+    def told(self, note_subject: Subject, note_channel: Channel) -> int:
         """Return the number of messages numbered in a channel in this session."""
-        return self._numbers.get((subject, channel), 0)
+        return self._numbers.get((note_subject, note_channel), 0)
 
     def _will(self) -> aiomqtt.Will:
         """Return the message that the broker publishes when the connection breaks.
@@ -97,71 +97,92 @@ class BrokerSender:
             retain=True,
         )
 
-    async def _serve(self, client: aiomqtt.Client) -> None:
+    async def _serve(self, broker_client: aiomqtt.Client) -> None:
         """Announce presence and send waiting notes until the connection ends or the task is cancelled."""
-        sending, broken = asyncio.create_task(self._send(client)), broken_off(client)
+        sending_task, broken_task = asyncio.create_task(self._send(broker_client)), broken_off(broker_client)
         try:
             # Sending waits for new notes and would not notice a broken connection by itself.
-            await asyncio.wait((sending, broken), return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                sending.result()
-            raise aiomqtt.MqttError("the connection was lost") from broken.exception()
+            await asyncio.wait((sending_task, broken_task), return_when=asyncio.FIRST_COMPLETED)
+            if sending_task.done():
+                sending_task.result()
+            raise aiomqtt.MqttError("the connection was lost") from broken_task.exception()
         except asyncio.CancelledError:
             # MQTT 3.1.1, 3.14.4: a clean disconnect discards the will, so absence is published here.
             with contextlib.suppress(*BROKER_ERRORS, TimeoutError):
                 async with asyncio.timeout(FAREWELL_SECONDS):
-                    await self._publish_presence(client, is_here=False)
+                    await self._publish_presence(broker_client, is_here=False)
             raise
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            sending_task.cancel()
+            await asyncio.gather(sending_task, return_exceptions=True)
 
-    async def _send(self, client: aiomqtt.Client) -> NoReturn:
-        await self._publish_presence(client, is_here=True)
+    async def _send(self, broker_client: aiomqtt.Client) -> NoReturn:
+        await self._publish_presence(broker_client, is_here=True)
         while True:
-            await self._send_first(client)
+            await self._send_first(broker_client)
 
-    async def _publish_presence(self, client: aiomqtt.Client, *, is_here: bool) -> None:
+    async def _publish_presence(self, broker_client: aiomqtt.Client, *, is_here: bool) -> None:
         """Publish presence with a number of its own. Absence has the next number, which the will uses too."""
-        line = (self._self, Channel.STATUS)
-        number = self.told(*line) + 1 if is_here else self.told(*line)
+        channel_line = (self._self, Channel.STATUS)
+        message_number = self.told(*channel_line) + 1 if is_here else self.told(*channel_line)
         if is_here:
-            self._numbers[line] = number + 1
-        raw = self._signed(PresenceNote(is_here), number)
-        await client.publish(self.topics.of(*line), raw, AT_LEAST_ONCE, retain=True)
+            self._numbers[channel_line] = message_number + 1
+        signed_message = self._signed(PresenceNote(is_here), message_number)
+        await broker_client.publish(self.topics.of(*channel_line), signed_message, AT_LEAST_ONCE, retain=True)
 
-    async def _send_first(self, client: aiomqtt.Client) -> None:
-        note = await self.outbox.first()
+    async def _send_first(self, broker_client: aiomqtt.Client) -> None:
+        waiting_note = await self.outbox.first()
         # A note that is sent again keeps its number and bytes, so that a reader recognises the repetition.
-        if self._begun is None or self._begun[0] is not note:
-            raw = b"" if note.note is None else self._numbered(note, note.note)
-            self._begun = (note, self.topics.of(note.subject, note.channel), raw)
-        _, topic, raw = self._begun
-        await client.publish(topic, raw, AT_LEAST_ONCE, retain=note.is_retained)
-        self.outbox.sent(note)
+        if self._begun is None or self._begun[0] is not waiting_note:
+            signed_message = b"" if waiting_note.note is None else self._numbered(waiting_note, waiting_note.note)
+            self._begun = (waiting_note, self.topics.of(waiting_note.subject, waiting_note.channel), signed_message)
+        _, message_topic, signed_message = self._begun
+        await broker_client.publish(message_topic, signed_message, AT_LEAST_ONCE, retain=waiting_note.is_retained)
+        self.outbox.sent(waiting_note)
 
     @property
     def _self(self) -> ProviderSubject:
         return ProviderSubject(self.identity.stash)
 
-    def _numbered(self, note: WaitingNote, told: TelemetryNote) -> bytes:
-        line = (note.subject, note.channel)
-        self._numbers[line] = self._numbers.pop(line, 0) + 1
+    def _numbered(self, waiting_note: WaitingNote, telemetry_note: TelemetryNote) -> bytes:
+        channel_line = (waiting_note.subject, waiting_note.channel)
+        self._numbers[channel_line] = self._numbers.pop(channel_line, 0) + 1
         if len(self._numbers) > CHANNELS_MAX:
             del self._numbers[next(iter(self._numbers))]
-        payload = payload_of(told, note.reader)
-        dropped = self.outbox.take_dropped(note)
-        return self._message(note.subject, note.channel, self._numbers[line], note.told_at_ms, dropped, payload)
+        note_payload = payload_of(telemetry_note, waiting_note.reader)
+        dropped_count = self.outbox.take_dropped(waiting_note)
+        return self._message(
+            waiting_note.subject,
+            waiting_note.channel,
+            self._numbers[channel_line],
+            waiting_note.told_at_ms,
+            dropped_count,
+            note_payload,
+        )
 
-    def _signed(self, note: PresenceNote, number: int) -> bytes:
+    def _signed(self, presence_note: PresenceNote, message_number: int) -> bytes:
         now_ms = time.time_ns() // 1_000_000
-        return self._message(self._self, Channel.STATUS, number, now_ms, 0, payload_of(note, None))
+        return self._message(self._self, Channel.STATUS, message_number, now_ms, 0, payload_of(presence_note, None))
 
     def _message(
-        self, subject: Subject, channel: Channel, number: int, told_at_ms: int, dropped: int, payload: bytes
+        self,
+        note_subject: Subject,
+        note_channel: Channel,
+        message_number: int,
+        told_at_ms: int,
+        dropped_count: int,
+        note_payload: bytes,
     ) -> bytes:
-        key = self.identity.key
-        message = TelemetryMessage(
-            VERSION, key.public_key, subject, channel, self.session, number, told_at_ms, dropped, payload
+        provider_key = self.identity.key
+        telemetry_message = TelemetryMessage(
+            VERSION,
+            provider_key.public_key,
+            note_subject,
+            note_channel,
+            self.session,
+            message_number,
+            told_at_ms,
+            dropped_count,
+            note_payload,
         )
-        return sign_message(message, self.identity.genesis, key.sign)
+        return sign_message(telemetry_message, self.identity.genesis, provider_key.sign)

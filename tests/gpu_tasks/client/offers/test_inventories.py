@@ -175,7 +175,7 @@ def test_a_provider_s_only_cpu_is_its_machine_s(monkeypatch: pytest.MonkeyPatch)
     assert with_claims(rows_of([one], {0: service()}), found, [one])[0].claims is not None
     several = with_claims(rows_of([one, two], {0: service()}), found, [one, two])
     assert [row.claims for row in several] == [None, None], "which of them it is nobody can tell"
-    gpu = replace(one, device=replace(one.device, kind=DeviceClass.CONSUMER))
+    gpu = replace(one, device=replace(one.device, duty_class=DeviceClass.CONSUMER))
     assert with_claims(rows_of([gpu], {0: service()}), found, [gpu])[0].claims is None
 
 
@@ -185,9 +185,9 @@ def test_a_provider_s_door_tells_its_inventory(tmp_path: Path, monkeypatch: pyte
 
     async def main() -> tuple[bytes, bytes]:
         server = BlobServer(BlobStore(tmp_path), inventory=told.told)
-        await server.start(port=0)
+        await server.start(port_number=0)
         without = BlobServer(BlobStore(tmp_path / "2"))
-        await without.start(port=0)
+        await without.start(port_number=0)
         async with BlobClient(private=True) as blobs:
             first = await blobs.inventory_of(f"http://127.0.0.1:{server.port}")
             again = await blobs.inventory_of(f"http://127.0.0.1:{server.port}")

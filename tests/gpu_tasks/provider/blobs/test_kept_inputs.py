@@ -124,7 +124,7 @@ def test_an_input_in_pieces_is_recalled_whole(tmp_path: Path) -> None:
 def test_the_oldest_that_nobody_needs_goes_first_and_no_more_than_is_wanted(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     for number, at in ((1, 300.0), (2, 100.0), (3, 200.0)):
-        shelf.store.keep(an_input(number, 30), now=at)
+        shelf.store.keep(an_input(number, 30), now_seconds=at)
     shelf.work(4, size=25)
     assert shelf.there() == {1, 3, 4}
 
@@ -132,7 +132,7 @@ def test_the_oldest_that_nobody_needs_goes_first_and_no_more_than_is_wanted(tmp_
 def test_what_a_customer_brought_stays_a_strangers_and_lives_from_its_use_on(tmp_path: Path) -> None:
     """An input kept for others must not be removed for lack of room, or when this provider no longer needs it."""
     shelf = Shelf(tmp_path)
-    address = shelf.store.put(an_input(1), now=0)
+    address = shelf.store.put(an_input(1), now_seconds=0)
     shelf.kept.name(address, LOOKED_AT, unit_of(1))
     shelf.kept.keep(address, an_input(1))
     assert (shelf.store.input_bytes, shelf.store.bytes_stored) == (0, 40)

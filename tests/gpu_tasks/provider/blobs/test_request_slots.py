@@ -83,7 +83,7 @@ async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
     made = BlobServer(BlobStore(tmp_path), cast(Resealer, KnowingResealer()))
-    await made.start(port=0)
+    await made.start(port_number=0)
     url = f"http://127.0.0.1:{made.port}/reseal"
     strangers = [SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: %d" % (number // 4)) for number in range(16)]
     slow = [await opened(made.port, said) for said in strangers]
@@ -160,7 +160,7 @@ async def test_who_does_not_read_is_ended_and_leaves_no_trace(
 
 
 async def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = RequestSlots(total=4, of_address=2)
+    made = RequestSlots(slots_max=4, of_address=2)
     lost: list[str] = []
     entered: list[str] = []
 
@@ -198,7 +198,7 @@ async def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: p
 
 
 async def test_who_lost_its_slot_does_not_win_it_back_by_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = RequestSlots(total=1, of_address=1)
+    made = RequestSlots(slots_max=1, of_address=1)
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
     async with asyncio.timeout(10):
         with pytest.raises(TimeoutError):
@@ -214,25 +214,25 @@ async def test_who_lost_its_slot_does_not_win_it_back_by_a_burst(monkeypatch: py
 
 def test_one_address_has_a_part_of_the_room(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, Quota(bytes_max=8_000, blobs_max=80, address_part=8))
-    store.put(b"a" * 600, stranger="203.0.113.7", now=0)
+    store.put(b"a" * 600, stranger="203.0.113.7", now_seconds=0)
     with pytest.raises(StoreFullError, match=r"203\.0\.113\.7"):
-        store.put(b"b" * 600, stranger="203.0.113.7", now=0)
-    store.put(b"b" * 600, stranger="203.0.113.8", now=0)
+        store.put(b"b" * 600, stranger="203.0.113.7", now_seconds=0)
+    store.put(b"b" * 600, stranger="203.0.113.8", now_seconds=0)
     for number in range(8):
-        store.put(bytes([number]), stranger="203.0.113.9", now=0)
+        store.put(bytes([number]), stranger="203.0.113.9", now_seconds=0)
     for number in range(8, 10):
-        store.put(bytes([number]), stranger="203.0.113.9", now=0)
+        store.put(bytes([number]), stranger="203.0.113.9", now_seconds=0)
     with pytest.raises(StoreFullError):
-        store.put(b"one more", stranger="203.0.113.9", now=0)
-    store.put(b"a" * 600, is_own=True, now=1)  # a stranger's blob is own from here on, and counts for no client
-    store.put(b"c" * 600, stranger="203.0.113.7", now=1)
+        store.put(b"one more", stranger="203.0.113.9", now_seconds=0)
+    store.put(b"a" * 600, is_own=True, now_seconds=1)  # a stranger's blob is own from here on, and counts for no client
+    store.put(b"c" * 600, stranger="203.0.113.7", now_seconds=1)
 
 
 def test_strangers_cannot_take_the_room_of_own_work(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, Quota(bytes_max=1_000, blobs_max=10))
     for number in range(10):
-        store.put(bytes([number]) * 100, now=0)
+        store.put(bytes([number]) * 100, now_seconds=0)
     with pytest.raises(StoreFullError):
-        store.put(b"x", now=0)
-    address = store.put(b"own" * 1_000, is_own=True, now=0)
+        store.put(b"x", now_seconds=0)
+    address = store.put(b"own" * 1_000, is_own=True, now_seconds=0)
     assert store.get(address) == b"own" * 1_000

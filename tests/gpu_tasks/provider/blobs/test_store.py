@@ -68,7 +68,7 @@ def test_a_strangers_blob_that_becomes_an_own_output_gives_its_room_back(tmp_pat
 
 def test_blobs_go_when_their_life_ends(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, Quota(life_seconds=100))
-    old, new = store.put(b"old", now=1000), store.put(b"new", now=1090)
+    old, new = store.put(b"old", now_seconds=1000), store.put(b"new", now_seconds=1090)
     store.sweep(1101)
     assert store.get(old) is None
     assert store.get(new) == b"new"
@@ -77,10 +77,10 @@ def test_blobs_go_when_their_life_ends(tmp_path: Path) -> None:
 
 def test_what_becomes_ones_own_again_lives_from_then_on(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, Quota(life_seconds=100))
-    address = store.put(b"input", now=0)
+    address = store.put(b"input", now_seconds=0)
     for now in (90, 180, 150):
-        store.put(b"input", is_own=True, now=now)
-    store.put(b"input", now=250)  # strangers prolong nothing
+        store.put(b"input", is_own=True, now_seconds=now)
+    store.put(b"input", now_seconds=250)  # strangers prolong nothing
     store.sweep(280)
     assert store.get(address) == b"input"
     again = BlobStore(tmp_path, Quota(life_seconds=100))
@@ -135,7 +135,7 @@ def test_whatever_comes_the_quota_and_each_share_hold_and_every_byte_is_counted(
     for size, is_own, stranger, later in puts:
         now += later
         with suppress(StoreFullError):
-            store.put(bytes(size), is_own=is_own, stranger=stranger, now=now)
+            store.put(bytes(size), is_own=is_own, stranger=stranger, now_seconds=now)
         strangers = [stored for stored in store._blobs.values() if stored.kind is BlobKind.STRANGERS]
         assert store.bytes_stored == sum(stored.size for stored in strangers) <= 100
         assert len(strangers) <= 8

@@ -78,10 +78,10 @@ async def test_a_refuted_device_stays_paused_over_restarts(village: Village) -> 
     races = liar.daemon.parts.journal.races
     causes, change = list[PauseCause | None](), races.change
 
-    def changed(key: RaceKey, **changes: Any) -> None:
+    def changed(entry_key: RaceKey, **changes: Any) -> None:
         if "end" in changes:
             causes.append(noted(liar).cause)
-        change(key, **changes)
+        change(entry_key, **changes)
 
     races.change = changed  # type: ignore[method-assign]
     while not village.happened(ProviderSlashed):
