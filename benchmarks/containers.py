@@ -46,7 +46,7 @@ MANY = 5
 
 def main() -> int:
     """Measure everything and write the report."""
-    parser = argparse.ArgumentParser("benchmarks.containers", description="What a container costs.")
+    parser = argparse.ArgumentParser("benchmarks.containers", description="Measure the cost of a container.")
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
     report: dict[str, Any] = {"bare": {"start_ms": _bare(rounds)}, "bubblewrap": _walled(rounds)}

@@ -189,7 +189,7 @@ def _stages(ledger: Ledger, parent: ExecutedBlock, made: ExecutedBlock) -> Figur
     reference.verify_all(claims)
     spent["libsodium_us"] = watch.split()
     if not valid or len(claims) != TRANSFERS or (trie.root, root) != (header.state_root, header.extrinsics_root):
-        raise RuntimeError("the stages do not come to what the block says")
+        raise RuntimeError("the stages do not add up to the time of the block")
     return spent
 
 

@@ -22,7 +22,7 @@ from consensus.finality.hearing import InvalidVoteError
 from consensus.finality.relay import BallotRelay
 from consensus.headers import proposer, slot_at
 from consensus.neighbours import Neighbours
-from consensus.parameters import Condition, Parameters
+from consensus.parameters import FULL_POLL_VALIDATORS_MAX, Condition, Parameters
 from consensus.polling import sampling
 from consensus.polling.poller import Poller
 from consensus.polling.topological import Topological
@@ -252,8 +252,13 @@ class Machine:
         return self._gadget.members.epoch, self._gadget.rounds.current
 
     def unheard(self) -> tuple[Validator, ...]:
-        """Return the validators without a vote in the gadget's round, for the log."""
-        return self._gadget.unheard()
+        """Return the validators whose votes do not arrive while finality stands, for the log."""
+        validators, unheard, linked = self._gadget.members, self._gadget.unheard(), self._neighbours.linked()
+        # Votes of a stuck round stay, also those of a validator that fell silent later. In a small set all voters are
+        # linked, so a lost link tells them apart.
+        if self._neighbours.session not in linked or len(validators.members) > FULL_POLL_VALIDATORS_MAX:
+            return unheard
+        return tuple(member for member in validators.members if member in unheard or member.session not in linked)
 
     def restore(self, recovery: Recovery, now_ms: int) -> list[Effect]:
         """Start with the shell's saved data. Raise ValueError if the epoch after the final block is unknown."""

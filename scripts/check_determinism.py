@@ -155,7 +155,7 @@ def _handlers(node: ast.AST) -> Iterator[Finding]:
     caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
     for exception in caught:
         if exception is None or (isinstance(exception, ast.Name) and exception.id in CATCH_ALL):
-            yield node, "catches what depends on the machine (memory, stack) or hides our own bugs"
+            yield node, "catches errors that depend on the machine (memory, stack), or hides bugs"
 
 
 def _raises_again(handler: ast.ExceptHandler) -> bool:

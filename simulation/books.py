@@ -49,11 +49,11 @@ class Rule(NamedTuple):
     agree: Callable[[int, int], bool] = equal
 
 
-CAP = Rule("the cap, and what is owned or burned")
-CASES = Rule("what a case holds, and what is held for it")
-LIMITS = Rule("what may be held at most, and what is held", at_most)
+CAP = Rule("the cap, and the owned and burned money")
+CASES = Rule("money of a case, and the holds for it")
+LIMITS = Rule("limit of a hold, and its amount", at_most)
 WAITS = Rule("a place in a schedule, and an item that waits there")
-BROUGHT = Rule("open cases of the courts, and what brought them")
+BROUGHT = Rule("open cases of the courts, and their subjects")
 
 
 class Pair:
@@ -201,7 +201,9 @@ class Books:
         before = self._cursors.get(name, 0)
         left = [passed for passed in range(before + 1, height + 1) if self._at.get((name, passed), 0)]
         if left or height < before:
-            raise BooksBroken(f"{schedule.cursor.name}: from {before} to {height}, past what waits at {left}")
+            raise BooksBroken(
+                f"{schedule.cursor.name}: from {before} to {height}, later than the items that wait at {left}"
+            )
         self._cursors[name] = height
 
 

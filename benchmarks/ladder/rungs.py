@@ -58,7 +58,7 @@ UNIT_RUNGS = {
     rung.name: rung
     for rung in (
         Rung("attestation", "every node: form and signature of the reveal", "1/100: a hundred nodes"),
-        Rung("check", "whoever has the output looks whether it is right", "0.7 of a text, else 1.5 x the work"),
+        Rung("check", "any holder of the output checks it", "0.7 of a text, else 1.5 x the work"),
         Rung("judge", "of a pair or a committee: the check, and its probe", "twice the check's"),
         Rung("court", "a member: the check, its probe, and five earlier judges'", "seven times the check's"),
         Rung("audit", "a pair, as often as one is drawn: for each settled unit", "4.9 % of twice the judge's"),
@@ -69,7 +69,7 @@ TASK_RUNGS = {
     rung.name: rung
     for rung in (
         Rung("milestones", "every node: form and signature of four milestones", "1/100: a hundred nodes"),
-        Rung("checkpoints", "who holds them: four blobs read, against their roots", "0.05: half of a judge's fee"),
+        Rung("checkpoints", "their holder: four blobs read, against their roots", "0.05: half of a judge's fee"),
         Rung("shown", "every node: the hashes of five stretches, by their paths", "1/100: a hundred nodes"),
         Rung("parts", "a judge: four drawn parts of at most twenty, and a named segment", "1.5 x their share"),
         Rung("final audit", "a pair, as often as one is drawn: for each result", "22.8 % of twice the judge's"),

@@ -173,4 +173,4 @@ def _convicted(workload: StepwiseWorkload, request: bytes, root: bytes, proof: T
 
 def _demand(check: Callable[[], bool]) -> None:
     if not check():
-        raise RuntimeError("what holds was refused")
+        raise RuntimeError("a correct result was refused")

@@ -147,7 +147,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--transfers", type=int, default=30_000, help=f"a multiple of {SENDERS}")
     parser.add_argument("--shapes", nargs="+", default=SHAPES, help="BATCHxCONNECTIONS")
     parser.add_argument("--anvil-block-time", default="1", help="seconds")
-    parser.add_argument("--nodes-only", action="store_true", help="leave out what runs without a network")
+    parser.add_argument("--nodes-only", action="store_true", help="skip the measurements without a network")
     parser.add_argument("--npm", type=Path, default=Path(".peers"), help="where npm installed anvil")
     parser.add_argument("--python", type=Path, default=Path(".venv-peers/bin/python"), help="with LiteSVM and py-evm")
     return parser.parse_args(arguments)

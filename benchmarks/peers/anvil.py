@@ -114,7 +114,7 @@ class Anvil:
         wanted = [request("eth_getBalance", [account, "latest"], number) for number, account in enumerate(receivers)]
         held = [int(balance, 16) for balance in await client.calls(wanted)]
         if held != [ENDOWMENT + shape.each * VALUE] * len(held):
-            raise RuntimeError("not every receiver has what was sent to it")
+            raise RuntimeError("a receiver lacks a transfer")
 
 
 def _is_whole(config: Path) -> bool:

@@ -83,7 +83,7 @@ class ThisNode:
         head = await client.call("chain_getFinalizedHead")
         held = [info.data.free for info in await self._accounts(client, self._receivers, head)]
         if held != [ENDOWMENT + shape.each * VALUE] * len(held):
-            raise RuntimeError("not every receiver has what was sent to it")
+            raise RuntimeError("a receiver lacks a transfer")
 
     async def _accounts(self, client: Client, who: list[bytes], at: str) -> list[AccountInfo]:
         keys = ["0x" + self._account.key(account).hex() for account in who]

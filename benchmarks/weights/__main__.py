@@ -60,7 +60,7 @@ def main() -> int:
     found = runs[-1]
     rows = {name: round(median(run.rows[name] for run in runs)) for name in sorted(found.rows)}
     lacking = tables.names() - rows.keys()
-    failures = [f"{name}: nobody measures it" for name in sorted(lacking)] + missed(found)
+    failures = [f"{name}: it is not measured" for name in sorted(lacking)] + missed(found)
     if min(found.figures[count] for count in COUNTED) < EXTRINSICS_MIN:
         failures.append("a block holds too few extrinsics by the tables of now: write once more for those of thousands")
     status = report(found, rows, failures, round(time.monotonic() - started))

@@ -136,5 +136,5 @@ def _silence(unit: bytes, judges: Iterable[Actor], bound: Bound) -> None:
     seats = bound[Courts].seats
     for judge in judges:
         seat = seats[judge.stash, unit]
-        assert seat is not None, "who judges has a seat"
+        assert seat is not None, "a judge has a seat"
         seats[judge.stash, unit] = replace(seat, statement=None)

@@ -44,7 +44,7 @@ class DisputeCalls(MarketCases):
         self._look("the last of 64 leaves of eight trees", DisputeStage.JUDGED)
         self._dispute()
         world.blocks(self._now().deadline - world.height)
-        self._look("eight trees that nobody showed", None)
+        self._look("eight missing trees", None)
         self._make_good()
 
     def _make_good(self) -> None:

@@ -55,7 +55,7 @@ class LeafCalls(MarketCases):
         unit = raced(self.world, self.races)
         check = self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
         self.world.blocks(check.deadline - self.world.height)
-        real, _ = self.found.hooks("leaves that nobody showed", rounds=ROUNDS)["LeafChecks"]
+        real, _ = self.found.hooks("missing leaves", rounds=ROUNDS)["LeafChecks"]
         self.found.rows[f"{HOOK} step"] = max(100.0, real - self.found.rows.get(HOOK, 0.0))
         self.world.block()
         if self._check(unit) is not None:

@@ -114,7 +114,7 @@ class Races:
         unit, market = self.world.unit(unit_id), self.world.now()[InferenceMarket]
         deadline = rounds.reveal_deadline(unit.round, market.windows_of(unit)) if unit.round else None
         if deadline is None:
-            raise RuntimeError("nobody may open yet")
+            raise RuntimeError("no racer may open yet")
         return deadline
 
     def abandon(self, units: Sequence[bytes]) -> None:

@@ -317,9 +317,16 @@ class Gadget:
         return tuple(block_id for block_id in missing_blocks if block_id not in self._chain.tree)
 
     def unheard(self) -> tuple[Validator, ...]:
-        """Return the members without a vote in the present round. While finality stands, they are the reason."""
-        voters = {signed_ballot.voter for signed_ballot in self._heard.box.votes(self.rounds.current)}
-        return tuple(member for member in self.members.members if member.session not in voters)
+        """Return the members that let the newest timed-out round pass without a vote to skip it.
+
+        While finality stands, they are the reason. Other votes of a round may come from before a member fell silent.
+        """
+        for round_number in (self.rounds.current, self.rounds.current - 1):
+            votes = self._heard.box.votes(round_number)
+            skippers = {vote.voter for vote in votes if vote.ballot.kind is BallotKind.SKIP}
+            if skippers:
+                return tuple(member for member in self.members.members if member.session not in skippers)
+        return self.members.members
 
     # --- certificates
 

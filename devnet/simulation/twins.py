@@ -41,7 +41,7 @@ EDGES_BY_NAME = {
     "the doubled key leaves": (1, 2, 3, 5),
     "another one comes doubled": (1, 2, 3, 4),
     "half of them": (0, 1, 5, 6),
-    "nobody in common": (4, 5, 6, 7),
+    "no member in common": (4, 5, 6, 7),
 }
 GROUPS_MAX = 3
 PHASE_COUNT = 7

@@ -113,7 +113,7 @@ class StatusLine:
         )
 
     def _who_is_silent(self) -> str:
-        """Return the validators of the present round whose votes do not arrive, with their stake."""
+        """Return the validators whose votes do not arrive, with their stake."""
         machine = self._node_view.machine
         epoch, silent = self._node_view.chain.epochs(machine.gadget_round[0]), machine.unheard()
         if epoch is None or not silent:

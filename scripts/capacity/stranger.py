@@ -94,7 +94,9 @@ def main() -> None:
     drawn = chain.now()[Capacity].inspectors(newest, owner.device, owner.stash)
     nobody = next(keys.stash for keys in chain.validators[1:] if keys.stash not in drawn)
     objection = Capacity.object(device=owner.device)
-    _tell(chain, StrangersCall("object, by who was not drawn", nobody, objection, WEIGHTS["Capacity.object"]))
+    _tell(
+        chain, StrangersCall("object, by an account that was not drawn", nobody, objection, WEIGHTS["Capacity.object"])
+    )
     _tell(chain, StrangersCall("object, by an inspector: free", drawn[0], objection, WEIGHTS["Capacity.object"]))
     _tell_inspection()
 

@@ -150,7 +150,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="which are drawn")
     parser.add_argument("--rooms", nargs="*", metavar="FOLDER", help="where they are drawn; the pure rooms by default")
     parser.add_argument("--since", default="", metavar="COMMIT", help="draw on lines that changed after it alone")
-    parser.add_argument("--json", action="store_true", help="print what out/mutants.json holds")
+    parser.add_argument("--json", action="store_true", help="print the content of out/mutants.json")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many are tried at a time")
     return parser.parse_args()
 

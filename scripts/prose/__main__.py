@@ -25,7 +25,7 @@ BOUND_KINDS = (Kind.HELP, Kind.MESSAGE, Kind.DOCSTRING, Kind.TEST_DOCSTRING)
 def main() -> int:
     """Count, print, write, judge."""
     parser = argparse.ArgumentParser(prog="python -m scripts.prose", description=__doc__)
-    parser.add_argument("paths", nargs="*", help="count only files whose path begins so")
+    parser.add_argument("paths", nargs="*", help="count only files under these paths")
     parser.add_argument("--against", type=Path, help="another checkout, counted by the same rules")
     parser.add_argument("--faults", choices=[kind.value for kind in Kind], help="list the texts of a kind to rewrite")
     parser.add_argument("--draw", type=int, metavar="N", help="print N texts drawn at random")

@@ -25,7 +25,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, MarketChain, due_of, named_keys, root_of
 
-TOY_STAKE = HoldReason("ToyStake", "What parties and customers hold for a case.")
+TOY_STAKE = HoldReason("ToyStake", "Stakes of parties and customers in a case.")
 
 
 class Toys(Pallet, index=202):

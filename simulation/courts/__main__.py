@@ -27,7 +27,7 @@ NETWORKS = ((4, 25), (7, 14), (7, 28), (10, 10), (10, 20), (10, 30), (33, 10), (
 TOLERANCE = 0.02
 """The tolerated error of a mean over few units, in prices a unit."""
 KNOWN = {
-    ("waits", "racers"): (33, "the chain sees what a decline without a reason looks like, which must cost something"),
+    ("waits", "racers"): (33, "to the chain it is a decline without a reason, which must cost something"),
 }
 """The known failures, by habit and requirement: the largest network that has them, and the reason."""
 

@@ -30,7 +30,7 @@ class Racing(Enum):
 class Input(Enum):
     """The readers of a unit's input."""
 
-    GOOD = "all to whom it must be sealed"
+    GOOD = "all required recipients"
     SEALED = "the coalition alone; the others have a box that does not open"
     HIDDEN = "the coalition alone; the others find it in no store"
     LATE = "the coalition alone, until the others have given up; then all"
@@ -60,9 +60,7 @@ HABITS = (
     Habit("customer", "and the customer is its own", Against.CUSTOMER),
     Habit("sybil", "and of nine units of ten the first racer is a Sybil of its own", Against.SYBIL),
     Habit("proposer", "and in its slots its proposers choose between two beacons", Against.SYBIL, grinds=True),
-    Habit(
-        "withholds", 'as "sybil", but its racers do not open what they committed to', Against.SYBIL, Racing.WITHHOLDS
-    ),
+    Habit("withholds", 'as "sybil", but its racers do not open their commitments', Against.SYBIL, Racing.WITHHOLDS),
     Habit("absent", 'as "sybil", but its racers do not answer at all', Against.SYBIL, Racing.ABSENT),
     Habit(
         "seals",
@@ -73,7 +71,7 @@ HABITS = (
     ),
     Habit(
         "hides",
-        "its customer gives the input to nobody but its own; its judges say what its racers answered",
+        "its customer gives the input only to its own; its judges repeat its racers' answer",
         Against.SYBIL,
         Racing.RIGHT,
         input=Input.HIDDEN,

@@ -22,7 +22,7 @@ from simulation.runs import ended, positive
 OUT = Path(__file__).parents[2] / "out" / "misconduct.json"
 HEADS = (
     "misdeed",
-    "gain, where nobody looks",
+    "gain, without a check",
     "made to pay",
     "by the formula",
     "as played",

@@ -123,8 +123,12 @@ def pair_of_a_third(seed: str) -> BatchScore:
 
 
 MISDEEDS = {
-    "hides_leaves": Misdeed("who answered shows no drawn leaf", hides_leaves, always_loses=True, found_min=Fraction(1)),
-    "hides_tree": Misdeed("of two who differ, one shows no tree", hides_tree, always_loses=True, found_min=Fraction(1)),
+    "hides_leaves": Misdeed(
+        "a provider that answered shows no drawn leaf", hides_leaves, always_loses=True, found_min=Fraction(1)
+    ),
+    "hides_tree": Misdeed(
+        "of two differing racers, one shows no tree", hides_tree, always_loses=True, found_min=Fraction(1)
+    ),
     "lazy_auditor": Misdeed("an auditor computes nothing, and passes", lazy_auditor, always_loses=True),
     "lazy_third": Misdeed(
         "the same, and a third of the stake judges its proof",

@@ -97,4 +97,4 @@ def missed(misdeed: Misdeed, found: Summary) -> Iterator[str]:
     if found.found < misdeed.found_min:
         yield f"is made to pay {float(found.found):.1%} of the time"
     if found.harm > misdeed.harm_max:
-        yield f"costs somebody honest {float(found.harm):+.4f} prices"
+        yield f"costs an honest account {float(found.harm):+.4f} prices"

@@ -27,13 +27,13 @@ from runtime.frame.schedule import TAKE_WEIGHT
 from simulation.actors import always, one_of
 from simulation.books import BROUGHT, Books, Keys, PalletBooks, Rule, at_most, both_or_none, claims, counts, places
 
-JUDGED = Rule("a case, and what looks at it", both_or_none)
+JUDGED = Rule("a case, and its next step", both_or_none)
 SEATED = Rule("members of a bench, and their seats")
-PRICES = Rule("price of a case, and what its terms say")
-CHECKED = Rule("a check of a batch that no court has, and what looks at it", both_or_none)
+PRICES = Rule("price of a case, and that of its terms")
+CHECKED = Rule("a check of a batch outside a court, and its next step", both_or_none)
 CHECK_CASES = Rule("cases of checks, and the units that they are listed with")
-OWED = Rule("duties of a check, and what its stage says")
-COMPARED = Rule("a dispute about a batch that no court has, and what looks at it", both_or_none)
+OWED = Rule("duties of a check, and those of its stage")
+COMPARED = Rule("a dispute about a batch outside a court, and its next step", both_or_none)
 TREES = Rule("sides that have shown nothing yet, and duties to show")
 SHOWN_TREES = Rule("disputes, and trees that were shown in them", at_most)
 OF_COURTS = (LeafStage.PROVING, LeafStage.DOUBTED)

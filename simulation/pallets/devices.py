@@ -22,8 +22,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.actors import Actor, World, always, one_of
 from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, claims, counts
 
-SECURED = Rule("what a device secures, and the collateral of its races")
-BUSY = Rule("devices that are bound to a case, and what binds them", both_or_none)
+SECURED = Rule("secured collateral of a device, and that of its races")
+BUSY = Rule("devices that are bound to a case, and the cases that bind them", both_or_none)
 OWNED = Rule("devices of an owner, and devices")
 LISTED = Rule("devices, and those listed by owner")
 OFFERED = Rule("offers of a device, and offers with it")

@@ -45,12 +45,12 @@ from simulation.books import (
 from simulation.pallets.devices import BUSY, OFFERED, SECURED
 
 OPEN_UNITS = Rule("open units, and units that are open")
-CALLED = Rule("an open unit that no court has, and what calls it", both_or_none)
+CALLED = Rule("an open unit outside a court, and its next step", both_or_none)
 DRAWN = Rule("a unit in the queue that does not sleep, or a declined place of a race, and its draw", both_or_none)
 DROPPED = Rule("an ended unit, and the block that drops it", both_or_none)
 SLEEPERS = Rule("sleepers of a service, and units in its list")
 ASLEEP = Rule("units that sleep, and those listed")
-RISING = Rule("units that sleep, and those whose price is watched", at_most)
+RISING = Rule("units that sleep, and those with a watched price", at_most)
 OFFERS = Rule("offers of a service, and offers for it")
 OFFERED_FOR = Rule("services that a device is listed for, and its offers")
 

@@ -8,11 +8,11 @@ from runtime.pallets.transaction_payment import TransactionPayment
 from simulation.actors import always, one_of
 from simulation.books import CAP, CASES, EVERYBODY, LIMITS, Books, Keys, PalletBooks, Rule, claims
 
-SUPPLY = Rule("issuance, and what accounts own")
+SUPPLY = Rule("issuance, and the money of all accounts")
 RESERVED = Rule("reserved, and held")
 SHOWN = Rule("held as shown by reason, and by case")
-TOTALS = Rule("total of a case, and what is held for it")
-SUSTAINED = Rule("reasons to live, and positions and lists of what leaves")
+TOTALS = Rule("total of a case, and the holds for it")
+SUSTAINED = Rule("reasons to live, and positions and lists of unbonding stake")
 
 
 def _account(books: Books, keys: Keys, info: Any, sign: int) -> None:

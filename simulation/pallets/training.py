@@ -60,7 +60,7 @@ from simulation.pallets.devices import BUSY
 
 OPEN_TASKS = Rule("open tasks, and tasks that are open")
 ON_SALE = Rule("tasks that take bids, and those listed")
-TENDED = Rule("a task that waits for more than a court, and what looks at it", both_or_none)
+TENDED = Rule("a task that waits for more than a court, and its next step", both_or_none)
 ASKED = Rule("duties of workers, and those listed")
 PURSES = (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
 JUDGED = (TaskState.SHOWING, TaskState.JUDGED)

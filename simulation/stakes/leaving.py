@@ -310,7 +310,7 @@ WAYS: dict[str, Callable[[Any], list[Asked]]] = {
     "undelegate": lambda _: [_off(FIRST)],
     "in three chunks": lambda _: [_off(FIRST, 3), _off(FIRST, 2), _off(FIRST)],
     "redelegate": lambda _: [_over(FIRST, SECOND)],
-    "redelegate to one who does nothing": lambda _: [_over(FIRST, THIRD)],
+    "redelegate to an idle validator": lambda _: [_over(FIRST, THIRD)],
     "redelegate, then undelegate": lambda _: [_over(FIRST, SECOND), _off(SECOND)],
     "redelegate, then on, then undelegate": lambda _: [_over(FIRST, THIRD), _over(THIRD, SECOND), _off(SECOND)],
     "a part each way": lambda _: [

@@ -83,7 +83,9 @@ class Shadow:
         for key, amount in grown.items():
             mine, *brought = key[3]
             if amount < 0 or (amount and (key[1] != pair[1] or mine != (pair[1], era))):
-                raise RuleBroken("what leaves a validator waits for it, and answers for it until this era")
+                raise RuleBroken(
+                    "stake that leaves a validator waits for its slash, and is liable for it until this era"
+                )
             if amount:
                 lot = self.naive.leave(pair, tuple(brought), self._part(bound, pair, tuple(brought), amount))
                 self._wait(key, lot.amount, self.slack(pair) + 2)
@@ -173,7 +175,7 @@ class Shadow:
             if standing and own != own_part(own + pooled, exposed):
                 raise RuleBroken(f"of {own + pooled} grains a validator kept {own}")
             if not standing and pooled:
-                raise RuleBroken("a reward for whom?")
+                raise RuleBroken("a reward without a receiver")
             self.naive.rewards[stash, stash] += own
             for pair, shares in standing.items():
                 self.naive.rewards[pair] += Fraction(pooled * shares, sum(standing.values()))
@@ -203,7 +205,7 @@ class Shadow:
             for key, exact in [(key, exact) for key, exact in self.waiting.items() if key[0] == staker]:
                 self._compare("waiting", key[:2], reckoned.pop(key, 0), exact.amount, 2 + self.late[key])
             if any(reckoned.values()):
-                raise RuleBroken(f"of {staker.hex()[:8]} waits what never left: {reckoned}")
+                raise RuleBroken(f"{staker.hex()[:8]} has unbonding stake that never left: {reckoned}")
 
     def slack(self, pair: Stood) -> int:
         """Return the number of events in which rounding may have taken a part of a grain from this stake."""

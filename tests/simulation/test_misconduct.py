@@ -60,7 +60,7 @@ def test_batches_repeat() -> None:
         (replace(LOSES, gain=Fraction(-1, 2)), "where the formula says"),
         (replace(LOSES, gain=Fraction(1, 9), formula=Fraction(1, 9)), "does not lose"),
         (replace(LOSES, gain=Fraction(1, 9), formula=Fraction(-1, 9), variance=Fraction(9)), "does not lose"),
-        (replace(LOSES, harm=Fraction(1)), "costs somebody honest"),
+        (replace(LOSES, harm=Fraction(1)), "costs an honest account"),
         (replace(LOSES, found=Fraction(9, 10)), "made to pay 90.0%"),
     ],
 )

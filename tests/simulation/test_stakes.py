@@ -109,7 +109,7 @@ def test_what_waits_and_never_left_is_found(played: Season) -> None:
     bound = played.chain.now()
     (staker, chunks), *_ = bound[TrustStake].unlocking.items()
     bound[TrustStake].unlocking[staker] = (replace(chunks[0], until_epoch=10**6), *chunks)
-    with pytest.raises(RuleBroken, match="waits what never left"):
+    with pytest.raises(RuleBroken, match="has unbonding stake that never left"):
         played.shadow.check(bound, [], [staker])
 
 
@@ -162,7 +162,7 @@ def test_nobody_escapes_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert leave_all(interleavings(SEED, 4 * len(WAYS))).problems
 
 
-EDGE = Interleaving("redelegate to one who does nothing", 11, 9, False, 1, True, 22, True)
+EDGE = Interleaving("redelegate to an idle validator", 11, 9, False, 1, True, 22, True)
 
 
 def test_a_raise_reaches_what_moved() -> None:

@@ -41,7 +41,7 @@ def main(transfers: int, senders: int) -> None:
     each = transfers // senders
     sent = each * VALUE + each * (each - 1) // 2
     if any(chain.get_balance(receiver) != ENDOWMENT + sent for receiver in receivers):
-        sys.exit("not every receiver has what was sent to it")
+        sys.exit("a receiver lacks a transfer")
     print(
         json.dumps(
             {

@@ -40,7 +40,7 @@ def main(blocks: int, each: int) -> None:
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     state = follower.get_vm().state
     if any(state.get_balance(receiver) != blocks * VALUE for receiver in receivers):
-        sys.exit("not every receiver has what was sent to it")
+        sys.exit("a receiver lacks a transfer")
     print(
         json.dumps(
             {

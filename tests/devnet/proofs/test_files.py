@@ -27,7 +27,7 @@ def test_what_holds_every_bar_passes() -> None:
         (replace(GOOD, errors=1), "1 lines stand among the errors"),
         (replace(GOOD, spent=116), "fees of 6 grains, where posting once costs 5 at most"),
         (replace(GOOD, spent=110), "fees of 0 grains"),
-        (replace(GOOD, kills=[FileKill("following", 0, 2, 4)]), "nobody was killed while units were on their way"),
+        (replace(GOOD, kills=[FileKill("following", 0, 2, 4)]), "no process was killed while units were open"),
     ],
 )
 def test_what_does_not_is_said(sale: FileSale, says: str) -> None:

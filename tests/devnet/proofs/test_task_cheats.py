@@ -170,7 +170,7 @@ def test_another_sum_than_the_tables_is_said() -> None:
 def test_a_cheat_that_keeps_everything_is_said() -> None:
     seen = SceneOfATest("unrevealed-bid")
     seen.sums = TaskSums()
-    assert said(seen, "what was taken is ()")
+    assert said(seen, "taken for ()")
 
 
 def test_a_cheat_that_gains_is_said() -> None:

@@ -170,4 +170,4 @@ def test_a_proposer_that_names_other_seats_stops_nobody(monkeypatch: pytest.Monk
 def test_a_joiner_that_followed_too_little_fails_the_run() -> None:
     few = replace(JOINED, storm_s=20, quiet_s=10, handoffs_least=3)
     assert run(few, 1).failures == ()
-    assert run(replace(few, handoffs_least=500), 1).failures[0].startswith("who joined by handoffs followed ")
+    assert run(replace(few, handoffs_least=500), 1).failures[0].startswith("the joiner by handoffs followed ")

@@ -63,6 +63,18 @@ def test_learned_hosts_must_be_public_outside_a_devnet(host: str) -> None:
     assert addresses.add(Address(HIGH, host, 1), 0.0, Source.GIVEN)
 
 
+@pytest.mark.parametrize(
+    ("allow_private", "host", "warnings"), [(False, "10.0.0.1", 1), (False, "127.0.0.1", 0), (True, "10.0.0.1", 0)]
+)
+def test_a_private_network_of_a_live_chain_is_a_warning_once(
+    allow_private: bool, host: str, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    addresses = book(allow_private=allow_private)
+    for port in (1, 2):
+        addresses.add(Address(HIGH, host, port), 0.0, Source.OWN_WORD)
+    assert [record.args for record in caplog.records] == [(host,)] * warnings
+
+
 def test_nobody_overwrites_what_the_operator_gave_or_names_us_to_ourselves() -> None:
     addresses = book()
     addresses.add(Address(HIGH, "9.9.9.2", 1), 0.0, Source.GIVEN)
