@@ -48,10 +48,10 @@ class _Request:
     network: str | None
     active_at: float
     """The time of its arrival."""
-    heard: bytearray = field(default_factory=bytearray)
+    received_head: bytearray = field(default_factory=bytearray)
     is_due: bool = False
     """True if it waits for the figures; it is not read meanwhile."""
-    unsent: memoryview | None = None  # of the answer, once there is one
+    unsent_bytes: memoryview | None = None  # of the answer, once there is one
 
     @property
     def until(self) -> float:
@@ -177,7 +177,7 @@ class MetricsServer:
     def _serve_request(self, request: _Request) -> None:
         """Read received data, or send a part of the answer."""
         try:
-            is_over = self._send_rest(request) if request.unsent is not None else self._receive_head(request)
+            is_over = self._send_rest(request) if request.unsent_bytes is not None else self._receive_head(request)
         except BlockingIOError:
             return
         except OSError as error:
@@ -189,10 +189,10 @@ class MetricsServer:
     def _receive_head(self, request: _Request) -> bool:
         """Read from a connection; return True if it has ended or broken a limit."""
         received_bytes = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
-        request.heard += received_bytes
-        if _END_OF_HEAD not in request.heard:
-            return not received_bytes or len(request.heard) > REQUEST_BYTES_MAX
-        refusal_response = _refusal_of(bytes(request.heard))
+        request.received_head += received_bytes
+        if _END_OF_HEAD not in request.received_head:
+            return not received_bytes or len(request.received_head) > REQUEST_BYTES_MAX
+        refusal_response = _refusal_of(bytes(request.received_head))
         # Not watched while it waits, so that a client that goes on sending cannot wake this thread.
         self._selector.unregister(request.socket)
         if refusal_response is not None:
@@ -214,15 +214,15 @@ class MetricsServer:
             self._serve_request(due_request)
 
     def _start_answer(self, request: _Request, answer_bytes: bytes) -> None:
-        request.unsent = memoryview(answer_bytes)
+        request.unsent_bytes = memoryview(answer_bytes)
         self._selector.register(request.socket, selectors.EVENT_WRITE)
 
     def _send_rest(self, request: _Request) -> bool:
         """Return whether the answer is sent whole."""
-        assert request.unsent is not None, "a request in the sending phase has an answer"
-        sent_bytes = request.socket.send(request.unsent, socket.MSG_DONTWAIT)
-        request.unsent = request.unsent[sent_bytes:]
-        return not request.unsent
+        assert request.unsent_bytes is not None, "a request in the sending phase has an answer"
+        sent_bytes = request.socket.send(request.unsent_bytes, socket.MSG_DONTWAIT)
+        request.unsent_bytes = request.unsent_bytes[sent_bytes:]
+        return not request.unsent_bytes
 
     def _figures(self) -> bytes:
         """Return the whole response to a request for the metrics; no bytes if a figure cannot be read."""

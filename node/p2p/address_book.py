@@ -54,23 +54,23 @@ class _Place:
 @dataclass(slots=True)
 class _Entry:
     due_at: float
-    places: list[_Place] = field(default_factory=list)
+    known_places: list[_Place] = field(default_factory=list)
 
     @property
     def is_given(self) -> bool:
         """True if the operator named this peer."""
-        return any(known_place.source is Source.GIVEN for known_place in self.places)
+        return any(known_place.source is Source.GIVEN for known_place in self.known_places)
 
     @property
     def failures(self) -> int:
         """The rounds through all places that have failed."""
-        return min(place.failures for place in self.places)
+        return min(place.failures for place in self.known_places)
 
     def next_place(self) -> _Place:
         """Return the place to try: the one with the fewest failures, and among those the best."""
         # Otherwise an address that was dead for a moment would wait behind three invented ones.
         return min(
-            self.places,
+            self.known_places,
             key=lambda known_place: (
                 known_place.failures >> (known_place.source >= Source.REACHED),
                 -known_place.source,
@@ -79,7 +79,7 @@ class _Entry:
 
     def find(self, address: Address) -> _Place | None:
         """Return the place with this address."""
-        return next((known_place for known_place in self.places if known_place.address == address), None)
+        return next((known_place for known_place in self.known_places if known_place.address == address), None)
 
 
 class AddressBook:
@@ -126,7 +126,7 @@ class AddressBook:
         reached_places = [
             reached_place
             for entry in self._entries.values()
-            for reached_place in entry.places
+            for reached_place in entry.known_places
             if reached_place.source is Source.REACHED
         ]
         return [
@@ -163,8 +163,8 @@ class AddressBook:
         if entry is None or failed_place is None:
             return
         failed_place.failures += 1
-        entry.places = [known_place for known_place in entry.places if not known_place.is_worn_out]
-        if not entry.places:
+        entry.known_places = [known_place for known_place in entry.known_places if not known_place.is_worn_out]
+        if not entry.known_places:
             del self._entries[address.peer_id]
             return
         # Bounded: an address may fail for a day, and 2 to that power would be a huge number.
@@ -188,7 +188,7 @@ class AddressBook:
         hearsay_entries = [
             (peer_id, entry)
             for peer_id, entry in learned_entries
-            if all(place.source < Source.REACHED for place in entry.places)
+            if all(place.source < Source.REACHED for place in entry.known_places)
         ]
         if not hearsay_entries:
             return False
@@ -215,13 +215,13 @@ def _add_place(entry: _Entry, new_place: _Place) -> bool:
     if known_place is not None:
         known_place.source = max(known_place.source, new_place.source)
         return True
-    if len(entry.places) >= MAX_PLACES:
-        worst_place = min(entry.places, key=lambda place: (place.source, -place.failures))
+    if len(entry.known_places) >= MAX_PLACES:
+        worst_place = min(entry.known_places, key=lambda place: (place.source, -place.failures))
         # Repeated PEERS messages named honest peers at a dead address: no node found those peers again.
         if worst_place.source > new_place.source or (
             worst_place.source == new_place.source and not worst_place.failures
         ):
             return False
-        entry.places.remove(worst_place)
-    entry.places.append(new_place)
+        entry.known_places.remove(worst_place)
+    entry.known_places.append(new_place)
     return True

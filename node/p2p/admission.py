@@ -56,9 +56,9 @@ class Ticket:
     """One admitted connection."""
 
     address: str
-    keys: tuple[tuple[int, str], ...]
+    group_keys: tuple[tuple[int, str], ...]
     in_handshake: bool = True
-    peer: PeerId = ""
+    peer_id: PeerId = ""
 
 
 class Admission:
@@ -108,7 +108,7 @@ class Admission:
     def establish(self, ticket: Ticket, peer_id: PeerId) -> bool:
         """End a handshake; False if no slot is left for such a peer. The ticket is still to be released."""
         self._end_handshake(ticket)
-        ticket.peer = peer_id
+        ticket.peer_id = peer_id
         established_tickets = [
             other_ticket
             for other_ticket in self._open_tickets
@@ -121,7 +121,7 @@ class Admission:
         if self._is_validator(peer_id):
             _remember(self._validator_hosts, ticket.address)
             return True
-        unproven_count = sum(not self._is_validator(other_ticket.peer) for other_ticket in established_tickets)
+        unproven_count = sum(not self._is_validator(other_ticket.peer_id) for other_ticket in established_tickets)
         return unproven_count < self._limits.max_inbound - self._limits.reserved_for_validators
 
     def note_reached(self, host: str) -> None:
@@ -134,7 +134,7 @@ class Admission:
             return
         self._end_handshake(ticket)
         self._open_tickets.remove(ticket)
-        self._group_counts.subtract(ticket.keys)
+        self._group_counts.subtract(ticket.group_keys)
         # Unary plus drops counts of zero, so that strangers' networks do not stay in memory.
         self._group_counts = +self._group_counts
 

@@ -108,8 +108,8 @@ class Introductions:
 
     def _on_own_word(self, peer_link: Link, claimed_address: Address, now_seconds: float) -> None:
         """Take a peer's own address, which is better than the address that its connection shows here."""
-        if len(peer_link.claimed) < MAX_CLAIMED and claimed_address not in peer_link.claimed:
-            peer_link.claimed.append(claimed_address)
+        if len(peer_link.claimed_addresses) < MAX_CLAIMED and claimed_address not in peer_link.claimed_addresses:
+            peer_link.claimed_addresses.append(claimed_address)
             if self._address_book.add(claimed_address, now_seconds, Source.OWN_WORD):
                 self._name_to_others(peer_link)
 
@@ -117,8 +117,8 @@ class Introductions:
 def _addresses_of(peer_link: Link) -> list[Address]:
     """Return a peer's addresses: its claims, else the host seen here with its listening port."""
     # Its own claims first: behind NAT the host that is seen here leads nowhere.
-    if peer_link.claimed:
-        return peer_link.claimed
+    if peer_link.claimed_addresses:
+        return peer_link.claimed_addresses
     return [listen_address(peer_link)] if peer_link.hello.listen_port else []
 
 

@@ -48,7 +48,7 @@ class _Queue:
     """The waiting messages of one peer in one class."""
 
     messages: deque[InboxMessage] = field(default_factory=deque)
-    bytes: int = 0
+    queued_bytes: int = 0
 
 
 def nobody(peer_id: PeerId) -> bool:
@@ -90,7 +90,7 @@ class Inbox:
             await self._waiting_writers.setdefault(inbox_message.peer, trio.lowlevel.ParkingLot()).park()
         peer_queue = self._queues_by_class[message_class].setdefault(inbox_message.peer, _Queue())
         peer_queue.messages.append(inbox_message)
-        peer_queue.bytes += len(inbox_message.payload)
+        peer_queue.queued_bytes += len(inbox_message.payload)
         self._class_bytes[message_class] += len(inbox_message.payload)
         self._message_arrived.set()
 
@@ -131,7 +131,7 @@ class Inbox:
         for message_class, queues_by_peer in self._queues_by_class.items():
             peer_queue = queues_by_peer.pop(peer, None)
             if peer_queue is not None:
-                self._class_bytes[message_class] -= peer_queue.bytes
+                self._class_bytes[message_class] -= peer_queue.queued_bytes
         self._let_write(peer)
 
     def _is_full(self, message_class: MessageClass, peer_id: PeerId) -> bool:
@@ -139,17 +139,20 @@ class Inbox:
         peer_queue = queues_by_peer.get(peer_id)
         if peer_queue is None:
             return False
-        if len(peer_queue.messages) >= PEER_MESSAGES[message_class] or peer_queue.bytes >= PEER_BYTES[message_class]:
+        if (
+            len(peer_queue.messages) >= PEER_MESSAGES[message_class]
+            or peer_queue.queued_bytes >= PEER_BYTES[message_class]
+        ):
             return True
         is_crowded = self._class_bytes[message_class] >= CLASS_BYTES and message_class is not MessageClass.CONSENSUS
         # A crowded class still accepts messages of peers below an even share.
-        return is_crowded and peer_queue.bytes * len(queues_by_peer) > CLASS_BYTES
+        return is_crowded and peer_queue.queued_bytes * len(queues_by_peer) > CLASS_BYTES
 
     def _pop_message(self, message_class: MessageClass, peer_id: PeerId) -> InboxMessage:
         queues_by_peer = self._queues_by_class[message_class]
         peer_queue = queues_by_peer[peer_id]
         next_message = peer_queue.messages.popleft()
-        peer_queue.bytes -= len(next_message.payload)
+        peer_queue.queued_bytes -= len(next_message.payload)
         self._class_bytes[message_class] -= len(next_message.payload)
         if peer_queue.messages:
             # Behind the other peers, so that all take turns.

@@ -383,8 +383,8 @@ class Libp2pTransport:
             link_end = await run_link(peer_link, self._inbox, self._introductions.on_peers)
         finally:
             self._take_out(peer_link, link_end)
-        if link_end.told is not None:
-            await say_goodbye(peer_link.connection, link_end.told)
+        if link_end.goodbye_reason is not None:
+            await say_goodbye(peer_link.connection, link_end.goodbye_reason)
         await peer_link.connection.close()
 
     @staticmethod
@@ -429,7 +429,7 @@ def _peer_info(peer_link: Link, now_seconds: float) -> PeerInfo:
         role=peer_link.role,
         address=str(listen_address(peer_link)) if peer_link.hello.listen_port else peer_link.host,
         outbound=peer_link.connection.initiator,
-        connected_seconds=now_seconds - peer_link.since,
+        connected_seconds=now_seconds - peer_link.connected_at,
         rtt_seconds=peer_link.rtt_seconds,
         received_bytes=peer_link.connection.received_bytes,
         sent_bytes=peer_link.sent_bytes,

@@ -59,7 +59,7 @@ class LinkEnded(Exception):
         super().__init__(end_reason)
         self.reason = end_reason
         self.ban_seconds = ban_seconds
-        self.told = goodbye_reason
+        self.goodbye_reason = goodbye_reason
 
 
 @dataclass(eq=False, slots=True)
@@ -72,16 +72,16 @@ class Link:
     host: str
     outbox: Outbox
     rates: RateLimits
-    since: float
-    wake: trio.Event = field(default_factory=trio.Event)
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    closing: LinkEnded | None = None
+    connected_at: float
+    messages_queued: trio.Event = field(default_factory=trio.Event)
+    cancel_scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    closing_reason: LinkEnded | None = None
     replaces: "Link | None" = None
     last_sent: float = 0.0
     pinged_at: float = 0.0
     sent_bytes: int = 0
     rtt_seconds: float | None = None
-    claimed: list[Address] = field(default_factory=list)
+    claimed_addresses: list[Address] = field(default_factory=list)
     """The addresses at which the peer says that it is reachable."""
     _ping_nonce: bytes = b""
 
@@ -94,14 +94,14 @@ class Link:
         """Queue a message for the next frame."""
         is_queued = self.outbox.push(kind, payload)
         if is_queued:
-            self.wake.set()
+            self.messages_queued.set()
         return is_queued
 
     def close(self, link_end: LinkEnded) -> None:
         """End this link from outside."""
-        if self.closing is None:
-            self.closing = link_end
-            self.scope.cancel()
+        if self.closing_reason is None:
+            self.closing_reason = link_end
+            self.cancel_scope.cancel()
 
     def ping(self, now_seconds: float) -> None:
         """Send a ping, so that the peer receives something; it measures the round trip."""
@@ -133,11 +133,11 @@ async def run_link(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, byte
         # The end of reading or of writing ends the link.
         nursery.cancel_scope.cancel()
 
-    with peer_link.scope:
+    with peer_link.cancel_scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(until_end, _read_frames(peer_link, inbox, on_peers))
             nursery.start_soon(until_end, _write_frames(peer_link))
-    return peer_link.closing or ended
+    return peer_link.closing_reason or ended
 
 
 async def _read_frames(peer_link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> None:
@@ -193,7 +193,7 @@ async def _deliver_messages(
 async def _write_frames(peer_link: Link) -> None:
     """Send at once if the last frame is a tick ago, else at the end of the tick."""
     while True:
-        await peer_link.wake.wait()
+        await peer_link.messages_queued.wait()
         # A frame costs nearly the same CPU with one message or with fifty, so those of one tick share it.
         delay_seconds = peer_link.last_sent + TICK_SECONDS - trio.current_time()
         if delay_seconds > 0:
@@ -203,7 +203,7 @@ async def _write_frames(peer_link: Link) -> None:
         peer_link.last_sent = now_seconds
         # With messages held back by their rate, the event stays set and the next tick tries again.
         if not len(peer_link.outbox):
-            peer_link.wake = trio.Event()
+            peer_link.messages_queued = trio.Event()
         if messages:
             frame_bytes = encode_frame(messages)
             with trio.fail_after(WRITE_SECONDS):

@@ -45,7 +45,7 @@ class PeerTable:
         if (
             existing_link is None
             or existing_link.connection.initiator == dialled_by_us
-            or now_seconds - existing_link.since > SIMULTANEOUS_SECONDS
+            or now_seconds - existing_link.connected_at > SIMULTANEOUS_SECONDS
         ):
             return False
         return existing_link.connection.initiator == (self._own_peer_id < peer_id)

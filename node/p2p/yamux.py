@@ -82,7 +82,7 @@ YamuxEvent = StreamOpened | StreamData | StreamClosed | WindowOpened | PeerLeft
 class _Stream:
     send_window: int = INITIAL_WINDOW_BYTES
     receive_window: int = INITIAL_WINDOW_BYTES
-    consumed: int = 0
+    consumed_bytes: int = 0
 
 
 class YamuxSession:
@@ -128,11 +128,11 @@ class YamuxSession:
         open_stream = self._open_streams.get(stream_number)
         if open_stream is None:
             return
-        open_stream.consumed += consumed_bytes
-        if open_stream.consumed >= WINDOW_BYTES // 2:
-            open_stream.receive_window += open_stream.consumed
-            self._queue_frame(_WINDOW_UPDATE, 0, stream_number, open_stream.consumed)
-            open_stream.consumed = 0
+        open_stream.consumed_bytes += consumed_bytes
+        if open_stream.consumed_bytes >= WINDOW_BYTES // 2:
+            open_stream.receive_window += open_stream.consumed_bytes
+            self._queue_frame(_WINDOW_UPDATE, 0, stream_number, open_stream.consumed_bytes)
+            open_stream.consumed_bytes = 0
 
     def reset(self, stream_number: int) -> None:
         """Drop a stream at once, at both ends."""

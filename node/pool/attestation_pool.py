@@ -50,8 +50,8 @@ _LOG = logging.getLogger(__name__)
 class _Kept:
     """An attestation, its length, and the final height at its arrival."""
 
-    signed: AnyAttestation
-    size: int
+    signed_attestation: AnyAttestation
+    size_bytes: int
     height: int
 
 
@@ -140,10 +140,10 @@ class AttestationPool(Listener):
                     kept_entry = self._kept[step_key]
                     if (
                         len(chosen_attestations) == ATTESTATIONS_PER_BLOCK_MAX
-                        or total_bytes + kept_entry.size > ATTESTATION_BYTES_PER_BLOCK_MAX
+                        or total_bytes + kept_entry.size_bytes > ATTESTATION_BYTES_PER_BLOCK_MAX
                     ):
                         break
-                    attached_weight = _weight_attached(bound_state, kept_entry.signed)
+                    attached_weight = _weight_attached(bound_state, kept_entry.signed_attestation)
                     if attached_weight is None:
                         continue
                     spent_ref_time += (
@@ -151,8 +151,8 @@ class AttestationPool(Listener):
                     )  # each includes an inherent's fixed weight: an upper bound
                     if spent_ref_time > ref_time_room:
                         break
-                    chosen_attestations.append(kept_entry.signed)
-                    total_bytes += kept_entry.size
+                    chosen_attestations.append(kept_entry.signed_attestation)
+                    total_bytes += kept_entry.size_bytes
                 raise _UndoError  # noqa: TRY301  # the only way to undo a transaction of the overlay
         except _UndoError:
             return chosen_attestations
@@ -166,7 +166,7 @@ class AttestationPool(Listener):
         outdated_keys = [step_key for step_key, kept_entry in self._kept.items() if kept_entry.height < oldest_height]
         for step_key in (*outdated_keys, *self._passed_keys()):
             self._forget_entry(step_key)
-        assert self._bytes == sum(kept_entry.size for kept_entry in self._kept.values()), (
+        assert self._bytes == sum(kept_entry.size_bytes for kept_entry in self._kept.values()), (
             "the byte count is the sum of the kept sizes"
         )
 
@@ -181,7 +181,7 @@ class AttestationPool(Listener):
         return [
             step_key
             for step_key, kept_entry in self._kept.items()
-            if source_of(kept_entry.signed, judged_pallets).is_overtaken(kept_entry.signed)
+            if source_of(kept_entry.signed_attestation, judged_pallets).is_overtaken(kept_entry.signed_attestation)
         ]
 
     def _attached_attestations(self, executed_block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
@@ -195,7 +195,7 @@ class AttestationPool(Listener):
     def _forget_entry(self, step_key: OrderKey) -> None:
         kept_entry = self._kept.pop(step_key, None)
         if kept_entry is not None:
-            self._bytes -= kept_entry.size
+            self._bytes -= kept_entry.size_bytes
 
 
 class _UndoError(Exception):

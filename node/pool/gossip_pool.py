@@ -44,8 +44,8 @@ Heard = TypeVar("Heard")
 class _Refused:
     """A refused message: the best block at that time, and the number of judgements."""
 
-    upon: bytes
-    looks: int
+    judged_upon: bytes
+    look_count: int
 
 
 class FailedChecks:
@@ -119,8 +119,8 @@ class Spreading:
         earlier_refusal = self._refused_items.get(identity)
         if (
             earlier_refusal is not None
-            and earlier_refusal.looks < LOOKS_MAX
-            and earlier_refusal.upon != self._judged_upon()
+            and earlier_refusal.look_count < LOOKS_MAX
+            and earlier_refusal.judged_upon != self._judged_upon()
         ):
             self._gossip.seen.forget(identity)
         target_peers = self._gossip.on_message(identity, peer, self._peers.peer_ids())
@@ -143,7 +143,7 @@ class Spreading:
         """Remember a message for another judgement, behind all earlier ones."""
         earlier_refusal = self._refused_items.pop(identity, None)
         self._refused_items[identity] = _Refused(
-            self._judged_upon(), 1 if earlier_refusal is None else earlier_refusal.looks + 1
+            self._judged_upon(), 1 if earlier_refusal is None else earlier_refusal.look_count + 1
         )
         if len(self._refused_items) > REFUSED_MAX:
             del self._refused_items[next(iter(self._refused_items))]

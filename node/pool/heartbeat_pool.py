@@ -40,7 +40,7 @@ class KeptBeat:
     """A heartbeat and the session key that signed it: its candidate may change keys later."""
 
     heartbeat: Heartbeat
-    session: bytes
+    session_key: bytes
 
 
 class HeartbeatPool(Listener):
@@ -195,7 +195,7 @@ class HeartbeatPool(Listener):
     def _is_settled(self, trust_stake: TrustStake, kept_beat: KeptBeat) -> bool:
         """Return True if a final state makes a heartbeat useless; the heart makes another where one is needed."""
         seen_part, candidate = kept_beat.heartbeat.seen, trust_stake.candidates[kept_beat.heartbeat.seen.stash]
-        if candidate is None or candidate.session_key != kept_beat.session:
+        if candidate is None or candidate.session_key != kept_beat.session_key:
             return True
         if trust_stake.was_on_line(seen_part.stash, self._epoch_of(seen_part.number)):
             return True

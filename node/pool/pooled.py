@@ -32,19 +32,19 @@ class Admitted:
     """The changes to the pool after an extrinsic was added."""
 
     status: str
-    usurped: bytes | None = None
-    promoted: tuple[bytes, ...] = ()
-    dropped: tuple[bytes, ...] = ()
+    usurped_hash: bytes | None = None
+    promoted_hashes: tuple[bytes, ...] = ()
+    dropped_hashes: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The changes to the pool after a new best block; the block's chain holds the `used` extrinsics."""
+    """The changes to the pool after a new best block; the block's chain holds the extrinsics of `used_hashes`."""
 
-    promoted: tuple[bytes, ...] = ()
-    demoted: tuple[bytes, ...] = ()
-    dropped: tuple[bytes, ...] = ()
-    used: tuple[bytes, ...] = ()
+    promoted_hashes: tuple[bytes, ...] = ()
+    demoted_hashes: tuple[bytes, ...] = ()
+    dropped_hashes: tuple[bytes, ...] = ()
+    used_hashes: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)

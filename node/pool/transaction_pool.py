@@ -57,7 +57,7 @@ class Held:
     """An extrinsic in the pool, decoded, and the claim that was checked at its admission."""
 
     extrinsic: Extrinsic
-    claim: Claim
+    signature_claim: Claim
     is_long: bool = False
     """True if decoding it again would cost milliseconds."""
 
@@ -69,7 +69,7 @@ class Held:
         self, verify_signature: VerifySignature, scheme: Scheme, signer_key: bytes, payload: bytes, signature: bytes
     ) -> bool:
         # On another fork the block of birth differs, and the signed message with it.
-        return (scheme, signer_key, payload, signature) == self.claim or verify_signature(
+        return (scheme, signer_key, payload, signature) == self.signature_claim or verify_signature(
             scheme, signer_key, payload, signature
         )
 
@@ -296,20 +296,22 @@ class TransactionPool(Listener):
         self._held_extrinsics[extrinsic_hash] = Held(
             validity.extrinsic, signature_claim, len(vetted_arrival.raw) >= LONG_BYTES
         )
-        if admitted.dropped:
-            self._forget_extrinsics(admitted.dropped, "dropped")
-        if admitted.usurped is not None:
-            self._held_extrinsics.pop(admitted.usurped, None)
-            self._report_status(admitted.usurped, "usurped", extrinsic_hash, is_last=True)
-            self.queue.ban(admitted.usurped, self._now_seconds())  # otherwise a repeated copy would be decoded again
-        if extrinsic_hash in admitted.dropped:
+        if admitted.dropped_hashes:
+            self._forget_extrinsics(admitted.dropped_hashes, "dropped")
+        if admitted.usurped_hash is not None:
+            self._held_extrinsics.pop(admitted.usurped_hash, None)
+            self._report_status(admitted.usurped_hash, "usurped", extrinsic_hash, is_last=True)
+            self.queue.ban(
+                admitted.usurped_hash, self._now_seconds()
+            )  # otherwise a repeated copy would be decoded again
+        if extrinsic_hash in admitted.dropped_hashes:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
         self._report_status(extrinsic_hash, admitted.status)
         # An extrinsic that waits for a nonce may never pay. This node bears its cost and does not pass it to others.
         if admitted.status == READY:
             self._relay.pass_on(extrinsic_hash, vetted_arrival.raw, vetted_arrival.source)
-        if admitted.promoted:
-            self._report_promoted(admitted.promoted)
+        if admitted.promoted_hashes:
+            self._report_promoted(admitted.promoted_hashes)
 
     def _judge_call(self, extrinsic_hash: bytes, vouched_extrinsic: Vouched) -> Validity:
         try:
@@ -379,7 +381,7 @@ class TransactionPool(Listener):
             for moved_account in self._moved_accounts(reverted_blocks + new_blocks)
         }
         settled_queue = self.queue.settle(account_nonces, tip_block.facts.height + 1)
-        for extrinsic_hash in settled_queue.used:
+        for extrinsic_hash in settled_queue.used_hashes:
             self._held_extrinsics.pop(extrinsic_hash, None)
         self._follow_settled(settled_queue, "dropped")
         if reverted_blocks:
@@ -467,9 +469,9 @@ class TransactionPool(Listener):
         return 0 if encoded_account is None else int(self._account_item.decode(encoded_account).nonce)
 
     def _follow_settled(self, settled_queue: Settled, why_dropped: str) -> None:
-        self._forget_extrinsics(settled_queue.dropped, why_dropped)
-        self._report_promoted(settled_queue.promoted)
-        for extrinsic_hash in settled_queue.demoted:
+        self._forget_extrinsics(settled_queue.dropped_hashes, why_dropped)
+        self._report_promoted(settled_queue.promoted_hashes)
+        for extrinsic_hash in settled_queue.demoted_hashes:
             self._report_status(extrinsic_hash, "future")
 
     def _report_promoted(self, extrinsic_hashes: Iterable[bytes]) -> None:

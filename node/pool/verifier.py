@@ -181,7 +181,7 @@ class Verifier:
     def _settle_answer(self, worker_link: _Link, worker_answer: bytes) -> None:
         request_frame = worker_link.under_way.popleft()
         worker_link.slots.release()
-        new_verdicts = list(zip(request_frame.items, map(bool, worker_answer), strict=True))
+        new_verdicts = list(zip(request_frame.frame_items, map(bool, worker_answer), strict=True))
         self._remember(
             frame_item.key for frame_item, is_valid in new_verdicts if is_valid and frame_item.key is not None
         )
@@ -190,7 +190,7 @@ class Verifier:
     async def _settle_here(self, worker_link: _Link) -> None:
         """Check a dead worker's claims in this process, so that every waiting caller gets its verdict."""
         for request_frame in worker_link.under_way:
-            for item_count, frame_item in enumerate(request_frame.items):
+            for item_count, frame_item in enumerate(request_frame.frame_items):
                 if frame_item.key is None:  # a guess without a waiting caller
                     continue
                 if item_count % AT_ONCE_HERE == 0:
@@ -210,7 +210,7 @@ class _Frame(NamedTuple):
     """Claims that go through a worker together."""
 
     verdicts: Verdicts
-    items: list[_Item]
+    frame_items: list[_Item]
 
 
 class _Link:
@@ -256,5 +256,5 @@ class _Link:
 
 
 def _packed_frame(request_frame: _Frame) -> bytes:
-    packed_batch: bytes = msgpack.packb([frame_item.claim for frame_item in request_frame.items])
+    packed_batch: bytes = msgpack.packb([frame_item.claim for frame_item in request_frame.frame_items])
     return LENGTH.pack(len(packed_batch)) + packed_batch

@@ -16,8 +16,8 @@ class RpcCaller(Caller):
     """A caller with an account of its calls, and of the node's time."""
 
     calls_left: float = 0.0
-    calls_at: float = field(default_factory=time.monotonic)
-    asked: float = 0.0  # seconds of the node's time, raised to the level of the others after a pause
+    refilled_at: float = field(default_factory=time.monotonic)
+    node_seconds: float = 0.0  # seconds of the node's time, raised to the level of the others after a pause
 
 
 class Callers:
@@ -35,9 +35,9 @@ class Callers:
     def take_call(self, caller: RpcCaller) -> None:
         """Use one call. Raise `JsonRpcError` if the calls of this minute are used up."""
         now_seconds = time.monotonic()
-        refilled_calls = caller.calls_left + (now_seconds - caller.calls_at) * self._per_minute / 60
+        refilled_calls = caller.calls_left + (now_seconds - caller.refilled_at) * self._per_minute / 60
         caller.calls_left = min(float(self._per_minute), refilled_calls)
-        caller.calls_at = now_seconds
+        caller.refilled_at = now_seconds
         if caller.calls_left < 1:
             raise JsonRpcError(RATE_LIMITED, "RPC rate limit exceeded", f"at most {self._per_minute} calls a minute")
         caller.calls_left -= 1

@@ -50,16 +50,16 @@ class SharedLimits:
     """The limits that all clients of a server share."""
 
     subscriptions: SubscriptionShares
-    kept: SubscriptionShares  # bytes of watched parameters
+    kept_shares: SubscriptionShares  # bytes of watched parameters
     turns: Turns = field(default_factory=Turns)
-    held: HeldBytes = field(default_factory=HeldBytes)
+    held_bytes: HeldBytes = field(default_factory=HeldBytes)
 
 
 @dataclass(slots=True)
 class Subscribed:
     """One subscription: its task (None if its items are shared), and the size of its parameters."""
 
-    kept: int  # bytes of its parameters
+    parameter_bytes: int  # bytes of its parameters
     task: asyncio.Task[None] | None = None
 
 
@@ -132,7 +132,7 @@ class ClientConnection:
         finally:
             self.is_dropped = True
             self._running_task = None
-            self._shared_limits.held.forget(self)
+            self._shared_limits.held_bytes.forget(self)
             await _cancel_tasks(writer_tasks)
             for subscription_id in [
                 subscription_id
@@ -162,7 +162,7 @@ class ClientConnection:
         subscription_id, notification = secrets.token_urlsafe(12), str(method.notification)
         self.subscriptions[subscription_id] = subscription
         # Counted while it lasts: 150 subscriptions to a thousand long keys each took 280 MB that no limit counted.
-        self._shared_limits.held.change(self, subscription.kept)
+        self._shared_limits.held_bytes.change(self, subscription.parameter_bytes)
         if isinstance(subscription_items, SharedItems):
             self._feeder.follow(subscription_id, notification, subscription_items)
         else:
@@ -255,7 +255,7 @@ class ClientConnection:
 
     def _change_held(self, added_bytes: int) -> None:
         if not self.is_dropped:
-            self._shared_limits.held.change(self, added_bytes)
+            self._shared_limits.held_bytes.change(self, added_bytes)
 
     async def _feed_shared(self) -> None:
         """Send the items that all subscribers share."""
@@ -267,7 +267,7 @@ class ClientConnection:
 
     def _drop_lagging(self) -> None:
         if not self.is_dropped:
-            self._shared_limits.held.drop(self)
+            self._shared_limits.held_bytes.drop(self)
 
     def _forget_subscription(self, subscription_id: str) -> None:
         subscription = self.subscriptions.pop(subscription_id, None)
@@ -276,25 +276,25 @@ class ClientConnection:
         self._return_place(subscription)
         if subscription.task is None:
             self._feeder.end(subscription_id)
-        self._change_held(-subscription.kept)
+        self._change_held(-subscription.parameter_bytes)
 
     def _take_place(self, subscription: Subscribed) -> None:
         """Raise `JsonRpcError` if there is no room for a subscription."""
         self._shared_limits.subscriptions.take(self._subscription_count)
         self._subscription_count += 1
         try:
-            self._shared_limits.kept.take(self._parameter_bytes, subscription.kept)
+            self._shared_limits.kept_shares.take(self._parameter_bytes, subscription.parameter_bytes)
         except JsonRpcError:
             self._shared_limits.subscriptions.give_back(self._subscription_count)
             self._subscription_count -= 1
             raise
-        self._parameter_bytes += subscription.kept
+        self._parameter_bytes += subscription.parameter_bytes
 
     def _return_place(self, subscription: Subscribed) -> None:
         self._shared_limits.subscriptions.give_back(self._subscription_count)
-        self._shared_limits.kept.give_back(self._parameter_bytes, subscription.kept)
+        self._shared_limits.kept_shares.give_back(self._parameter_bytes, subscription.parameter_bytes)
         self._subscription_count -= 1
-        self._parameter_bytes -= subscription.kept
+        self._parameter_bytes -= subscription.parameter_bytes
 
     def _queue_message(self, message_text: str) -> None:
         """Queue a message; a client that does not read is dropped."""
@@ -302,12 +302,12 @@ class ClientConnection:
             return
         # Otherwise a client with many subscriptions that reads nothing would fill this process's memory.
         if self._outbox_bytes + len(message_text) > OUTBOX_BYTES_MAX or self.outbox.full():
-            self._shared_limits.held.drop(self)
+            self._shared_limits.held_bytes.drop(self)
             return
         self._outbox_bytes += len(message_text)
         self.outbox.put_nowait(message_text)
         self._has_room.clear()
-        self._shared_limits.held.change(self, len(message_text))
+        self._shared_limits.held_bytes.change(self, len(message_text))
 
     async def _send_all(self, message_texts: list[str]) -> None:
         for message_text in message_texts:

@@ -74,7 +74,7 @@ class Questions:
         try:
             yield
         finally:
-            caller.asked += max(0.0, time.monotonic() - begun_at - least_seconds)
+            caller.node_seconds += max(0.0, time.monotonic() - begun_at - least_seconds)
             self._end_turn(caller, least_seconds)
 
     @asynccontextmanager
@@ -93,7 +93,7 @@ class Questions:
         waiting_turns = self._waiting_by_caller.get(caller)
         if waiting_turns is None:
             waiting_turns = self._waiting_by_caller[caller] = deque()
-            caller.asked = max(caller.asked, self._served_level)
+            caller.node_seconds = max(caller.node_seconds, self._served_level)
         if len(waiting_turns) >= WAITING_MAX:
             raise JsonRpcError(
                 TOO_BUSY, "Server is busy, try again later", f"{WAITING_MAX} of your requests wait already"
@@ -125,9 +125,9 @@ class Questions:
                 del self._waiting_by_caller[caller]
             if turn_given.done():  # its caller has left
                 continue
-            self._served_level = max(self._served_level, caller.asked)
+            self._served_level = max(self._served_level, caller.node_seconds)
             self._was_local = caller.is_local
-            caller.asked += (
+            caller.node_seconds += (
                 least_seconds  # at once: otherwise one caller would get eight turns before the first is counted
             )
             self._durations_by_caller.setdefault(caller, []).append(least_seconds)
@@ -146,4 +146,4 @@ class Questions:
 
 
 def _node_seconds(caller: RpcCaller) -> float:
-    return caller.asked
+    return caller.node_seconds

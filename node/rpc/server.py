@@ -202,7 +202,7 @@ class Server:
         """Listen and yield the port. Raise `OSError` if the port is in use."""
         try:
             bound_port = await self.http.listen(self.options.host, self.options.port)
-            giving_back_task = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
+            giving_back_task = asyncio.create_task(give_back_freed(self.shared.held_bytes, release_free_memory))
             try:
                 yield bound_port
             finally:
@@ -226,9 +226,9 @@ class Server:
         posted_request = PostedRequest(request.transport, asyncio.current_task())
         request_work, answer_text = Work(self.shared.turns, self._known_callers.of(request.transport)), ""
         try:
-            self.shared.held.change(posted_request, PARSED_BYTES * len(request_body))
+            self.shared.held_bytes.change(posted_request, PARSED_BYTES * len(request_body))
             answer_text = await self._answer_body(request_body, None, request_work) or ""
-            self.shared.held.change(posted_request, len(answer_text) - PARSED_BYTES * len(request_body))
+            self.shared.held_bytes.change(posted_request, len(answer_text) - PARSED_BYTES * len(request_body))
             return await self._send_answer(request, answer_text)
         except (ConnectionError, asyncio.CancelledError) as cut_error:
             # As in `ClientConnection.run`: each of 50 clients a second that leave would keep its answer three times.
@@ -236,7 +236,7 @@ class Server:
             del request_body, answer_text
             raise
         finally:
-            self.shared.held.forget(posted_request)
+            self.shared.held_bytes.forget(posted_request)
 
     async def _send_answer(self, request: web.Request, answer_text: str) -> web.StreamResponse:
         """Send an answer in pieces, so that no copy waits for a slow reader; it counts as held meanwhile."""
@@ -302,11 +302,11 @@ class Server:
             raise web.HTTPServiceUnavailable(text="too many connections") from None
         if yielding_connection is not None:
             self.connections.discard(yielding_connection)
-            self.shared.held.drop(yielding_connection)
+            self.shared.held_bytes.drop(yielding_connection)
 
     async def _answer_message(self, message_bytes: bytes, connection: ClientConnection) -> str | None:
         """Return the text of the response to a WebSocket message."""
-        held_bytes = self.shared.held
+        held_bytes = self.shared.held_bytes
         held_bytes.change(connection, PARSED_BYTES * len(message_bytes))
         try:
             return await self._answer_body(message_bytes, connection, Work(self.shared.turns, connection.caller))

@@ -31,7 +31,7 @@ class Work:
         """Create it, with no time used."""
         self.turns = turns
         self.caller = caller
-        self.spent = 0.0
+        self.spent_seconds = 0.0
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -41,12 +41,12 @@ class Work:
             yield
         finally:
             step_seconds = max(STEP_SECONDS_MIN, time.thread_time() - started_at)
-            self.spent += step_seconds
+            self.spent_seconds += step_seconds
             self.caller.used += step_seconds
 
     def require_time(self) -> None:
         """Raise `JsonRpcError` if the whole message took too long."""
-        if self.spent > MESSAGE_SECONDS:
+        if self.spent_seconds > MESSAGE_SECONDS:
             raise _too_long("the calls of one message", MESSAGE_SECONDS)
 
     async def run(self, awaitable: Awaitable[T]) -> T:
@@ -56,7 +56,7 @@ class Work:
 
 @types.coroutine
 def _in_turns(work: Work, steps: Any) -> Generator[Any, Any, Any]:
-    spent_max = work.spent + CALL_SECONDS
+    spent_max = work.spent_seconds + CALL_SECONDS
     resume = partial(steps.send, None)
     while True:
         try:
@@ -68,7 +68,7 @@ def _in_turns(work: Work, steps: Any) -> Generator[Any, Any, Any]:
                 awaited = resume()
             except StopIteration as end:
                 return end.value
-        if work.spent > spent_max:
+        if work.spent_seconds > spent_max:
             resume = partial(steps.throw, _too_long("a call", CALL_SECONDS))
             continue
         try:

@@ -122,7 +122,7 @@ class QuestionTurns:
 class _Asked:
     """An open request."""
 
-    request: GetHandoffs
+    sent_request: GetHandoffs
     since_ms: int
 
 
@@ -234,11 +234,11 @@ class SetsAhead:
         if not found_handoffs:  # its database is older than handoffs, or its claim was false
             self._question_turns.on_useless(peer, self._now_ms())
         # Another peer was faster; or this node's own blocks replaced a longer chain of sets with a shorter one.
-        if self._waiting_handoffs or self.newest.epoch < asked_question.request.from_epoch:
+        if self._waiting_handoffs or self.newest.epoch < asked_question.sent_request.from_epoch:
             return
         # Own blocks, or another peer's handoffs, may have passed some of these sets meanwhile.
         self._waiting_handoffs, self._answering_peer = (
-            deque(found_handoffs[self.newest.epoch - asked_question.request.from_epoch :]),
+            deque(found_handoffs[self.newest.epoch - asked_question.sent_request.from_epoch :]),
             peer,
         )
 

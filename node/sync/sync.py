@@ -139,7 +139,7 @@ class _Ahead(NamedTuple):
     waiting: Waiting
     proven: ProvenBlock
     foreseen: Foreseen | None
-    waits: int = 0
+    put_off_count: int = 0
 
 
 class Sync:
@@ -349,9 +349,9 @@ class Sync:
         if seen_ahead is None or seen_ahead.foreseen is None or seen_ahead.waiting is not next_block:
             return None
         verdicts = seen_ahead.foreseen.verdicts
-        if not verdicts.missing or seen_ahead.waits >= WAITS_MAX:
+        if not verdicts.missing or seen_ahead.put_off_count >= WAITS_MAX:
             return None
-        self._seen_ahead[next_block.block_id] = seen_ahead._replace(waits=seen_ahead.waits + 1)
+        self._seen_ahead[next_block.block_id] = seen_ahead._replace(put_off_count=seen_ahead.put_off_count + 1)
         return verdicts
 
     def import_next(self) -> list[ev.Event]:

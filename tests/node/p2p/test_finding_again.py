@@ -19,7 +19,7 @@ pytestmark = pytest.mark.trio
 def book_of(node: Libp2pTransport, number: int) -> dict[Address, Source]:
     """Return a node's known addresses of another."""
     entry = node._address_book._entries.get(identity(number).peer_id)
-    return {place.address: place.source for place in entry.places} if entry is not None else {}
+    return {place.address: place.source for place in entry.known_places} if entry is not None else {}
 
 
 async def test_m2_a_node_announces_what_it_is_told_to_and_never_0_0_0_0() -> None:

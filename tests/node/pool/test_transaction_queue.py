@@ -30,7 +30,7 @@ def test_a_gap_makes_future_and_filling_it_promotes() -> None:
     assert pool.add(xt(1, 7), 5).status == "future"
     assert (pool.ready_count, pool.future_count) == (1, 1)
     admitted = pool.add(xt(1, 6), 5)
-    assert (admitted.status, admitted.promoted) == ("ready", (xt(1, 7).extrinsic_hash,))
+    assert (admitted.status, admitted.promoted_hashes) == ("ready", (xt(1, 7).extrinsic_hash,))
     assert order(pool) == [(1, 5), (1, 6), (1, 7)]
     assert (pool.ready_count, pool.future_count) == (3, 0)
 
@@ -47,7 +47,7 @@ def test_replacement_needs_ten_percent_more() -> None:
     pool.add(xt(1, 0, 100), 0)
     with pytest.raises(PoolRefusalError, match="110 needed"):
         pool.add(xt(1, 0, 109), 0)
-    assert pool.add(xt(1, 0, 110), 0).usurped == xt(1, 0, 100).extrinsic_hash
+    assert pool.add(xt(1, 0, 110), 0).usurped_hash == xt(1, 0, 100).extrinsic_hash
     assert len(pool) == 1
 
 
@@ -77,7 +77,7 @@ def test_long_ones_that_pay_more_push_out_as_many_bytes(monkeypatch: pytest.Monk
     for candidate in cheap:
         pool.add(candidate, 0)
     admitted = pool.add(xt(3, 0, 30, size=90), 0)
-    assert admitted.dropped == tuple(candidate.extrinsic_hash for candidate in cheap)
+    assert admitted.dropped_hashes == tuple(candidate.extrinsic_hash for candidate in cheap)
     assert (pool.bytes_used, order(pool)) == (90, [(3, 0)])
     with pytest.raises(PoolRefusalError):
         pool.add(xt(4, 0, 30, size=11), 0)
@@ -88,24 +88,24 @@ def test_a_block_uses_nonces_and_expires_others() -> None:
     for candidate in (xt(1, 0), xt(1, 1), xt(1, 3), xt(2, 0, expires_at=4), xt(2, 1)):
         pool.add(candidate, 0)
     settled = pool.settle({bytes([1]) * 32: 3, bytes([9]) * 32: 7}, 5)
-    assert settled.promoted == (xt(1, 3).extrinsic_hash,)
-    assert settled.dropped == (xt(2, 0).extrinsic_hash,)
-    assert settled.demoted == (xt(2, 1).extrinsic_hash,)
+    assert settled.promoted_hashes == (xt(1, 3).extrinsic_hash,)
+    assert settled.dropped_hashes == (xt(2, 0).extrinsic_hash,)
+    assert settled.demoted_hashes == (xt(2, 1).extrinsic_hash,)
     assert order(pool) == [(1, 3)]
 
 
 def test_one_may_be_in_a_block_of_the_last_height_that_it_is_good_for() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 0, expires_at=4), 0)
-    assert pool.settle({}, 4).dropped == ()
-    assert pool.settle({}, 5).dropped == (xt(1, 0).extrinsic_hash,)
+    assert pool.settle({}, 4).dropped_hashes == ()
+    assert pool.settle({}, 5).dropped_hashes == (xt(1, 0).extrinsic_hash,)
 
 
 def test_a_reverted_block_gives_nonces_back() -> None:
     pool = TransactionQueue()
     pool.add(xt(1, 1), 1)
-    assert pool.settle({bytes([1]) * 32: 0}, 5).demoted == (xt(1, 1).extrinsic_hash,)
-    assert pool.add(xt(1, 0), 0).promoted == (xt(1, 1).extrinsic_hash,)
+    assert pool.settle({bytes([1]) * 32: 0}, 5).demoted_hashes == (xt(1, 1).extrinsic_hash,)
+    assert pool.add(xt(1, 0), 0).promoted_hashes == (xt(1, 1).extrinsic_hash,)
 
 
 def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
@@ -113,7 +113,7 @@ def test_removing_an_invalid_one_holds_back_those_behind_it() -> None:
     for nonce in range(3):
         pool.add(xt(1, nonce), 0)
     settled = pool.remove(xt(1, 1).extrinsic_hash)
-    assert (settled.dropped, settled.demoted) == ((xt(1, 1).extrinsic_hash,), (xt(1, 2).extrinsic_hash,))
+    assert (settled.dropped_hashes, settled.demoted_hashes) == ((xt(1, 1).extrinsic_hash,), (xt(1, 2).extrinsic_hash,))
     assert pool.remove(b"unknown") == node.pool.pooled.Settled()
 
 
@@ -132,11 +132,11 @@ def test_what_can_be_ready_no_more_does_not_stay_to_fill_the_pool(monkeypatch: p
     pool = ready_twice_ten()
     for sender, kept in ((1, 4), (2, 2)):
         settled = pool.remove(xt(sender, 0, 10**9).extrinsic_hash)
-        assert (len(settled.demoted), len(settled.dropped)) == (kept, 10 - kept)
+        assert (len(settled.demoted_hashes), len(settled.dropped_hashes)) == (kept, 10 - kept)
     assert (len(pool), pool.ready_count, pool.future_count) == (6, 0, 6)
     pool = ready_twice_ten()
     settled = pool.settle({}, 6)
-    assert (len(settled.demoted), len(settled.dropped)) == (4, 16)
+    assert (len(settled.demoted_hashes), len(settled.dropped_hashes)) == (4, 16)
     assert (len(pool), pool.ready_count, pool.future_count) == (4, 0, 4)
 
 
@@ -161,7 +161,7 @@ def test_a_full_pool_drops_what_pays_least(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(PoolRefusalError, match="pay more"):
         pool.add(xt(3, 0, 5), 0)
     admitted = pool.add(xt(3, 0, 6), 0)
-    assert admitted.dropped == (xt(1, 1, 500).extrinsic_hash,)
+    assert admitted.dropped_hashes == (xt(1, 1, 500).extrinsic_hash,)
     assert order(pool) == [(2, 0), (3, 0), (1, 0)]
 
 
@@ -199,10 +199,10 @@ def test_few_accounts_keep_nobody_from_waiting_for_a_nonce(monkeypatch: pytest.M
             pool.add(xt(sender, nonce, 1_000), 0)
     assert pool.future_count == 32
     honest = pool.add(xt(9, 1, 1), 0)
-    assert (honest.status, honest.dropped) == ("future", (xt(0, 8, 1_000).extrinsic_hash,))
+    assert (honest.status, honest.dropped_hashes) == ("future", (xt(0, 8, 1_000).extrinsic_hash,))
     with pytest.raises(PoolRefusalError, match="lower nonce"):
         pool.add(xt(1, 20, 1_000), 0)
-    assert pool.add(xt(9, 0, 1), 0).promoted == (xt(9, 1, 1).extrinsic_hash,)
+    assert pool.add(xt(9, 0, 1), 0).promoted_hashes == (xt(9, 1, 1).extrinsic_hash,)
     for sender in range(10, 30):
         pool.add(xt(sender, 1, 1_000), 0)
     assert pool.future_count == 32
@@ -217,7 +217,7 @@ def test_of_equals_the_one_that_pays_more_may_wait(monkeypatch: pytest.MonkeyPat
     pool.add(xt(2, 1, 20), 0)
     with pytest.raises(PoolRefusalError, match="lower nonce"):
         pool.add(xt(3, 1, 10), 0)
-    assert pool.add(xt(3, 1, 11), 0).dropped == (xt(1, 1, 10).extrinsic_hash,)
+    assert pool.add(xt(3, 1, 11), 0).dropped_hashes == (xt(1, 1, 10).extrinsic_hash,)
 
 
 def test_what_is_hopeless_is_known_before_its_signature() -> None:

@@ -46,7 +46,7 @@ def test_calls_are_used_up_and_come_back_with_time(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("node.rpc.callers.time.monotonic", lambda: now)
     callers = Callers(60)
     caller = callers.of(PlayedSocket("192.0.2.1", 1))
-    caller.calls_at = now
+    caller.refilled_at = now
 
     def taken() -> int:
         count = 0

@@ -50,7 +50,7 @@ def test_nothing_is_left_of_a_client_that_was_cut_off() -> None:
             await socket.receive_json()
             (connection,) = server.connections
             left = weakref.ref(connection._socket)
-            server.shared.held.drop(connection)
+            server.shared.held_bytes.drop(connection)
             del connection
             await socket.receive()
             while server.connections:

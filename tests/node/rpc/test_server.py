@@ -237,7 +237,7 @@ def test_a_client_that_does_not_read_is_dropped_once_and_is_dead(caplog: pytest.
         with caplog.at_level(logging.INFO):
             for _ in range(200):
                 connection._queue_message("x" * MEBIBYTE)
-                assert limits.held.total <= connection_module.OUTBOX_BYTES_MAX
+                assert limits.held_bytes.total <= connection_module.OUTBOX_BYTES_MAX
         assert aborted == ["slow"]
         assert connection.outbox.empty()
         assert len(caplog.records) == 1
@@ -257,7 +257,7 @@ def test_all_outboxes_together_are_bounded_and_the_fullest_pays() -> None:
         for connection in greedy:
             for _ in range(5):
                 connection._queue_message("x" * MEBIBYTE)
-                assert limits.held.total <= 20 * MEBIBYTE
+                assert limits.held_bytes.total <= 20 * MEBIBYTE
         assert 7 <= len(aborted) == len(set(aborted))
         assert "modest" not in aborted
         assert not modest.is_dropped
@@ -309,7 +309,7 @@ def test_subscriptions_end_with_their_connection() -> None:
         while server.connections:
             await asyncio.sleep(0.01)
         assert server.shared.subscriptions._shared_left == before
-        assert server.shared.held.total == 0
+        assert server.shared.held_bytes.total == 0
 
     serve(body)
 

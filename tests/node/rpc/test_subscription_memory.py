@@ -45,7 +45,7 @@ def test_what_subscriptions_keep_is_counted_and_who_keeps_most_pays() -> None:
 
     async def scenario() -> None:
         server = Server(Registry([Watched()]), ServerOptions(port=0))
-        held = server.shared.held
+        held = server.shared.held_bytes
         async with server.listening() as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             modest, greedy = await session.ws_connect("/"), await session.ws_connect("/")
             name = await watch(modest, KEYS)
@@ -72,7 +72,7 @@ def test_what_subscriptions_keep_is_counted_and_who_keeps_most_pays() -> None:
 def test_a_refused_subscription_takes_no_place(name: str, count: int) -> None:
     async def scenario() -> None:
         server = Server(Registry([Watched()]), ServerOptions(port=0, max_subscriptions=3))
-        server.shared.kept._each_max = 10_000
+        server.shared.kept_shares._each_max = 10_000
         async with server.listening() as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             socket = await session.ws_connect("/")
             for _ in range(6):

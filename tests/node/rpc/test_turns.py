@@ -40,7 +40,7 @@ def test_who_used_little_overtakes_who_used_much(monkeypatch: pytest.MonkeyPatch
             await asyncio.sleep(0)
         honest = Work(turns, caller())
         await honest.run(busy.steps("honest", 5, 0.001))
-        assert honest.spent == pytest.approx(0.005)
+        assert honest.spent_seconds == pytest.approx(0.005)
         between = busy.done[busy.done.index("honest") :]
         assert between.count("greedy") <= 5  # one while each step of the honest one comes back into the line
         await asyncio.gather(*tasks)

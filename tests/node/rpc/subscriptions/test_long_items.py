@@ -33,9 +33,9 @@ class Novels:
         """A number of many digits."""
         assert self.limits is not None
         self.begun += 1
-        before = self.limits.held.total
+        before = self.limits.held_bytes.total
         for number in range(PIECES):
-            self.held.append(self.limits.held.total - before - number * len(PIECE))
+            self.held.append(self.limits.held_bytes.total - before - number * len(PIECE))
             self.under_way.append(self.begun)
             await asyncio.sleep(0)
             yield PIECE
@@ -70,7 +70,7 @@ def test_long_items_are_worked_out_one_after_the_other_for_a_client_that_has_roo
         assert all(text.endswith(f'"result":{PIECE * PIECES}}}}}') for text in socket.sent[1:])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert limits.held.total == 0
+        assert limits.held_bytes.total == 0
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
