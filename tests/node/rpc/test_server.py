@@ -248,7 +248,7 @@ def test_a_client_that_does_not_read_is_dropped_once_and_is_dead(caplog: pytest.
 def test_all_outboxes_together_are_bounded_and_the_fullest_pays() -> None:
     async def scenario() -> None:
         limits = SharedLimits(
-            SubscriptionShares(1024, 100), SubscriptionShares(1024, 100), held=HeldBytes(20 * MEBIBYTE)
+            SubscriptionShares(1024, 100), SubscriptionShares(1024, 100), held_bytes=HeldBytes(20 * MEBIBYTE)
         )
         aborted: list[str] = []
         modest = played_connection(limits, aborted, "modest")
