@@ -71,20 +71,20 @@ class Figures(Listener):
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
         """A validator sealed two blocks for one slot."""
         del first, second
-        _LOG.warning("validator %s sealed two blocks in slot %d", self._named(author), slot)
+        _LOG.warning("validator %s sealed two blocks in slot %d", self._named_validator(author), slot)
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
         """A validator voted or proposed twice in one round."""
         del evidence
-        _LOG.warning("validator %s voted twice in one round", self._named(accused))
+        _LOG.warning("validator %s voted twice in one round", self._named_validator(accused))
 
-    def _named(self, session: bytes) -> str:
+    def _named_validator(self, session_key: bytes) -> str:
         """Return the address of the stash with a session key, as wallets show it; the key of an earlier epoch's set."""
-        epoch = self._chain.epochs(self._machine.gadget_round[0])
-        place = None if epoch is None else epoch.validators.index.get(session)
-        if epoch is None or place is None:
-            return f"with the session key 0x{session.hex()}"
-        return ss58.encode(epoch.validators.members[place].stash)
+        gadget_epoch = self._chain.epochs(self._machine.gadget_round[0])
+        member_index = None if gadget_epoch is None else gadget_epoch.validators.index.get(session_key)
+        if gadget_epoch is None or member_index is None:
+            return f"with the session key 0x{session_key.hex()}"
+        return ss58.encode(gadget_epoch.validators.members[member_index].stash)
 
     def _seconds_since(self, executed_block: ExecutedBlock) -> float:
         # A block may come from a slot slightly ahead of this clock.
@@ -110,9 +110,9 @@ class ImportWatch(Listener):
 
     def take_late_ms(self) -> int:
         """Return the least delay of a block after the start of its slot, and begin anew; 0 for too few blocks."""
-        least = min(self._late_ms) if len(self._late_ms) >= IMPORTS_MIN else 0
+        least_ms = min(self._late_ms) if len(self._late_ms) >= IMPORTS_MIN else 0
         self._late_ms.clear()
-        return least
+        return least_ms
 
 
 def _number_in(executed_block: ExecutedBlock, number_item: StorageValue[int]) -> int:
