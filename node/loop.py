@@ -95,7 +95,12 @@ class Collector:
         ):
             return
         self._searches += 1
-        gc.collect(2 if self._searches % ALL_EVERY == 0 else 1 if self._searches % OLDER_EVERY == 0 else 0)
+        oldest_generation = 0
+        if self._searches % ALL_EVERY == 0:
+            oldest_generation = 2
+        elif self._searches % OLDER_EVERY == 0:
+            oldest_generation = 1
+        gc.collect(oldest_generation)
 
 
 class Loop:

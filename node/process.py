@@ -90,17 +90,16 @@ def set_up_process(log_filter: str) -> None:
     general_levels = [_level_of(filter_part) for filter_part in filter_parts if "=" not in filter_part] or [
         logging.INFO
     ]
-    level_by_target = {
-        log_target: _level_of(target_level)
-        for log_target, _, target_level in (
-            filter_part.partition("=") for filter_part in filter_parts if "=" in filter_part
-        )
-    }
+    level_by_target = {}
+    for filter_part in filter_parts:
+        log_target, equals_sign, target_level = filter_part.partition("=")
+        if equals_sign:
+            level_by_target[log_target] = _level_of(target_level)
     log_handler = logging.StreamHandler(sys.stderr)
     log_handler.addFilter(LogLimit())
     logging.basicConfig(handlers=[log_handler], level=general_levels[0], format="%(asctime)s %(message)s")
-    for log_target, target_level in level_by_target.items():
-        logging.getLogger(log_target).setLevel(target_level)
+    for log_target, log_level in level_by_target.items():
+        logging.getLogger(log_target).setLevel(log_level)
     forbid_core_dumps()
     raise_file_limit()
 

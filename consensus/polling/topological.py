@@ -98,7 +98,7 @@ class Topological:
     def is_settled(self, votes: Iterable[tuple[bytes, int]], missing_weight: int) -> bool:
         """Return True if no further votes of `missing` weight can change a poll's outcome.
 
-        That holds if adding `missing` lifts no sum of votes over a threshold, at any bit of any undecided decision.
+        That holds if adding `missing_weight` lifts no sum of votes over a threshold, at any bit of an undecided decision.
         """
         weights = self._transitive(votes)
         limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))

@@ -172,9 +172,8 @@ class Inbox:
     def _shortest_wait(self) -> float:
         """Return the seconds until the first message that waits for its peer's account may be served."""
         now_seconds = self._clock_seconds()
-        wait_seconds = [
-            self._accounts.wait_seconds(peer_id, message_class, now_seconds)
-            for message_class, queues_by_peer in self._queues_by_class.items()
-            for peer_id in queues_by_peer
-        ]
-        return min(wait_seconds, default=float("inf"))
+        shortest_wait = float("inf")
+        for message_class, queues_by_peer in self._queues_by_class.items():
+            for peer_id in queues_by_peer:
+                shortest_wait = min(shortest_wait, self._accounts.wait_seconds(peer_id, message_class, now_seconds))
+        return shortest_wait

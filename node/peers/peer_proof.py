@@ -92,12 +92,12 @@ class PeerProofs:
     def stashes(self, validators: ValidatorSet) -> dict[bytes, bytes]:
         """Return the stash behind each peer that proved the key of one of these validators."""
         by_session = {set_member.session: set_member.stash for set_member in validators.members}
-        return {
-            peer_id.encode(): by_session[session_key]
-            for peer_id, sessions in self.sessions.items()
-            for session_key in sessions
-            if session_key in by_session
-        }
+        stash_by_peer = {}
+        for peer_id, session_keys in self.sessions.items():
+            for session_key in session_keys:
+                if session_key in by_session:
+                    stash_by_peer[peer_id.encode()] = by_session[session_key]
+        return stash_by_peer
 
     def _proof_holds(self, claimed_proof: PeerProof, peer_id: str) -> bool:
         # For a key of small order anybody can make valid signatures.

@@ -211,11 +211,9 @@ class TransactionQueue:
         for candidate in expired_candidates:
             self._take_out(candidate)
         moved_accounts = [sender_account for sender_account in nonces if sender_account in self._senders_by_account]
-        used_candidates = [
-            used_candidate
-            for sender_account in moved_accounts
-            for used_candidate in self._take_out_used(self._senders_by_account[sender_account], nonces[sender_account])
-        ]
+        used_hashes: list[bytes] = []
+        for sender_account in moved_accounts:
+            used_hashes += self._take_out_used(self._senders_by_account[sender_account], nonces[sender_account])
         losing_accounts = dict.fromkeys(candidate.sender for candidate in expired_candidates)
         for sender_account in dict.fromkeys([*moved_accounts, *losing_accounts]):
             promoted_now, demoted_now = self._settle_sender(sender_account, nonces.get(sender_account))
@@ -231,7 +229,7 @@ class TransactionQueue:
             tuple(promoted),
             tuple(self._still_here(demoted_hashes)),
             (*dropped_hashes, *trimmed_hashes),
-            tuple(used_candidates),
+            tuple(used_hashes),
         )
 
     def ready(self) -> Iterator[PooledExtrinsic]:

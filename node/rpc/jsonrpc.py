@@ -186,9 +186,7 @@ def _refuse_deep(json_value: Json) -> None:
         containers = [container for container in level_values if isinstance(container, list | dict)]
         if not containers:
             return
-        level_values = [
-            inner_value
-            for container in containers
-            for inner_value in (container.values() if isinstance(container, dict) else container)
-        ]
+        level_values = []
+        for container in containers:
+            level_values += container.values() if isinstance(container, dict) else container
     raise JsonRpcError(PARSE_ERROR, "Parse error", f"nested deeper than {MAX_DEPTH}")
