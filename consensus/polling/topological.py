@@ -96,9 +96,10 @@ class Topological:
         return max((weights.get(child, 0) for child in self.tree.children[self.root]), default=0)
 
     def is_settled(self, votes: Iterable[tuple[bytes, int]], missing_weight: int) -> bool:
-        """Return True if no further votes of `missing` weight can change a poll's outcome.
+        """Return True if no further votes of `missing_weight` can change a poll's outcome.
 
-        That holds if adding `missing_weight` lifts no sum of votes over a threshold, at any bit of an undecided decision.
+        That holds if adding `missing_weight` lifts no sum of votes over a threshold, at any bit of any undecided
+        decision.
         """
         weights = self._transitive(votes)
         limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))
