@@ -272,10 +272,8 @@ class Loop:
 
     def _answer_question(self, question: Arrived, peer: bytes) -> None:
         if question.kind is FrameKind.GET_BLOCKS:
-            answer_kind, answer_payload = (
-                FrameKind.BLOCKS,
-                self.sync.on_request(GET_BLOCKS.decode(question.payload), peer),
-            )
+            answer_kind = FrameKind.BLOCKS
+            answer_payload = self.sync.on_request(GET_BLOCKS.decode(question.payload), peer)
         else:
             handoffs_request = GET_HANDOFFS.decode(question.payload)
             answer_kind, answer_payload = FrameKind.HANDOFFS, self.sync.sets_ahead.on_request(handoffs_request, peer)

@@ -150,10 +150,8 @@ class Node:
         node_chain, parameters = self.chain, self.chain.parameters
         if self.config.sample_units is not None:
             parameters = replace(parameters, sample_units=self.config.sample_units, force_sampling=True)
-        verify_signature, session_of = (
-            signatures.verify_ed25519,
-            validator_keys.session_of if validator_keys is not None else follow_only,
-        )
+        verify_signature = signatures.verify_ed25519
+        session_of = validator_keys.session_of if validator_keys is not None else follow_only
         return Machine(
             parameters, node_chain.genesis, node_chain.epochs, verify_signature, session_of, secrets.randbelow
         )

@@ -116,10 +116,8 @@ class TrustedPoint:
 def trusting_period_ms(chain_spec: ChainSpec) -> int:
     """Return the time for which a point can be trusted, in milliseconds of slot time."""
     parameter_numbers = outside(chain_spec.parameters)
-    trusting_epochs, epoch_blocks = (
-        parameter_numbers["Consensus.trusting_epochs"],
-        parameter_numbers["Consensus.epoch_blocks"],
-    )
+    trusting_epochs = parameter_numbers["Consensus.trusting_epochs"]
+    epoch_blocks = parameter_numbers["Consensus.epoch_blocks"]
     return trusting_epochs * epoch_blocks * CONSENSUS[chain_spec.parameters].slot_ms
 
 
