@@ -29,17 +29,14 @@ from devnet.stage.network import Stage, fresh_network, same_blocks
 from devnet.stage.report import Narrator, Report, write_report
 from wallet.amounts import format_amount
 
+# Three of the four seats judge a unit, so one of its two racers must have no seat. Units therefore race in sequence.
 UNIT_COUNT = 12
-"""Three of the four seats judge a unit, so one of its two racers must have no seat.
-
-Units therefore race in sequence.
-"""
 CHEAT_MODE = "flip-bit"
 STEP_COUNT = 10
+# The first four of the five validators. The last one waits for the election.
 SEAT_COUNT = 4
-"""The first four of the five validators. The last one waits for the election."""
+# Units of stake in each poll. With three, each poll skips at least one validator.
 SAMPLE_UNITS = 3
-"""Units of stake in each poll. With three, each poll skips at least one validator."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             demo_report = _run_steps(Stage(devnet, narrator), prompts, demo_engine, demo_options.stay)
             all_held = not demo_report["failures"]
         finally:
+            # A failed demo is stopped even with --stay: nobody wants to use a broken network.
             if devnet is not None and not (demo_options.stay and all_held):
                 lifecycle.down(layout.load(demo_options.folder))
     _finish_report(demo_report, demo_options, narrator)

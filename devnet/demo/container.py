@@ -34,8 +34,8 @@ from gpu_tasks.market.training.money import TaskOutcome
 from wallet.amounts import format_amount
 
 CUSTOMER_NAME = "Bob"
+# Neither of the two bids for the training task or buys units.
 PROVIDER_NAME = "Charlie"
-"""Neither of the two bids for the training task or buys units."""
 LEAST_PRICE = "0.2 oGPU/h"
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 INPUT_TEXT = "some words that\nnobody has counted yet\n"
@@ -73,6 +73,7 @@ def engine_for(*, stays_running: bool) -> Iterator[DemoEngine]:
     """
     with contextlib.ExitStack() as exit_stack:
         engine_address = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
+        # An engine of the machine comes first: a second one needs root.
         if _is_usable(engine_address):
             yield DemoEngine(engine_address)
             return

@@ -33,8 +33,8 @@ from wallet.client import ChainClient
 from wallet.rpc import RpcConnection
 
 CUSTOMER_NAME = "Dave"
+# Two of the providers, so that enough others can race for units.
 BIDDERS = ("Alice", "Bob")
-"""Two of the providers, so that enough others can race for units."""
 DONE_OUTCOMES = ("ON_TIME", "LATE")
 PATIENCE_SECONDS = 120.0
 
@@ -47,8 +47,8 @@ REQUEST_COUNT = 24
 
 
 SEATED_SECONDS = 90.0
+# oGPU as users type it: more than the difference between the candidate and the last validator with a seat.
 LIFT_OGPU = "6000"
-"""oGPU as users type it: more than the difference between the candidate and the last validator with a seat."""
 
 
 class DemoElection:

@@ -61,8 +61,8 @@ RUNNING_SLOTS_GOAL = 5
 """The goal from the end of the reveal window until the task runs. A miss is reported and is no failure."""
 NOT_SERVED = EXAMPLES / "gang.yaml"
 """A task for two devices of a class that no provider here has."""
+# The milestone that must count before a kill: it is the middle of six.
 STRUCK_AT = 3
-"""The milestone that must count before a kill: it is the middle of six."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,7 @@ class TaskStrike:
         ):
             return
         task_record = task_sale.record(self._stage, bytes.fromhex(row["task"][2:]))
+        # A milestone counts once the customer has signed it. Before that, a kill would lose its pay.
         if task_record.owed >= STRUCK_AT:
             for provider_name in self._victims(task_record):
                 process_id = self._stage.kill(provider_name)
@@ -302,6 +303,7 @@ def _course_failures(auctioned_task: AuctionedTask, event_trace: EventTrace, sol
     settled_slots = [event for _, event in event_trace.all(SlotSettled)]
     if sold_task.killed and not (len(settled_slots) > 1 and all(event.earned for event in settled_slots)):
         yield "who was killed had no milestone behind it, or no work left"
+    # A gang counts on different providers, and a killed one must not win the rest of its task.
     if len({event.provider for _, event in event_trace.all(SlotStarted)}) != len(auctioned_task.legs):
         yield "who was killed, or a partner, has more than one of its slots"
 

@@ -112,6 +112,7 @@ class BatchKilling:
             prompts_file, 1, PRICE_TEXT, batch=self._killed_batch.requests, max_tokens=MAX_TOKENS
         )
         self._stage.ogpu("unit post", *arguments, "--anyway", is_shown=False)
+        # The daemon's record of finished requests must survive SIGKILL, so the kill comes between two of its writes.
         for finished_share in KILLED_AFTER:
             goal = finished_share * self._killed_batch.requests
             self._wait_until(lambda goal=goal: self._finished() >= goal)  # type: ignore[misc]

@@ -100,6 +100,7 @@ def _async_substrate_interface(node_url: str) -> RanClient:
 
 def _polkadot_js(node_url: str) -> RanClient:
     """Install it from its lock file into out/, once, and run it."""
+    # The only client that may be missing: Node.js is no dependency of this project.
     if shutil.which("npm") is None or shutil.which("node") is None:
         return RanClient("not run: node and npm are not on the path; install Node.js 18 or newer to run it")
     install_folder = Path("out") / "polkadot_js"

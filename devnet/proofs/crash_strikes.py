@@ -130,6 +130,7 @@ async def kill_one(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None
     struck_devnet.start(victim_node)
 
 
+# With more than a third of the weight away, finality stands, and every open round waits for the restarts.
 async def kill_all(struck_devnet: StruckDevnet, _: NodeLayout) -> None:
     """Kill every node at the same time, and restart them in random order."""
     members = list(struck_devnet.devnet.members)
@@ -140,6 +141,7 @@ async def kill_all(struck_devnet: StruckDevnet, _: NodeLayout) -> None:
         struck_devnet.start(member)
 
 
+# A start that is killed must leave files that the next start can read.
 async def kill_starting(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, and again while it starts."""
     await kill_one(struck_devnet, victim_node)
@@ -166,6 +168,7 @@ async def purge_database(struck_devnet: StruckDevnet, victim_node: NodeLayout) -
     await _start_behind(struck_devnet, victim_node)
 
 
+# A database older than the sign-state must never lead to a second vote in an old round (compare EIP-3076).
 async def restore_database(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, and replace its database by an older copy. It is often killed again."""
     await struck_devnet.kill_together(victim_node)
@@ -185,6 +188,7 @@ async def _start_behind(struck_devnet: StruckDevnet, victim_node: NodeLayout) ->
         await kill_again(struck_devnet, victim_node)
 
 
+# A follower moves the database on while the sign-state stays, so both disagree at the next start.
 async def follow_keyless(struck_devnet: StruckDevnet, victim_node: NodeLayout) -> None:
     """Kill one node, let it follow the chain without its key for some blocks, and kill it in that role too."""
     await struck_devnet.kill_together(victim_node)

@@ -39,11 +39,8 @@ from wallet.client import ChainClient
 
 ACCOUNTS = {CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 PRICE_TEXT, MAX_TOKENS, RACER_COUNT = "0.05", 2, 1
+# The goal for the number of units, so that posting takes several transactions. Units have at most BATCH_MAX requests.
 UNITS_GOAL, BATCH_MAX = 125, 128
-"""The goal for the number of units, so that posting takes several transactions.
-
-Units have at most BATCH_MAX requests.
-"""
 POSTING_KILLS, FOLLOWING_KILLS = 4, 2
 POLL_SECONDS = 0.02
 WAIT_SECONDS = 1_500.0
@@ -241,6 +238,7 @@ class Customer:
         file_sale.paid = sum(unit_record.paid for unit_record in unit_records)
         file_sale.spent = wealth_before - self._stage.wealth(ACCOUNTS)[CUSTOMER]
         answered_indices = [result_row["index"] for result_row in _json_rows(self._results)]
+        # A line answered twice was paid twice, so duplicates make the whole count 0.
         indices_once = set(answered_indices) if len(set(answered_indices)) == len(answered_indices) else set[int]()
         file_sale.answered_once = len(indices_once & set(range(1, self._line_count + 1)))
         file_sale.errors = len(_json_rows(self._results.with_name(f"{self._results.name}.errors")))

@@ -179,11 +179,13 @@ def _failures_of_provider(event_trace: EventTrace, provider: CalledProvider, bon
     if (objections >= OBJECTION_COUNT_MIN) != (role is RollCallPart.LIAR) or (objections and role.may_work):
         failures.append(f"{objections} inspectors object")
     expected_loss = bond_grains if role is RollCallPart.LIAR else 0
+    # A bond of 0 would make the comparison hold without any bond.
     if not bond_grains or lost_grains != expected_loss:
         failures.append(f"it lost {lost_grains} of {bond_grains} grains, not {expected_loss}")
     if bool(drawn_units) != role.may_work:
         failures.append(f"it was drawn for {drawn_units} units")
     for fact_name, program_output in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
+        # Honest devices must not be told that they have no work: operators would search a fault that is none.
         if bool(program_output) == role.may_work or (program_output and "has proven" not in program_output):
             failures.append(f"{fact_name} says of it: {program_output}")
     return failures
@@ -195,13 +197,13 @@ ROLES_BY_PROVIDER = {
     "Charlie": RollCallPart.LIAR,
     "Dave": RollCallPart.WEAK,
 }
+# Some 32 and 0.5 billion operations. The first suffices for up to 32 slots, the second never does.
 FULL_WORK, LITTLE_WORK = "256x4096x60", "256x4096x1"
-"""Some 32 and 0.5 billion operations. The first suffices for up to 32 slots, the second never does."""
+# The chain specification plans an early roll call, which the default period would delay. The next one is far away.
 FIRST_CALL, PERIOD = 90, 1_200
-"""The chain specification plans an early roll call, which the default period would delay. The next one is far away."""
 CHAIN_NUMBERS = {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD, "Capacity.cpu_rate_min": 1}
+# Each with as many racers as there are proven devices, so an unproven one would be drawn too.
 UNIT_COUNT = 4
-"""Each with as many racers as there are proven devices, so an unproven one would be drawn too."""
 BLOCKS_MAX = 2 * FIRST_CALL
 COMMIT_BLOCKS_MAX = 30
 

@@ -45,12 +45,12 @@ VALIDATOR_COUNT, SEAT_COUNT = 4, 4
 GIVER, NEWCOMER, MOVED = "Alice", "Newcomer", "Moved"
 OWN_MACHINES = (NEWCOMER, MOVED)
 """The operator's two machines."""
+# oGPU as users type it: more than the stake of any of the four.
 STAKE_OGPU = "12000"
-"""oGPU as users type it: more than the stake of any of the four."""
 GIVEN_OGPU = "14000"
 ASKS_NOTHING = ("candidates",)
+# The limit of each step. The longest is to leave and wait for the money, eight epochs.
 STEP_SECONDS = 240.0
-"""The limit of each step. The longest is to leave and wait for the money, eight epochs."""
 
 
 @dataclass(slots=True)
@@ -246,6 +246,7 @@ async def _change_keys(operator: Operator) -> Report:
     await operator.run_command(f"ogpu-wallet set-keys {keys_file} --key //{NEWCOMER}")
     await operator.wait_until("its seat has the new keys", lambda: operator.sits_with_other_keys(seat_before))
     seat_facts = await _seated_and_sealing(operator, first_machine)
+    # The operators' page promises new keys without a restart.
     if processes.running(first_machine) != process_id:
         raise DevnetError(f"{NEWCOMER} did not run on: it was process {process_id}")
     async with await ChainClient.connect(operator.devnet.member(NEWCOMER).rpc_url) as machine_client:
@@ -299,6 +300,7 @@ async def _seated_and_sealing(operator: Operator, machine: Process) -> Report:
     await operator.wait_until("it has a seat", operator.has_seat)
     block_height = await operator.final_height()
     await operator.wait_until("it has sealed a block", lambda: operator.has_sealed_since(block_height))
+    # The operators' page tells the reader to wait for this line.
     if "takes its seat" not in machine.log.read_text(encoding="utf-8"):
         raise DevnetError(f"{machine.log} does not say that the node takes its seat")
     return {"from": block_height, "seconds": round(time.monotonic() - operator.start_time)}

@@ -75,6 +75,7 @@ class BrokerRelay:
     async def __aenter__(self) -> Self:
         """Listen."""
         self.passing_on.set()
+        # A relay can fail in ways that a stopped broker cannot: slowly, or with open connections.
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         return self
 
@@ -311,8 +312,10 @@ def failures_of(watched_task: WatchedTask, heard_task: HeardTask) -> Iterator[st
     )
     if heard_task.outcome != "on_time" or heard_task.milestones != MILESTONE_COUNT:
         yield f"the task ended {heard_task.outcome}, with {heard_task.milestones} milestones"
+    # Everybody may publish on a task's topic, so only the provider's signature tells its notes from others.
     if any(message_row.get("event") == FORGED_EVENT for message_row in heard_task.rows):
         yield "what a stranger told was taken for the provider's"
+    # MQTT's quality of service 1 delivers at least once, so the reader drops repeated numbers.
     if repeated_milestones := [milestone for milestone, heard_count in computed_counts.items() if heard_count > 1]:
         yield f"milestones {repeated_milestones} were heard of more than once"
     if watched_task.hears_all and len(computed_counts) != MILESTONE_COUNT:

@@ -37,6 +37,7 @@ def buy_and_kill(stage: Stage) -> HonestWork:
     unit_count, kill_blocks = stage.options.units, list[int]()
 
     def on_ended(ended_count: int, unit_row: UnitView) -> None:
+        # Midway, so that units before and after the kill show that the provider is paid again.
         if ended_count >= unit_count // 2 and not kill_blocks:
             kill_blocks.append(int(unit_row["ended_in_block"]))
             stage.kill_and_restart(VICTIM_NAME, f"after block {kill_blocks[0]}")

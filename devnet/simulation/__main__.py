@@ -36,10 +36,10 @@ from devnet.simulation.scenario import (
     run,
 )
 
+# The least handoffs that a joiner by handoffs follows: the epochs that it missed.
 HANDOFFS_LEAST = 200
-"""The least handoffs that a joiner by handoffs follows: the epochs that it missed."""
+# One seed in this many polls a sample of the minimum size in small networks. The others poll all validators.
 SAMPLED_ONE_IN = 3
-"""One seed in this many polls a sample of the minimum size in small networks. The others poll all validators."""
 
 
 SAMPLE_SUFFIX = re.compile(r"-k\d+$")

@@ -73,6 +73,7 @@ class EdgeTrouble:
         self._random_source.shuffle(victim_nodes)
         chosen_nodes = []
         for sim_node in victim_nodes:
+            # Both sets must be able to finalise: the old one ends its epoch, and the new one takes over.
             if all(_is_bearable(validator_set, absent_numbers | {sim_node.number}) for validator_set in validator_sets):
                 absent_numbers.add(sim_node.number)
                 chosen_nodes.append(sim_node)

@@ -124,6 +124,7 @@ class Elections:
             for node_number, seat_weight in weight_by_node.items()
             if node_number in self._candidate_field.bad
         )
+        # Byzantine agreement holds only below a third, so a set with more would prove nothing.
         return 3 * misbehaving_weight < sum(weight_by_node.values())
 
     def _members(self, weight_by_node: dict[int, int], epoch: int) -> tuple[Validator, ...]:

@@ -70,6 +70,7 @@ class Joiner(Follower):
         running_peers = [other_node for other_node in self.neighbours() if other_node.machine is not None]
         if running_peers:
             self.world.send(self, self.world.random.choice(running_peers), HandoffsAsked(epoch))
+        # The answer may be lost, and the asked peer may be down.
         self.world.at(self.world.now_ms + ASK_AGAIN_MS, self._ask_for_handoffs)
 
     def _follow_handoffs(self, handoffs_sent: HandoffsSent) -> None:

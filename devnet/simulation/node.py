@@ -260,6 +260,7 @@ class SimulatedNode:
                 self._pending_events.append(ev.BlockImported(waiting_block))
                 continue
             if waiting_block.parent not in self.blocks:
+                # Bounded, as in a real node: strangers can send orphans without end.
                 if len(self._orphans) < ORPHANS_MAX:
                     self._orphans[waiting_block.id] = (waiting_block, sender.number)
                 self._pending_events.append(ev.BlockWanted(waiting_block.parent, sender.address))

@@ -50,6 +50,7 @@ class Weather:
         travel_times_ms = [random_source.randint(self.delay_min_ms, self.delay_max_ms)]
         if self.tail_percent and random_source.randrange(100) < self.tail_percent:
             travel_times_ms[0] *= random_source.randint(2, TAIL_FACTOR_MAX)
+        # Datagrams and reconnects deliver a message twice in practice, so no step may count one twice.
         if self.duplicate_percent and random_source.randrange(100) < self.duplicate_percent:
             travel_times_ms.append(travel_times_ms[0] + random_source.randrange(DUPLICATE_LATE_MAX_MS))
         return travel_times_ms
@@ -262,6 +263,7 @@ class World(Generic[R]):
     def trace(self) -> str:
         """Return the hash of all decisions so far."""
         trace_hash = self._trace_hash.copy()
+        # One more or one less draw anywhere changes this state, so hidden differences show.
         trace_hash.update(b"%d" % self.random.getstate()[1][0])
         trace_hash.update(repr(sorted(self.findings.messages.items())).encode())
         return trace_hash.hexdigest()

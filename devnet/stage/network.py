@@ -37,8 +37,8 @@ CUSTOMER = "Ferdie"
 CUSTOMER_KEY = f"//{CUSTOMER}"
 CHEAT_BOND, DEVICE_BOND = "100", "2000"
 """Bonds in oGPU, as users type them."""
+# The longest wait for a final block. It allows for other load on the machine.
 STUCK_SECONDS = 120.0
-"""The longest wait for a final block. It allows for other load on the machine."""
 POLL_SECONDS = 0.5
 T = TypeVar("T")
 
@@ -327,6 +327,7 @@ def fresh_network(
     Raise DevnetError if a devnet runs there. The other options are those of `layout.create`. By default the ports are
     free ones.
     """
+    # Emptying the folder of a running devnet would leave its processes behind, without their files.
     if (folder / "devnet.json").exists():
         processes_there = lifecycle.all_processes(layout.load(folder))
         running_labels = [process.label for process in processes_there if processes.running(process) is not None]

@@ -32,6 +32,7 @@ def running_registry(folder: Path, port: int) -> Iterator[None]:
         command = ["docker-registry", "serve", str(folder / "registry.json")]
         registry_process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file)
     try:
+        # A registry that has ended never listens, so its end also ends the wait.
         processes.until(lambda: processes.listens(port) or registry_process.poll() is not None, START_SECONDS)
         if not processes.listens(port):
             raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
@@ -62,6 +63,7 @@ def push_image(engine: str, image: ImageArchive, *repositories: str) -> str:
             client.remove_image(f"sha256:{image.sha256}", force=True)
         except APIError as error:
             raise DevnetError(f"no image in the registry: {error}") from None
+    # One image has one digest, whatever the name is that it was pushed under.
     if len(digests) != 1:
         raise DevnetError(f"the registry took no image: {digests}; see registry.log")
     return digests.pop().removeprefix("sha256:")

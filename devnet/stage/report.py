@@ -16,8 +16,8 @@ from cli.tables import console_for
 
 REPORT_FOLDER = Path("out")
 WIDTH_WITHOUT_TERMINAL = 160
+# JSON readers that use doubles keep no larger integer exactly, so larger amounts are written as texts.
 INTEGER_MAX = 2**53
-"""JSON readers that use doubles keep no larger integer exactly, so larger amounts are written as texts."""
 
 Report = dict[str, Any]
 

@@ -91,11 +91,9 @@ BATCH_SCENES = (
 )
 
 
+# The most cases of a check: each of three auditors may pass and be inspected, or doubt. Then the customer may
+# dispute.
 CASES_MAX = 8
-"""The most cases of a check: each of three auditors may pass and be inspected, or doubt.
-
-Then the customer may dispute.
-"""
 HoldEvent = Locked | Unlocked | Paid
 UNEXPECTED = RaceMissed | UnitRequeued | UnitRefunded | UnitDisputed | AuditorSilent | JudgeCharged
 """Events that no scene contains."""
@@ -259,6 +257,7 @@ class BatchFacts:
         check_terms, batch_totals, told_batch = self.terms, self.told.totals, self.told
         leaf_floor, input_share = _leaf_floor(check_terms), check_terms.input_share
         sound_work = 0
+        # A leaf whose claim is right protects the lie only as far as its path covers the drawn points.
         for leaf_path in told_batch.paths:
             leaf_work = work_of(input_share, leaf_path.tokens_in, leaf_path.tokens_out + leaf_floor)
             work_before = work_of(input_share, *_tokens_before(told_batch, leaf_path, leaf_floor))

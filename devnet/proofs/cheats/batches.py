@@ -53,10 +53,10 @@ from wallet.client import ChainClient
 from wallet.suri import keypair_from_suri
 
 VALIDATOR_COUNT = 6
+# Two of three proofs are inspected. Long windows give the customer time even on a busy machine.
 CHAIN_NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 40}
-"""Two of three proofs are inspected. Long windows give the customer time even on a busy machine."""
+# Concurrent scenes: each needs a daemon, and one more daemon only judges.
 CONCURRENT_SCENES = 5
-"""Concurrent scenes: each needs a daemon, and one more daemon only judges."""
 TRIES_MAX = 5
 """The tries of a scene whose cheat is not found."""
 BLOCKS_MAX = 400
@@ -331,6 +331,7 @@ def assign_daemons(stage: Stage, modes_of_racers: Mapping[str, str | None], othe
     modes_by_provider = {**modes_of_racers, **({} if others_mode is None else dict.fromkeys(other_names, others_mode))}
     stage.restart(modes_by_provider)
     stage.resume(*modes_by_provider)
+    # A device is offered again only after its daemon has started and its call is in a block.
     processes.until(lambda: _names_with_offers(stage) >= set(modes_by_provider), RESUME_SECONDS, POLL_SECONDS)
     offered_names = _names_with_offers(stage)
     if missing_names := set(modes_by_provider) - offered_names:

@@ -276,14 +276,14 @@ def _silence_failures(dispute_trace: DisputeTrace) -> Iterator[str]:
         yield f"{case_count} cases and {len(dispute_trace.computations)} computations, where one tree is left"
 
 
+# The fewest validators that leaf checks allow.
 VALIDATOR_COUNT = 6
-"""The fewest validators that leaf checks allow."""
 HONEST_PROVIDER = "Alice"
 MAX_TOKENS, PRICE_TEXT = 24, "0.05"
 TRIES_MAX = 3
 BLOCKS_MAX = 400
+# Blocks after the request for trees. By then every present racer has shown its tree.
 ASK_AFTER_BLOCKS = 4
-"""Blocks after the request for trees. By then every present racer has shown its tree."""
 
 
 @dataclass(slots=True)

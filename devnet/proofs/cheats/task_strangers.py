@@ -39,11 +39,11 @@ PROVER, COPIER, RACER = "Bob", "Charlie", "Dave"
 """The account that shows the proof, one that copies its commitment, and one that claims the proof from the pool."""
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.5
+# Seconds between looks at the pool, which the next block empties.
 POOL_SECONDS = 0.05
-"""Seconds between looks at the pool, which the next block empties."""
 TRIES_MAX = 3
+# A stolen transaction must be the first of its block.
 TIP_GRAINS = 100_000_000
-"""A stolen transaction must be the first of its block."""
 
 Attempt = dict[str, Any]
 FoundT = TypeVar("FoundT")
@@ -150,7 +150,9 @@ async def steal_fraud_proof(attack_tries: AttackTries) -> None:
     """Let an honest observer prove a lie, one thief copy its commitment, and another copy the shown proof."""
     fraud_proof, claim_salt, commitment = await _sealed_proof(attack_tries)
     claim_call = TrainingMarket.claim_fraud(task=attack_tries.task, commitment=commitment)
+    # A claim binds its sender by the commitment, so a copied claim must not open with the same proof.
     await asyncio.gather(attack_tries.ensure_call(PROVER, claim_call), attack_tries.ensure_call(COPIER, claim_call))
+    # Both thieves watch the pool, because the proof is public there before it is in a block.
     theft_tasks = [asyncio.create_task(_open_copied(attack_tries)), asyncio.create_task(_claim_seen(attack_tries))]
     show_call = TrainingMarket.show_fraud(task=attack_tries.task, place=0, proof=fraud_proof, salt=claim_salt)
     await attack_tries.ensure_call(PROVER, show_call)

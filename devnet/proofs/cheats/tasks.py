@@ -50,8 +50,8 @@ from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
+# Enough for a pair of judges and a committee beside a single liar.
 VALIDATORS = 5
-"""Enough for a pair of judges and a committee beside a single liar."""
 CHAIN_WINDOWS = {
     "TrainingMarket.commit_blocks": 8,
     "TrainingMarket.reveal_blocks": 6,
@@ -68,8 +68,8 @@ HONEST_ASK = 2
 
 PATIENCE_SECONDS = 240.0
 POLL_SECONDS = 0.25
+# The tries of a scene: the beacon audits one task in four.
 TRIES_MAX = 6
-"""The tries of a scene: the beacon audits one task in four."""
 DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {
     TaskCustomer.DISPUTES: (),
     TaskCustomer.COMPUTES: ("--compute",),
@@ -233,6 +233,7 @@ def play_scene(stage: Stage, cheat_scene: CheatScene) -> tuple[CheatFinding, boo
     cheat_finding = judge_scene(cheat_scene, cheat_course.task_id, task_ledger, people, cheat_course.attempts)
     cheat_finding.failures += cheat_course.problems
     event_trace = task_ledger.tasks.get(cheat_course.task_id, EventTrace())
+    # A loss of an honest party counts, even if the beacon prevented the attack.
     is_grave = bool(honest_failures(cheat_scene, cheat_course.task_id, task_ledger, people))
     return cheat_finding, not cheat_finding.failures or is_grave or not is_forestalled(event_trace)
 

@@ -113,6 +113,7 @@ def judge_scene(
         failures.append(
             f"its outputs are {sorted(outputs or {})}, not {sorted(container_scene.outputs)}, or others within"
         )
+    # A container that stays uses a provider's memory and disk that nobody pays for.
     if remaining_containers:
         failures.append(f"containers are left: {', '.join(remaining_containers)}")
     failures += _wrong_copies(container_scene, task_view)
@@ -144,8 +145,8 @@ def _wrong_copies(container_scene: ContainerScene, task_view: Mapping[str, Any])
         yield f"{outvoted} of its replicas are outvoted"
 
 
+# Equal prices, so that each gets its own price as a replica.
 ASKED_PRICES = dict.fromkeys(("Alice", "Bob", "Charlie"), "0.2 oGPU/h")
-"""Equal prices, so that each gets its own price as a replica."""
 INPUT_TEXT = "to be counted by a job\n"
 GONE_SECONDS = 30.0
 """The seconds after a task's end in which its container must be removed."""

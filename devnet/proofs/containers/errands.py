@@ -42,6 +42,7 @@ def visit_container(stage: Stage, task_text: str) -> list[str]:
 def _shell_failures(stage: Stage, task_text: str) -> Iterator[str]:
     arguments = (task_text, "--key", CUSTOMER_KEY, "--", "sh", "-c")
     output = stage.ogpu("exec", *arguments, "id -u; hostname")
+    # 65534 is nobody: a program that runs as root needs only one hole to own the machine.
     if output.split() != ["65534", "container"]:
         yield f"a shell says {output[:80]!r}"
     try:
@@ -171,6 +172,7 @@ def run_array(errand_place: ErrandPlace) -> Iterator[str]:
         errand_place.run_ogpu("task result", member_row["task"], "--out", str(outputs_file))
         if files_of(outputs_file).get("index") != f"{member_row['index']}\n".encode():
             yield f"member {member_row['index']} found another index"
+    # A customer repeats a command after an interruption. That must not buy the array twice.
     _, second_output = errand_place.run_ogpu("task submit", *arguments)
     if [member_row["task"] for member_row in json.loads(second_output)] != [
         member_row["task"] for member_row in member_rows

@@ -187,9 +187,9 @@ VALIDATOR_COUNT, SEAT_COUNT, EPOCH_COUNT = 6, 4, 30
 WATCHER = "Watcher"
 TURNS_MIN = 2
 OFFENCE_TRIES = 3
+# The most slots between two final blocks: a quarter of the weight is away for three epochs, and its rounds must time
+# out.
 GAP_SLOTS_MAX = 60
-"""The most slots between two final blocks: a quarter of the weight is away for three epochs, and its rounds must time
-out."""
 
 
 @contextmanager
@@ -255,6 +255,7 @@ async def _play_scenes(stage: ObservedStage) -> Report:
 async def _run_scenes(director: Director, epoch_count: int) -> None:
     """Play the scenes, by epochs."""
     observed_chain = director.observed_chain
+    # An election takes effect an epoch later, so a move of stake every other epoch shows alone.
     for epoch in (1, 3, 5, 7, 9, 11):
         await observed_chain.wait_for_epoch(epoch)
         await director.lift_to_first(director.waits_longest())
@@ -278,6 +279,7 @@ async def _play_jail(director: Director, epoch: int) -> None:
         for validator in director.stashes()
         if validator not in observed_chain.sets_by_epoch[max(observed_chain.sets_by_epoch)]
     ]
+    # Without a successor, the absent validator keeps its seat until it is silent for two epochs.
     await director.withdraw_candidacy(*waiting_validators)
     absent_validator = _last_ranked_up(director)
     await observed_chain.wait_for_epoch(epoch + 1)
@@ -318,6 +320,7 @@ async def _offends(director: Director, epoch: int) -> bool:
     await observed_chain.wait_for_epoch(epoch)
     offender_stash = await director.weakest_elected()
     validator_name = director.member(offender_stash).name
+    # The evidence must still convict it after it has left the set.
     director.restart_equivocating(offender_stash, epoch + 1)
     await director.lift_to_first(director.waits_longest())
     await observed_chain.wait_for_epoch(epoch + 1)

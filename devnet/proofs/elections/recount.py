@@ -111,6 +111,7 @@ def _cut_to_an_eighth(
         validator for validator in ranked_validators[seat_count:] if validator in remaining_weights
     ][::-1]
     leavers = leaving_absentees + outranked_validators
+    # As many leave as the eighth allows, so the largest group is tried first.
     for leaver_count in range(len(leavers), -1, -1):
         leaving_validators = leavers[:leaver_count]
         # A single validator may leave even with more than an eighth of the weight.

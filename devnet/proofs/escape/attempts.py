@@ -60,6 +60,7 @@ _SYSTEM_SETTINGS = (
     "/sys/fs/cgroup/cgroup.procs",
     "/dev/kmsg",
 )
+# A pipe in core_pattern and the program in modprobe run as root on the host, outside all containers.
 _WATCHED_SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/fs/file-max")
 
 
@@ -110,6 +111,7 @@ def _watched_settings() -> dict[str, bytes]:
 
 @escape_attempt
 async def become_root(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # Without no_new_privs, a setuid file of the image would give root inside the container.
     """Run a setuid root program of the image, and ask for user 0."""
     for probe_program in ("probe", "probe-as-root"):
         program_run = await escape_scene.run(probe_program, "users")
@@ -147,12 +149,14 @@ async def reach_other_processes(escape_scene: EscapeScene, checks: EscapeChecks)
 
 @escape_attempt
 async def make_devices(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # A node of a disk gives all files of the machine, whatever the mounts are.
     """Make device nodes of disks and memory. Open the machine's nodes and those of the image."""
     _require_refusals(await escape_scene.run("probe", "devices"), checks, 20)
 
 
 @escape_attempt
 async def open_raw_sockets(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # Raw sockets forge sources and were a way into the kernel (CVE-2020-14386). Docker grants them by default.
     """Open sockets that write raw packets, with and without a network."""
     for network_access in NetworkAccess:
         _require_refusals(await escape_scene.run("probe", "sockets", network=network_access), checks, 4)
@@ -160,6 +164,7 @@ async def open_raw_sockets(escape_scene: EscapeScene, checks: EscapeChecks) -> N
 
 @escape_attempt
 async def call_the_kernel(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # Opening files by handle read the host's files from Docker containers in 2014 (the Shocker exploit).
     """Call the kernel to load modules, trace, reboot, open files by handle, set clocks and names."""
     _require_refusals(await escape_scene.run("probe", "calls"), checks, 19)
 
@@ -194,6 +199,7 @@ async def use_the_network_without_leave(escape_scene: EscapeScene, checks: Escap
 
 @escape_attempt
 async def ask_the_cloud(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # Credentials of a machine's role were stolen through this address (Capital One, 2019).
     """Connect to 169.254.169.254, where a cloud serves a machine's keys, from a container with a network."""
     program_run = await _reached_places(
         escape_scene, *_WORLD_PLACE, ground.METADATA_ADDRESS, "80", "169.254.170.2", "80"
@@ -210,6 +216,7 @@ async def reach_the_machine(escape_scene: EscapeScene, checks: EscapeChecks) -> 
         for address_text in (*gateway_addresses, ground.MACHINE_PUBLIC)
         for place_word in (address_text, str(ground.MACHINE_PORT))
     ]
+    # Programs bound to loopback often trust every caller.
     loopback_places = ["127.0.0.1", str(ground.LOOPBACK_PORT), "127.0.0.1", str(ground.MACHINE_PORT)]
     program_run = await _reached_places(
         escape_scene, *_WORLD_PLACE, *machine_places, *loopback_places, ground.PRIVATE_ADDRESS, "80"
@@ -247,6 +254,7 @@ async def reach_another_container(escape_scene: EscapeScene, checks: EscapeCheck
 
 @escape_attempt
 async def find_the_engine(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # Whoever may use the engine's socket is root on the machine.
     """Search for the engine's socket, by its usual names and everywhere."""
     engine_socket = escape_scene.address.removeprefix("unix://")
     usual_sockets = "/var/run/docker.sock /run/docker.sock /run/containerd/containerd.sock"
@@ -283,6 +291,7 @@ async def read_another_customers_files(escape_scene: EscapeScene, checks: Escape
     secret_token = "another-customers-token"  # noqa: S105  # a marker
     customer_files = {"secrets": {"token": secret_token.encode()}, "inputs": {"data": secret_token.encode()}}
     async with escape_scene.container("sleep", "15", **customer_files) as other_container:
+        # Docker's own copy followed links that a container swapped meanwhile (CVE-2018-15664).
         await escape_scene.engine.inside.copy_in(other_container, "workspace", {"x": secret_token.encode()})
         engine_data = escape_scene.folder / "engine" / "data"
         shell_script = (
@@ -314,9 +323,11 @@ _BAD_OUTPUTS = {
     "a link to a folder": "mkdir /out/d; ln -s / /out/d/x",
     "a hard link": "echo a >/out/a; ln /out/a /out/b",
     "a pipe": "mkfifo /out/x",
+    # A sparse file takes no disk here, and all of its size where it is unpacked.
     "a file with a hole of a terabyte": "dd if=/dev/null of=/out/x bs=1 seek=1000000000000",
     "a hundred and one files": "for i in $(seq 101); do touch /out/$i; done",
     "folders in folders": "p=/out; for i in $(seq 20); do p=$p/d; mkdir $p; done",
+    # The customer lists these names in a terminal.
     "a name that a terminal takes for a command": "touch \"/out/$(printf '\\033]0;x')\"",
     "a name with a line end": 'touch "/out/a\nb"',
     "a name that is not UTF-8": "touch \"/out/$(printf '\\377')\"",
@@ -361,14 +372,21 @@ async def hand_over_bad_images(escape_scene: EscapeScene, checks: EscapeChecks) 
     good_image = MadeImage(image_files).archive()
     tar_size_field = struct.pack(">4xQ", 1 << 40)  # GNU's binary size: a terabyte, without any data
     bad_images = {
+        # The NVIDIA hook ran on the host with the image's environment, and so loaded its library (CVE-2025-23266).
         "LD_PRELOAD": MadeImage(image_files, {"Env": ["LD_PRELOAD=/evil.so"]}).archive(),
+        # With this variable, an image asks the NVIDIA runtime for every GPU of the machine.
         "NVIDIA_VISIBLE_DEVICES": MadeImage(image_files, {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}).archive(),
+        # The engine makes an anonymous volume for each, which no limit of ours bounds.
         "volumes": MadeImage(image_files, {"Volumes": {"/data": {}}}).archive(),
+        # The engine itself runs health checks, beside the command that was bought.
         "a health check": MadeImage(image_files, {"Healthcheck": {"Test": ["CMD", "yes"]}}).archive(),
         "triggers": MadeImage(image_files, {"OnBuild": ["RUN id"]}).archive(),
+        # Leftovers are found by these labels, so an image could name another owner.
         "our labels": MadeImage(image_files, {"Labels": {"org.ogpu.owner": "x"}}).archive(),
+        # An id is the hash of the configuration, so a wrong one names another program.
         "another id": replace(good_image, sha256="0" * 64),
         "a packed layer": MadeImage(image_files).archive(is_packed=True),
+        # A compressed layer passes a limit on its packed size and then fills the disk.
         "a gigabyte of zeros, packed": MadeImage(image_files).archive(is_packed=True, layer=bytes(64 * MIB)),
         "a layer that is none": MadeImage(image_files).archive(layer=b"\xff" * 4096),
         "a layer with a hole": MadeImage(image_files).archive(
@@ -388,6 +406,7 @@ async def hand_over_bad_images(escape_scene: EscapeScene, checks: EscapeChecks) 
             checks.that(False, image_kind, "it RAN")
     memory_growth = resident_bytes() - memory_before, resident_bytes(first_pid_of("dockerd")) - engine_memory_before
     checks.that(max(memory_growth) < 160 * MIB, "memory", memory_growth)
+    # A tag inside the archive would take over a local name that other programs start by.
     tagged_image = MadeImage((*image_files, ImageFile("tagged", b"")), tags=("postgres:latest",)).archive()
     program_run = await escape_scene.run("id", image=tagged_image)
     image_names = await escape_scene.ask_engine(lambda engine_client: engine_client.images(name="postgres"))
@@ -418,6 +437,7 @@ async def swap_the_image(escape_scene: EscapeScene, checks: EscapeChecks) -> Non
     other_repository_image = ImageByDigest(OTHER_REPOSITORY, escape_scene.registry_digest)
     program_run = await escape_scene.run("echo", "by digest", image=image_digest)
     checks.that(program_run.text == "by digest", "the right one runs", program_run.text)
+    # A tag can move to another image after the bid; only a digest fixes the content.
     missing_digest_image = replace(image_digest, sha256=hashlib.sha256(b"no such image").hexdigest())
     for image_kind, swapped_image in {
         "another digest": missing_digest_image,
@@ -446,6 +466,7 @@ async def outlive_the_provider(escape_scene: EscapeScene, checks: EscapeChecks) 
         checks.that(first_line == b"standing\n", "it had containers")
         traces_before = await _traces_of_provider(escape_scene, victim_folder.name)
         checks.that(len(traces_before) >= 12, "they are still there", len(traces_before))
+        # Containers survive their daemon, because the engine runs them and not the provider.
         async with asyncio.timeout(60):
             next_provider = await open_engine(victim_folder, CONTAINER_POLICY, escape_scene.address)
         await next_provider.close()

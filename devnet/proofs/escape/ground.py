@@ -81,6 +81,7 @@ def namespaces_laid_out() -> Iterator[None]:
         f"-n {_WORLD_NAMESPACE} addr add {METADATA_ADDRESS}/32 dev there",
         f"-n {_WORLD_NAMESPACE} addr add {PRIVATE_ADDRESS}/32 dev there",
         f"-n {_WORLD_NAMESPACE} link set there up",
+        # Reachable on purpose: only the container's own rules may stop the packets.
         f"route add {METADATA_ADDRESS}/32 via {WORLD_PUBLIC}",
         f"route add {PRIVATE_ADDRESS}/32 via {WORLD_PUBLIC}",
         f"route add default via {WORLD_PUBLIC}",

@@ -21,8 +21,8 @@ from devnet.proofs.escape.scene import (
 from gpu_tasks.provider.execution.containers.run import EndReason
 from gpu_tasks.provider.execution.containers.spec import MIB
 
+# An engine's own records of a container, with a reserve.
 DISK_SLACK_BYTES = 16 * MIB
-"""An engine's own records of a container, with a reserve."""
 FLOOD_SECONDS = 6.0
 
 
@@ -64,6 +64,7 @@ async def fill_the_disk(escape_scene: EscapeScene, checks: EscapeChecks) -> None
 
 @escape_attempt
 async def use_up_the_inodes(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # An empty file takes no bytes, so a quota of bytes alone does not stop this.
     """Create empty files without end in every writable folder."""
     folder_names = "/workspace /out /tmp /dev/shm"
     shell_script = (
@@ -110,6 +111,7 @@ async def eat_the_memory(escape_scene: EscapeScene, checks: EscapeChecks) -> Non
 
 @escape_attempt
 async def start_too_many_processes(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # PIDs are shared by the whole machine: without a limit, one container can leave none for the provider.
     """Fork until the kernel refuses."""
     program_run = await escape_scene.run("probe", "processes")
     checks.that(0 < program_run.number("processes") <= CONTAINER_LIMITS.processes, "processes", program_run.text)
@@ -117,6 +119,7 @@ async def start_too_many_processes(escape_scene: EscapeScene, checks: EscapeChec
 
 @escape_attempt
 async def fork_bomb(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
+    # A limit on processes alone is not enough: a bomb refills it at once, so it must also end by its time.
     """Start a bomb: every process forks for ever."""
     processes_before = process_count()
     async with escape_scene.container("probe", "bomb", limits={"wall_seconds": 8}) as container:
@@ -171,6 +174,7 @@ async def stay_beyond_its_time(escape_scene: EscapeScene, checks: EscapeChecks) 
 @escape_attempt
 async def take_the_processors(escape_scene: EscapeScene, checks: EscapeChecks) -> None:
     """Compute in eight processes with half a core."""
+    # The meters of cgroup v1, in nanoseconds, and of v2, in microseconds: machines have either.
     meter_paths = " ".join(
         f"/sys/fs/cgroup/{meter_name}" for meter_name in ("cpu/cpuacct.usage", "cpuacct/cpuacct.usage", "cpu.stat")
     )
@@ -257,6 +261,7 @@ async def open_too_many_files(escape_scene: EscapeScene, checks: EscapeChecks) -
 
 
 def _open_files() -> int:
+    # The first number counts the open files of the whole machine, in all namespaces (proc_sys_fs(5)).
     with open("/proc/sys/fs/file-nr") as kernel_file:  # noqa: PTH123  # the shortest way
         return int(kernel_file.read().split()[0])
 

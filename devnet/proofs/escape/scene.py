@@ -53,6 +53,7 @@ def probe_files(provider_folder: Path) -> tuple[ImageFile, ...]:
         ImageFile("bin/probe", probe_bytes),
         # Owned by root with setuid and setgid, which the container must ignore.
         ImageFile("bin/probe-as-root", probe_bytes, 0o6755),
+        # Device nodes in an image work without mknod, if its file system is mounted with devices allowed.
         ImageFile("image-disk", mode=0o666, device=(tarfile.BLKTYPE, 254, 0)),
         ImageFile("image-memory", mode=0o666, device=(tarfile.CHRTYPE, 1, 1)),
     )

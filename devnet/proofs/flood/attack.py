@@ -22,8 +22,8 @@ import trio
 from devnet.launcher.layout import Devnet, NodeLayout, genesis_hash
 from devnet.proofs.flood.clients import LOOPBACK, WebSocket, WebSocketError, open_socket
 
+# The attackers' source address. Honest clients use 127.0.0.1, so limits by address do not affect them.
 SOURCE_ADDRESS = "127.0.0.66"
-"""The attackers' source address. Honest clients use 127.0.0.1, so limits by address do not affect them."""
 PACE_SECONDS = 0.01
 CUT_SECONDS_MAX = 5.0
 """The time that a node may take to end a connection that broke a rule."""
@@ -101,6 +101,7 @@ class AttackScene:
         while self._allowance > 0:
             backlog = int((trio.current_time() - start_time) * per_second) + 1 - sent_count
             due_count = min(backlog, at_once, self._allowance)
+            # The dropped backlog keeps a stall of this process from becoming a burst that no stranger sent.
             if due_count > 0:
                 sent_count += backlog
                 self._allowance -= due_count
@@ -186,8 +187,8 @@ class Attack:
 
 HeldOpen = TypeVar("HeldOpen", bound=trio.abc.AsyncResource)
 OPENED_PER_SECOND = 2.0
+# A listener with a short backlog drops simultaneous connections, which then wait seconds for a retry.
 OPENING_AT_ONCE = 64
-"""A listener with a short backlog drops simultaneous connections, which then wait seconds for a retry."""
 DRIP_SECONDS = 1.0
 CONNECTION_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, WebSocketError)
 

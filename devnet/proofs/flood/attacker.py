@@ -22,6 +22,7 @@ from devnet.launcher import layout
 from devnet.proofs.flood import peer_blocks, peer_messages, rpc_attacks
 from devnet.proofs.flood.attack import Attack, AttackScene
 
+# All attacks in order. Those that may kill a node, or cost it its peers, come last.
 ATTACKS: Final = {
     attack.name: attack
     for attack in (
@@ -29,7 +30,6 @@ ATTACKS: Final = {
         *rpc_attacks.ATTACKS, peer_messages.FALSE_ADDRESSES,
     )
 }  # fmt: skip
-"""All attacks in order. Those that may kill a node, or cost it its peers, come last."""
 
 
 def main(folder: Path, attack_name: str, seconds: float, priority: int) -> None:

@@ -14,8 +14,8 @@ from itertools import pairwise
 from devnet.proofs.flood.attack import CUT_SECONDS_MAX, AttackAccount
 from devnet.stage.measuring.latency import percentile
 
+# The latency that a refused honest call counts as: the longest wait of a client.
 FAILED_MS = 10_000
-"""The latency that a refused honest call counts as: the longest wait of a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ class Records:
         lengths_ms = []
         for final_times in self.finals.values():
             gaps = list(pairwise(final_times))
+            # An open wait counts at its length so far. Otherwise a standstill would leave no interval at all.
             if final_times and final_times[-1] < stretch.end and not is_whole:
                 gaps.append((final_times[-1], now))
             for gap_start, gap_end in gaps:
@@ -191,12 +192,12 @@ DOOR_FLOOR_MS = 100
 MEMORY_RATIO, MEMORY_FLOOR_BYTES = 1.2, 30_000_000
 CUT_SECONDS = CUT_SECONDS_MAX
 LOG_BYTES_PER_SECOND = 20_000
+# CPU seconds per second of other programs above which a failure in time mentions them.
 OTHERS_TOLD = 0.1
-"""CPU seconds per second of other programs above which a failure in time mentions them."""
+# A longer small write stalled all nodes, so a failure in time beside it is tried again.
 DISK_STILL_MS = 100
-"""A longer small write stalled all nodes, so a failure in time beside it is tried again."""
+# The limit is for attacks that stall the disk themselves, every time.
 TRIES_MAX = 3
-"""The limit is for attacks that stall the disk themselves, every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,7 @@ def missed_requirements(bar_result: BarResult) -> list[str]:
 def is_to_be_tried_again(bar_result: BarResult) -> bool:
     """Return whether only times were missed, the disk stalled, and tries are left."""
     late_failures = [*_finality_failures(bar_result), *_door_failures(bar_result)]
+    # Validators wait for their disk before they sign, so a stalled disk delays blocks without any fault of a node.
     is_of_the_disk = bar_result.misses == late_failures and bar_result.slowest_write_ms >= DISK_STILL_MS
     return bool(bar_result.misses) and is_of_the_disk and len(bar_result.earlier_misses) + 1 < TRIES_MAX
 

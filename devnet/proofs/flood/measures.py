@@ -231,6 +231,7 @@ def blobs_of(member: NodeLayout, address: str) -> TryInterface:
 
 async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session_keys: KeyPair | None) -> bool:
     """Connect to a node with a new identity, and return True. A refusal raises."""
+    # A new identity each time: a node must admit a newcomer while strangers flood it.
     identity = fresh_identity()
     session_proof = (
         b"" if session_keys is None else prove([(session_keys.public, session_keys.secret)], genesis, identity.peer_id)
@@ -244,6 +245,7 @@ async def watch_finals(devnet: Devnet, records: Records) -> None:
     """Record the time of each final block that each node but the victim announces, until cancelled."""
     async with trio.open_nursery() as nursery:
         for member in devnet.members:
+            # The victim's RPC is attacked itself, so its own announcements measure the attack and not finality.
             if member != victim_of(devnet):
                 records.finals[member.name] = []
                 nursery.start_soon(_watch_finals_of, member, records.finals[member.name])

@@ -78,6 +78,7 @@ def _tiny_extrinsics(_: AttackScene) -> MakeMessage:
     return make
 
 
+# The named author is drawn for this slot in turn, so a check of the slot alone refuses only a part.
 def _unsealed_blocks(attack_scene: AttackScene) -> MakeMessage:
     (body, body_root), author_names = tiny_body(), [member.name for member in attack_scene.validators]
 
@@ -91,6 +92,7 @@ def _unsealed_blocks(attack_scene: AttackScene) -> MakeMessage:
     return make
 
 
+# Orphans share a queue with honest blocks, so a full queue delays those.
 def _small_orphans(_: AttackScene) -> MakeMessage:
     # A header begins with the parent's hash, so another 32 bytes give another orphan without encoding it.
     template = BLOCK.encode(Block(header_naming(bytes(32), 10**6, extrinsics_root(()), "Alice"), ()))[32:]
@@ -149,6 +151,7 @@ def _remark_batches(attack_scene: AttackScene) -> MakeMessage:
     return lambda *_: (FrameKind.TX, bytes_before + os.urandom(64) + bytes_after)
 
 
+# A node cannot ban for this: an honest peer ahead of it relays extrinsics that it cannot judge yet.
 def _refused_extrinsics(attack_scene: AttackScene) -> MakeMessage:
     flood_signer, signing_key = FloodSigner.of(attack_scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
     return lambda _, message_number: (
@@ -164,6 +167,7 @@ HONEST_TIP = 10**8
 AnswerT = TypeVar("AnswerT")
 
 
+# Bitcoin asks each replacement to pay for its own relay (BIP 125), for this reason.
 def _replacements(attack_scene: AttackScene) -> MakeMessage:
     flood_signer, signing_key = FloodSigner.of(attack_scene), keypair_from_suri(REPLACER_SURI)
     next_nonce = asyncio.run(
@@ -199,6 +203,7 @@ async def _try_early(chain_client: ChainClient) -> list[str]:
     return []
 
 
+# Extrinsics that are never due evicted paying ones in Ethereum's clients (Li and others, DETER, 2021).
 async def _fill_with_futures(attack_scene: AttackScene) -> None:
     hoarder_keys = [
         Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % message_number))

@@ -46,19 +46,20 @@ from runtime.blocks.evidence import EVIDENCE, DoubleBallot
 from runtime.blocks.votes import Ballot, BallotKind, SignedBallot
 from runtime.pallets.im_online import Heartbeat, SeenFinal
 
+# A yamux window update: it enlarges the window of the stream that carries the frames by 0.
 WINDOW_UPDATE = struct.pack(">BBHII", 0, 1, 0, 1, 0)
-"""A yamux window update: it enlarges the window of the stream that carries the frames by 0."""
+# One record carries thousands of frames, so a limit on records alone bounds nothing.
 FULL_RECORD = WINDOW_UPDATE * (MAX_RECORD_PLAINTEXT_BYTES // len(WINDOW_UPDATE))
 POLL_IDENTITIES, GOSSIP_IDENTITIES = 8, 2
 VARIETY_COUNT = 2_000
 FAR_ROUND = 1_000_000
+# Rounds ahead of the node's: near enough to be accepted, and far enough to last for the whole attack.
 NEAR_ROUNDS = 20
-"""Rounds ahead of the node's: near enough to be accepted, and far enough to last for the whole attack."""
 FORGERIES_PER_VISIT = 50
 BACK_SECONDS, VISIT_SECONDS = 0.2, 5.0
 GOSSIP_PER_SECOND = 1_500
+# Blocks above the final one that forged heartbeats name. Nodes accept this range, and cannot know the hashes yet.
 GOSSIP_AHEAD = 60
-"""Blocks above the final one that forged heartbeats name. Nodes accept this range, and cannot know the hashes yet."""
 TIP_AHEAD_BLOCKS, STATUSES_PER_SECOND = 30, 5
 BLOCKS_IN_ANSWER = 8
 CLAIMANT_COUNT = 96
@@ -151,6 +152,7 @@ def _far_votes(_: AttackScene) -> MakeMessage:
     return lambda _, message_number: (FrameKind.VOTE, encoded_votes(message_number))
 
 
+# A node must notice a copy of its own key, so it verifies votes in its own name first.
 def _own_key_ballots(attack_scene: AttackScene) -> MakeMessage:
     ballots_by_member = {
         member.name: [
@@ -173,6 +175,7 @@ def _forged_votes(attack_scene: AttackScene) -> MakeMessage:
     )
 
 
+# A ban by identity ends nothing where identities are free (Douceur, "The Sybil Attack", 2002).
 async def _forge_with_new_names(attack_scene: AttackScene) -> None:
     voter_key = _session_keys(attack_scene)[0]
     await attack_scene.begin()
@@ -274,6 +277,7 @@ async def _make_up_answers(attack_scene: AttackScene) -> None:
     await connect_and_attack(attack_scene, attack_scene.validators, serve)
 
 
+# A proof shows only that the peer holds a key. The active set decides whether the key counts.
 async def _claim_slots(attack_scene: AttackScene) -> None:
     strict_node = attack_scene.devnet.members[-1]
     await attack_scene.begin()
@@ -298,6 +302,7 @@ async def _claim_slot(attack_scene: AttackScene, member: NodeLayout) -> None:
         await intruder.listen()
 
 
+# A handshake cost the node 3.5 ms, and identities are free.
 async def _churn_identities(attack_scene: AttackScene) -> None:
     members, visit_number = attack_scene.validators, 0
     await attack_scene.begin()
@@ -309,6 +314,7 @@ async def _churn_identities(attack_scene: AttackScene) -> None:
             await intruder.leave()
 
 
+# Address tables that strangers can fill isolate a node (Heilman and others, eclipse attacks on Bitcoin, 2015).
 def _false_addresses(attack_scene: AttackScene) -> MakeMessage:
     named_addresses = [parse_address(member.address) for member in attack_scene.validators]
     payload = encode_peers([Address(address.peer_id, NOWHERE_ADDRESS, 1) for address in named_addresses])

@@ -57,28 +57,31 @@ JSON_HEADERS = {"Content-Type": "application/json"}
 FROM_A_PAGE = {"Content-Type": "text/plain", "Origin": "https://page.example"}
 USER_SURI = "//Charlie"
 AGAIN_SECONDS = 0.05
+# More than the 1,024 files that a process may usually open.
 CLIENT_CROWD = 1_200
-"""More than the 1,024 files that a process may usually open."""
 PROVING_CLIENTS, CRUMBLING_CLIENTS = 300, 20
+# A quarter of a node's WebSockets, the limit for one address.
 SUBSCRIBERS_OF_ADDRESS = 25
-"""A quarter of a node's WebSockets, the limit for one address."""
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(66, 70))
+# More than the 100 that the RPC process accepts by default.
 WEBSOCKETS = 150
-"""More than the 100 that the RPC process accepts by default."""
+# More than the 32 requests that the store serves at once.
 SLOW_UPLOADS = 48
-"""More than the 32 requests that the store serves at once."""
 UPLOADERS = 8
 HOST_LINE = b"Host: 127.0.0.1\r\n"
+# Slowloris (2009): a request that never ends holds its connection and its worker.
 HALF_HEAD = b"GET / HTTP/1.1\r\n" + HOST_LINE + b"X-Slow: "
 HALF_METRICS = b"GET /metrics HTTP/1.1\r\n" + HOST_LINE + b"X-Slow: "
 HALF_NEGOTIATION = b"\x13/multistream/1.0.0"
 JSON_HEAD = b"POST / HTTP/1.1\r\n" + HOST_LINE + b"Content-Type: application/json\r\n"
+# The same with a body (R-U-Dead-Yet): the announced length lets the reader wait.
 HALF_POST = JSON_HEAD + b"Content-Length: 100000\r\n\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+# Each chunk costs a reader a whole step for one byte of content.
 TINY_CHUNKS = b"1\r\na\r\n" * 10_000
 HEIGHTS, CALL_COUNT = 1_000, 100
+# The most blocks back for which the RPC process keeps states.
 BACK_MOST = 256
-"""The most blocks back for which the RPC process keeps states."""
 SUBMIT_METHOD, SUBSCRIBE_HEADS = "author_submitExtrinsic", "chain_subscribeNewHeads"
 FORGED, FORGED_CLIENTS = 4, 4
 LONG_FUTURES, FUTURES_AT_ONCE = 400, 3
@@ -90,6 +93,7 @@ SLOW_CLIENTS, REQUESTS_EACH = 60, 40
 ABORTING_CLIENTS, PER_SECOND = 10, 5
 ANSWERS, FIRST_BYTES = 20, 1_000
 MAX_REQUEST_BYTES = MAX_REQUEST_MEBIBYTES * 1024 * 1024
+# A search for the closing quote that began anew at each escaped one took half an hour.
 ESCAPED_QUOTES = b'"' + b'\\"' * (MAX_REQUEST_BYTES // 2 - 1)
 UNANSWERED = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError, WebSocketError)
 
@@ -357,6 +361,7 @@ async def _nested_fee(attack_scene: AttackScene) -> PostBodies:
 
 
 async def _watch_keys(attack_scene: AttackScene) -> None:
+    # Watched keys are kept for each subscription, so their length counts as much as their number.
     longest_keys = [
         b"\xff" * (MAX_KEY_BYTES - 4) + request_number.to_bytes(4, "big")
         for request_number in range(MAX_KEYS_PER_QUERY)
@@ -432,6 +437,7 @@ def _bomb_of(bomb_part: bytes) -> bytes:
 
 _HEADERS = rpc_batch([rpc_call("ogpu_certifiedHeader", number, number=number) for number in range(MAX_BATCH)])
 _DEEPEST = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1) + b","
+# Long numbers cost quadratic time to convert (CVE-2020-10735), and deep brackets the stack.
 _BOMBS = [_bomb_of(part) for part in (b'"",', b"9" * 4_000 + b",", _DEEPEST, b"{},")]
 
 

@@ -25,6 +25,7 @@ def _always_answering(status: int, answer_text: str = "", **headers: str) -> Sto
     return answer
 
 
+# A time-out between two bytes never ends this. Only a limit on the whole transfer does.
 async def _drip(request: web.Request, store: Store) -> web.StreamResponse:
     true_answer = await store.answer(request)
     assert isinstance(true_answer.body, bytes)
@@ -47,6 +48,7 @@ async def _stay_mute(request: web.Request, store: Store) -> web.StreamResponse:
     return await _break(request, store)
 
 
+# Blobs are addressed by their hash, so a changed byte is noticed by the reader alone.
 async def _other_bytes(request: web.Request, store: Store) -> web.StreamResponse:
     true_answer = await store.answer(request)
     assert isinstance(true_answer.body, bytes)
@@ -56,12 +58,14 @@ async def _other_bytes(request: web.Request, store: Store) -> web.StreamResponse
     )
 
 
+# A store's "created" proves nothing, so a customer keeps more than one copy.
 async def _discard(request: web.Request, _: Store) -> web.StreamResponse:
     if request.method != "PUT":
         return web.Response(status=404)
     return web.Response(status=201, text=address_of(await request.read()).hex())
 
 
+# Without a declared length, a reader must stop by itself.
 async def _answer_endlessly(request: web.Request, _: Store) -> web.StreamResponse:
     lying_answer = web.StreamResponse()
     await lying_answer.prepare(request)
@@ -86,10 +90,8 @@ _ALL_LIES: Final[tuple[Lie, ...]] = (*state_lies.STATE_LIES, *node_lies.NODE_LIE
 LIES_BY_NAME: Final[dict[str, Lie]] = {lie.name: lie for lie in _ALL_LIES}
 BAD_STORES: Final = dict(zip(("Bob", "Charlie", "Dave"), _STORE_LIES, strict=False))
 """The bad stores of the long run, by provider: one drips, one is full, one is gone."""
+# Lies about non-final state: the pool, a status before finality. No proof exists, so they count as unnoticed and not
+# as missed. Their cost is judged like every other lie's.
 UNPROVABLE: Final = tuple(name for name, lie in LIES_BY_NAME.items() if lie.noticed is Noticed.UNPROVABLE)
-"""Lies about non-final state: the pool, a status before finality.
-
-No proof exists, so they count as unnoticed and not as missed. Their cost is judged like every other lie's.
-"""
 PROOF_WORDS: Final = ("do not believe", "is another chain", "old: what it shows")
 """Words of programs about a lie that a proof refutes."""

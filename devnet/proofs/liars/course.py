@@ -290,6 +290,7 @@ class LyingCourse:
         }
         self.liars_run.failures += dead_daemons(self._providers)
         for provider in self._providers:
+            # A daemon can live on and do nothing, which costs its owner as much as a dead one.
             if dev_accounts.stash(provider.member.name) not in earning_stashes:
                 self.liars_run.failures.append(
                     f"{provider.process.label} attested none of the last {len(last_units)} units"

@@ -86,6 +86,7 @@ def judge_actions(
     is_customer = hearing.program is Program.CUSTOMER
     hearing.wanted = unit_count if is_customer else len(expected_transfers)
     hearing.done = len(account_moves.units) if is_customer else len(account_moves.transfers)
+    # Each amount is unique, so a transfer that is sent twice remains as one too many.
     remaining_transfers = list(expected_transfers)
     for transfer in account_moves.transfers:
         if transfer in remaining_transfers:
@@ -94,6 +95,7 @@ def judge_actions(
             hearing.misses.append(f"moved: {transfer[1]} grains to 0x{transfer[0].hex()} that no command said")
     if len(account_moves.units) > unit_count:
         hearing.misses.append(f"posted twice: {len(account_moves.units)} units instead of {unit_count}")
+    # A program that sends again with a new nonce acts twice, once the first extrinsic is included too.
     if account_moves.extrinsics > 1:
         hearing.misses.append(f"sent {account_moves.extrinsics} extrinsics instead of 1")
     if hearing.done < hearing.wanted and not (hearing.is_deceived and told_lie.noticed is Noticed.UNPROVABLE):
@@ -110,6 +112,7 @@ def judge_money(hearing: Hearing, account_moves: AccountMoves, cost_of_units: in
         + account_moves.fees
         + cost_of_units
     )
+    # To the grain: any difference is money that moved without a command.
     if account_moves.lost_grains != explained_grains:
         hearing.misses.append(
             f"moved: {account_moves.lost_grains} grains are gone, commands and fees come to {explained_grains}"

@@ -28,10 +28,12 @@ PROOF_METHODS = ("state_getReadProof", "ogpu_callProof")
 READ_METHODS = (*PROOF_METHODS, CERTIFIED, "state_getStorage", "state_call", "chain_getHeader")
 NODES_TOO_MANY = 120_000
 HUGE_BYTES = 17 * 1024 * 1024
+# CPython converts long numbers in quadratic time (CVE-2020-10735), and recurses once for each bracket.
 NESTING_DEPTH, DIGIT_COUNT = 200_000, 6_000
+# JSON has few types, and dynamic code fails late on the wrong one: each of these is a value of a wrong type.
 ODD_VALUES: Final[tuple[Any, ...]] = (7, -1, 2.5, True, "no", [], {}, [None], {"number": []}, "0x", "0xzz")
+# The silence covers half of a reveal's window, so a provider that asks again soon enough misses nothing.
 SLOW_SECONDS, OUT_OF_ORDER_SECONDS, SILENT_SECONDS = 0.3, 0.4, 5.0
-"""The silence covers half of a reveal's window, so a provider that asks again soon enough misses nothing."""
 DROPPED_EVERY, ANSWERS_BEFORE_THE_CUT = 4, 6
 STRANGERS = tuple(Keypair.from_seed(Scheme.ED25519, bytes([number]) * 32) for number in range(ACTIVE_VALIDATORS_MAX))
 
@@ -73,6 +75,7 @@ def first_value(message: NodeMessage, connection: LyingConnection) -> RpcJson:
     return connection.memory.setdefault(f"first {message.question.params[0]}", message.value)
 
 
+# A program that reads an answer whole must bound its length first.
 def huge_answer(*_: object) -> Replies:
     """Reply with more bytes than a program reads."""
     return [b'{"id":1,"result":"' + b"a" * HUGE_BYTES + b'"}']
@@ -83,6 +86,7 @@ def with_nodes(message: NodeMessage, proof_nodes: list[str]) -> Replies:
     return [message.saying({**message.value, "proof": proof_nodes})]
 
 
+# The signatures are valid, so only the set of the epoch shows that these keys do not count.
 async def signed_by_strangers(certificate: Certificate, connection: LyingConnection) -> Certificate:
     """Return the certificate with signatures of keys that are no validators'."""
     genesis_hash = bytes.fromhex((await connection.ask("chain_getBlockHash", 0))[2:])
@@ -134,17 +138,20 @@ async def _with_strangers(message: NodeMessage, connection: LyingConnection) -> 
     return _with_encoded_certificate(message, await signed_by_strangers(_certificate(message), connection))
 
 
+# A certificate needs more than two thirds of the stake, so one good signature must not do.
 def _one_signature(certificate: Certificate) -> Certificate:
     signer_bits = int.from_bytes(certificate.signers, "little")
     first_signer = (signer_bits & -signer_bits).to_bytes(len(certificate.signers), "little")
     return replace(certificate, signers=first_signer, signatures=certificate.signatures[:1])
 
 
+# A check that counts signatures instead of signers would accept this.
 def _every_signature(certificate: Certificate) -> Certificate:
     signatures = certificate.signatures[:1] * ACTIVE_VALIDATORS_MAX
     return replace(certificate, signers=b"\xff" * BITMAP_BYTES_MAX, signatures=signatures)
 
 
+# An old block is certified as well as a new one, so only its age tells a client that it is being held back.
 def _older(blocks_back: int) -> ValueOfLie:
     """Return a lie that tells the certified header of some blocks earlier."""
 
@@ -162,6 +169,7 @@ def _with_proof_nodes(change_value: Callable[[list[str]], list[Any]]) -> ValueOf
     return lambda message, _: {**message.value, "proof": change_value(message.value["proof"])}
 
 
+# The proof is right for its own state root, so it must be checked against the root of the block that was asked for.
 async def _proof_of_before(message: NodeMessage, connection: LyingConnection) -> Replies | None:
     *request_params, block_text = message.question.params
     if not isinstance(block_text, str):
@@ -193,6 +201,7 @@ async def _answer_slowly(message: NodeMessage, _: LyingConnection) -> Replies:
     return [message.content]
 
 
+# The connection breaks after some answers, in the middle of a command, where a program could act twice.
 def _cut_after_answers(_: NodeMessage, connection: LyingConnection) -> Replies | None:
     if _message_count(connection) <= ANSWERS_BEFORE_THE_CUT:
         return TRUTH

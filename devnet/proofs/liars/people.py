@@ -90,6 +90,7 @@ async def run_command(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**source_path(), "HOME": str(person.home)},
+        # A hung program is killed with its children, which a new session keeps together.
         start_new_session=True,
     )  # fmt: skip
     exit_status: int | None = None

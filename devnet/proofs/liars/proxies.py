@@ -45,6 +45,7 @@ class NodeProxy:
 
     def abort_connections(self) -> None:
         """End all connections, so that programs must reconnect."""
+        # Aborted and not closed: a closing handshake would tell the program that the end is planned.
         for connection in self._open_sockets:
             connection.transport.abort()
 

@@ -23,16 +23,16 @@ from wallet.amounts import format_amount
 from wallet.client import ChainClient
 
 REPEATS_MAX = 3
+# A provider's pause between two lies. It is shorter than a race's lease, so its races can still finish.
 QUIET_SECONDS = 8.0
-"""A provider's pause between two lies. It is shorter than a race's lease, so its races can still finish."""
 AMOUNT_FIRST = 1_000_000
 AMOUNT_STEP = 1_000
 UNITS_UNDER_STORE_LIE = 4
 IDLE_SECONDS = 60.0
 TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
+# Read-only commands. A program that has run one knows the chain.
 READ_ONLY_COMMANDS = {Program.WALLET: ("validators",), Program.CUSTOMER: ("offer", "services")}
-"""Read-only commands. A program that has run one knows the chain."""
 
 
 @dataclass(slots=True)

@@ -57,8 +57,8 @@ POSTED_TOO_MANY = 1_000_000
 DUTIES, WHO_MUST_READ = "GpuTasksApi_duties", "GpuTasksApi_judging_readers"
 JUDGE: Final = dev_accounts.stash("Alice")
 STRANGER: Final = b"s" * 32
+# A key that no input was ever sealed to.
 STRANGERS_SEAL_KEY: Final = seal_keypair_from_seed(STRANGER)[0]
-"""A key that no input was ever sealed to."""
 HANDOFFS: Final = "ogpu_handoffs"
 TOO_MANY = 1_000
 STRANGER_COUNT, SEAT_WEIGHT = 4, 10**12
@@ -205,10 +205,12 @@ def _without_services(message: NodeMessage, connection: LyingConnection) -> Any:
     )
 
 
+# A possible amount, so no check of the form can refuse it.
 def _with_riches(account_info: Any) -> Any:
     return replace(account_info, data=replace(account_info.data, free=account_info.data.free * 1000))
 
 
+# Inputs would go to the liar's address, and honest stores would get nothing.
 def _moved_away(provider_record: Any) -> Any:
     return None if provider_record is None else replace(provider_record, endpoint=CLOSED_PORT_ENDPOINT)
 
@@ -217,6 +219,7 @@ def _with_pause_flipped(device_record: Any) -> Any:
     return None if device_record is None else replace(device_record, is_paused=not device_record.is_paused)
 
 
+# A proof is valid for its own key only, so a program must check which key it proves.
 async def _duties_of_another(message: NodeMessage, connection: LyingConnection) -> Replies | None:
     api_function, _, *more_params = message.question.params
     other_answer = await connection.ask(message.method, api_function, "0x" + JUDGE.hex(), *more_params)
@@ -299,6 +302,7 @@ async def _by_strangers(message: NodeMessage, connection: LyingConnection) -> li
     )
 
 
+# A program that skips an epoch would accept a set that no known set has certified.
 async def _an_epoch_later(message: NodeMessage, connection: LyingConnection) -> RpcJson:
     first_epoch, handoff_count = message.question.params
     return await connection.ask(HANDOFFS, first_epoch + 1, handoff_count)
@@ -327,6 +331,7 @@ async def _forged_final(question: NodeQuestion, connection: LyingConnection) -> 
     return [_answer_json(question, SUBSCRIPTION_KEY), _update_json(question, {"finalized": final_block})]
 
 
+# A block that is made up around an extrinsic has the right form. Only its certificate tells it from a real one.
 async def _forged_block(question: NodeQuestion, connection: LyingConnection) -> Replies | None:
     if question.method == WATCHING:
         connection.memory["extrinsic"] = question.params[0]
@@ -355,6 +360,7 @@ def _call_swallowed(question: NodeQuestion, _: LyingConnection) -> Replies | Non
     return [_answer_json(question, "0x" + "00" * 32)] if question.method == SUBMITTING else TRUTH
 
 
+# Declining a good input costs the provider money, so it must wait instead.
 def _leave_unanswered(question: NodeQuestion, _: LyingConnection) -> Replies | None:
     return [] if question.params and question.params[0] == WHO_MUST_READ else TRUTH
 

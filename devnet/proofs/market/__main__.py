@@ -62,6 +62,7 @@ class OfferedDevices:
 
         Measure near a trade: a machine's speed varies by a fifth in minutes.
         """
+        # Nodes that run meanwhile would take a part of the cores that is measured.
         with standing_still(root_processes_of(devnet)):
             return measure_bare(len(self.providers), self.part)
 
@@ -212,10 +213,10 @@ def tokens_of(unit: Unit) -> int:
 FASTER_BAR = 8.0
 """The least factor between the earnings of a provider and of one with a tenth of its speed."""
 SLOWNESS = 10
+# Small units, so that the slow provider ends several: with only two ends, rounding would dominate.
 SHARES_REQUESTS, SHARES_UNITS = 32, 128
-"""Small units, so that the slow provider ends several: with only two ends, rounding would dominate."""
+# A price just above both asks, so it hardly rises with a unit's age, and earnings follow tokens.
 SHARES_PRICE = format_amount(ASK * 21 // 20)
-"""A price just above both asks, so it hardly rises with a unit's age, and earnings follow tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +301,8 @@ VALIDATOR_COUNT, PROVIDER_COUNT = 6, 4
 UNIT_SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
 """Requests of a unit, and number of units."""
 RACER_COUNTS = (1, 2)
+# Each device's part of one core. Together they take one core, and the nodes have the others.
 CORE_SHARE = 1 / PROVIDER_COUNT
-"""Each device's part of one core. Together they take one core, and the nodes have the others."""
 
 
 @dataclass(frozen=True, slots=True)

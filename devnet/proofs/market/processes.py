@@ -123,8 +123,8 @@ def _process_table() -> tuple[dict[int, int], dict[int, int]]:
 
 
 PERIOD_SECONDS = 0.1
+# The interval between looks for computing processes: a look at all processes takes some milliseconds.
 GROUPS_SECONDS = 1.0
-"""The interval between looks for computing processes: a look at all processes takes some milliseconds."""
 
 FindGroups = Callable[[], list[list[int]]]
 """A function that returns the computing processes of each device."""

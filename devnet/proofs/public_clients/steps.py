@@ -155,6 +155,7 @@ async def bond_and_delegate(client: AsyncClient) -> None:
     require(listed_validators == [validator], f"what an account has by a prefix: {listed_validators}")
     reserved_balance = (await storage_value(client, "System", "Account", address))["data"]["reserved"]
     require(reserved_balance == bonded_grains, "a bond is reserved, a delegation lies with the chain")
+    # Older libraries know only the runtime APIs that they ship, and not those in the metadata (V15).
     if client.knows_runtime_apis:
         summary = await client.runtime_call("OgpuApi", "stakes", address)
         values_by_validator = {hold_entry["validator"]: hold_entry["value"] for hold_entry in summary["stakes"]}
@@ -198,6 +199,7 @@ async def submit_extrinsic(
 ) -> Any:
     """Sign a mortal extrinsic, wait until it is final, and return its receipt."""
     composed_call = await client.call_library("compose_call", pallet, function, parameters)
+    # Mortal, as wallets sign: a lost extrinsic must not be valid for ever.
     extrinsic = await client.call_library("create_signed_extrinsic", composed_call, signing_key, era={"period": 64})
     return await client.call_library("submit_extrinsic", extrinsic, wait_for_finalization=True)
 

@@ -196,6 +196,7 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, traced_units: list
     lied_units = {
         slash_event.unit for _, slash_event in unit_ledger.all(ProviderSlashed) if slash_event.fault is PartyFault.LIED
     }
+    # A slash for a lie pays the unit's price back to its customer, and so lowers its loss.
     compensation = sum(unit_ledger.unit(traced_unit).price for traced_unit in lied_units)
     expected = unit_costs + prepaid + unit_ledger.fees.get(customer, 0) - compensation
     if wealth_before - wealth_after != expected:

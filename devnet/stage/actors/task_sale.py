@@ -92,6 +92,7 @@ def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
 def submit_options(stage: Stage) -> list[str]:
     """Return options for `ogpu task submit`: the customer's folders, and a new purchase even of an equal file."""
     folder = stage.devnet.folder
+    # Postings and checkpoints of the devnet's own: those in the user's home belong to other chains.
     return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 
 
@@ -123,6 +124,7 @@ def files_of(archive: Path) -> dict[str, bytes]:
     """Return the files of a tar archive by name, or no files if the archive does not exist."""
     if not archive.exists():
         return {}
+    # Read and not extracted: the names in a stranger's archive are no paths to write to.
     with tarfile.open(archive) as tar_archive:
         file_streams = [
             (tar_entry.name, tar_archive.extractfile(tar_entry)) for tar_entry in tar_archive if tar_entry.isfile()

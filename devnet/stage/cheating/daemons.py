@@ -83,6 +83,7 @@ class LyingRacing(RaceDuty):
         )
         told_batch = self.lies_by_unit[unit_id] = lie_about_batch(self._batch_lie, right_answers)
         lying_content = encode_outcomes(told_batch.outcomes)
+        # The work units follow the lie too, because the chain compares them with the totals.
         lying_result = replace(
             slot_result,
             outcomes=lying_content,
@@ -138,8 +139,8 @@ async def _send_or_report(check_duty: CheckDuty, step_message: StepMessage) -> N
         check_duty.parts.telemetry.tell("refused", problem=str(chain_error))
 
 
+# The number of the milestone that the cheat replaces by the previous one. It does nothing after it.
 REPLAYED_MILESTONE = 2
-"""The number of the milestone that the cheat replaces by the previous one. It does nothing after it."""
 
 
 class ReplayingWork(WorkDuty):

@@ -25,6 +25,7 @@ def main() -> None:
     head_matrix = text_model.head.copy()
     head_matrix[::2] = -head_matrix[::2]
     workload = TextGeneration(arithmetic("numpy"), encode_model(replace(text_model, head=head_matrix)))
+    # The worker states the published model, so only its outputs betray the other weights.
     workload.model_id = model_id(model_bytes)
     worker.serve(workload, worker_limits, input_pipe, output_pipe)
 

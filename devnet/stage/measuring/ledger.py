@@ -145,6 +145,7 @@ async def final_blocks(
     chain_client: ChainClient, first_height: int, last_height: int | None = None
 ) -> AsyncIterator[tuple[int, bytes, list[Any]]]:
     """Yield height, hash and events of the final blocks from `first` to `last`, or to the newest."""
+    # By height, and not by subscription: a subscription may leave out blocks that became final together.
     for block_height in range(first_height, (last_height or await final_height(chain_client)) + 1):
         block_id = await block_hash(chain_client, block_height)
         yield block_height, block_id, [unit_record.event for unit_record in await chain_client.events(block_id)]

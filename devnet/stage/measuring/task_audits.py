@@ -28,8 +28,8 @@ from runtime.pallets.system import System
 from wallet.client import ChainClient
 
 CASE_EVENTS = (BenchDrawn, OpinionOpened, CaseDecided, CaseEnded)
+# The outcomes with a known table row, none of them after an appeal: liars in these scenarios never appeal.
 KNOWN_OUTCOMES = (CaseOutcome.AUDIT_RIGHT, CaseOutcome.AUDIT_WRONG, CaseOutcome.AUDIT_UNDECIDED, CaseOutcome.UNHEARD)
-"""The outcomes with a known table row, none of them after an appeal: liars in these scenarios never appeal."""
 
 
 @dataclass(slots=True)

@@ -95,6 +95,7 @@ class TaskLedger:
     async def _take_event(self, chain_client: ChainClient, block_height: int, task_event: Any) -> None:
         if isinstance(task_event, TransactionFeePaid):
             self.fees[task_event.who] = self.fees.get(task_event.who, 0) + task_event.actual_fee
+            # A tip is paid inside the fee, and its author gets it back as income.
             if task_event.tip:
                 block_author = find_author(
                     await chain_client.read(System.digest, at=await block_hash(chain_client, block_height))
@@ -321,6 +322,7 @@ def following(node_url: str, first_height: int | None = None) -> Iterator[TaskLe
         except BaseException as reading_error:  # noqa: BLE001  # raised below, in the caller's thread
             reading_errors.append(reading_error)
 
+    # A thread, because the caller's programs block it for minutes and nodes discard old states meanwhile.
     reading_thread = threading.Thread(target=follow, daemon=True)
     reading_thread.start()
     try:

@@ -43,8 +43,8 @@ def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *, sells: Any = None, *
         return ""
 
     monkeypatch.setattr(container, "busybox_files", lambda: ())
-    monkeypatch.setattr(task_sale, "sell", sells or (lambda *_: TaskSale(b"t" * 32)))
-    monkeypatch.setattr(task_sale, "ask", ask)
+    monkeypatch.setattr(task_sale, "sell_task", sells or (lambda *_: TaskSale(b"t" * 32)))
+    monkeypatch.setattr(task_sale, "ask_about_task", ask)
     monkeypatch.setattr(task_sale, "record", lambda *_: SimpleNamespace(slots=(slot,), outcome=good["outcome"]))
     net = Devnet(folder, (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
     return DemoProgram(Stage(net, Narrator(1)), DemoEngine("unix:///nowhere")).wait_for_end()

@@ -48,7 +48,7 @@ def told(
     async def inspected(_url: str) -> list[dict[str, Any]]:
         return list(polls)
 
-    monkeypatch.setattr(steps, "_inspect", inspected)
+    monkeypatch.setattr(steps, "_inspected_polls", inspected)
     tell = Narrator(1)
     tell.console = Console(width=200)
     with tell.console.capture() as captured:
@@ -96,7 +96,7 @@ def test_the_demos_nodes_poll_fewer_units_than_validators_sit(tmp_path: Path, mo
         raise DevnetError("nothing is started")
 
     monkeypatch.setattr(container, "engine_for", lambda **_: nullcontext())
-    monkeypatch.setattr(container, "offer", lambda *_: None)
+    monkeypatch.setattr(container, "offer_containers", lambda *_: None)
     monkeypatch.setattr(lifecycle, "up", stop)
     with pytest.raises(DevnetError):
         demo.main(["--folder", str(tmp_path / "net"), "--any-ports"])

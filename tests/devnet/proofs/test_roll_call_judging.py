@@ -75,7 +75,7 @@ def test_what_is_not_as_it_must_be_is_named(change: Callable[[list[object]], lis
 @pytest.mark.parametrize(
     ("place", "changed", "says"),
     [
-        (0, {"begun": 2}, "Alice: its chain was computed 2 times, not once"),
+        (0, {"begun_count": 2}, "Alice: its chain was computed 2 times, not once"),
         (1, {"why_no_work": WHY}, "Bob: status says of it"),
         (2, {"why_no_work": None}, "Charlie: status says of it: None"),
         (3, {"diagnosis": None}, "Dave: doctor says of it: None"),
