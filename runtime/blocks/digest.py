@@ -14,6 +14,7 @@ DIGEST_ITEMS_MAX = 8
 # Room for a certificate of `CERTIFICATE_BYTES_MAX`, with its height and hash.
 DIGEST_ITEM_BYTES_MAX = 17 * 1024
 CERTIFICATE_BYTES_MAX = 16 * 1024
+# polkadot-js shows the content of an item with this engine, 32 bytes, as the author's account.
 AUTHOR_ENGINE = b"nmbs"
 ENGINE = b"ogpu"
 SIGNATURE_BYTES = 64

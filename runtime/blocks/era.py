@@ -71,6 +71,7 @@ def _type_info() -> TypeInfo:
 
     The second byte is the only field of all but the first variant.
     """
+    # substrate-interface and async-substrate-interface read an era only as this enum of 256 variants.
     second_byte = (info.FieldInfo(None, info.U8, ""),)
     mortal_variants = tuple(
         info.VariantInfo(f"Mortal{first_byte}", first_byte, second_byte) for first_byte in range(1, 256)

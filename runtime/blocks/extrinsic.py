@@ -78,6 +78,7 @@ _MODE_INFO = TypeInfo(
 MODE = Codec(lambda _: b"\0", _decode_mode, _MODE_INFO, "Mode")
 
 
+# No extension of our own: with one more byte, polkadot-js and substrate-interface make extrinsics that do not decode.
 @struct
 class Extra:
     """The extensions' fields inside a signed extrinsic, in the extensions' order."""
@@ -179,6 +180,7 @@ def decode_extrinsic(runtime: Runtime, extrinsic_bytes: bytes) -> Extrinsic:
         format_version = extrinsic_bytes[start_offset]
         if format_version == SIGNED_V4:
             return _decode_signed(runtime, extrinsic_bytes, start_offset + 1)
+        # Of version 5 only the bare form: polkadot-js 16 still signs in version 4.
         if format_version in BARE_VERSIONS:
             decoded_call = runtime.call_codec.decode(extrinsic_bytes[start_offset + 1 :])
             return Extrinsic(decoded_call, decoded_call.weight, None, extrinsic_bytes)

@@ -39,6 +39,7 @@ def merkle_paths(tree_domain: bytes, items: Sequence[bytes], item_indices: Seque
         if not 0 <= item_index < len(items):
             raise ValueError(f"no item {item_index} among {len(items)}")
     tree_levels = _levels(tree_domain, items)[:-1]
+    # A last node without a neighbour moves up unchanged: its path has nothing at that level.
     return [
         tuple(
             tree_level[(item_index >> depth) ^ 1]

@@ -29,6 +29,7 @@ class Scheme(IntEnum):
     """The signature schemes of an account. The numbers are the variants of Substrate's `MultiSignature`."""
 
     ED25519 = 0
+    # polkadot.js and its browser extension make sr25519 keys by default.
     SR25519 = 1
 
 

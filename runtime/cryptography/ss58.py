@@ -39,6 +39,7 @@ def decode(address_text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
     Raise InvalidAddress with the reason.
     """
     address_bytes = _unbase58(address_text)
+    # In the SS58 format, bit 6 of the first byte marks a prefix of two bytes.
     prefix_width = 2 if address_bytes and address_bytes[0] & 0x40 else 1
     if len(address_bytes) != prefix_width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
         raise InvalidAddress("characters are missing or extra, or the address belongs to another kind of chain")

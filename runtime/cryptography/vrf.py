@@ -46,6 +46,7 @@ def prove(seed: bytes, alpha: bytes) -> tuple[bytes, bytes]:
     own_public_key = crypto_scalarmult_ed25519_base_noclamp(secret_scalar)
     point = _hash_to_curve(own_public_key, alpha)
     gamma = crypto_scalarmult_ed25519_noclamp(secret_scalar, point)
+    # Derived, not random (RFC 9381, section 5.4.2): one nonce for two inputs would reveal the secret.
     nonce = _hash_to_scalar(b"nonce", nonce_key, point)
     challenge = _challenge(
         own_public_key,

@@ -69,6 +69,7 @@ def uint(byte_size: int) -> Wire:
         return int.from_bytes(encoded[start_offset:end_offset], "little"), end_offset
 
     to_bytes = f"({{value}}).to_bytes({byte_size}, 'little')"
+    # Python's `struct` module has no integers of 16 or 32 bytes: those are unpacked as bytes and converted.
     if byte_size in _NATIVE:
         SPANS[decode] = Span(_NATIVE[byte_size], to_bytes)
     else:
@@ -179,6 +180,7 @@ def bounded_bytes(length_limit: int) -> Wire:
 
     def decode(encoded: bytes, start_offset: int) -> tuple[bytes, int]:
         byte_length, content_offset = decode_compact(encoded, start_offset)
+        # Before any byte is copied, because the sender chooses the length.
         if byte_length > length_limit:
             raise DecodeError(f"longer than {length_limit} bytes", start_offset)
         end_offset = content_offset + byte_length

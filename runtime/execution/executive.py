@@ -138,6 +138,7 @@ class BlockExecution:
         inherent_place = (call_method.pallet.index, call_method.index)
         if extrinsic.authorization is not None or not call_method.is_inherent:
             raise InvalidBlock("bare extrinsic that is no inherent")
+        # First in the block, each once, in the order of their pallets (ADR 11).
         if not self._inherents_only or inherent_place <= self._last_inherent:
             raise InvalidBlock("inherent late, repeated or out of pallet order")
         self.bound.phase = ApplyExtrinsic(self.fullness.count)

@@ -85,6 +85,7 @@ class ScheduleItem(Generic[K]):
 
     def put(self, height: int, item: K) -> None:
         """Schedule the item at `height`, which must be above the cursor, and at no other height."""
+        # At or below the cursor the item would never be taken.
         assert height > self.cursor.get(), "an item is scheduled above the cursor"
         previous_height = self.places[item]
         if previous_height == height:

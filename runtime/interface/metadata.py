@@ -126,6 +126,7 @@ class _Description:
             schema.PalletV15(self._pallet(pallet_class), sentences(pallet_class.__doc__))
             for pallet_class in self.runtime.pallets
         ]
+        # No field of version 15 names this type, but async-substrate-interface looks for it.
         self._outer("UncheckedExtrinsic")
         extrinsic = schema.ExtrinsicV15(
             EXTRINSIC_VERSION,

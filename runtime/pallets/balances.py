@@ -325,6 +325,7 @@ class Balances(Pallet, index=2):
             account_data.frozen,
             uses_nonce=True,
         )
+        # Explorers show the fee from this event.
         self.emit(Withdraw(account_id, fee_grains))
 
     def deposit(self, account_id: bytes, amount_grains: int) -> None:

@@ -28,6 +28,7 @@ from runtime.frame.runtime_codecs import RuntimeEvent
 from runtime.frame.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight
 from runtime.pallets.weights import WEIGHTS
 
+# The SDK's number: clients compute the lifetime of a transaction from it.
 BLOCK_HASH_COUNT = 2400
 """The number of stored block hashes, which is the longest life of a mortal transaction."""
 REMARK_BYTES_MAX = 64 * 1024

@@ -77,6 +77,7 @@ class Trie:
                 for child_nibble, child_node in enumerate(trie_node.children or ())
                 if child_node is not None
             ]
+            # Reversed, because the stack takes the last one first.
             waiting_nodes += reversed(children_below)
             if trie_node.value is not None and node_path.startswith(prefix_path) and node_path > after_path:
                 yield bytes.fromhex(node_path)

@@ -146,6 +146,7 @@ def _find(nodes_by_hash: dict[bytes, bytes], node_hash: bytes) -> bytes:
 
 def _find_long(nodes_by_hash: dict[bytes, bytes], node_hash: bytes, state_root: bytes) -> bytes:
     found_node = _find(nodes_by_hash, node_hash)
+    # A small node stands inside its parent: outside it would be a second form of one trie.
     if len(found_node) < HASH_BYTES and node_hash != state_root:
         raise InvalidProof("node below 32 bytes outside its parent")
     return found_node

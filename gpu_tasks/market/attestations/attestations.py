@@ -88,6 +88,7 @@ class Attestations(Pallet, index=11):
 
         Raise InvalidBlock if one is not admissible, or if they exceed the limits of number, bytes or weight.
         """
+        # The limits come first, because each check below may verify a signature.
         if not 0 < len(attestations) <= ATTESTATIONS_PER_BLOCK_MAX:
             raise InvalidBlock("number of attestations out of bounds")
         if sum(size(attestation) for attestation in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:

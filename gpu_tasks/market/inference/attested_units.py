@@ -60,6 +60,7 @@ def lasting_problem(market: InferenceStorage, attestation: SignedAttestation) ->
     unit_record = _raced(market, statement)
     if unit_record is None:
         return _NO_RACE
+    # Before the signature: a statement by another provider's key must not take the right one's place in the pool.
     if unit_record.racers[statement.replica].owner != owner_stash:
         return "not the racer's key"
     return _signature_problem(market, attestation)
@@ -116,6 +117,7 @@ def _contents_problem(market: InferenceStorage, statement: Attestation, unit_rec
         return "workload or model differs from the service's"
     if statement.version != VERSION or statement.input_root != unit_record.terms.input_root:
         return "version or input differs from the unit's"
+    # Workloads have exact results, so the output's hash is the whole proof.
     if statement.proof_kind is not ProofKind.EXACT_HASH or statement.proof_inline:
         return "kind of proof not permitted"
     if statement.proof_hash != statement.output_root:
@@ -126,6 +128,7 @@ def _contents_problem(market: InferenceStorage, statement: Attestation, unit_rec
 
 
 def _opening_problem(market: InferenceStorage, statement: Attestation, unit_racer: Racer) -> str:
+    # It binds unit, attempt and owner, so a copied commitment cannot be opened.
     opened_commitment = result_commitment(
         market.system.block_hash[0],
         statement.unit,

@@ -45,6 +45,7 @@ def create(market: InferenceStorage, owner_account: bytes, service_terms: Servic
     market.lock.lock(owner_account, service_hold(service_number), deposit_grains)
     market.services[service_number] = Service(owner_account, service_terms, deposit_grains)
     market.service_count.set(open_services + 1)
+    # Numbers never repeat, because the hold of the deposit is named by the number.
     market.next_service.set(service_number + 1)
     market.emit(
         ServiceCreated(service_number, owner_account, service_terms.name, service_terms.workload, service_terms.model)

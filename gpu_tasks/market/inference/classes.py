@@ -32,6 +32,7 @@ def classes_at(named_class: DeviceClass | None, age_blocks: int, ramp_blocks: in
 def age_of_widening(named_class: DeviceClass | None, age_blocks: int, ramp_blocks: int) -> int | None:
     """Return the age at which more classes may race for a unit of this age, or None if all may."""
     classes_now = classes_at(named_class, age_blocks, ramp_blocks)
+    # One step may admit all classes beside a middle one: later steps then change nothing.
     widening_ages = (-(-ramp_blocks * step_number // STEPS) for step_number in range(1, STEPS + 1))
     return next(
         (

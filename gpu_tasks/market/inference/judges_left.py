@@ -57,6 +57,7 @@ class JudgesLeft:
             if reads_since <= sealed_at and stash not in barred_stashes
         )
         spare_count = sum(1 for _ in able_stashes) - self.needed
+        # A small set has no court, so the number of its judges is the only limit.
         if self.needed < LEFT_MIN:
             return Spare(spare_count, sum(self.stakes.values()))
         by_stake = spare_of_stake(self.stakes, barred_stashes, place_count)

@@ -133,6 +133,7 @@ def enter(
     `new_answer` is the answer of stake that comes from another validator.
     """
     joining = share_pool.join(pool.stake, amount_grains)
+    # Newcomers of an earlier era earn like all others by now: they are no longer counted apart.
     new_pool = replace(
         pool,
         stake=joining.pool,

@@ -152,6 +152,7 @@ def _next_set(
     """Return the seats with the registered keys. A member that is no candidate and must stay keeps its old keys."""
     old_seats = {old_seat.stash: old_seat for old_seat in current_set}
     new_seats = []
+    # By ascending stash, like every stored set: bits of a certificate count places in it.
     for stash, seat_weight in sorted(next_weights.items()):
         candidate = stake_ledger.candidates[stash]
         if candidate is not None:

@@ -113,6 +113,7 @@ def take(
     standing = up_to_date(stake_ledger, account_id, validator)
     updated_pool, position = standing.pool, standing.position
     ensure(amount_grains <= worth(updated_pool.stake, position.shares), NotEnoughStake)
+    # A moved share carries one answer, so stake that still answers for a validator cannot move again.
     owned_shares = delegations.free_shares(position) if is_moving else position.shares
     ensure(amount_grains <= worth(updated_pool.stake, owned_shares), StillAnswering)
     share_count = shares_for(updated_pool.stake, amount_grains, owned_shares)

@@ -338,6 +338,7 @@ class StakeLedger(SeatLedger):
     def check_keys(self, stash: bytes, new_keys: SessionKeys, proof: KeysProof) -> None:
         """Raise UnsafeKey for a key that anyone can sign for, InvalidKeysProof for an invalid proof."""
         ensure(is_safe_public_key(new_keys.session) and is_safe_public_key(new_keys.vrf), UnsafeKey)
+        # Without the proof, anyone could register a key that another validator has shown, and keep its owner out.
         ensure(verify_keys(self.system.block_hash[0], stash, new_keys, proof), InvalidKeysProof)
 
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
