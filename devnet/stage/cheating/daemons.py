@@ -76,7 +76,7 @@ class LyingRacing(RaceDuty):
         self._batch_lie = batch_lie
         self.lies_by_unit: dict[bytes, ToldBatch] = {}
 
-    def _keep(self, race: Race, basis: Basis, slot_result: UnitResult, asked: UnitInput) -> None:
+    def _keep_result(self, race: Race, basis: Basis, slot_result: UnitResult, asked: UnitInput) -> None:
         parts, unit_id, right_outcomes = self.parts, race.unit_id, decode_outcomes(slot_result.outcomes)
         right_answers = RightAnswers(
             parts.identity.genesis, unit_id, asked.salt, right_outcomes, token_maxima(race.unit.terms)
@@ -168,7 +168,7 @@ class ReplayingWork(WorkDuty):
             await cheat_attempts.state(own_task.key[0], milestone_statement)
         await super()._take_if_due(own_task, task, task_entry, step)
 
-    def _call(
+    def _call_of_step(
         self, own_task: OwnTask, task: Task, task_entry: TaskEntry, step: TaskStep, milestone_number: int
     ) -> Call:
         if step is TaskStep.MILESTONE and milestone_number == REPLAYED_MILESTONE:
@@ -176,7 +176,7 @@ class ReplayingWork(WorkDuty):
                 task_entry.found[-1], milestone=under_next_number(task_entry.milestones[milestone_number - 1])
             )
             task_entry = replace(task_entry, found=(*task_entry.found, repeated_report))
-        return super()._call(own_task, task, task_entry, step, milestone_number)
+        return super()._call_of_step(own_task, task, task_entry, step, milestone_number)
 
 
 def under_next_number(milestone: Milestone) -> Milestone:
@@ -217,7 +217,7 @@ class LazyJudging(TaskJudgeDuty):
 class BendingTime(TimeDuty):
     """A lease duty that flips a bit of the first file of a program's outputs."""
 
-    async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
+    async def _store_outputs(self, key: TaskKey) -> tuple[bytes, bytes]:
         honest_archive = (await self.programs.outputs(key)).archive
         flipped_offset = tarfile.BLOCKSIZE  # The first header of a tar takes one block. The first file begins after it.
         bent_archive = (

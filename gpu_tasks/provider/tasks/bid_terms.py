@@ -75,39 +75,39 @@ class Means:
     """Free bytes for states."""
 
 
-def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None:
+def check_task(task: Task, task_means: Means, bid_policy: BidPolicy, block_height: int) -> None:
     """Raise UnfitError for a task that this provider does not bid for at any speed."""
-    order, windows, terms = task.order, task.windows, task.terms
-    _refuse(
-        (task.customer == means.stash, "it is this provider's own task", "own_task"),
+    task_order, task_windows, task_terms = task.order, task.windows, task.terms
+    _refuse_if_any(
+        (task.customer == task_means.stash, "it is this provider's own task", "own_task"),
         (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already", "bids_full"),
-        (not order.segments, "it has no trace, so all of it would be judged at once", "no_trace"),
-        (order.milestones > order.segments, "it has more milestones than segments", "too_many_milestones"),
+        (not task_order.segments, "it has no trace, so all of it would be judged at once", "no_trace"),
+        (task_order.milestones > task_order.segments, "it has more milestones than segments", "too_many_milestones"),
         (
-            min(windows.reveal, windows.start, windows.show) < WINDOW_BLOCKS_LEAST,
+            min(task_windows.reveal, task_windows.start, task_windows.show) < WINDOW_BLOCKS_LEAST,
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
             "window_too_short",
         ),
         (
-            task.rules.late_penalty_factor * terms.time_value * LATE_BLOCKS_BORNE > terms.price_max,
+            task.rules.late_penalty_factor * task_terms.time_value * LATE_BLOCKS_BORNE > task_terms.price_max,
             f"{LATE_BLOCKS_BORNE} late blocks cost more than its greatest price",
             "late_penalty_too_high",
         ),
         (
-            terms.slots > 1 and terms.time_value > 0 and not policy.gangs,
+            task_terms.slots > 1 and task_terms.time_value > 0 and not bid_policy.gangs,
             "a slow partner in a gang could hold it longer than promised (the policy's `gangs` allows it)",
             "gang_refused",
         ),
-        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
+        (task_means.spendable < task_terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
+        (task.deadline < block_height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
     )
 
 
-def check_program(task: Task, means: Means, height: int) -> None:
+def check_program(task: Task, task_means: Means, block_height: int) -> None:
     """Raise UnfitError for a program that this provider does not bid for, independent of its content."""
-    windows, terms = task.windows, task.terms
-    _refuse(
-        (task.customer == means.stash, "it is this provider's own task", "own_task"),
+    task_windows, task_terms = task.windows, task.terms
+    _refuse_if_any(
+        (task.customer == task_means.stash, "it is this provider's own task", "own_task"),
         (  # a full list of offers drops the smallest bond
             task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
             f"it has {BIDS_MAX} bids already",
@@ -119,120 +119,143 @@ def check_program(task: Task, means: Means, height: int) -> None:
             "interval_too_short",
         ),
         (
-            min(windows.reveal, windows.start, windows.grace) < WINDOW_BLOCKS_LEAST,
+            min(task_windows.reveal, task_windows.start, task_windows.grace) < WINDOW_BLOCKS_LEAST,
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
             "window_too_short",
         ),
-        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
-        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
+        (task_means.spendable < task_terms.collateral_min, "the stash cannot lock the collateral", "too_little_money"),
+        (task.deadline < block_height + COMMIT_BLOCKS_LEAST, "its time to commit is nearly over", "too_late"),
     )
 
 
-def check_price(task: Task, policy: BidPolicy, slot_ms: int) -> None:
+def check_price(task: Task, bid_policy: BidPolicy, slot_length_ms: int) -> None:
     """Raise UnfitError for a task that pays too little at any speed, before anything is fetched or tried."""
-    _check_price(task, policy, MILESTONE_BLOCKS * task.milestones, slot_ms)
+    _check_price(task, bid_policy, MILESTONE_BLOCKS * task.milestones, slot_length_ms)
 
 
-def check_device(task: Task, device: Device, why_not: str = "") -> None:
-    """Raise UnfitError for a device that cannot bid for the task. `why_not` is its obstacle from roll calls."""
+def check_device(task: Task, device: Device, reason_against: str = "") -> None:
+    """Raise UnfitError for a device that cannot bid for the task. `reason_against` is its obstacle from roll calls."""
     if not task.order.classes >> device.kind & 1:
         raise UnfitError(f"it takes no device of class {device.kind.name.lower()}", code="class_not_taken")
     if device.is_paused:
         raise UnfitError("the device is paused", code="device_paused")
     if device.assignment is not None:
         raise UnfitError("the device is at work", code="device_busy")
-    if why_not:
-        raise UnfitError(why_not, code="proved_too_little")
+    if reason_against:
+        raise UnfitError(reason_against, code="proved_too_little")
 
 
-def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, means: Means) -> BidOffer:
+def offer_for(
+    task: Task, measured_run: MeasuredRun, bid_policy: BidPolicy, slot_length_ms: int, task_means: Means
+) -> BidOffer:
     """Return the bid. Raise UnfitError if the task requires more than this machine can promise."""
-    _check_sizes(task, run, means)
-    blocks = promised_blocks(task, run, slot_ms)
-    if blocks > task.terms.blocks_max:
+    _check_sizes(task, measured_run, task_means)
+    promised = promised_blocks(task, measured_run, slot_length_ms)
+    if promised > task.terms.blocks_max:
         raise UnfitError(
-            f"this machine needs {blocks} blocks, and the task allows {task.terms.blocks_max}", code="too_slow"
+            f"this machine needs {promised} blocks, and the task allows {task.terms.blocks_max}", code="too_slow"
         )
-    longest = max(_differences(run.boundaries))
-    judged = _blocks(looked_at_most(task.order.segments) * longest, run.step_us, slot_ms)
-    if judged > task.order.run_blocks:
-        raise UnfitError(f"judges have {task.order.run_blocks} blocks and may need {judged}", code="judges_too_short")
-    if task.order.run_blocks > max(RUN_BLOCKS_MAX, JUDGES_SLOWER * judged):
+    longest_steps = max(_part_lengths(measured_run.boundaries))
+    judged_blocks = _blocks_of_steps(
+        looked_at_most(task.order.segments) * longest_steps, measured_run.step_us, slot_length_ms
+    )
+    if judged_blocks > task.order.run_blocks:
         raise UnfitError(
-            f"judges have {task.order.run_blocks} blocks for work of {judged}, so a case may last too long",
+            f"judges have {task.order.run_blocks} blocks and may need {judged_blocks}", code="judges_too_short"
+        )
+    if task.order.run_blocks > max(RUN_BLOCKS_MAX, JUDGES_SLOWER * judged_blocks):
+        raise UnfitError(
+            f"judges have {task.order.run_blocks} blocks for work of {judged_blocks}, so a case may last too long",
             code="judges_too_long",
         )
-    price = _check_price(task, policy, blocks, slot_ms)
-    return BidOffer(price, blocks, task.terms.collateral_min)
+    offered_price = _check_price(task, bid_policy, promised, slot_length_ms)
+    return BidOffer(offered_price, promised, task.terms.collateral_min)
 
 
-def program_offer(task: Task, policy: BidPolicy, slot_ms: int) -> BidOffer:
+def program_offer(task: Task, bid_policy: BidPolicy, slot_length_ms: int) -> BidOffer:
     """Return the bid, or the offer as a replica. Raise UnfitError if the task pays less than the policy's price."""
-    blocks, is_award = task.terms.blocks_max, task.state is TaskState.VOLUNTEERING
-    price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
-    most = task.slots[0].price if is_award else task.terms.price_max
-    if price > most:
-        said = f"{format_amount(most)} {SYMBOL}{'' if is_award else ' at most'}"
-        raise UnfitError(f"it pays {said}; the policy requires {format_amount(price)}", code="price_too_low")
-    return BidOffer(most if is_award else price, blocks, task.terms.collateral_min)
+    promised, is_award = task.terms.blocks_max, task.state is TaskState.VOLUNTEERING
+    offered_price = asked_price(bid_policy, promised, slot_length_ms, task.rules.settlement_fee)
+    price_max = task.slots[0].price if is_award else task.terms.price_max
+    if offered_price > price_max:
+        price_text = f"{format_amount(price_max)} {SYMBOL}{'' if is_award else ' at most'}"
+        raise UnfitError(
+            f"it pays {price_text}; the policy requires {format_amount(offered_price)}", code="price_too_low"
+        )
+    return BidOffer(price_max if is_award else offered_price, promised, task.terms.collateral_min)
 
 
-def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
+def promised_blocks(task: Task, measured_run: MeasuredRun, slot_length_ms: int) -> int:
     """Return a number of blocks within which this machine certainly finishes and reports each milestone in time."""
-    ends = [run.boundaries[state_index(task.order, number)] for number in range(task.behind, task.order.milestones + 1)]
-    whole = _blocks(ends[-1] - ends[0], run.step_us, slot_ms) + MILESTONE_BLOCKS * task.milestones
-    longest = _blocks(max(_differences(ends)), run.step_us, slot_ms) + MILESTONE_BLOCKS
+    milestone_ends = [
+        measured_run.boundaries[state_index(task.order, milestone_number)]
+        for milestone_number in range(task.behind, task.order.milestones + 1)
+    ]
+    whole_blocks = (
+        _blocks_of_steps(milestone_ends[-1] - milestone_ends[0], measured_run.step_us, slot_length_ms)
+        + MILESTONE_BLOCKS * task.milestones
+    )
+    longest_blocks = (
+        _blocks_of_steps(max(_part_lengths(milestone_ends)), measured_run.step_us, slot_length_ms) + MILESTONE_BLOCKS
+    )
     # the chain waits SILENT_TIMES a milestone's share of the promise, plus the grace
-    share = -(-max(0, longest - task.windows.grace) // SILENT_TIMES)
+    longest_share = -(-max(0, longest_blocks - task.windows.grace) // SILENT_TIMES)
     # The larger of both: the whole time, and a time in which no milestone is late by the chain's rule.
-    return max(1, whole, share * task.milestones)
+    return max(1, whole_blocks, longest_share * task.milestones)
 
 
-def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
+def asked_price(bid_policy: BidPolicy, promised: int, slot_length_ms: int, fee_ppm: int) -> int:
     """Return the price of some blocks of a device, with the fee added. It is rounded up to at least one grain."""
-    return policy.least_price.price_with_fee(blocks, slot_ms, fee_ppm)
+    return bid_policy.least_price.price_with_fee(promised, slot_length_ms, fee_ppm)
 
 
-def _refuse(*reasons: tuple[bool, str, str]) -> None:
+def _refuse_if_any(*possible_reasons: tuple[bool, str, str]) -> None:
     """Raise UnfitError with the first reason that holds. A reason is a condition, a text and a code."""
-    for holds, reason, code in reasons:
-        if holds:
-            raise UnfitError(reason, code=code)
+    for applies, reason_text, reason_code in possible_reasons:
+        if applies:
+            raise UnfitError(reason_text, code=reason_code)
 
 
-def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> int:
+def _check_price(task: Task, bid_policy: BidPolicy, promised: int, slot_length_ms: int) -> int:
     """Return the price of some blocks. Raise UnfitError if the task pays less."""
-    price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
-    if price > task.terms.price_max:
-        most, asked = format_amount(task.terms.price_max), format_amount(price)
-        raise UnfitError(f"it pays at most {most} {SYMBOL}; the policy requires {asked}", code="price_too_low")
-    return price
+    offered_price = asked_price(bid_policy, promised, slot_length_ms, task.rules.settlement_fee)
+    if offered_price > task.terms.price_max:
+        price_max_text, asked_text = format_amount(task.terms.price_max), format_amount(offered_price)
+        raise UnfitError(
+            f"it pays at most {price_max_text} {SYMBOL}; the policy requires {asked_text}", code="price_too_low"
+        )
+    return offered_price
 
 
-def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
+def _check_sizes(task: Task, measured_run: MeasuredRun, task_means: Means) -> None:
     """Raise UnfitError for a run that does not match the order or is too large."""
-    states = len(run.boundaries)
-    if states != task.order.segments + 1:
+    state_count = len(measured_run.boundaries)
+    if state_count != task.order.segments + 1:
         raise UnfitError(
-            f"its request has {states - 1} segments, and its order {task.order.segments}", code="segments_differ"
+            f"its request has {state_count - 1} segments, and its order {task.order.segments}", code="segments_differ"
         )
-    if run.step_us > STEP_US_MAX:
+    if measured_run.step_us > STEP_US_MAX:
         raise UnfitError(
-            f"a step takes {run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}", code="step_too_long"
+            f"a step takes {measured_run.step_us // 1000} ms here, of at most {STEP_US_MAX // 1000}",
+            code="step_too_long",
         )
-    if run.state_bytes > STATE_BYTES_MAX:
-        raise UnfitError(f"a state of {run.state_bytes} bytes is too large for a checkpoint", code="state_too_large")
-    kept = states * (run.state_bytes + DIGEST_BYTES)
-    if kept > KEPT_BYTES_MAX:
-        raise UnfitError(f"its states have {kept} bytes, of at most {KEPT_BYTES_MAX}", code="states_too_large")
-    if 2 * kept > means.disk_bytes:
-        raise UnfitError(f"its states have {kept} bytes, and the disk has {means.disk_bytes}", code="disk_too_small")
+    if measured_run.state_bytes > STATE_BYTES_MAX:
+        raise UnfitError(
+            f"a state of {measured_run.state_bytes} bytes is too large for a checkpoint", code="state_too_large"
+        )
+    kept_bytes = state_count * (measured_run.state_bytes + DIGEST_BYTES)
+    if kept_bytes > KEPT_BYTES_MAX:
+        raise UnfitError(f"its states have {kept_bytes} bytes, of at most {KEPT_BYTES_MAX}", code="states_too_large")
+    if 2 * kept_bytes > task_means.disk_bytes:
+        raise UnfitError(
+            f"its states have {kept_bytes} bytes, and the disk has {task_means.disk_bytes}", code="disk_too_small"
+        )
 
 
-def _blocks(steps: int, step_us: int, slot_ms: int) -> int:
+def _blocks_of_steps(step_count: int, step_us: int, slot_length_ms: int) -> int:
     """Return a number of blocks within which some steps certainly finish."""
-    return -(-steps * step_us * SLACK_PERCENT // (100 * 1_000 * slot_ms))
+    return -(-step_count * step_us * SLACK_PERCENT // (100 * 1_000 * slot_length_ms))
 
 
-def _differences(ends: Sequence[int]) -> list[int]:
-    return [end - begin for begin, end in pairwise(ends)]
+def _part_lengths(part_ends: Sequence[int]) -> list[int]:
+    return [part_end - part_begin for part_begin, part_end in pairwise(part_ends)]

@@ -59,7 +59,7 @@ PREPARED_MAX = 4
 
 
 @dataclass(slots=True)
-class _Try:
+class _BidTry:
     """An auction in preparation, or one that was given up."""
 
     terms: TaskTerms
@@ -74,176 +74,190 @@ class BidDuty(Duty):
     def __init__(
         self,
         parts: Parts[BidPort],
-        book: TaskBook,
+        task_book: TaskBook,
         programs: ContainerSupervisor,
-        policy: PolicySource,
-        machine: HostMachine,
-        why_not: Callable[[bytes, DeviceClass], str] = lambda *_: "",
+        policy_source: PolicySource,
+        host_machine: HostMachine,
+        reason_against: Callable[[bytes, DeviceClass], str] = lambda *_: "",
     ) -> None:
-        """There is no bid yet. `why_not` returns the reason that the chain accepts no bid with a device."""
-        self._why_not = why_not
+        """There is no bid yet. `reason_against` returns the reason that the chain accepts no bid with a device."""
+        self._reason_against = reason_against
         self.parts = parts
-        self.book = book
+        self.book = task_book
         self.tasks = KeyedTasks()
         self.running = (self.tasks,)
         self._programs = programs
-        self._policy = policy
-        self._machine = machine
-        self._tries: dict[TaskKey, _Try] = {}
+        self._policy = policy_source
+        self._machine = host_machine
+        self._bid_tries: dict[TaskKey, _BidTry] = {}
         self._preparing: dict[TaskKey, bytes] = {}
         self._told_problem = ""
 
     async def step(self, view: View) -> None:
         """Examine the auctions of a block. Raise ChainError if they cannot be read."""
-        policy = self._policy.policy()
+        bid_policy = self._policy.policy()
         if self._policy.problem != self._told_problem:
             self._told_problem = self._policy.problem
             self.parts.telemetry.tell("policy", problem=self._policy.problem or "it is readable again")
-        if not policy.kinds:
+        if not bid_policy.kinds:
             return
         auctions = await self.parts.chain.auctions()
         stash = self.parts.identity.stash
         # Known auctions are dropped first, so that a block without new ones costs no further reads.
-        fresh = {key: task for key, task in _open(auctions, stash).items() if self._is_new(key, task)}
-        if not fresh:
+        fresh_tasks = {
+            task_key: task for task_key, task in _open_tasks(auctions, stash).items() if self._is_new(task_key, task)
+        }
+        if not fresh_tasks:
             return
-        spendable, slot_ms = await self.parts.chain.spendable(), await self.parts.chain.slot_ms()
-        devices = await self.parts.chain.own_devices()
-        for key, task in fresh.items():
+        spendable, slot_length_ms = await self.parts.chain.spendable(), await self.parts.chain.slot_ms()
+        own_devices = await self.parts.chain.own_devices()
+        for task_key, task in fresh_tasks.items():
             try:
                 if runs_program(task.order):
-                    program_offer(task, policy, slot_ms)
+                    program_offer(task, bid_policy, slot_length_ms)
                 else:
-                    check_price(task, policy, slot_ms)
-                self._look(key, task, policy, devices, spendable, view.newest)
+                    check_price(task, bid_policy, slot_length_ms)
+                self._look_at_task(task_key, task, bid_policy, own_devices, spendable, view.newest)
             except (UnfitError, ExecutionError) as error:
-                self._pass(key, error)
+                self._pass_over(task_key, error)
 
-    def _is_new(self, key: TaskKey, task: Task) -> bool:
-        known = self._tries.get(key)
-        is_refused = known is not None and known.is_refused and known.terms == task.terms
-        return key not in self.parts.journal.tasks and key not in self._preparing and not is_refused
+    def _is_new(self, task_key: TaskKey, task: Task) -> bool:
+        known_try = self._bid_tries.get(task_key)
+        is_refused = known_try is not None and known_try.is_refused and known_try.terms == task.terms
+        return task_key not in self.parts.journal.tasks and task_key not in self._preparing and not is_refused
 
-    def _look(
+    def _look_at_task(
         self,
-        key: TaskKey,
+        task_key: TaskKey,
         task: Task,
-        policy: BidPolicy,
-        devices: list[DeviceStatus],
+        bid_policy: BidPolicy,
+        own_devices: list[DeviceStatus],
         spendable: int,
-        newest: int,
+        newest_height: int,
     ) -> None:
         """Start to prepare a bid with a suitable device.
 
         Raise UnfitError or ExecutionError with the reason if there is none.
         """
-        self._check(task, policy, self._means(spendable, 0), newest)
+        self._check_against_policy(task, bid_policy, self._task_means(spendable, 0), newest_height)
         if len(self._preparing) >= PREPARED_MAX:
             raise UnfitError(f"{PREPARED_MAX} other bids are being prepared", code="too_many_bids")
-        device = self._device_for(task, devices)
-        self._preparing[key] = device
-        self.tasks.start(key, self._bid(key, task, device, newest))
+        free_device = self._device_for(task, own_devices)
+        self._preparing[task_key] = free_device
+        self.tasks.start(task_key, self._place_bid(task_key, task, free_device, newest_height))
 
-    def _check(self, task: Task, policy: BidPolicy, means: Means, newest: int) -> None:
-        kind = CONTAINER_KIND if runs_program(task.order) else form_of(self.parts, task.order).name
-        weekday, minute = self._machine.time_of_week()
-        is_idle = not policy.only_when_idle or (self._machine.is_idle() and not any(self.parts.journal.open_races()))
-        reason = policy.forbids(kind, weekday, minute, is_idle=is_idle)
-        if reason:
-            raise UnfitError(reason, code="policy_refuses")
+    def _check_against_policy(self, task: Task, bid_policy: BidPolicy, task_means: Means, newest_height: int) -> None:
+        task_kind = CONTAINER_KIND if runs_program(task.order) else form_of(self.parts, task.order).name
+        weekday, minute_of_day = self._machine.time_of_week()
+        is_idle_enough = not bid_policy.only_when_idle or (
+            self._machine.is_idle() and not any(self.parts.journal.open_races())
+        )
+        refusal_reason = bid_policy.forbids(task_kind, weekday, minute_of_day, is_idle=is_idle_enough)
+        if refusal_reason:
+            raise UnfitError(refusal_reason, code="policy_refuses")
         if not runs_program(task.order):
-            check_task(task, means, policy, newest)
+            check_task(task, task_means, bid_policy, newest_height)
         elif self._programs.why_not:
             raise UnfitError(self._programs.why_not, code="no_container_engine")
         else:
-            check_program(task, means, newest)
+            check_program(task, task_means, newest_height)
 
-    def _means(self, spendable: int, disk_bytes: int) -> Means:
+    def _task_means(self, spendable: int, disk_bytes: int) -> Means:
         return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
 
-    def _device_for(self, task: Task, devices: list[DeviceStatus]) -> bytes:
+    def _device_for(self, task: Task, own_devices: list[DeviceStatus]) -> bytes:
         """Return a device that is here, free and in no other bid.
 
         Raise UnfitError with the reason of the last unfit one.
         """
-        unfit = UnfitError("no device of this provider is on this machine", code="no_device_here")
-        used = self.book.devices_in_use() | set(self._preparing.values())
-        for status in devices:
-            if status.id not in self.parts.workers.devices:
+        unfit_error = UnfitError("no device of this provider is on this machine", code="no_device_here")
+        devices_in_use = self.book.devices_in_use() | set(self._preparing.values())
+        for device_status in own_devices:
+            if device_status.id not in self.parts.workers.devices:
                 continue
             try:
-                check_device(task, status.device, self._why_not(status.id, status.device.kind))
+                check_device(
+                    task, device_status.device, self._reason_against(device_status.id, device_status.device.kind)
+                )
             except UnfitError as error:
-                unfit = error
+                unfit_error = error
                 continue
-            if status.id not in used:
-                return status.id
-            unfit = UnfitError("the device has a bid for another task", code="device_in_bid")
-        raise unfit
+            if device_status.id not in devices_in_use:
+                return device_status.id
+            unfit_error = UnfitError("the device has a bid for another task", code="device_in_bid")
+        raise unfit_error
 
-    async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
+    async def _place_bid(self, task_key: TaskKey, task: Task, device_id: bytes, newest_height: int) -> None:
         """Prepare, measure and promise."""
-        known = self._tries.get(key)
+        new_try = self._bid_tries.get(task_key)
         # A customer that raises the price gets a new attempt.
-        if known is None or known.terms != task.terms:
-            known = self._tries[key] = _Try(task.terms)
-        known.count += 1
+        if new_try is None or new_try.terms != task.terms:
+            new_try = self._bid_tries[task_key] = _BidTry(task.terms)
+        new_try.count += 1
         try:
-            await self._prepared_bid(key, task, device, newest)
+            await self._prepared_bid(task_key, task, device_id, newest_height)
         except (UnusableInputError, BadRequestError, UnfitError, UnfitProgramError) as error:
-            self._let_pass(key, known, error)
+            self._let_pass(task_key, new_try, error)
         except (BlobError, ExecutionError, ProgramError, ChainError, OSError) as error:
-            if known.count >= TRIES_MAX:
-                self._let_pass(key, known, error, f"; tried {known.count} times")
+            if new_try.count >= TRIES_MAX:
+                self._let_pass(task_key, new_try, error, f"; tried {new_try.count} times")
             else:
-                self._pass(key, error, "; tried again with the next block")
+                self._pass_over(task_key, error, "; tried again with the next block")
         finally:
-            del self._preparing[key]
-            if key not in self.parts.journal.tasks:  # without a bid, nothing needs the prepared program
-                await self._programs.remove(key)
+            del self._preparing[task_key]
+            if task_key not in self.parts.journal.tasks:  # without a bid, nothing needs the prepared program
+                await self._programs.remove(task_key)
 
-    async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
-        parts, (task_id, auction) = self.parts, key
-        is_time, measured, disk_bytes = runs_program(task.order), NOT_MEASURED, 0
-        if is_time:
-            await self._programs.prepare(parts, key, task, device)
+    async def _prepared_bid(self, task_key: TaskKey, task: Task, device_id: bytes, newest_height: int) -> None:
+        parts, (task_id, auction_key) = self.parts, task_key
+        is_for_time, measured, disk_bytes = runs_program(task.order), NOT_MEASURED, 0
+        if is_for_time:
+            await self._programs.prepare(parts, task_key, task, device_id)
         else:
-            run = await self.book.prepare(task_id, task, device)
-            measured, disk_bytes = await run.measure(), run.folder.free_bytes()
-        slot_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
-        now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
+            measured_run = await self.book.prepare(task_id, task, device_id)
+            measured, disk_bytes = await measured_run.measure(), measured_run.folder.free_bytes()
+        slot_length_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
+        current_task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         # Bids follow the final chain, because a task that is not final may change or vanish.
-        if now is None:
+        if current_task is None:
             raise ChainError("the final chain does not have the task yet", code="task_not_final")
         # The preparation took time. The auction may have ended or restarted meanwhile.
-        if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
+        if (
+            current_task.order != task.order
+            or sale_number(current_task) != auction_key
+            or current_task.state is not task.state
+        ):
             raise UnfitError("its auction is over", code="auction_over")
         # no await from here on, so that two bids cannot promise the same device or grains
-        policy, means = self._policy.policy(), self._means(spendable, disk_bytes)
-        self._check(now, policy, means, newest)
-        offer = program_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
-        if device in self.book.devices_in_use():
+        bid_policy, task_means = self._policy.policy(), self._task_means(spendable, disk_bytes)
+        self._check_against_policy(current_task, bid_policy, task_means, newest_height)
+        bid_offer = (
+            program_offer(current_task, bid_policy, slot_length_ms)
+            if is_for_time
+            else offer_for(current_task, measured, bid_policy, slot_length_ms, task_means)
+        )
+        if device_id in self.book.devices_in_use():
             raise UnfitError("the device has a bid for another task", code="device_in_bid")
-        basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
-        parts.journal.tasks.put(key, TaskEntry(device, basis, offer, os.urandom(32)))
+        bid_basis = BidBasis(current_task.order.task_hash, current_task.order.input_root, current_task.order.input_blob)
+        parts.journal.tasks.put(task_key, TaskEntry(device_id, bid_basis, bid_offer, os.urandom(32)))
         parts.telemetry.tell(
-            "bid", task=task_id, auction=auction, device=device, price=offer.price, blocks=offer.blocks,
-            collateral=offer.collateral, step_us=measured.step_us,
+            "bid", task=task_id, auction=auction_key, device=device_id, price=bid_offer.price, blocks=bid_offer.blocks,
+            collateral=bid_offer.collateral, step_us=measured.step_us,
         )  # fmt: skip
 
-    def _pass(self, key: TaskKey, error: Exception, more: str = "") -> None:
-        self.book.wait(key[0], "not_bid", f"{error}{more}", code=code_of(error))
+    def _pass_over(self, task_key: TaskKey, error: Exception, more_text: str = "") -> None:
+        self.book.wait(task_key[0], "not_bid", f"{error}{more_text}", reason_code=code_of(error))
 
-    def _let_pass(self, key: TaskKey, known: _Try, error: Exception, more: str = "") -> None:
-        known.is_refused = True
-        self.book.forget(key[0])
-        self._pass(key, error, more)
+    def _let_pass(self, task_key: TaskKey, known_try: _BidTry, error: Exception, more_text: str = "") -> None:
+        known_try.is_refused = True
+        self.book.forget(task_key[0])
+        self._pass_over(task_key, error, more_text)
         # Anyone can post tasks, so the memory of refused ones needs a bound.
-        while len(self._tries) > REFUSED_MAX:
-            del self._tries[next(iter(self._tries))]
+        while len(self._bid_tries) > REFUSED_MAX:
+            del self._bid_tries[next(iter(self._bid_tries))]
 
 
-def _open(auctions: dict[bytes, Task], stash: bytes) -> dict[TaskKey, Task]:
+def _open_tasks(auctions: dict[bytes, Task], stash: bytes) -> dict[TaskKey, Task]:
     """Return the tasks that accept bids or seek replicas, by task and the present number of a bid or offer."""
     return {
         (task_id, sale_number(task)): task

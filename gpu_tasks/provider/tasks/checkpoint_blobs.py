@@ -29,47 +29,57 @@ from gpu_tasks.provider.duties.parts import Parts
 
 
 async def seal_run(
-    parts: Parts[NetworkPort], task: Task, reply_key: bytes, digests: tuple[bytes, ...], state: bytes
+    parts: Parts[NetworkPort], task: Task, reply_key: bytes, state_digests: tuple[bytes, ...], state: bytes
 ) -> bytes:
     """Store a run up to a milestone, and return its address. Raise ChainError if the readers are unknown."""
-    readers = await _readers(parts, task, reply_key)
-    return parts.store.put(seal(encode_run_state(digests, state), readers), is_own=True)
+    reader_keys = await _reader_keys(parts, task, reply_key)
+    return parts.store.put(seal(encode_run_state(state_digests, state), reader_keys), is_own=True)
 
 
-async def spread(parts: Parts[NetworkPort], address: bytes) -> None:
+async def spread(parts: Parts[NetworkPort], blob_address: bytes) -> None:
     """Copy a blob of its own store to other stores, as far as they accept it, in case this machine fails."""
-    blob, own = parts.store.get(address), parts.identity.stash
-    others = {stash: known for stash, known in (await parts.chain.providers()).items() if stash != own}
-    if blob is not None and others:
+    run_blob, own_stash = parts.store.get(blob_address), parts.identity.stash
+    other_providers = {
+        stash: provider_record
+        for stash, provider_record in (await parts.chain.providers()).items()
+        if stash != own_stash
+    }
+    if run_blob is not None and other_providers:
         with contextlib.suppress(BlobError):
-            await parts.blobs.put(blob, stores_for(address, endpoints_of(others)), copies=COPIES)
+            await parts.blobs.put(run_blob, stores_for(blob_address, endpoints_of(other_providers)), copies=COPIES)
 
 
 async def fetch_run(
-    parts: Parts[NetworkPort], task: Task, milestone: Milestone, keepers: Iterable[bytes], *, is_kept: bool = False
+    parts: Parts[NetworkPort],
+    task: Task,
+    milestone: Milestone,
+    blob_keepers: Iterable[bytes],
+    *,
+    is_to_keep: bool = False,
 ) -> RunState:
     """Return the run up to a milestone. Raise BlobError if it is unavailable or invalid.
 
-    With `is_kept`, for a provider that will sign to hold it, the run must continue from the checkpoint that counts, and
-    is stored as the provider's own.
+    With `is_to_keep`, for a provider that will sign to hold it, the run must continue from the checkpoint that counts,
+    and is stored as the provider's own.
     """
-    blob = await _fetch(parts, milestone.blob, keepers)
+    run_blob = await _fetch_blob(parts, milestone.blob, blob_keepers)
     try:
-        found = read_run_state(parts.identity.seal_key.open(blob), task.order, milestone.number, milestone.root)
+        run_state = read_run_state(parts.identity.seal_key.open(run_blob), task.order, milestone.number, milestone.root)
     except (SealError, WrongRunStateError) as error:
         raise BlobError(
             f"the checkpoint of milestone {milestone.number} is not usable: {error}", code="invalid_checkpoint"
         ) from None
-    if is_kept:
+    if is_to_keep:
         # A provider signs only for a run that continues the accepted one. Otherwise it could inherit a forged
         # beginning.
-        if task.checkpoint is not None and not goes_on_from(found.digests, task.order, task.checkpoint.milestone):
-            counts = task.checkpoint.milestone.number
+        if task.checkpoint is not None and not goes_on_from(run_state.digests, task.order, task.checkpoint.milestone):
+            counted_milestone = task.checkpoint.milestone.number
             raise BlobError(
-                f"milestone {milestone.number} does not continue from the counted milestone {counts}", code="other_run"
+                f"milestone {milestone.number} does not continue from the counted milestone {counted_milestone}",
+                code="other_run",
             )
-        parts.store.put(blob, is_own=True)
-    return found
+        parts.store.put(run_blob, is_own=True)
+    return run_state
 
 
 async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key: bytes) -> bool:
@@ -79,36 +89,46 @@ async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key:
     has no room for more.
     """
     assert slot.result is not None, "a result exists"
-    blob = await _fetch(parts, slot.result.blob, [slot.provider])
+    result_blob = await _fetch_blob(parts, slot.result.blob, [slot.provider])
     try:
-        opened = parts.identity.seal_key.opened(blob)
+        opened_blob = parts.identity.seal_key.opened(result_blob)
     except SealError:
-        return readers_of(blob) >= READERS_MAX
+        return readers_of(result_blob) >= READERS_MAX
     try:
-        run = read_run_state(opened.content, task.order, task.order.milestones, slot.result.root)
+        run_state = read_run_state(opened_blob.content, task.order, task.order.milestones, slot.result.root)
     except WrongRunStateError:
         return False
-    return begins_as_stated(run.digests, task) and not opened.left_out([reply_key])
+    return begins_as_stated(run_state.digests, task) and not opened_blob.left_out([reply_key])
 
 
-async def _fetch(parts: Parts[NetworkPort], address: bytes, keepers: Iterable[bytes]) -> bytes:
+async def _fetch_blob(parts: Parts[NetworkPort], blob_address: bytes, blob_keepers: Iterable[bytes]) -> bytes:
     """Return a blob from its own store, its makers or others. Raise BlobError if it is unavailable."""
-    blob = parts.store.get(address)
-    if blob is None:
-        known = await parts.chain.providers()
-        near = endpoints_of({keeper: known[keeper] for keeper in keepers if keeper in known})
-        others = stores_for(address, endpoints_of(known))
-        blob = await parts.blobs.get(address, list(dict.fromkeys((*near, *others))))
-    return blob
+    fetched_blob = parts.store.get(blob_address)
+    if fetched_blob is None:
+        providers_by_stash = await parts.chain.providers()
+        keeper_stores = endpoints_of(
+            {
+                blob_keeper: providers_by_stash[blob_keeper]
+                for blob_keeper in blob_keepers
+                if blob_keeper in providers_by_stash
+            }
+        )
+        other_stores = stores_for(blob_address, endpoints_of(providers_by_stash))
+        fetched_blob = await parts.blobs.get(blob_address, list(dict.fromkeys((*keeper_stores, *other_stores))))
+    return fetched_blob
 
 
-async def _readers(parts: Parts[NetworkPort], task: Task, reply_key: bytes) -> list[bytes]:
+async def _reader_keys(parts: Parts[NetworkPort], task: Task, reply_key: bytes) -> list[bytes]:
     """Return the readers' keys: customer, this provider, standby, then judges, then all readers of the input."""
-    known, since = await parts.chain.providers(), task.order.sealed_at
-    standby = [task.standby.provider] if task.standby is not None else []
-    near = [known[stash].seal_key for stash in standby if stash in known]
-    judges = keys_at(await parts.chain.judging_readers(), since)
-    others = [each.seal_key for each in known.values() if each.key_since <= since]
-    wanted = (reply_key, parts.identity.seal_key.public, *near, *judges, *others)
+    providers_by_stash, sealed_since = await parts.chain.providers(), task.order.sealed_at
+    standby_stashes = [task.standby.provider] if task.standby is not None else []
+    own_keys = [providers_by_stash[stash].seal_key for stash in standby_stashes if stash in providers_by_stash]
+    judge_keys = keys_at(await parts.chain.judging_readers(), sealed_since)
+    other_keys = [
+        provider_record.seal_key
+        for provider_record in providers_by_stash.values()
+        if provider_record.key_since <= sealed_since
+    ]
+    wanted_keys = (reply_key, parts.identity.seal_key.public, *own_keys, *judge_keys, *other_keys)
     # Ordered by need, because a blob has room for a limited number of readers.
-    return [key for key in dict.fromkeys(wanted) if is_usable(key)][:READERS_MAX]
+    return [reader_key for reader_key in dict.fromkeys(wanted_keys) if is_usable(reader_key)][:READERS_MAX]

@@ -53,8 +53,8 @@ class Fraud:
 
     def commitment(self, identity: Identity, task_id: bytes) -> bytes:
         """Return the commitment of the claim."""
-        salt = self.salt(identity, task_id)
-        return claim_commitment(identity.genesis, task_id, identity.stash, self.place, self.proof, salt)
+        claim_salt = self.salt(identity, task_id)
+        return claim_commitment(identity.genesis, task_id, identity.stash, self.place, self.proof, claim_salt)
 
 
 _FRAUD = codec(Fraud)
@@ -76,7 +76,7 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
         return "the chain has no such task (it drops a task some time after its end)"
     if not task.order.segments:
         return "it has no trace; its customer may dispute the result, and judges compute all of it"
-    if task.customer == stash or any(slot.provider == stash for slot in task.slots):
+    if task.customer == stash or any(task_slot.provider == stash for task_slot in task.slots):
         return "this provider takes part in it, and the chain takes no proof from customer or provider"
     if task.accepted is not None:
         return "its customer has accepted the result"
@@ -87,34 +87,34 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
 
 async def found_or_searched(
     parts: Parts[TaskPort],
-    kept_in: Path,
-    base: Path,
+    fraud_path: Path,
+    base_path: Path,
     task_id: bytes,
-    tell: Callable[[Step], None],
-    looks: AsyncIterator[object],
+    report_step: Callable[[Step], None],
+    chain_looks: AsyncIterator[object],
 ) -> Fraud | None:
-    """Return the result of `search`. It is stored in `kept_in`, so an interruption before the proof repeats nothing.
+    """Return the result of `search`. It is stored in `fraud_path`, so an interruption before the proof repeats nothing.
 
     A prover that had to compute a run again would be late, and lose the claim's place and bond.
     """
-    kept = _kept(kept_in, task_id)
+    kept_fraud = _kept_fraud(fraud_path, task_id)
     task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
-    if kept is not None and task is not None and _still_proves(kept, task, parts.identity.stash):
-        return kept
-    fraud = await search(parts, base, task_id, tell, looks)
-    if fraud is not None:
-        replace(_file(kept_in, task_id), _FRAUD.encode(fraud))
-    return fraud
+    if kept_fraud is not None and task is not None and _still_proves(kept_fraud, task, parts.identity.stash):
+        return kept_fraud
+    found_fraud = await search(parts, base_path, task_id, report_step, chain_looks)
+    if found_fraud is not None:
+        replace(_fraud_file(fraud_path, task_id), _FRAUD.encode(found_fraud))
+    return found_fraud
 
 
-def forget(kept_in: Path, task_id: bytes) -> None:
+def forget(fraud_path: Path, task_id: bytes) -> None:
     """Delete the stored proof of a task after it was shown."""
-    _file(kept_in, task_id).unlink(missing_ok=True)
+    _fraud_file(fraud_path, task_id).unlink(missing_ok=True)
 
 
-def _kept(kept_in: Path, task_id: bytes) -> Fraud | None:
+def _kept_fraud(fraud_path: Path, task_id: bytes) -> Fraud | None:
     try:
-        return _FRAUD.decode(read_private(_file(kept_in, task_id), KEPT_BYTES_MAX))
+        return _FRAUD.decode(read_private(_fraud_file(fraud_path, task_id), KEPT_BYTES_MAX))
     except (FileNotFoundError, KeyFileError, DecodeError):
         return None  # the search finds it again
 
@@ -123,72 +123,93 @@ def _still_proves(fraud: Fraud, task: Task, stash: bytes) -> bool:
     """Return True if a stored proof is about a result that still counts."""
     if why_not(task, stash) is not None or task.state is not TaskState.SUBMITTED or fraud.place >= len(task.slots):
         return False
-    result = task.slots[fraud.place].result
-    is_own = fraud.proof.index in own_segments(task)
-    return result is not None and is_own and has_form(result.root, task.order.segments, fraud.proof)
+    stated_result = task.slots[fraud.place].result
+    is_in_own_leg = fraud.proof.index in own_segments(task)
+    return (
+        stated_result is not None and is_in_own_leg and has_form(stated_result.root, task.order.segments, fraud.proof)
+    )
 
 
-def _file(kept_in: Path, task_id: bytes) -> Path:
-    return kept_in / f"proof-{task_id.hex()}"
+def _fraud_file(fraud_path: Path, task_id: bytes) -> Path:
+    return fraud_path / f"proof-{task_id.hex()}"
 
 
 async def search(
-    parts: Parts[TaskPort], base: Path, task_id: bytes, tell: Callable[[Step], None], looks: AsyncIterator[object]
+    parts: Parts[TaskPort],
+    base_path: Path,
+    task_id: bytes,
+    report_step: Callable[[Step], None],
+    chain_looks: AsyncIterator[object],
 ) -> Fraud | None:
-    """Compute a task's run in folder `base` once it has a provider, and compare once there is a result.
+    """Compute a task's run in folder `base_path` once it has a provider, and compare once there is a result.
 
-    Return None if every stated state is right. `looks` yields once for each block. Raise CannotProveError, or the
+    Return None if every stated state is right. `chain_looks` yields once for each block. Raise CannotProveError, or the
     errors of `prepared_run`.
     """
-    right: Sequence[bytes] = ()
-    behind = -1
-    async for _ in looks:
+    right_digests: Sequence[bytes] = ()
+    earlier_digests = -1
+    async for _ in chain_looks:
         task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
-        reason = why_not(task, parts.identity.stash)
-        if task is None or reason is not None:
-            raise CannotProveError(f"nothing can be proved about this task: {reason}", code="nothing_to_prove")
+        reason_against = why_not(task, parts.identity.stash)
+        if task is None or reason_against is not None:
+            raise CannotProveError(f"nothing can be proved about this task: {reason_against}", code="nothing_to_prove")
         if task.state in BEFORE:
-            tell(Step("another worker of this provider"))
+            report_step(Step("another worker of this provider"))
             continue
         # A new leg begins with another checkpoint, so its states are computed from there.
-        if task.behind != behind:
-            right, behind = await _computed(parts, base, task_id, task, tell), task.behind
+        if task.behind != earlier_digests:
+            right_digests, earlier_digests = (
+                await _computed_digests(parts, base_path, task_id, task, report_step),
+                task.behind,
+            )
             continue  # the computation took time, so the task is read again
         if task.state is TaskState.SUBMITTED:
-            return await compared(parts, task, right)
-        tell(Step("its result", len(right) - 1, task.order.segments))
+            return await compared(parts, task, right_digests)
+        report_step(Step("its result", len(right_digests) - 1, task.order.segments))
     raise CannotProveError("the node serves no more blocks", code="no_more_blocks")
 
 
-async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -> Fraud | None:
+async def compared(parts: Parts[TaskPort], task: Task, right_digests: Sequence[bytes]) -> Fraud | None:
     """Return the first wrong segment of the stated traces, by the right hashes."""
-    root, order = trace_root(right), task.order
-    for place, slot in enumerate(task.slots):
-        stated = slot.result
-        if stated is None or stated.root == root:
+    right_root, task_order = trace_root(right_digests), task.order
+    for place, accused_slot in enumerate(task.slots):
+        stated_result = accused_slot.result
+        if stated_result is None or stated_result.root == right_root:
             continue
-        milestone = Milestone(order.milestones, stated.root, 0, stated.blob)
-        found = (await fetch_run(parts, task, milestone, [slot.provider])).digests
-        own = own_segments(task)
-        index = next((index for index in own if found[index + 1] != right[index + 1]), None)
-        goes_on = not task.behind or found[: own.start + 1] == right[: own.start + 1]
+        milestone = Milestone(task_order.milestones, stated_result.root, 0, stated_result.blob)
+        found_run = (await fetch_run(parts, task, milestone, [accused_slot.provider])).digests
+        own_leg = own_segments(task)
+        wrong_segment = next(
+            (
+                wrong_segment
+                for wrong_segment in own_leg
+                if found_run[wrong_segment + 1] != right_digests[wrong_segment + 1]
+            ),
+            None,
+        )
+        continues_checkpoint = not task.behind or found_run[: own_leg.start + 1] == right_digests[: own_leg.start + 1]
         # A proof compares two neighbouring states, of which the first must be right.
-        if index is None or not goes_on:
+        if wrong_segment is None or not continues_checkpoint:
             raise CannotProveError(
                 f"slot {place} is wrong outside of its own segments, which a proof must be about; its customer may "
                 "dispute the result",
                 code="outside_own_segments",
             )
-        return Fraud(place, proof_of_fraud(found, index, right[index + 1]), claim_bond(task), reward_of(task, slot))
+        return Fraud(
+            place,
+            proof_of_fraud(found_run, wrong_segment, right_digests[wrong_segment + 1]),
+            claim_bond(task),
+            reward_of(task, accused_slot),
+        )
     return None
 
 
-async def _computed(
-    parts: Parts[TaskPort], base: Path, task_id: bytes, task: Task, tell: Callable[[Step], None]
+async def _computed_digests(
+    parts: Parts[TaskPort], base_path: Path, task_id: bytes, task: Task, report_step: Callable[[Step], None]
 ) -> tuple[bytes, ...]:
     """Return the hashes of all states, from the start of the run or from the checkpoint of the task's leg."""
-    run = await prepared_run(parts, base, task_id, task, None)
-    while not run.is_whole:
-        tell(Step("", run.index, task.order.segments))
-        await run.compute_next()
-    return tuple(run.digests)
+    task_run = await prepared_run(parts, base_path, task_id, task, None)
+    while not task_run.is_whole:
+        report_step(Step("", task_run.index, task.order.segments))
+        await task_run.compute_next()
+    return tuple(task_run.digests)

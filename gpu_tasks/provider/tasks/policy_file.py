@@ -18,49 +18,49 @@ DRAIN_FILE = "draining"
 POLICY_BYTES_MAX = 64 * 1024
 
 
-def read_policy(base: Path, kinds: Sequence[str]) -> BidPolicy:
+def read_policy(base_path: Path, known_kinds: Sequence[str]) -> BidPolicy:
     """Return the policy of a base path; without a file, one that bids for nothing.
 
     Raise PolicyError if it is invalid.
     """
-    path = base / POLICY_FILE
+    policy_path = base_path / POLICY_FILE
     try:
-        return policy_of(_text(path), kinds)
+        return policy_of(_policy_text(policy_path), known_kinds)
     except FileNotFoundError:
         return BidPolicy()
     except UnicodeDecodeError:
-        raise PolicyError(f"{path} is not UTF-8", code="not_utf8") from None
+        raise PolicyError(f"{policy_path} is not UTF-8", code="not_utf8") from None
     except OSError as error:
-        raise PolicyError(f"{path} cannot be read: {error.strerror}", code="file_unreadable") from None
+        raise PolicyError(f"{policy_path} cannot be read: {error.strerror}", code="file_unreadable") from None
     except PolicyError as error:
-        raise PolicyError(f"{path}: {error}", code=error.code) from None
+        raise PolicyError(f"{policy_path}: {error}", code=error.code) from None
 
 
-def _text(path: Path) -> str:
-    with path.open("rb") as file:
+def _policy_text(policy_path: Path) -> str:
+    with policy_path.open("rb") as policy_file:
         # One byte more than allowed, to notice a longer file without reading it.
-        data = file.read(POLICY_BYTES_MAX + 1)
-    if len(data) > POLICY_BYTES_MAX:
+        file_bytes = policy_file.read(POLICY_BYTES_MAX + 1)
+    if len(file_bytes) > POLICY_BYTES_MAX:
         raise PolicyError(f"it has more than {POLICY_BYTES_MAX:,} bytes", code="file_too_large")
-    return data.decode("utf-8")
+    return file_bytes.decode("utf-8")
 
 
-def write_policy(base: Path, policy: BidPolicy) -> None:
+def write_policy(base_path: Path, bid_policy: BidPolicy) -> None:
     """Write the policy of a base path. A running daemon follows it from its next block on."""
-    replace(base / POLICY_FILE, text_of(policy).encode())
+    replace(base_path / POLICY_FILE, text_of(bid_policy).encode())
 
 
-def is_draining(base: Path) -> bool:
+def is_draining(base_path: Path) -> bool:
     """Return True if the provider takes no new work."""
-    return (base / DRAIN_FILE).exists()
+    return (base_path / DRAIN_FILE).exists()
 
 
-def set_draining(base: Path, *, drains: bool) -> None:
+def set_draining(base_path: Path, *, drains: bool) -> None:
     """Begin or end draining."""
     if drains:
-        replace(base / DRAIN_FILE, b"")
+        replace(base_path / DRAIN_FILE, b"")
     else:
-        (base / DRAIN_FILE).unlink(missing_ok=True)
+        (base_path / DRAIN_FILE).unlink(missing_ok=True)
 
 
 class HostMachine:
@@ -68,8 +68,8 @@ class HostMachine:
 
     def time_of_week(self) -> tuple[int, int]:
         """Return the day (0: Monday) and minute of the day, in UTC."""
-        now = datetime.now(UTC)
-        return now.weekday(), now.hour * 60 + now.minute
+        current_time = datetime.now(UTC)
+        return current_time.weekday(), current_time.hour * 60 + current_time.minute
 
     def is_idle(self) -> bool:
         """Return True if less than half of the cores were in demand in the last minute."""
@@ -79,20 +79,20 @@ class HostMachine:
 class PolicySource:
     """The policy of a daemon."""
 
-    def __init__(self, base: Path, kinds: Sequence[str]) -> None:
-        """Nothing is read yet. `kinds` are this daemon's workloads."""
-        self._base = base
-        self._kinds = tuple(kinds)
-        self._seen: tuple[int, int] | None = None
+    def __init__(self, base_path: Path, known_kinds: Sequence[str]) -> None:
+        """Nothing is read yet. `known_kinds` are this daemon's workloads."""
+        self._base = base_path
+        self._kinds = tuple(known_kinds)
+        self._seen_stamp: tuple[int, int] | None = None
         self._policy = BidPolicy()
         self.problem = ""
         """The reason that the file is invalid; empty if it is valid."""
 
     def policy(self) -> BidPolicy:
         """Return the present policy. It bids for nothing while the file is invalid or the provider drains."""
-        seen = self._stamp()
-        if seen != self._seen:
-            self._seen = seen
+        file_stamp = self._file_stamp()
+        if file_stamp != self._seen_stamp:
+            self._seen_stamp = file_stamp
             try:
                 self._policy, self.problem = read_policy(self._base, self._kinds), ""
             except PolicyError as error:
@@ -100,10 +100,10 @@ class PolicySource:
         # Draining is a file of its own, so that it keeps the operator's policy.
         return BidPolicy() if is_draining(self._base) else self._policy
 
-    def _stamp(self) -> tuple[int, int] | None:
+    def _file_stamp(self) -> tuple[int, int] | None:
         try:
-            found = (self._base / POLICY_FILE).stat()
+            file_status = (self._base / POLICY_FILE).stat()
         except OSError:
             return None
         # The inode too: a file replaced within the clock's resolution has the same time.
-        return found.st_mtime_ns, found.st_ino
+        return file_status.st_mtime_ns, file_status.st_ino

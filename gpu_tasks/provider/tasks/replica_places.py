@@ -21,23 +21,23 @@ def sale_number(task: Task) -> int:
     return DRAWS_FROM + task.draws if task.state is TaskState.VOLUNTEERING else task.auction
 
 
-def is_offer(number: int) -> bool:
+def is_offer(auction_number: int) -> bool:
     """Return True if the number is that of a draw."""
-    return number > DRAWS_FROM
+    return auction_number > DRAWS_FROM
 
 
-def is_of_leg(task: Task, number: int) -> bool:
+def is_of_leg(task: Task, auction_number: int) -> bool:
     """Return True if a bid or an offer of this number may belong to the present leg."""
-    return 0 < number - DRAWS_FROM <= task.draws if is_offer(number) else number == task.auction
+    return 0 < auction_number - DRAWS_FROM <= task.draws if is_offer(auction_number) else auction_number == task.auction
 
 
-def may_offer(task: Task, number: int, *, is_again: bool) -> bool:
+def may_offer(task: Task, auction_number: int, *, is_again: bool) -> bool:
     """Return True if a device may be offered in this draw.
 
     A full draw accepts no second offer: it holds larger bonds.
     """
-    is_open = task.state is TaskState.VOLUNTEERING and number == sale_number(task) and task.deadline > 0
-    return is_open and not (is_again and task.volunteers >= BIDS_MAX)
+    is_draw_open = task.state is TaskState.VOLUNTEERING and auction_number == sale_number(task) and task.deadline > 0
+    return is_draw_open and not (is_again and task.volunteers >= BIDS_MAX)
 
 
 def works_now(task: Task, place: int | None) -> bool:
@@ -45,60 +45,66 @@ def works_now(task: Task, place: int | None) -> bool:
     return place is not None and place in panel(task) and task.slots[place].outcome is None
 
 
-def is_to_be_bound(task: Task, place: int | None, entry: TaskEntry) -> bool:
+def is_to_be_bound(task: Task, place: int | None, task_entry: TaskEntry) -> bool:
     """Return True if the journal's result still needs its commitment."""
     return (
         works_now(task, place)
         and place is not None
         and task.slots[place].commitment is None
-        and entry.result is not None
-        and entry.result_salt is not None
+        and task_entry.result is not None
+        and task_entry.result_salt is not None
     )
 
 
-def is_to_be_opened(task: Task, place: int | None, entry: TaskEntry) -> bool:
+def is_to_be_opened(task: Task, place: int | None, task_entry: TaskEntry) -> bool:
     """Return True if the committed result is due to be opened."""
-    if place is None or entry.result is None or task.state is not TaskState.OPENING or not works_now(task, place):
+    if place is None or task_entry.result is None or task.state is not TaskState.OPENING or not works_now(task, place):
         return False
-    slot = task.slots[place]
-    return slot.commitment is not None and slot.result is None
+    own_slot = task.slots[place]
+    return own_slot.commitment is not None and own_slot.result is None
 
 
-def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: TaskEntry) -> TaskResult:
+def bound_result(
+    genesis_hash: bytes, task_key: TaskKey, slot_place: int, slot: Slot, task_entry: TaskEntry
+) -> TaskResult:
     """Return the statement of an unopened result, which contains only the commitment."""
-    assert entry.result is not None, "the journal has the commitment"
-    assert entry.result_salt is not None, "the journal has its salt"
+    assert task_entry.result is not None, "the journal has the commitment"
+    assert task_entry.result_salt is not None, "the journal has its salt"
     # The result stays secret until all replicas have committed, so that none can copy it.
-    sealed = replica_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
-    return TaskResult(sealed, NOTHING, 0)
+    own_commitment = replica_commitment(
+        genesis_hash, task_key[0], slot_place, slot.provider, task_entry.result, task_entry.result_salt
+    )
+    return TaskResult(own_commitment, NOTHING, 0)
 
 
-def why_offer_over(task: Task, number: int, place: int | None, height: int, *, is_there: bool) -> str:
+def why_offer_over(task: Task, auction_number: int, place: int | None, block_height: int, *, is_there: bool) -> str:
     """Return the reason that no work of an offer is left, by a final block; empty while some may be."""
     if place is not None:
         return ""
-    if task.state is TaskState.VOLUNTEERING and number == sale_number(task):
-        is_closed = not task.deadline or height > task.deadline
+    if task.state is TaskState.VOLUNTEERING and auction_number == sale_number(task):
+        is_closed = not task.deadline or block_height > task.deadline
         return "the offer was too late" if is_closed and not is_there else ""
     return "other providers were drawn"
 
 
 def why_replica_waits(task: Task, place: int | None) -> str:
     """Return a sentence about the event that a replicated task waits for."""
-    until = f"until block {task.deadline}"
+    until_text = f"until block {task.deadline}"
     match task.state:
         case TaskState.VOLUNTEERING:
-            who = "its customer disputes the results: jurors" if task.jury_from else "replicas"
-            drawn = f"the beacon of block {task.beacon_at} draws once that block is final"
-            return f"{who} are sought {until}" if task.deadline else drawn
+            computing_text = "its customer disputes the results: jurors" if task.jury_from else "replicas"
+            draw_text = f"the beacon of block {task.beacon_at} draws once that block is final"
+            return f"{computing_text} are sought {until_text}" if task.deadline else draw_text
         case TaskState.OPENING:
-            return f"the other results are revealed {until}"
+            return f"the other results are revealed {until_text}"
         case _:
-            who = "it is being computed, here or by others" if works_now(task, place) else "others compute it"
-            return f"{who}, {until}"
+            computing_text = (
+                "it is being computed, here or by others" if works_now(task, place) else "others compute it"
+            )
+            return f"{computing_text}, {until_text}"
 
 
 def seeks_devices(task: Task, stash: bytes) -> bool:
     """Return True if a provider may offer a device for the task."""
-    is_in = any(slot.provider == stash for slot in task.slots)
-    return is_replicated(task.order) and task.state is TaskState.VOLUNTEERING and task.deadline > 0 and not is_in
+    has_slot = any(taken_slot.provider == stash for taken_slot in task.slots)
+    return is_replicated(task.order) and task.state is TaskState.VOLUNTEERING and task.deadline > 0 and not has_slot

@@ -20,73 +20,76 @@ DIGEST_BYTES = 32
 class RunFolder:
     """The files of one leg of a task."""
 
-    def __init__(self, base: Path, task: bytes, behind: int) -> None:
-        """The folder is under `base`. The first write creates it."""
-        self.path = base / f"{task.hex()}-{behind}"
+    def __init__(self, base_path: Path, task: bytes, milestones_behind: int) -> None:
+        """The folder is under `base_path`. The first write creates it."""
+        self.path = base_path / f"{task.hex()}-{milestones_behind}"
 
     def input(self) -> bytes | None:
         """Return the sealed input."""
-        return self._read("input")
+        return self._read_file("input")
 
-    def keep_input(self, blob: bytes) -> None:
+    def keep_input(self, input_blob: bytes) -> None:
         """Keep the input while the task is worked on, because the store deletes old blobs."""
-        self._write("input", blob)
+        self._write_file("input", input_blob)
 
     def earlier(self) -> tuple[bytes, ...]:
         """Return the hashes of the states before the first one here."""
-        data = self._read("earlier") or b""
-        return tuple(data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES))
+        digest_bytes = self._read_file("earlier") or b""
+        return tuple(
+            digest_bytes[digest_start : digest_start + DIGEST_BYTES]
+            for digest_start in range(0, len(digest_bytes), DIGEST_BYTES)
+        )
 
-    def keep_earlier(self, digests: Sequence[bytes]) -> None:
+    def keep_earlier(self, state_digests: Sequence[bytes]) -> None:
         """Keep the earlier hashes, even an empty list."""
-        self._write("earlier", b"".join(digests))
+        self._write_file("earlier", b"".join(state_digests))
 
-    def state(self, index: int) -> bytes | None:
+    def state(self, state_index: int) -> bytes | None:
         """Return the state with an index."""
-        return self._read(f"state-{index}")
+        return self._read_file(f"state-{state_index}")
 
-    def keep_state(self, index: int, state: bytes) -> None:
+    def keep_state(self, state_index: int, state: bytes) -> None:
         """Keep a state."""
-        self._write(f"state-{index}", state)
+        self._write_file(f"state-{state_index}", state)
 
     def free_bytes(self) -> int:
         """Return the free bytes of the disk. Raise OSError if they are unknown."""
-        folder = self.path
+        existing_folder = self.path
         # The first write creates the folder, but its disk is known before.
-        while not folder.exists():
-            folder = folder.parent
-        return shutil.disk_usage(folder).free
+        while not existing_folder.exists():
+            existing_folder = existing_folder.parent
+        return shutil.disk_usage(existing_folder).free
 
     def remove(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def _read(self, name: str) -> bytes | None:
+    def _read_file(self, file_name: str) -> bytes | None:
         try:
-            data = (self.path / name).read_bytes()
+            file_bytes = (self.path / file_name).read_bytes()
         except FileNotFoundError:
             return None
-        kept = data[DIGEST_BYTES:]
-        return kept if blake2_256(kept) == data[:DIGEST_BYTES] else None
+        kept_content = file_bytes[DIGEST_BYTES:]
+        return kept_content if blake2_256(kept_content) == file_bytes[:DIGEST_BYTES] else None
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write_file(self, file_name: str, content_bytes: bytes) -> None:
         self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         # Not synced, unlike the journal: the hash detects a torn file, and losing it only costs work.
-        draft = self.path / f"{name}.draft"
-        with open(draft, "wb", opener=own_opener) as file:
-            file.write(blake2_256(data) + data)
-        draft.rename(self.path / name)
+        draft_path = self.path / f"{file_name}.draft"
+        with open(draft_path, "wb", opener=own_opener) as draft_file:
+            draft_file.write(blake2_256(content_bytes) + content_bytes)
+        draft_path.rename(self.path / file_name)
 
 
-def remove_all(base: Path, task: bytes) -> None:
+def remove_all(base_path: Path, task: bytes) -> None:
     """Delete the folders of a task."""
-    for folder in list(base.glob(f"{task.hex()}-*")):
-        shutil.rmtree(folder, ignore_errors=True)
+    for task_folder in list(base_path.glob(f"{task.hex()}-*")):
+        shutil.rmtree(task_folder, ignore_errors=True)
 
 
-def remove_others(base: Path, tasks: Iterable[bytes]) -> None:
+def remove_others(base_path: Path, kept_tasks: Iterable[bytes]) -> None:
     """Delete the folders of all tasks except these."""
-    kept = {task.hex() for task in tasks}
-    for folder in list(base.iterdir()) if base.exists() else []:
-        if folder.name.partition("-")[0] not in kept:
-            shutil.rmtree(folder, ignore_errors=True)
+    kept_names = {task.hex() for task in kept_tasks}
+    for task_folder in list(base_path.iterdir()) if base_path.exists() else []:
+        if task_folder.name.partition("-")[0] not in kept_names:
+            shutil.rmtree(task_folder, ignore_errors=True)

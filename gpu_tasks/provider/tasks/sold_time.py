@@ -40,188 +40,207 @@ SILENT_TIMES = 2
 class TimeDuty:
     """The programs of tasks that this provider has or may get."""
 
-    def __init__(self, parts: Parts[NetworkPort], programs: ContainerSupervisor, tasks: KeyedTasks) -> None:
+    def __init__(self, parts: Parts[NetworkPort], programs: ContainerSupervisor, keyed_tasks: KeyedTasks) -> None:
         """Nothing runs yet."""
         self.parts = parts
         self.programs = programs
-        self._tasks = tasks
+        self._tasks = keyed_tasks
         self.telling = KeyedTasks()
         """Work as long as the programs run: their lines for customers, and their devices' times."""
         self._lost: set[TaskKey] = set()
         self._starting: set[TaskKey] = set()
         self._without_input: set[TaskKey] = set()
-        self._over: set[TaskKey] = set()
+        self._over_tasks: set[TaskKey] = set()
         self._waiting: set[TaskKey] = set()
 
-    def on_hand(self, own: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
+    def on_hand(self, own_task: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
         """Return the state of a task's program: ready, lost, or without an available input."""
-        is_ready = self.programs.is_ready(own.key) and own.key not in self._lost and not is_refused
-        return OnHand(is_ready, is_lost=self._is_lost(own, task), may_report=own.key in self._without_input)
+        is_ready = self.programs.is_ready(own_task.key) and own_task.key not in self._lost and not is_refused
+        return OnHand(is_ready, is_lost=self._is_lost(own_task, task), may_report=own_task.key in self._without_input)
 
-    def _is_lost(self, own: OwnTask, task: Task) -> bool:
+    def _is_lost(self, own_task: OwnTask, task: Task) -> bool:
         """Return True if the program of a running task is gone or cannot run."""
         if task.state is not TaskState.RUNNING or is_replicated(task.order):  # a replica restarts with the same result
             return False
-        entry = self.parts.journal.tasks.get(own.key)
-        is_gone = entry is not None and entry.is_begun and not self.programs.is_begun(own.key)
-        return own.key in self._lost or (is_gone and own.key not in self._starting)
+        task_entry = self.parts.journal.tasks.get(own_task.key)
+        has_vanished = task_entry is not None and task_entry.is_begun and not self.programs.is_begun(own_task.key)
+        return own_task.key in self._lost or (has_vanished and own_task.key not in self._starting)
 
-    def beside(self, own: OwnTask, task: Task, entry: TaskEntry, place: int | None, newest: int) -> None:
+    def beside(
+        self, own_task: OwnTask, task: Task, task_entry: TaskEntry, place: int | None, newest_height: int
+    ) -> None:
         """Start long work."""
-        key = own.key
+        task_key = own_task.key
         if task.state in BEFORE_STATES:
             return
         if task.state in READY_STATES:
-            if entry.result is None and not self.programs.is_ready(key) and key not in self._lost:
-                self._tasks.start(key, self._prepare(key, task, entry))
+            if task_entry.result is None and not self.programs.is_ready(task_key) and task_key not in self._lost:
+                self._tasks.start(task_key, self._prepare_program(task_key, task, task_entry))
         elif task.state is TaskState.RUNNING and is_replicated(task.order):
             if place is not None and works_now(task, place):
-                self._run_replica(key, task, entry, place, newest)
+                self._run_replica(task_key, task, task_entry, place, newest_height)
         elif task.state is TaskState.RUNNING and place is not None:
-            self._run_beside(key, task, entry, place, newest)
-        elif self.programs.is_ready(key):
-            self._tasks.start((*key, "remove"), self._remove(key))
+            self._run_beside(task_key, task, task_entry, place, newest_height)
+        elif self.programs.is_ready(task_key):
+            self._tasks.start((*task_key, "remove"), self._remove(task_key))
 
     def forget(self, key: TaskKey) -> None:
         """Forget a task with no work left except the removal of its program."""
         self._lost.discard(key)
         self._without_input.discard(key)
         self._waiting.discard(key)
-        self._over.add(key)
+        self._over_tasks.add(key)
         self.tidy()
 
     def tidy(self) -> None:
         """Remove ended programs, repeatedly until it succeeds, so that an engine's error leaves no container behind."""
-        self._over = {key for key in self._over if self.programs.is_ready(key)}
-        for key in self._over:
-            self._tasks.start((*key, "remove"), self._remove(key))
+        self._over_tasks = {task_key for task_key in self._over_tasks if self.programs.is_ready(task_key)}
+        for task_key in self._over_tasks:
+            self._tasks.start((*task_key, "remove"), self._remove(task_key))
 
-    def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
-        if entry.result is not None or key in self._lost:
+    def _run_beside(
+        self, task_key: TaskKey, task: Task, task_entry: TaskEntry, slot_place: int, newest_height: int
+    ) -> None:
+        if task_entry.result is not None or task_key in self._lost:
             return
-        is_waiting = self.programs.lacks_secrets(key)
-        if not entry.is_begun and not is_waiting:
-            self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
+        is_waiting = self.programs.lacks_secrets(task_key)
+        if not task_entry.is_begun and not is_waiting:
+            self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, task_entry, slot_place))
             return
         if is_waiting:
-            self._tell_waiting(key, entry, place)
-        elif not self.programs.is_begun(key):
+            self._tell_waiting(task_key, task_entry, slot_place)
+        elif not self.programs.is_begun(task_key):
             return
-        is_over, is_last = newest + 1 >= interval_end(task), task.owed + 1 == task.milestones
-        is_job_done = task.order.checked_by is CheckedBy.METERED and not is_waiting and self.programs.has_ended(key)
-        number = task.behind + task.owed + 1
-        if is_job_done or (is_over and is_last):
-            self._tasks.start((*key, "end"), self._end(key))
-        elif is_over and number not in entry.milestones:
-            self._tasks.start((*key, number), self._note_interval(key, number))
+        is_interval_over, is_last_interval = newest_height + 1 >= interval_end(task), task.owed + 1 == task.milestones
+        is_job_done = (
+            task.order.checked_by is CheckedBy.METERED and not is_waiting and self.programs.has_ended(task_key)
+        )
+        interval_number = task.behind + task.owed + 1
+        if is_job_done or (is_interval_over and is_last_interval):
+            self._tasks.start((*task_key, "end"), self._end_program(task_key))
+        elif is_interval_over and interval_number not in task_entry.milestones:
+            self._tasks.start((*task_key, interval_number), self._note_interval(task_key, interval_number))
 
-    def _tell_waiting(self, key: TaskKey, entry: TaskEntry, place: int) -> None:
+    def _tell_waiting(self, task_key: TaskKey, task_entry: TaskEntry, slot_place: int) -> None:
         """Report once that a program waits for its customer's secrets. The bought time runs meanwhile."""
-        if key not in self._waiting:
-            self._waiting.add(key)
-            self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
-            self.parts.telemetry.tell("waits_for_secrets", task=key[0])
+        if task_key not in self._waiting:
+            self._waiting.add(task_key)
+            self.parts.watch.begin(task_key[0], slot_place, task_entry.device, self.programs.reply_key(task_key))
+            self.parts.telemetry.tell("waits_for_secrets", task=task_key[0])
 
-    def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
+    def _run_replica(
+        self, task_key: TaskKey, task: Task, task_entry: TaskEntry, slot_place: int, newest_height: int
+    ) -> None:
         """Start a replica, also after a restart, and find its result when it ends or takes too long."""
-        if entry.result is not None or key in self._lost:
+        if task_entry.result is not None or task_key in self._lost:
             return
-        is_over = newest + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
-        if not self.programs.is_begun(key):
-            self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
-        elif is_over or self.programs.has_ended(key):
-            self._tasks.start((*key, "end"), self._end(key))
+        is_time_up = newest_height + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
+        if not self.programs.is_begun(task_key):
+            self._tasks.start((*task_key, "begin"), self._begin_program(task_key, task, task_entry, slot_place))
+        elif is_time_up or self.programs.has_ended(task_key):
+            self._tasks.start((*task_key, "end"), self._end_program(task_key))
 
-    async def _prepare(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
+    async def _prepare_program(self, task_key: TaskKey, task: Task, task_entry: TaskEntry) -> None:
         try:
-            await self.programs.prepare(self.parts, key, task, entry.device)
-            self._without_input.discard(key)
+            await self.programs.prepare(self.parts, task_key, task, task_entry.device)
+            self._without_input.discard(task_key)
         except (UnusableInputError, BlobError) as error:
-            self._without_input.add(key)
-            self.parts.telemetry.tell("hindered", task=key[0], **failure(error))
+            self._without_input.add(task_key)
+            self.parts.telemetry.tell("hindered", task=task_key[0], **failure(error))
         except UnfitProgramError as error:
-            self._lose(key, error)
+            self._give_up(task_key, error)
         except (ProgramError, ChainError, OSError) as error:
-            self.parts.telemetry.tell("hindered", task=key[0], **failure(error))
+            self.parts.telemetry.tell("hindered", task=task_key[0], **failure(error))
 
-    def _lose(self, key: TaskKey, error: Exception) -> None:
+    def _give_up(self, task_key: TaskKey, error: Exception) -> None:
         """Note a program that can no longer run here. If it is due, the provider leaves the task."""
-        self._lost.add(key)
-        self.parts.telemetry.tell("program_lost", task=key[0], **failure(error))
+        self._lost.add(task_key)
+        self.parts.telemetry.tell("program_lost", task=task_key[0], **failure(error))
 
-    async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
+    async def _begin_program(self, task_key: TaskKey, task: Task, task_entry: TaskEntry, slot_place: int) -> None:
         """Start the program. If it cannot start, it is lost."""
-        await self._prepare(key, task, entry)
-        if not self.programs.is_ready(key) or self.programs.lacks_secrets(key):
+        await self._prepare_program(task_key, task, task_entry)
+        if not self.programs.is_ready(task_key) or self.programs.lacks_secrets(task_key):
             return
-        self._starting.add(key)
+        self._starting.add(task_key)
         try:
-            if not entry.is_begun:
+            if not task_entry.is_begun:
                 # Before the start: after a crash in between, the provider must assume that the program ran.
-                self.parts.journal.tasks.change(key, is_begun=True)
-            await self.programs.begin(key)
+                self.parts.journal.tasks.change(task_key, is_begun=True)
+            await self.programs.begin(task_key)
         except ProgramError as error:
-            self._lose(key, error)
+            self._give_up(task_key, error)
             return
         finally:
-            self._starting.discard(key)
-        self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
-        self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
-        self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
-        self.telling.start((*key, "time"), self._hold(key, entry.device))
+            self._starting.discard(task_key)
+        self.parts.watch.begin(task_key[0], slot_place, task_entry.device, self.programs.reply_key(task_key))
+        self.parts.telemetry.tell("program_begun", task=task_key[0], device=task_entry.device)
+        self.telling.start(task_key, tell_lines(self.programs.log(task_key), self.parts.watch, task_key[0]))
+        self.telling.start((*task_key, "time"), self._hold_device(task_key, task_entry.device))
 
-    async def _hold(self, key: TaskKey, device: bytes) -> None:
+    async def _hold_device(self, task_key: TaskKey, device_id: bytes) -> None:
         """Count the device's time as task work while the program runs, even if it computes nothing."""
-        with self.parts.workers.times.at(device, Activity.TASKS):
-            await self.programs.ended(key)
+        with self.parts.workers.times.at(device_id, Activity.TASKS):
+            await self.programs.ended(task_key)
 
-    async def _note_interval(self, key: TaskKey, number: int) -> None:
+    async def _note_interval(self, task_key: TaskKey, interval_number: int) -> None:
         # a program that waits for secrets uses nothing
-        usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOTHING_USED
-        entry = self.parts.journal.tasks.get(key)
-        if entry is not None and number not in entry.milestones:
-            self.parts.journal.tasks.add(key, found=FoundMilestone(interval_of(number, usage), usage))
+        program_usage = await self.programs.usage(task_key) if self.programs.is_begun(task_key) else NOTHING_USED
+        task_entry = self.parts.journal.tasks.get(task_key)
+        if task_entry is not None and interval_number not in task_entry.milestones:
+            self.parts.journal.tasks.add(
+                task_key, found=FoundMilestone(interval_of(interval_number, program_usage), program_usage)
+            )
 
-    async def _end(self, key: TaskKey) -> None:
+    async def _end_program(self, task_key: TaskKey) -> None:
         """Stop the program if it runs, seal its outputs and note the result. A job's end is the task's end."""
-        tasks = self.parts.journal.tasks
-        if key not in tasks or tasks[key].result is not None:
+        task_journal = self.parts.journal.tasks
+        if task_key not in task_journal or task_journal[task_key].result is not None:
             return
-        if self.programs.lacks_secrets(key):  # the customer never sent them
-            tasks.change(key, result=TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), result_usage=NOTHING_USED)
+        if self.programs.lacks_secrets(task_key):  # the customer never sent them
+            task_journal.change(task_key, result=TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), result_usage=NOTHING_USED)
             return
-        if not self.programs.is_begun(key):
+        if not self.programs.is_begun(task_key):
             return
-        usage = await self.programs.usage(key)
-        end = await self.programs.stop(key)
-        self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
-        root, blob = await self._left(key)
-        if tasks[key].result is None:
-            salt = os.urandom(32)  # of the commitment, if there is one
-            tasks.change(key, result=result_of(end, root, blob), result_usage=usage, result_salt=salt)
-        if blob != NOTHING:
+        program_usage = await self.programs.usage(task_key)
+        program_end = await self.programs.stop(task_key)
+        self.parts.telemetry.tell(
+            "program_ended", task=task_key[0], why=program_end.reason.value, exit=program_end.exit_code
+        )
+        output_root, output_blob = await self._store_outputs(task_key)
+        if task_journal[task_key].result is None:
+            commitment_salt = os.urandom(32)  # of the commitment, if there is one
+            task_journal.change(
+                task_key,
+                result=result_of(program_end, output_root, output_blob),
+                result_usage=program_usage,
+                result_salt=commitment_salt,
+            )
+        if output_blob != NOTHING:
             try:
-                await spread(self.parts, blob)
+                await spread(self.parts, output_blob)
             except ChainError as error:
                 self.parts.telemetry.tell("not_spread", **failure(error))
 
-    async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
+    async def _store_outputs(self, task_key: TaskKey) -> tuple[bytes, bytes]:
         """Seal the outputs and last lines. Return the outputs' hash and the blob's address."""
-        archive, root = b"", NOTHING
+        output_archive, output_root = b"", NOTHING
         try:
-            outputs = await self.programs.outputs(key)
-            check_size(outputs.archive)
-            archive, root = outputs.archive, outputs.blake2_256
+            program_outputs = await self.programs.outputs(task_key)
+            check_size(program_outputs.archive)
+            output_archive, output_root = program_outputs.archive, program_outputs.blake2_256
         except (ProgramError, ValueError) as error:
-            self.parts.telemetry.tell("no_outputs", task=key[0], **failure(error))
+            self.parts.telemetry.tell("no_outputs", task=task_key[0], **failure(error))
         try:
-            return root, stored(self.parts, archive, self.programs.log(key), self.programs.reply_key(key))
+            return output_root, stored(
+                self.parts, output_archive, self.programs.log(task_key), self.programs.reply_key(task_key)
+            )
         except OSError as error:
-            self.parts.telemetry.tell("no_outputs", task=key[0], **failure(error))
+            self.parts.telemetry.tell("no_outputs", task=task_key[0], **failure(error))
             return NOTHING, NOTHING
 
-    async def _remove(self, key: TaskKey) -> None:
+    async def _remove(self, task_key: TaskKey) -> None:
         try:
-            await self.programs.remove(key)
+            await self.programs.remove(task_key)
         except ProgramError as error:
-            self.parts.telemetry.tell("not_removed", task=key[0], **failure(error))
+            self.parts.telemetry.tell("not_removed", task=task_key[0], **failure(error))

@@ -57,71 +57,79 @@ _SIGNED = codec(_Signed)
 SHOWN_STATE = codec(ShownState)
 
 
-def question(identity: Identity, case: bytes, stretch: TraceStretch) -> bytes:
+def question(identity: Identity, case_id: bytes, stretch: TraceStretch) -> bytes:
     """Return a judge's body for `POST /states`."""
-    asked = _Question(case, stretch, identity.key.public_key)
-    return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
+    state_question = _Question(case_id, stretch, identity.key.public_key)
+    return _SIGNED.encode(_Signed(state_question, identity.key.sign(_signed_payload(identity.genesis, state_question))))
 
 
 class StateAnswers:
     """The answers to judges' questions about states."""
 
-    def __init__(self, parts: Parts[TaskPort], book: TaskBook) -> None:
+    def __init__(self, parts: Parts[TaskPort], task_book: TaskBook) -> None:
         """It reads states from the disk and seats from the chain."""
         self._parts = parts
-        self._book = book
+        self._book = task_book
 
     async def answer(self, data: bytes) -> bytes:
         """Return a `ShownState` as a sealed blob. Raise RefusedResealError if the caller may not have it."""
         try:
-            signed = _SIGNED.decode(data)
+            signed_question = _SIGNED.decode(data)
         except DecodeError as error:
             raise NoJudgeError(f"not a question: {error}") from None
-        asked = signed.question
-        payload = _payload(self._parts.identity.genesis, asked)
-        if not verify(Scheme.ED25519, asked.provider_key, payload, signed.signature):
+        state_question = signed_question.question
+        signed_payload = _signed_payload(self._parts.identity.genesis, state_question)
+        if not verify(Scheme.ED25519, state_question.provider_key, signed_payload, signed_question.signature):
             raise NoJudgeError("bad signature")
         try:
-            return await self._sealed(asked)
+            return await self._sealed_answer(state_question)
         except ChainError as error:
             raise RefusedResealError(f"the chain cannot be read at present: {error}") from None
 
-    async def _sealed(self, asked: _Question) -> bytes:
-        chain = self._parts.chain
-        case, stash = await chain.case(asked.case), await chain.stash_of(asked.provider_key)
-        if case is None or stash is None or stash not in judges_of(case):
+    async def _sealed_answer(self, state_question: _Question) -> bytes:
+        chain_port = self._parts.chain
+        case_status, own_stash = (
+            await chain_port.case(state_question.case),
+            await chain_port.stash_of(state_question.provider_key),
+        )
+        if case_status is None or own_stash is None or own_stash not in judges_of(case_status):
             raise NoJudgeError("the key belongs to no judge of a case")
         # The key comes from the chain, so that a copied question is useless to a stranger.
-        reader = await chain.provider(stash)
-        if reader is None:
+        reader_record = await chain_port.provider(own_stash)
+        if reader_record is None:
             raise RefusedResealError("the asker has no key to seal to")
-        task_id, task, place = await self._task_of(asked.case)
-        return seal(SHOWN_STATE.encode(self._shown(task_id, task, place, asked.stretch)), [reader.seal_key])
+        task_id, task, slot_place = await self._task_of(state_question.case)
+        return seal(
+            SHOWN_STATE.encode(self._shown_states(task_id, task, slot_place, state_question.stretch)),
+            [reader_record.seal_key],
+        )
 
-    async def _task_of(self, case: bytes) -> tuple[bytes, Task, int]:
+    async def _task_of(self, case_id: bytes) -> tuple[bytes, Task, int]:
         """Return the task and place of the slot that a case is about, if this provider has it."""
         open_tasks = dict(self._parts.journal.open_tasks())
-        known = await self._parts.chain.tasks(list(dict.fromkeys(task for task, _ in open_tasks)))
-        for (task_id, _), entry in open_tasks.items():
-            task = known.get(task_id)
-            place = None if task is None else own_place(task, self._parts.identity.stash, entry.device)
-            if task is not None and place is not None and slot_case(task_id, place) == case:
-                return task_id, task, place
+        known_tasks = await self._parts.chain.tasks(list(dict.fromkeys(task for task, _ in open_tasks)))
+        for (task_id, _), task_entry in open_tasks.items():
+            task = known_tasks.get(task_id)
+            slot_place = None if task is None else own_place(task, self._parts.identity.stash, task_entry.device)
+            if task is not None and slot_place is not None and slot_case(task_id, slot_place) == case_id:
+                return task_id, task, slot_place
         raise RefusedResealError("no task of that case was run here")
 
-    def _shown(self, task_id: bytes, task: Task, place: int, stretch: TraceStretch) -> ShownState:
-        run = self._book.run(task_id, task)
+    def _shown_states(self, task_id: bytes, task: Task, slot_place: int, stretch: TraceStretch) -> ShownState:
+        task_run = self._book.run(task_id, task)
         # a judge must compute the end of a stretch itself
-        if stretch not in judged_stretches(task_id, task, place):
+        if stretch not in judged_stretches(task_id, task, slot_place):
             raise RefusedResealError("these segments are not part of the case")
         # After a restart the run is still being read from the disk.
-        if run is None or run.index < stretch.end:
+        if task_run is None or task_run.index < stretch.end:
             raise RefusedResealError("its states are being read from disk; ask again")
-        state = run.folder.state(stretch.first)
-        if state is None:
+        state_there = task_run.folder.state(stretch.first)
+        if state_there is None:
             raise RefusedResealError("that state is no longer here")
-        return ShownState(traced_state(run.digests, stretch.first), traced_state(run.digests, stretch.end), state)
+        return ShownState(
+            traced_state(task_run.digests, stretch.first), traced_state(task_run.digests, stretch.end), state_there
+        )
 
 
-def _payload(genesis: bytes, asked: _Question) -> bytes:
-    return domain(b"states", genesis, _QUESTION.encode(asked))
+def _signed_payload(genesis_hash: bytes, state_question: _Question) -> bytes:
+    return domain(b"states", genesis_hash, _QUESTION.encode(state_question))

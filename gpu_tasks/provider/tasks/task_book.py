@@ -23,16 +23,16 @@ RunName = tuple[bytes, int]
 class TaskBook:
     """The tasks of a daemon, shared by the duties that bid and those that work."""
 
-    def __init__(self, parts: Parts[NetworkPort], base: Path) -> None:
-        """States are under `base`. Those of tasks without remaining work are deleted."""
+    def __init__(self, parts: Parts[NetworkPort], base_path: Path) -> None:
+        """States are under `base_path`. Those of tasks without remaining work are deleted."""
         self._parts = parts
-        self._base = base
+        self._base = base_path
         self._runs: dict[RunName, TaskRun] = {}
         self._told: dict[bytes, str] = {}
         self._opened: set[TaskKey] = set()
         self.standing: dict[bytes, bytes] = {}
         """The standby devices by task, as last read from the chain."""
-        remove_others(base, [task for (task, _), _ in parts.journal.open_tasks()])
+        remove_others(base_path, [task for (task, _), _ in parts.journal.open_tasks()])
 
     def run(self, task_id: bytes, task: Task) -> TaskRun | None:
         """Return the run of a task's leg if it is prepared."""
@@ -40,47 +40,59 @@ class TaskBook:
 
     async def prepare(self, task_id: bytes, task: Task, device: bytes) -> TaskRun:
         """Return the run of a task's leg, preparing it if needed. It raises the errors of `prepared_run`."""
-        found = self.run(task_id, task)
+        task_run = self.run(task_id, task)
         # Another device continues from the same files, but with its own worker.
-        if found is None or found.device != device:
-            found = await prepared_run(self._parts, self._base, task_id, task, device)
-            self._runs[task_id, task.behind] = found
-        return found
+        if task_run is None or task_run.device != device:
+            task_run = await prepared_run(self._parts, self._base, task_id, task, device)
+            self._runs[task_id, task.behind] = task_run
+        return task_run
 
     def folder(self, task_id: bytes, task: Task) -> RunFolder:
         """Return the folder of a leg's states."""
         return RunFolder(self._base, task_id, task.behind)
 
-    def wait(self, task_id: bytes, event: str, why: str, *, is_problem: bool = False, code: str | None = None) -> None:
+    def wait(
+        self,
+        task_id: bytes,
+        event_name: str,
+        reason_text: str,
+        *,
+        is_problem: bool = False,
+        reason_code: str | None = None,
+    ) -> None:
         """Report the reason that a task waits or gets no bid, once for each reason. A problem needs attention.
 
-        `code` is that of the error behind it.
+        `reason_code` is that of the error behind it.
         """
-        if self._told.get(task_id) == why:
+        if self._told.get(task_id) == reason_text:
             return
         # Anyone can post tasks, so the memory of reasons needs a bound.
         while len(self._told) >= TOLD_MAX:
             del self._told[next(iter(self._told))]
-        self._told[task_id] = why
-        reason = {"problem" if is_problem else "why": why} | ({} if code is None else {"code": code})
-        self._parts.telemetry.tell(event, task=task_id, **reason)
+        self._told[task_id] = reason_text
+        reason_fields = {"problem" if is_problem else "why": reason_text} | (
+            {} if reason_code is None else {"code": reason_code}
+        )
+        self._parts.telemetry.tell(event_name, task=task_id, **reason_fields)
 
     def forget(self, task_id: bytes) -> None:
         """Forget a task without remaining work, and delete its states."""
-        for name in [name for name in self._runs if name[0] == task_id]:
-            del self._runs[name]
-        self._opened = {key for key in self._opened if key[0] != task_id}
+        for run_name in [run_name for run_name in self._runs if run_name[0] == task_id]:
+            del self._runs[run_name]
+        self._opened = {task_key for task_key in self._opened if task_key[0] != task_id}
         remove_all(self._base, task_id)
 
     def devices_in_use(self) -> set[bytes]:
         """Return the devices of open bids. A device is in one bid at a time."""
-        return {entry.device for _, entry in self._parts.journal.open_tasks()}
+        return {task_entry.device for _, task_entry in self._parts.journal.open_tasks()}
 
-    def note_opened(self, key: TaskKey) -> None:
+    def note_opened(self, task_key: TaskKey) -> None:
         """Note an opened bid. Its collateral is locked, and no longer part of the spendable balance."""
-        self._opened.add(key)
+        self._opened.add(task_key)
 
     def promised(self) -> int:
         """Return the grains that unopened bids will lock. Each counts in full, even if a part is locked already."""
-        unopened = (entry for key, entry in self._parts.journal.open_tasks() if key not in self._opened)
-        return sum(entry.offer.collateral for entry in unopened)
+        unopened = (
+            task_entry for task_key, task_entry in self._parts.journal.open_tasks() if task_key not in self._opened
+        )
+        return sum(task_entry.offer.collateral for task_entry in unopened)

@@ -38,15 +38,15 @@ MEASURED_US = 300_000
 """The time of a measurement, unless the whole run is shorter."""
 
 
-def together(first: Usage, second: Usage) -> Usage:
+def together(first_usage: Usage, second_usage: Usage) -> Usage:
     """Return the usage of two consecutive pieces of work: the greater peak of memory, the sum of all else."""
     return Usage(
-        first.work_units + second.work_units,
-        first.gpu_ms + second.gpu_ms,
-        first.energy_mj + second.energy_mj,
-        first.cpu_ms + second.cpu_ms,
-        first.wall_ms + second.wall_ms,
-        max(first.memory_peak_bytes, second.memory_peak_bytes),
+        first_usage.work_units + second_usage.work_units,
+        first_usage.gpu_ms + second_usage.gpu_ms,
+        first_usage.energy_mj + second_usage.energy_mj,
+        first_usage.cpu_ms + second_usage.cpu_ms,
+        first_usage.wall_ms + second_usage.wall_ms,
+        max(first_usage.memory_peak_bytes, second_usage.memory_peak_bytes),
     )
 
 
@@ -85,122 +85,144 @@ class TaskRun:
 
         Raise ExecutionError if this machine cannot compute it.
         """
-        state, done = self.newest, self.boundaries[self.index]
-        end = self.boundaries[self.index + 1]
-        while done < end:
-            steps = min(end - done, max(1, CHUNK_US // self.step_us if self.step_us else 1))
-            state, usage = await self._advance(state, steps)
-            self._used = together(self._used, usage)
-            done += steps
-            tell(done)
-        self.folder.keep_state(self.index + 1, state)
-        self._take(state)
+        next_state, steps_done = self.newest, self.boundaries[self.index]
+        boundary_end = self.boundaries[self.index + 1]
+        while steps_done < boundary_end:
+            chunk_steps = min(boundary_end - steps_done, max(1, CHUNK_US // self.step_us if self.step_us else 1))
+            next_state, chunk_usage = await self._advance_state(next_state, chunk_steps)
+            self._used = together(self._used, chunk_usage)
+            steps_done += chunk_steps
+            tell(steps_done)
+        self.folder.keep_state(self.index + 1, next_state)
+        self._take_state(next_state)
 
     def usage_taken(self) -> Usage:
         """Return this process's usage for the run since the last call, without the measurement for a bid."""
-        taken, self._used = self._used, NOTHING_USED
-        return taken
+        taken_usage, self._used = self._used, NOTHING_USED
+        return taken_usage
 
     async def measure(self) -> MeasuredRun:
         """Measure the time of a step from the newest state on. Raise ExecutionError on failure."""
-        left, steps = self.boundaries[-1] - self.boundaries[self.index], 1
+        steps_left, sample_steps = self.boundaries[-1] - self.boundaries[self.index], 1
         if not self.step_us:
-            await self._advance(self.newest, min(1, left))  # the first step warms up
-            while left and steps * self.step_us < MEASURED_US:
-                await self._advance(self.newest, min(steps, left))
-                if steps >= left:
+            await self._advance_state(self.newest, min(1, steps_left))  # the first step warms up
+            while steps_left and sample_steps * self.step_us < MEASURED_US:
+                await self._advance_state(self.newest, min(sample_steps, steps_left))
+                if sample_steps >= steps_left:
                     break
                 # Doubling finds a measurable number of steps quickly for both slow and fast steps.
-                steps *= 2
+                sample_steps *= 2
         return MeasuredRun(self.boundaries, max(1, self.step_us), len(self.newest))
 
     def go_on(self) -> None:
         """Continue from the states on the disk."""
-        while not self.is_whole and (state := self.folder.state(self.index + 1)) is not None:
-            self._take(state)
+        while not self.is_whole and (newest_state := self.folder.state(self.index + 1)) is not None:
+            self._take_state(newest_state)
 
-    def _take(self, state: bytes) -> None:
+    def _take_state(self, state: bytes) -> None:
         self.digests.append(state_hash(state))
         self.newest = state
 
-    async def _advance(self, state: bytes, steps: int) -> tuple[bytes, Usage]:
-        began = self.clock()
+    async def _advance_state(self, state: bytes, step_count: int) -> tuple[bytes, Usage]:
+        started_ns = self.clock()
         try:
-            later, reading = await self.parts.workers.advance(self.form, self.asked.request, state, steps, self.device)
+            later_state, meter_reading = await self.parts.workers.advance(
+                self.form, self.asked.request, state, step_count, self.device
+            )
         except BadStateError as error:
             raise ExecutionError(f"this machine's own state is invalid: {error}", code="own_state_invalid") from None
-        wall_us = (self.clock() - began) // 1_000
-        self.step_us = max(1, wall_us // max(1, steps))
-        return later.state, usage_of(steps, wall_us // 1_000, later, reading)
+        elapsed_us = (self.clock() - started_ns) // 1_000
+        self.step_us = max(1, elapsed_us // max(1, step_count))
+        return later_state.state, usage_of(step_count, elapsed_us // 1_000, later_state, meter_reading)
 
 
 async def prepared_run(
-    parts: Parts[NetworkPort], base: Path, task_id: bytes, task: Task, device: bytes | None
+    parts: Parts[NetworkPort], base_path: Path, task_id: bytes, task: Task, device: bytes | None
 ) -> TaskRun:
     """Return the run of a task's leg on a device (or any), with its beginning on this machine's disk.
 
     Raise UnusableInputError or BadRequestError for the customer's fault, BlobError or ChainError if something is
     unavailable at the moment, or ExecutionError if this machine cannot run it.
     """
-    form, folder = form_of(parts, task.order), RunFolder(base, task_id, task.behind)
-    kept = folder.input()
+    workload_form, run_folder = form_of(parts, task.order), RunFolder(base_path, task_id, task.behind)
+    kept_input = run_folder.input()
     # The store deletes a blob at the end of its life, and a task may run for longer.
-    if kept is not None and parts.store.get(task.order.input_blob) is None:
-        parts.store.put(kept, is_own=True)
-    asked = await open_task(parts, form, task)
-    blob = parts.store.get(task.order.input_blob)
-    if kept is None and blob is not None:
-        folder.keep_input(blob)
-    begun = await parts.workers.begin(form, asked.request, device)
-    first, earlier = folder.state(state_index(task.order, task.behind)), list(folder.earlier())
-    if first is None or len(earlier) != state_index(task.order, task.behind):
-        first, earlier = await _beginning(parts, task, form, asked, begun.state, begun.boundaries)
-        folder.keep_earlier(earlier)
-        folder.keep_state(len(earlier), first)
-    run = TaskRun(parts, device, form, asked, begun.boundaries, folder, [*earlier, state_hash(first)], first)
-    run.go_on()
-    return run
+    if kept_input is not None and parts.store.get(task.order.input_blob) is None:
+        parts.store.put(kept_input, is_own=True)
+    unit_input = await open_task(parts, workload_form, task)
+    input_blob = parts.store.get(task.order.input_blob)
+    if kept_input is None and input_blob is not None:
+        run_folder.keep_input(input_blob)
+    begun_run = await parts.workers.begin(workload_form, unit_input.request, device)
+    first_state, earlier_digests = run_folder.state(state_index(task.order, task.behind)), list(run_folder.earlier())
+    if first_state is None or len(earlier_digests) != state_index(task.order, task.behind):
+        first_state, earlier_digests = await _first_state(
+            parts, task, workload_form, unit_input, begun_run.state, begun_run.boundaries
+        )
+        run_folder.keep_earlier(earlier_digests)
+        run_folder.keep_state(len(earlier_digests), first_state)
+    task_run = TaskRun(
+        parts,
+        device,
+        workload_form,
+        unit_input,
+        begun_run.boundaries,
+        run_folder,
+        [*earlier_digests, state_hash(first_state)],
+        first_state,
+    )
+    task_run.go_on()
+    return task_run
 
 
-async def _beginning(
+async def _first_state(
     parts: Parts[NetworkPort],
     task: Task,
-    form: WorkloadForm,
-    asked: UnitInput,
-    initial: bytes,
+    workload_form: WorkloadForm,
+    unit_input: UnitInput,
+    initial_state: bytes,
     boundaries: tuple[int, ...],
 ) -> tuple[bytes, list[bytes]]:
     """Return the first state of a leg, and the hashes of the states before it."""
     if not task.behind:
-        return initial, []
-    held = task.checkpoint
-    assert held is not None, "a leg after the first begins with a checkpoint"
+        return initial_state, []
+    held_checkpoint = task.checkpoint
+    assert held_checkpoint is not None, "a leg after the first begins with a checkpoint"
     # the standby signed with its provider key, but stores are listed by stash
-    holder = await parts.chain.stash_of(held.holder) or held.holder
-    keepers = (holder, *(slot.provider for slot in task.slots))
-    found = await fetch_run(parts, task, held.milestone, keepers, is_kept=True)
+    holder_stash = await parts.chain.stash_of(held_checkpoint.holder) or held_checkpoint.holder
+    state_keepers = (holder_stash, *(task_slot.provider for task_slot in task.slots))
+    fetched_run = await fetch_run(parts, task, held_checkpoint.milestone, state_keepers, is_to_keep=True)
     # The trace proves that a state was stated, not that it belongs to the request at this step.
-    await check_state(parts, form, asked.request, found.state, boundaries[len(found.digests) - 1])
-    return found.state, list(found.digests[:-1])
+    await check_state(
+        parts, workload_form, unit_input.request, fetched_run.state, boundaries[len(fetched_run.digests) - 1]
+    )
+    return fetched_run.state, list(fetched_run.digests[:-1])
 
 
-async def stepped(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, steps: int) -> bytes:
-    """Return the state after `steps` steps, in chunks, on any device. Raise BadStateError or ExecutionError."""
+async def stepped(
+    parts: Parts[NetworkPort], workload_form: WorkloadForm, encoded_request: bytes, state: bytes, step_count: int
+) -> bytes:
+    """Return the state after `step_count` steps, in chunks, on any device. Raise BadStateError or ExecutionError."""
     step_us = 0
-    while steps:
-        chunk = min(steps, max(1, CHUNK_US // step_us if step_us else 1))
-        began = time.monotonic_ns()
-        later, _ = await parts.workers.advance(form, request, state, chunk)
-        state = later.state
-        step_us, steps = max(1, (time.monotonic_ns() - began) // 1_000 // chunk), steps - chunk
+    while step_count:
+        chunk_steps = min(step_count, max(1, CHUNK_US // step_us if step_us else 1))
+        started_ns = time.monotonic_ns()
+        later_state, _ = await parts.workers.advance(workload_form, encoded_request, state, chunk_steps)
+        state = later_state.state
+        step_us, step_count = (
+            max(1, (time.monotonic_ns() - started_ns) // 1_000 // chunk_steps),
+            step_count - chunk_steps,
+        )
     return state
 
 
-async def check_state(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
+async def check_state(
+    parts: Parts[NetworkPort], workload_form: WorkloadForm, encoded_request: bytes, state: bytes, steps_done: int
+) -> None:
     """Raise BlobError for a state of another request or step, because no run can continue from it."""
     try:
-        found, _ = await parts.workers.advance(form, request, state, 0)
+        next_state, _ = await parts.workers.advance(workload_form, encoded_request, state, 0)
     except BadStateError as error:
         raise BlobError(f"its checkpoint is not a state of its run: {error}", code="invalid_checkpoint") from None
-    if found.done != done:
-        raise BlobError(f"its checkpoint is at step {found.done} instead of {done}", code="wrong_step")
+    if next_state.done != steps_done:
+        raise BlobError(f"its checkpoint is at step {next_state.done} instead of {steps_done}", code="wrong_step")

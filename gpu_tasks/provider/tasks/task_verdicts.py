@@ -75,126 +75,155 @@ class TaskCase(SeatedCase):
         return self.task.judged_for is JudgedFor.INPUT
 
 
-async def find_task_verdict(parts: Parts[TaskPort], case: TaskCase, search: Search) -> Statement:
+async def find_task_verdict(parts: Parts[TaskPort], task_case: TaskCase, root_search: Search) -> Statement:
     """Return the right statement. Raise UnusableInputError if there is none.
 
     Raise BlobError or ChainError if it cannot be told at the moment.
     """
-    if runs_program(case.task.order):  # courts judge only the input of such a task
-        form, asking = None, _given(parts, case.task)
+    if runs_program(task_case.task.order):  # courts judge only the input of such a task
+        workload_form, opening_input = None, _given_up(parts, task_case.task)
     else:
-        form = form_of(parts, case.task.order)
-        asking = open_task(parts, form, case.task)
-    search.lacks = Lacking.INPUT
-    asked = await asking
-    search.lacks = Lacking.NOTHING
-    if case.is_about_input or form is None:
-        found = [asked.request]
-        opinion = Answered(case.task.order.input_root)
+        workload_form = form_of(parts, task_case.task.order)
+        opening_input = open_task(parts, workload_form, task_case.task)
+    root_search.lacks = Lacking.INPUT
+    unit_input = await opening_input
+    root_search.lacks = Lacking.NOTHING
+    if task_case.is_about_input or workload_form is None:
+        computed_digests = [unit_input.request]
+        opinion = Answered(task_case.task.order.input_root)
     else:
-        is_right, found = await _computed(parts, case, form, asked, search)
-        opinion = Answered(_stated(case) if is_right else refuted(_stated(case)))
-    probe = _probe(case, asked, found, parts.identity.stash, case.seat.probe_place)
-    return Statement(opinion, probe, await _doubted(parts, case, asked, found, opinion))
+        is_right, computed_digests = await _compute_stretches(parts, task_case, workload_form, unit_input, root_search)
+        opinion = Answered(_stated_root(task_case) if is_right else refuted(_stated_root(task_case)))
+    result_probe = _result_probe(
+        task_case, unit_input, computed_digests, parts.identity.stash, task_case.seat.probe_place
+    )
+    return Statement(
+        opinion, result_probe, await _doubted_opinions(parts, task_case, unit_input, computed_digests, opinion)
+    )
 
 
-async def _given(parts: Parts[TaskPort], task: Task) -> UnitInput:
+async def _given_up(parts: Parts[TaskPort], task: Task) -> UnitInput:
     return (await open_program(parts, task)).given
 
 
-def unshown(case: TaskCase) -> Statement:
+def unshown(task_case: TaskCase) -> Statement:
     """Return the statement for a result whose states were unavailable."""
-    return Statement(Answered(refuted(_stated(case))), UNSHOWN)
+    return Statement(Answered(refuted(_stated_root(task_case))), UNSHOWN)
 
 
-async def _computed(
-    parts: Parts[TaskPort], case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
+async def _compute_stretches(
+    parts: Parts[TaskPort], task_case: TaskCase, workload_form: WorkloadForm, unit_input: UnitInput, root_search: Search
 ) -> tuple[bool, list[bytes]]:
     """Return whether all judged stretches are right, and the computed states up to the first wrong one."""
-    run = await parts.workers.begin(form, asked.request)
-    if not await _is_sound(parts, case, asked, search):
+    begun_run = await parts.workers.begin(workload_form, unit_input.request)
+    if not await _is_sound(parts, task_case, unit_input, root_search):
         return False, []
-    found: list[bytes] = []
-    for stretch in judged_stretches(case.task_id, case.task, case.place):
-        search.lacks = Lacking.STATES
-        shown = await _shown(parts, case, stretch)
-        search.lacks = Lacking.NOTHING
+    computed_digests: list[bytes] = []
+    for stretch in judged_stretches(task_case.task_id, task_case.task, task_case.place):
+        root_search.lacks = Lacking.STATES
+        shown_states = await _shown_states(parts, task_case, stretch)
+        root_search.lacks = Lacking.NOTHING
         # The first state follows from the request, so every judge can compare it.
-        if stretch.first == 0 and shown.state != run.state:
-            return False, [*found, run.state]
+        if stretch.first == 0 and shown_states.state != begun_run.state:
+            return False, [*computed_digests, begun_run.state]
         try:
             # No steps: the worker only checks the state and counts its steps.
-            stands, _ = await parts.workers.advance(form, asked.request, shown.state, 0)
+            state_there, _ = await parts.workers.advance(workload_form, unit_input.request, shown_states.state, 0)
         except BadStateError:
-            return False, [*found, shown.state]
-        if stands.done != run.boundaries[stretch.first]:
-            return False, [*found, shown.state]
-        steps = run.boundaries[stretch.end] - stands.done
-        found.append(await stepped(parts, form, asked.request, shown.state, steps))
-        if state_hash(found[-1]) != shown.after.digest:
-            return False, found
-    return True, found
+            return False, [*computed_digests, shown_states.state]
+        if state_there.done != begun_run.boundaries[stretch.first]:
+            return False, [*computed_digests, shown_states.state]
+        stretch_steps = begun_run.boundaries[stretch.end] - state_there.done
+        computed_digests.append(
+            await stepped(parts, workload_form, unit_input.request, shown_states.state, stretch_steps)
+        )
+        if state_hash(computed_digests[-1]) != shown_states.after.digest:
+            return False, computed_digests
+    return True, computed_digests
 
 
-async def _is_sound(parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, search: Search) -> bool:
+async def _is_sound(parts: Parts[TaskPort], task_case: TaskCase, unit_input: UnitInput, root_search: Search) -> bool:
     """Return True if the result is the stated run and its customer can open it.
 
     Each part may be right while the whole is useless. A case about a fraud proof concerns its segment only.
     """
-    if case.task.challenge is not None:
+    if task_case.task.challenge is not None:
         return True
-    search.lacks = Lacking.STATES
-    found = await is_sound(parts, case.task, case.slot, asked.reply_key)
-    search.lacks = Lacking.NOTHING
-    return found
+    root_search.lacks = Lacking.STATES
+    is_state_sound = await is_sound(parts, task_case.task, task_case.slot, unit_input.reply_key)
+    root_search.lacks = Lacking.NOTHING
+    return is_state_sound
 
 
-async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) -> ShownState:
+async def _shown_states(parts: Parts[TaskPort], task_case: TaskCase, stretch: TraceStretch) -> ShownState:
     """Return the state before a stretch from its provider. Raise BlobError if it shows none from its trace."""
-    known = await parts.chain.provider(case.slot.provider)
-    endpoint = None if known is None else endpoint_of(known)
+    accused_provider = await parts.chain.provider(task_case.slot.provider)
+    endpoint = None if accused_provider is None else endpoint_of(accused_provider)
     if endpoint is None:
         raise BlobError("its provider has no store", code="no_store")
-    sealed = await parts.blobs.ask(endpoint, PATH, question(parts.identity, case.id, stretch))
+    sealed_answer = await parts.blobs.ask(endpoint, PATH, question(parts.identity, task_case.id, stretch))
     try:
-        shown: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed))
+        shown_states: ShownState = SHOWN_STATE.decode(parts.identity.seal_key.open(sealed_answer))
     except (SealError, DecodeError) as error:
         raise BlobError(f"its provider returns no state: {error}", code="no_state") from None
-    root, segments = _stated(case), case.task.order.segments
+    stated_root, segments = _stated_root(task_case), task_case.task.order.segments
     # A provider may show anything. Only a state in its stated trace can convict or clear it.
-    is_shown = is_in_trace(root, segments, stretch.first, shown.before)
+    is_shown = is_in_trace(stated_root, segments, stretch.first, shown_states.before)
     if (
         not is_shown
-        or not is_in_trace(root, segments, stretch.end, shown.after)
-        or state_hash(shown.state) != shown.before.digest
+        or not is_in_trace(stated_root, segments, stretch.end, shown_states.after)
+        or state_hash(shown_states.state) != shown_states.before.digest
     ):
         raise BlobError("its provider returned a state outside its trace", code="state_outside_trace")
-    return shown
+    return shown_states
 
 
-def _stated(case: TaskCase) -> bytes:
-    result = case.slot.result
-    assert result is not None, "a judged provider has a result"
-    return result.root
+def _stated_root(task_case: TaskCase) -> bytes:
+    stated_result = task_case.slot.result
+    assert stated_result is not None, "a judged provider has a result"
+    return stated_result.root
 
 
-def _probe(case: TaskCase, asked: UnitInput, found: Sequence[bytes], judge: bytes, place: bytes) -> bytes:
+def _result_probe(
+    task_case: TaskCase,
+    unit_input: UnitInput,
+    computed_digests: Sequence[bytes],
+    judge_stash: bytes,
+    drawn_place: bytes,
+) -> bytes:
     """Return the probe over one computed state, which the seat's place selects."""
-    chosen = found[int.from_bytes(place, "little") % len(found)] if found else b""
-    return probe_of(case.id, judge, asked.salt, blake2_256(b"ogpu/state-probe" + place + chosen))
+    chosen_digest = (
+        computed_digests[int.from_bytes(drawn_place, "little") % len(computed_digests)] if computed_digests else b""
+    )
+    return probe_of(
+        task_case.id, judge_stash, unit_input.salt, blake2_256(b"ogpu/state-probe" + drawn_place + chosen_digest)
+    )
 
 
-async def _doubted(
-    parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, found: Sequence[bytes], opinion: Answered
+async def _doubted_opinions(
+    parts: Parts[TaskPort],
+    task_case: TaskCase,
+    unit_input: UnitInput,
+    computed_digests: Sequence[bytes],
+    opinion: Answered,
 ) -> int:
     """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
-    if case.seat.bench != BenchKind.COURT:
+    if task_case.seat.bench != BenchKind.COURT:
         return 0
-    doubted = 0
-    for number, (judge, seat) in enumerate((await parts.chain.judges(case.id))[:EARLIER_JUDGES_MAX]):
-        said = seat.statement
-        if seat.bench == BenchKind.COURT or said is None or said.opinion != opinion or said.probe == UNSHOWN:
+    doubted_count = 0
+    for seat_number, (judge_stash, judge_seat) in enumerate(
+        (await parts.chain.judges(task_case.id))[:EARLIER_JUDGES_MAX]
+    ):
+        statement = judge_seat.statement
+        if (
+            judge_seat.bench == BenchKind.COURT
+            or statement is None
+            or statement.opinion != opinion
+            or statement.probe == UNSHOWN
+        ):
             continue
-        if said.probe != _probe(case, asked, found, judge, seat.probe_place):
-            doubted |= 1 << number
-    return doubted
+        if statement.probe != _result_probe(
+            task_case, unit_input, computed_digests, judge_stash, judge_seat.probe_place
+        ):
+            doubted_count |= 1 << seat_number
+    return doubted_count

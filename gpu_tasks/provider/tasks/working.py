@@ -83,42 +83,42 @@ WORKED_STATES = (
 # A task's pay by the row of the money table with which its slot ended, computed from the chain's record.
 # Invariant: a pure function. It leaves out a court's penalties and jointly signed ends, because the task's record does
 # not contain them.
-def earned(task: Task | None, stash: bytes, device: bytes) -> int:
+def earned(task: Task | None, stash: bytes, device_id: bytes) -> int:
     """Return the grains paid to the provider of a slot, after fees; 0 if the chain no longer knows the task."""
-    place = None if task is None else own_place(task, stash, device)
-    if task is None or place is None:
+    slot_place = None if task is None else own_place(task, stash, device_id)
+    if task is None or slot_place is None:
         return 0
-    slot, rules, terms = task.slots[place], task.rules, task.terms
-    is_over = task.state is TaskState.ENDED
-    outcome = slot.outcome
-    if outcome is None and is_over:
-        outcome = task.outcome  # a stopped task ends alike for all
-    if outcome is None:
+    own_slot, task_rules, task_terms = task.slots[slot_place], task.rules, task.terms
+    has_ended = task.state is TaskState.ENDED
+    slot_outcome = own_slot.outcome
+    if slot_outcome is None and has_ended:
+        slot_outcome = task.outcome  # a stopped task ends alike for all
+    if slot_outcome is None:
         return 0
-    until = slot.finished_at or (task.deadline - task.windows.keep if is_over else 0)
-    held = {
-        TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
-        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, terms.price_max),
-        TaskPurse.COLLATERAL: slot.collateral,
+    end_height = own_slot.finished_at or (task.deadline - task.windows.keep if has_ended else 0)
+    held_by_purse = {
+        TaskPurse.ESCROW: money.escrow(task_rules, task_terms.price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(task_rules, task_terms.price_max),
+        TaskPurse.COLLATERAL: own_slot.collateral,
     }
     if is_by_time(task.order):
-        flows = (*interval_flows(task, slot), *end_flows(task, slot, outcome, held))
+        payments = (*interval_flows(task, own_slot), *end_flows(task, own_slot, slot_outcome, held_by_purse))
     else:
-        flows = money.settle(outcome, _at_end(task, slot, held, until))
-    return sum(flow.amount for flow in flows if flow.payee is TaskPayee.PROVIDER)
+        payments = money.settle(slot_outcome, _slot_money(task, own_slot, held_by_purse, end_height))
+    return sum(payment.amount for payment in payments if payment.payee is TaskPayee.PROVIDER)
 
 
-def _at_end(task: Task, slot: Slot, held: Mapping[TaskPurse, int], until: int) -> TaskMoney:
+def _slot_money(task: Task, slot: Slot, held_by_purse: Mapping[TaskPurse, int], end_height: int) -> TaskMoney:
     return TaskMoney(
         rules=task.rules,
         terms=task.terms,
-        held=held,
+        held=held_by_purse,
         price=slot.price,
         collateral=slot.collateral,
         promised=slot.promised,
         added=slot.added,
         stated=kept_step(task),
-        elapsed=until - task.started_at if task.started_at else 0,
+        elapsed=end_height - task.started_at if task.started_at else 0,
         milestones=task.milestones,
         done=task.owed,
     )
@@ -128,12 +128,16 @@ class WorkDuty(Duty):
     """The steps of all bids and of the won tasks."""
 
     def __init__(
-        self, parts: Parts[TaskPort], book: TaskBook, programs: ContainerSupervisor, drains: Callable[[], bool]
+        self,
+        parts: Parts[TaskPort],
+        task_book: TaskBook,
+        programs: ContainerSupervisor,
+        is_draining: Callable[[], bool],
     ) -> None:
         """Tasks run in parallel, each on the device of its bid. A draining provider takes over no task."""
         self.parts = parts
-        self.book = book
-        self._drains = drains
+        self.book = task_book
+        self._drains = is_draining
         self.steps: StepBook[TaskStep] = StepBook(parts)
         self.selling = TimeDuty(parts, programs, self.steps.tasks)
         self.running = self.steps.tasks, self.selling.telling
@@ -145,166 +149,188 @@ class WorkDuty(Duty):
         """Take the due steps of every open bid. Raise ChainError if the chain cannot be read."""
         self.steps.look(view)
         self.selling.tidy()
-        entries = dict(self.parts.journal.open_tasks())
-        owns = await self._own(entries) if entries else []
+        open_entries = dict(self.parts.journal.open_tasks())
+        own_tasks = await self._own_tasks(open_entries) if open_entries else []
         stash = self.parts.identity.stash
         self.book.standing = {
-            own.key[0]: entries[own.key].device
-            for own in owns
-            if own.task is not None and is_standing_by(own.task, stash)
+            own_task.key[0]: open_entries[own_task.key].device
+            for own_task in own_tasks
+            if own_task.task is not None and is_standing_by(own_task.task, stash)
         }
-        for own in owns:
+        for own_task in own_tasks:
             try:
-                await self._step(own, entries[own.key], view)
+                await self._take_step(own_task, open_entries[own_task.key], view)
             except ChainError as error:
-                self.parts.telemetry.tell("refused", task=own.key[0], **failure(error))
+                self.parts.telemetry.tell("refused", task=own_task.key[0], **failure(error))
 
-    async def _own(self, entries: dict[TaskKey, TaskEntry], *, final: bool = False) -> list[OwnTask]:
+    async def _own_tasks(self, open_entries: dict[TaskKey, TaskEntry], *, is_final: bool = False) -> list[OwnTask]:
         """Return the chain's tasks and bids for these journal entries."""
-        chain = self.parts.chain
-        names = {key: (auction_id(*key), entry.device) for key, entry in entries.items()}
-        tasks = await chain.tasks(list(dict.fromkeys(task for task, _ in entries)), final=final)
-        bids = await chain.bids(list(names.values()), final=final)
-        return [OwnTask(key, tasks.get(key[0]), bids.get(names[key])) for key in entries]
+        chain_port = self.parts.chain
+        bid_keys = {
+            task_key: (auction_id(*task_key), task_entry.device) for task_key, task_entry in open_entries.items()
+        }
+        task_records = await chain_port.tasks(list(dict.fromkeys(task for task, _ in open_entries)), final=is_final)
+        bid_records = await chain_port.bids(list(bid_keys.values()), final=is_final)
+        return [
+            OwnTask(task_key, task_records.get(task_key[0]), bid_records.get(bid_keys[task_key]))
+            for task_key in open_entries
+        ]
 
-    async def _step(self, own: OwnTask, entry: TaskEntry, view: View) -> None:
-        stash, task = self.parts.identity.stash, own.task
-        if why_over(own, entry, stash, view.height):
-            await self._end_if_final(own.key, entry, view)
+    async def _take_step(self, own_task: OwnTask, task_entry: TaskEntry, chain_view: View) -> None:
+        stash, task = self.parts.identity.stash, own_task.task
+        if why_over(own_task, task_entry, stash, chain_view.height):
+            await self._end_if_final(own_task.key, task_entry, chain_view)
             return
         if task is None:
             return
         # A dishonest node could show another task to have something signed for it.
-        if not is_about(task, entry):
-            self.book.wait(own.key[0], "not_final", "the node's task differs from the one of the bid", is_problem=True)
+        if not is_about(task, task_entry):
+            self.book.wait(
+                own_task.key[0], "not_final", "the node's task differs from the one of the bid", is_problem=True
+            )
             return
-        if own.bid is not None and own.bid.opened is not None:
-            self.book.note_opened(own.key)
-        self._work_beside(own, task, entry)
+        if own_task.bid is not None and own_task.bid.opened is not None:
+            self.book.note_opened(own_task.key)
+        self._work_beside(own_task, task, task_entry)
         if task.state is TaskState.JUDGED:
-            await self._appeal_if_wronged(own, task, entry)
-        step = next_step(own, entry, stash, self._on_hand(own, task), view.newest)
-        if step is None:
-            self.book.wait(own.key[0], "waiting", why_waiting(own, entry, stash))
-        elif await self._may_be_seen(own, entry, step, view):
-            await self._take_if_due(own, task, entry, step)
+            await self._appeal_if_wronged(own_task, task, task_entry)
+        task_step = next_step(own_task, task_entry, stash, self._on_hand(own_task, task), chain_view.newest)
+        if task_step is None:
+            self.book.wait(own_task.key[0], "waiting", why_waiting(own_task, task_entry, stash))
+        elif await self._may_be_seen(own_task, task_entry, task_step, chain_view):
+            await self._take_if_due(own_task, task, task_entry, task_step)
 
-    async def _end_if_final(self, key: TaskKey, entry: TaskEntry, view: View) -> None:
+    async def _end_if_final(self, task_key: TaskKey, task_entry: TaskEntry, chain_view: View) -> None:
         """End a bid without remaining work, if the final chain agrees."""
-        (own,) = await self._own({key: entry}, final=True)
-        why = why_over(own, entry, self.parts.identity.stash, view.height)
-        if not why:
+        (own_tasks,) = await self._own_tasks({task_key: task_entry}, is_final=True)
+        reason_over = why_over(own_tasks, task_entry, self.parts.identity.stash, chain_view.height)
+        if not reason_over:
             return
-        paid = earned(own.task, self.parts.identity.stash, entry.device)
-        kind = "task" if own.task is None else name_of(self.parts, own.task.order)
-        self.selling.forget(key)
-        self.parts.earnings.note("task", *key, device=entry.device, service=kind, grains=paid)
-        self.parts.journal.tasks.change(key, end=why, paid=paid)
-        self.steps.forget(key)
-        self.steps.tasks.cancel((*key, "hold"))
-        self._held.pop(key, None)
-        self._attested = {each: step for each, step in self._attested.items() if each[0] != key[0]}
-        self._seen_final.discard(key)
-        self.book.forget(key[0])
-        self.parts.telemetry.tell("task_over", task=key[0], device=entry.device, why=why, grains=paid)
-        self.parts.watch.end(key[0])
+        paid_grains = earned(own_tasks.task, self.parts.identity.stash, task_entry.device)
+        task_kind = "task" if own_tasks.task is None else name_of(self.parts, own_tasks.task.order)
+        self.selling.forget(task_key)
+        self.parts.earnings.note("task", *task_key, device=task_entry.device, service=task_kind, grains=paid_grains)
+        self.parts.journal.tasks.change(task_key, end=reason_over, paid=paid_grains)
+        self.steps.forget(task_key)
+        self.steps.tasks.cancel((*task_key, "hold"))
+        self._held.pop(task_key, None)
+        self._attested = {
+            attested_key: step_key
+            for attested_key, step_key in self._attested.items()
+            if attested_key[0] != task_key[0]
+        }
+        self._seen_final.discard(task_key)
+        self.book.forget(task_key[0])
+        self.parts.telemetry.tell(
+            "task_over", task=task_key[0], device=task_entry.device, why=reason_over, grains=paid_grains
+        )
+        self.parts.watch.end(task_key[0])
 
-    async def _appeal_if_wronged(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
+    async def _appeal_if_wronged(self, own_task: OwnTask, task: Task, task_entry: TaskEntry) -> None:
         """Appeal a verdict against a result that this machine computed."""
-        place = own_place(task, self.parts.identity.stash, entry.device)
-        if place is None or entry.result is None:
+        slot_place = own_place(task, self.parts.identity.stash, task_entry.device)
+        if slot_place is None or task_entry.result is None:
             return
-        case_id = slot_case(own.key[0], place)
-        case = await self.parts.chain.case(case_id)
-        if case is not None and is_found_lying(case, self.parts.identity.stash):
-            key = (case_id, own.key[1])
-            if self.steps.is_due(key, TaskStep.APPEAL):
-                details: dict[str, Detail] = {"task": own.key[0], "place": place}
-                await self.steps.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", details))
+        case_id = slot_case(own_task.key[0], slot_place)
+        case_status = await self.parts.chain.case(case_id)
+        if case_status is not None and is_found_lying(case_status, self.parts.identity.stash):
+            step_key = (case_id, own_task.key[1])
+            if self.steps.is_due(step_key, TaskStep.APPEAL):
+                appeal_details: dict[str, Detail] = {"task": own_task.key[0], "place": slot_place}
+                await self.steps.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", appeal_details))
 
     # ------------------------------------------------------------------------------------------------ beside the chain
 
-    def _work_beside(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
+    def _work_beside(self, own_task: OwnTask, task: Task, task_entry: TaskEntry) -> None:
         """Start long work: preparing a run, running it, or fetching a checkpoint to hold."""
-        stash, tasks = self.parts.identity.stash, self.steps.tasks
-        place = own_place(task, stash, entry.device)
+        stash, keyed_tasks = self.parts.identity.stash, self.steps.tasks
+        slot_place = own_place(task, stash, task_entry.device)
         if runs_program(task.order):
-            self.selling.beside(own, task, entry, place, self.steps.newest)
+            self.selling.beside(own_task, task, task_entry, slot_place, self.steps.newest)
             return
-        is_standby = own_standby(task, stash, entry.device) is not None
-        if place is not None and task.state in WORKED_STATES:
-            has_more = task.state is TaskState.RUNNING and entry.result is None
+        is_standby = own_standby(task, stash, task_entry.device) is not None
+        if slot_place is not None and task.state in WORKED_STATES:
+            has_more = task.state is TaskState.RUNNING and task_entry.result is None
             # A submitted or judged task needs its run too: after a restart its states are read from the disk to be
             # shown.
-            if has_more or self.book.run(own.key[0], task) is None:
-                tasks.start(own.key, self._run(own, task, entry, has_more=has_more))
+            if has_more or self.book.run(own_task.key[0], task) is None:
+                keyed_tasks.start(own_task.key, self._run_task(own_task, task, task_entry, has_more=has_more))
         elif is_standby and task.state is TaskState.ASKING:
-            if self.book.run(own.key[0], task) is None and not self._drains():
-                tasks.start(own.key, self._run(own, task, entry, has_more=False))
+            if self.book.run(own_task.key[0], task) is None and not self._drains():
+                keyed_tasks.start(own_task.key, self._run_task(own_task, task, task_entry, has_more=False))
         elif (
             is_standby
             and task.state is TaskState.RUNNING
             and newest_stated(task)
-            and not is_held(task, self._held.get(own.key))
+            and not is_held(task, self._held.get(own_task.key))
         ):
-            tasks.start((*own.key, "hold"), self._fetch_to_hold(own, task, entry))
+            keyed_tasks.start((*own_task.key, "hold"), self._fetch_to_hold(own_task, task, task_entry))
 
-    async def _run(self, own: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
+    async def _run_task(self, own_task: OwnTask, task: Task, task_entry: TaskEntry, *, has_more: bool) -> None:
         """Prepare a run and compute it to its end. An error is retried at the next block."""
         try:
-            run = await self.book.prepare(own.key[0], task, entry.device)
-            self._let_watch(own.key[0], task, entry, run)
+            task_run = await self.book.prepare(own_task.key[0], task, task_entry.device)
+            self._let_watch(own_task.key[0], task, task_entry, task_run)
             while has_more:
-                await self._note_milestones(own.key, task, run)
-                if run.is_whole:
+                await self._note_milestones(own_task.key, task, task_run)
+                if task_run.is_whole:
                     break
-                await run.compute_next(partial(self._tell_progress, own.key[0], run))
+                await task_run.compute_next(partial(self._tell_progress, own_task.key[0], task_run))
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
-            self.parts.telemetry.tell("hindered", task=own.key[0], **failure(error))
+            self.parts.telemetry.tell("hindered", task=own_task.key[0], **failure(error))
 
-    def _let_watch(self, task_id: bytes, task: Task, entry: TaskEntry, run: TaskRun) -> None:
+    def _let_watch(self, task_id: bytes, task: Task, task_entry: TaskEntry, task_run: TaskRun) -> None:
         """Start telemetry for the customer, if this machine has the slot."""
-        place = own_place(task, self.parts.identity.stash, entry.device)
-        if place is not None:
-            self.parts.watch.begin(task_id, place, entry.device, run.asked.reply_key)
+        slot_place = own_place(task, self.parts.identity.stash, task_entry.device)
+        if slot_place is not None:
+            self.parts.watch.begin(task_id, slot_place, task_entry.device, task_run.asked.reply_key)
 
-    def _tell_progress(self, task_id: bytes, run: TaskRun, done: int) -> None:
-        self.parts.watch.progress(task_id, done, run.boundaries[-1], run.step_us)
+    def _tell_progress(self, task_id: bytes, task_run: TaskRun, steps_done: int) -> None:
+        self.parts.watch.progress(task_id, steps_done, task_run.boundaries[-1], task_run.step_us)
 
-    async def _note_milestones(self, key: TaskKey, task: Task, run: TaskRun) -> None:
+    async def _note_milestones(self, task_key: TaskKey, task: Task, task_run: TaskRun) -> None:
         """Store and note the finished milestones and the result, before any other party learns of them."""
-        order = task.order
-        for number in range(task.behind + 1, order.milestones + 1):
-            index, is_last = state_index(order, number), number == order.milestones
-            if index > run.index:
+        task_order = task.order
+        for milestone_number in range(task.behind + 1, task_order.milestones + 1):
+            boundary_index, is_last_milestone = (
+                state_index(task_order, milestone_number),
+                milestone_number == task_order.milestones,
+            )
+            if boundary_index > task_run.index:
                 return
-            noted = self.parts.journal.tasks[key]
-            if (noted.result is not None) if is_last else (number in noted.milestones):
+            noted_entry = self.parts.journal.tasks[task_key]
+            if (noted_entry.result is not None) if is_last_milestone else (milestone_number in noted_entry.milestones):
                 continue
             # After a restart a milestone may be older than the newest state.
-            state = run.newest if index == run.index else run.folder.state(index)
-            if state is None:
-                raise ExecutionError(f"the state of milestone {number} is no longer on disk")
-            digests = tuple(run.digests[: index + 1])
-            metric = await self.parts.workers.metric(run.form, run.asked.request, state, run.device)
-            blob = await seal_run(self.parts, task, run.asked.reply_key, digests, state)
-            if is_last:
-                result = TaskResult(root_of(digests), blob, metric)
-                self.parts.journal.tasks.change(key, result=result, result_usage=run.usage_taken())
+            newest_state = (
+                task_run.newest if boundary_index == task_run.index else task_run.folder.state(boundary_index)
+            )
+            if newest_state is None:
+                raise ExecutionError(f"the state of milestone {milestone_number} is no longer on disk")
+            state_digests = tuple(task_run.digests[: boundary_index + 1])
+            state_metric = await self.parts.workers.metric(
+                task_run.form, task_run.asked.request, newest_state, task_run.device
+            )
+            state_blob = await seal_run(self.parts, task, task_run.asked.reply_key, state_digests, newest_state)
+            if is_last_milestone:
+                task_result = TaskResult(root_of(state_digests), state_blob, state_metric)
+                self.parts.journal.tasks.change(task_key, result=task_result, result_usage=task_run.usage_taken())
             else:
-                milestone = Milestone(number, root_of(digests), metric, blob)
-                self.parts.journal.tasks.add(key, found=FoundMilestone(milestone, run.usage_taken()))
-            self.parts.telemetry.tell("computed", task=key[0], milestone=number, of=order.milestones, metric=metric)
+                milestone = Milestone(milestone_number, root_of(state_digests), state_metric, state_blob)
+                self.parts.journal.tasks.add(task_key, found=FoundMilestone(milestone, task_run.usage_taken()))
+            self.parts.telemetry.tell(
+                "computed", task=task_key[0], milestone=milestone_number, of=task_order.milestones, metric=state_metric
+            )
             # Copies at other stores let a standby continue if this machine fails.
-            self.steps.tasks.start((*key, blob), self._spread(blob))
+            self.steps.tasks.start((*task_key, state_blob), self._spread(state_blob))
 
-    async def _spread(self, blob: bytes) -> None:
+    async def _spread(self, blob_address: bytes) -> None:
         try:
-            await spread(self.parts, blob)
+            await spread(self.parts, blob_address)
         except ChainError as error:
             self.parts.telemetry.tell("not_spread", **failure(error))
 
-    async def _fetch_to_hold(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
+    async def _fetch_to_hold(self, own_task: OwnTask, task: Task, task_entry: TaskEntry) -> None:
         """Fetch and check the newest milestone's checkpoint.
 
         A provider that signs for it may have to continue from it.
@@ -312,164 +338,188 @@ class WorkDuty(Duty):
         milestone = task.slots[0].milestone
         assert milestone is not None, "a milestone exists"
         try:
-            run = await self.book.prepare(own.key[0], task, entry.device)
-            makers = [slot.provider for slot in task.slots]
-            found = await fetch_run(self.parts, task, milestone, makers, is_kept=True)
-            done = run.boundaries[state_index(task.order, milestone.number)]
-            await check_state(self.parts, run.form, run.asked.request, found.state, done)
-            self._held[own.key] = milestone
+            task_run = await self.book.prepare(own_task.key[0], task, task_entry.device)
+            state_makers = [task_slot.provider for task_slot in task.slots]
+            fetched_run = await fetch_run(self.parts, task, milestone, state_makers, is_to_keep=True)
+            steps_done = task_run.boundaries[state_index(task.order, milestone.number)]
+            await check_state(self.parts, task_run.form, task_run.asked.request, fetched_run.state, steps_done)
+            self._held[own_task.key] = milestone
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
-            problem = f"milestone {milestone.number} is not confirmed: {error}"
-            self.book.wait(own.key[0], "not_held", problem, is_problem=True)
+            problem_text = f"milestone {milestone.number} is not confirmed: {error}"
+            self.book.wait(own_task.key[0], "not_held", problem_text, is_problem=True)
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
-    def _on_hand(self, own: OwnTask, task: Task) -> OnHand:
+    def _on_hand(self, own_task: OwnTask, task: Task) -> OnHand:
         is_refused = task.state is TaskState.ASKING and self._drains()
         if runs_program(task.order):
-            return self.selling.on_hand(own, task, is_refused=is_refused)
-        has_input = self.book.run(own.key[0], task) is not None and not is_refused
-        return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own.key)) else 0)
+            return self.selling.on_hand(own_task, task, is_refused=is_refused)
+        has_input = self.book.run(own_task.key[0], task) is not None and not is_refused
+        return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own_task.key)) else 0)
 
-    async def _may_be_seen(self, own: OwnTask, entry: TaskEntry, step: TaskStep, view: View) -> bool:
+    async def _may_be_seen(
+        self, own_task: OwnTask, task_entry: TaskEntry, task_step: TaskStep, chain_view: View
+    ) -> bool:
         """Return True if a step reveals nothing too early: a bid is opened only after its commitment is final.
 
         A node that suppressed the commitment could claim that bids are opened, and pass the price to a rival.
         """
-        if step is not TaskStep.REVEAL or own.key in self._seen_final:
+        if task_step is not TaskStep.REVEAL or own_task.key in self._seen_final:
             return True
-        (final,) = await self._own({own.key: entry}, final=True)
-        sealed = commitment_of(self.parts.identity.genesis, own.key, self.parts.identity.stash, entry)
-        if final.bid is None or final.bid.commitment != sealed or final.task is None:
-            self.book.wait(own.key[0], "not_final", "the final chain does not have the bid", is_problem=True)
+        (final_own_task,) = await self._own_tasks({own_task.key: task_entry}, is_final=True)
+        own_commitment = commitment_of(self.parts.identity.genesis, own_task.key, self.parts.identity.stash, task_entry)
+        if final_own_task.bid is None or final_own_task.bid.commitment != own_commitment or final_own_task.task is None:
+            self.book.wait(own_task.key[0], "not_final", "the final chain does not have the bid", is_problem=True)
             return False
         # If finality is delayed, a bid that is opened too late costs more than an early one.
-        is_closed = final.task.state is not TaskState.COMMITTING
-        is_late = own.task is not None and own.task.deadline <= view.newest + LAST_BLOCKS
+        is_closed = final_own_task.task.state is not TaskState.COMMITTING
+        is_window_ending = own_task.task is not None and own_task.task.deadline <= chain_view.newest + LAST_BLOCKS
         if is_closed:
-            self._seen_final.add(own.key)
-        return is_closed or is_late
+            self._seen_final.add(own_task.key)
+        return is_closed or is_window_ending
 
-    async def _take_if_due(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
-        number = _number(task, entry, self.parts.identity.stash, step)
-        key = (own.key[0], own.key[1] + AUCTIONS_APART * number)
-        if step is TaskStep.SHOW and self.book.run(own.key[0], task) is None:
-            self.book.wait(own.key[0], "waiting", "the states to show are being read from disk")
+    async def _take_if_due(self, own_task: OwnTask, task: Task, task_entry: TaskEntry, task_step: TaskStep) -> None:
+        step_number = _step_number(task, task_entry, self.parts.identity.stash, task_step)
+        step_key = (own_task.key[0], own_task.key[1] + AUCTIONS_APART * step_number)
+        if task_step is TaskStep.SHOW and self.book.run(own_task.key[0], task) is None:
+            self.book.wait(own_task.key[0], "waiting", "the states to show are being read from disk")
             return
         # a second copy of an earlier process's step only costs a fee, but a missed window costs more
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
-        if self.steps.is_due(key, step, was_sent=may_wait and step in entry.sent and not number):
-            intent = partial(self.parts.journal.tasks.add, own.key, sent=step)
-            call = self._call(own, task, entry, step, number)
-            details: dict[str, Detail] = {"task": own.key[0], "device": entry.device}
-            details |= {"milestone": number} if number else {}
-            content: Call | AnyAttestation = call
-            if step in ATTESTED:
-                content = self._by_turns(key, step, task, entry, call)
-            await self.steps.send(StepMessage(content, f"task_{step.name.lower()}", details, intent))
+        if self.steps.is_due(
+            step_key, task_step, was_sent=may_wait and task_step in task_entry.sent and not step_number
+        ):
+            journal_intent = partial(self.parts.journal.tasks.add, own_task.key, sent=task_step)
+            chain_call = self._call_of_step(own_task, task, task_entry, task_step, step_number)
+            step_details: dict[str, Detail] = {"task": own_task.key[0], "device": task_entry.device}
+            step_details |= {"milestone": step_number} if step_number else {}
+            call_content: Call | AnyAttestation = chain_call
+            if task_step in ATTESTED:
+                call_content = self._by_turns(step_key, task_step, task, task_entry, chain_call)
+            await self.steps.send(
+                StepMessage(call_content, f"task_{task_step.name.lower()}", step_details, journal_intent)
+            )
 
     def _by_turns(
-        self, key: StepKey, step: TaskStep, task: Task, entry: TaskEntry, call: Call
+        self, step_key: StepKey, task_step: TaskStep, task: Task, task_entry: TaskEntry, chain_call: Call
     ) -> Call | AnyAttestation:
         """Return an attestation, or the call if the previous attestation did not get into a block, in alternation."""
-        turn = self._attested.get(key)
-        if turn is step:
-            del self._attested[key]
-            return call
-        self._attested[key] = step
-        return attested(self.parts.identity, task, call, entry.usages, self.steps.newest)
+        turn_state = self._attested.get(step_key)
+        if turn_state is task_step:
+            del self._attested[step_key]
+            return chain_call
+        self._attested[step_key] = task_step
+        return attested(self.parts.identity, task, chain_call, task_entry.usages, self.steps.newest)
 
-    def _call(  # noqa: C901  # a row for each step
-        self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int
+    def _call_of_step(  # noqa: C901  # a row for each step
+        self, own_task: OwnTask, task: Task, task_entry: TaskEntry, task_step: TaskStep, step_number: int
     ) -> Call:
         """Return the call of a step."""
-        task_id, genesis, stash = own.key[0], self.parts.identity.genesis, self.parts.identity.stash
-        place = own_place(task, stash, entry.device) or 0  # a standby that takes over gets the first slot
-        match step:
+        task_id, genesis_hash, stash = own_task.key[0], self.parts.identity.genesis, self.parts.identity.stash
+        slot_place = own_place(task, stash, task_entry.device) or 0  # a standby that takes over gets the first slot
+        match task_step:
             case TaskStep.COMMIT:
-                sealed = commitment_of(genesis, own.key, stash, entry)
-                return TrainingMarket.commit_bid(task=task_id, device=entry.device, commitment=sealed)
+                own_commitment = commitment_of(genesis_hash, own_task.key, stash, task_entry)
+                return TrainingMarket.commit_bid(task=task_id, device=task_entry.device, commitment=own_commitment)
             case TaskStep.REVEAL:
-                return TrainingMarket.reveal_bid(task=task_id, device=entry.device, offer=entry.offer, salt=entry.salt)
+                return TrainingMarket.reveal_bid(
+                    task=task_id, device=task_entry.device, offer=task_entry.offer, salt=task_entry.salt
+                )
             case TaskStep.START:
-                return TrainingMarket.start(task=task_id, place=place)
+                return TrainingMarket.start(task=task_id, place=slot_place)
             case TaskStep.REPORT:
-                return TrainingMarket.report_input(task=task_id, place=place)
+                return TrainingMarket.report_input(task=task_id, place=slot_place)
             case TaskStep.MILESTONE:
-                return TrainingMarket.report_milestone(task=task_id, place=place, milestone=entry.milestones[number])
+                return TrainingMarket.report_milestone(
+                    task=task_id, place=slot_place, milestone=task_entry.milestones[step_number]
+                )
             case TaskStep.FINISH | TaskStep.OPEN:
-                return _result_call(genesis, own.key, task, place, entry, step)
+                return _result_call(genesis_hash, own_task.key, task, slot_place, task_entry, task_step)
             case TaskStep.VOLUNTEER:
-                return TrainingMarket.volunteer(task=task_id, device=entry.device)
+                return TrainingMarket.volunteer(task=task_id, device=task_entry.device)
             case TaskStep.LEAVE:
                 return TrainingMarket.leave(task=task_id)
             case TaskStep.HOLD:
-                return TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=self._held[own.key].root)
+                return TrainingMarket.confirm_checkpoint(
+                    task=task_id, number=step_number, root=self._held[own_task.key].root
+                )
             case TaskStep.SHOW:
-                return TrainingMarket.show(task=task_id, place=place, stretches=self._shown(task_id, task, place))
+                return TrainingMarket.show(
+                    task=task_id, place=slot_place, stretches=self._shown_stretches(task_id, task, slot_place)
+                )
             case _:
-                raise AssertionError(f"{step.name} is not a step with a transaction")
+                raise AssertionError(f"{task_step.name} is not a step with a transaction")
 
-    def _shown(self, task_id: bytes, task: Task, place: int) -> tuple[ShownStretch, ...]:
+    def _shown_stretches(self, task_id: bytes, task: Task, slot_place: int) -> tuple[ShownStretch, ...]:
         """Return the hashes before and after each judged stretch, with their paths."""
-        run = self.book.run(task_id, task)
-        assert run is not None, "the shown rows were read earlier"
+        task_run = self.book.run(task_id, task)
+        assert task_run is not None, "the shown rows were read earlier"
         assert task.drawn is not None, "`next_step` requests nothing to show earlier"
         return tuple(
-            ShownStretch(traced_state(run.digests, each.first), traced_state(run.digests, each.end))
-            for each in judged_stretches(task_id, task, place)
+            ShownStretch(
+                traced_state(task_run.digests, judged_stretch.first), traced_state(task_run.digests, judged_stretch.end)
+            )
+            for judged_stretch in judged_stretches(task_id, task, slot_place)
         )
 
 
-def _result_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep) -> Call:
+def _result_call(
+    genesis_hash: bytes, task_key: TaskKey, task: Task, slot_place: int, task_entry: TaskEntry, task_step: TaskStep
+) -> Call:
     """Return the call that states a result, commits a replica to it, or opens a replica's result."""
-    assert entry.result is not None, "`next_step` requests a result only once one exists"
-    if step is TaskStep.OPEN:
-        assert entry.result_salt is not None, "its salt was written with it"
-        return TrainingMarket.open_result(task=key[0], place=place, result=entry.result, salt=entry.result_salt)
+    assert task_entry.result is not None, "`next_step` requests a result only once one exists"
+    if task_step is TaskStep.OPEN:
+        assert task_entry.result_salt is not None, "its salt was written with it"
+        return TrainingMarket.open_result(
+            task=task_key[0], place=slot_place, result=task_entry.result, salt=task_entry.result_salt
+        )
     is_bound = is_replicated(task.order)
-    result = bound_result(genesis, key, place, task.slots[place], entry) if is_bound else entry.result
-    return TrainingMarket.finish(task=key[0], place=place, result=result)
+    opened_result = (
+        bound_result(genesis_hash, task_key, slot_place, task.slots[slot_place], task_entry)
+        if is_bound
+        else task_entry.result
+    )
+    return TrainingMarket.finish(task=task_key[0], place=slot_place, result=opened_result)
 
 
-def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
+def _step_number(task: Task, task_entry: TaskEntry, stash: bytes, task_step: TaskStep) -> int:
     """Return the milestone of a step; 0 if it has none."""
-    if step is TaskStep.MILESTONE:
-        place = own_place(task, stash, entry.device)
-        assert place is not None, "a provider that reports a milestone has a slot"
-        return task.behind + task.slots[place].reported + 1
-    return newest_stated(task) if step is TaskStep.HOLD else 0
+    if task_step is TaskStep.MILESTONE:
+        slot_place = own_place(task, stash, task_entry.device)
+        assert slot_place is not None, "a provider that reports a milestone has a slot"
+        return task.behind + task.slots[slot_place].reported + 1
+    return newest_stated(task) if task_step is TaskStep.HOLD else 0
 
 
 def attested(
-    identity: Identity, task: Task, call: Call, usages: Mapping[int, Usage], height: int
+    identity: Identity, task: Task, chain_call: Call, usage_by_number: Mapping[int, Usage], block_height: int
 ) -> SignedTaskAttestation:
     """Return the attestation that is equivalent to a call of `report_milestone` or `finish`.
 
-    `usages` has the usage of that step, and `height` is the newest block. The node accepts an attestation without a fee
-    or a transaction. If no author includes it, the next attempt is a call, which is free if it succeeds, then an
-    attestation again.
+    `usage_by_number` has the usage of that step, and `block_height` is the newest block. The node accepts an
+    attestation without a fee or a transaction. If no author includes it, the next attempt is a call, which is free if
+    it succeeds, then an attestation again.
     """
-    arguments = call.named_arguments
-    slot = task.slots[arguments["place"]]
-    stated = _stated(call)
-    since = max(task.reported_at, slot.started_at)
+    arguments = chain_call.named_arguments
+    own_slot = task.slots[arguments["place"]]
+    stated_step = _stated_in(chain_call)
+    started_at = max(task.reported_at, own_slot.started_at)
     statement = TaskAttestation(
         version=TASK_VERSION,
         task=arguments["task"],
         auction=task.auction,
         place=arguments["place"],
         provider_key=identity.key.public_key,
-        device=slot.device,
-        stated=stated,
-        usage=usages[step_of(stated)],
-        started_at=since,
-        finished_at=max(since, height),
+        device=own_slot.device,
+        stated=stated_step,
+        usage=usage_by_number[step_of(stated_step)],
+        started_at=started_at,
+        finished_at=max(started_at, block_height),
     )
     return SignedTaskAttestation(statement, identity.key.sign(task_signing_payload(identity.genesis, statement)))
 
 
-def _stated(call: Call) -> Stated:
-    if call.name == f"{TrainingMarket.__name__}.report_milestone":
-        return StatedMilestone(call.named_arguments["milestone"])
-    return StatedResult(call.named_arguments["result"])
+def _stated_in(chain_call: Call) -> Stated:
+    if chain_call.name == f"{TrainingMarket.__name__}.report_milestone":
+        return StatedMilestone(chain_call.named_arguments["milestone"])
+    return StatedResult(chain_call.named_arguments["result"])

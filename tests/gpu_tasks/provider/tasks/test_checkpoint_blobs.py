@@ -108,7 +108,7 @@ def test_who_is_to_sign_that_it_holds_a_checkpoint_keeps_it(is_kept: bool) -> No
     blob = sealed(made)
     milestone = Milestone(1, root_of(DIGESTS[: state_index(task().order, 1) + 1]), 7, address_of(blob))
     there: Any = parts(own, elsewhere=made, of=STANDBY)
-    found = asyncio.run(fetch_run(there, task(), milestone, [OWN.stash], is_kept=is_kept))
+    found = asyncio.run(fetch_run(there, task(), milestone, [OWN.stash], is_to_keep=is_kept))
     assert encode_run_state(found.digests, found.state) == seal_key(STANDBY).open(blob)
     assert (address_of(blob) in own) is is_kept
 
@@ -167,7 +167,7 @@ def test_nobody_signs_for_a_checkpoint_that_does_not_go_on_from_what_counts(root
     milestone = Milestone(2, root_of(DIGESTS[: index + 1]), 7, address_of(blob))
     counted = replace(task(), checkpoint=HeldCheckpoint(Milestone(1, root, 7, bytes(32)), OWN.stash))
     there = parts(Store(), elsewhere=made, of=STANDBY)
-    fetching = fetch_run(there, counted, milestone, [OWN.stash], is_kept=True)
+    fetching = fetch_run(there, counted, milestone, [OWN.stash], is_to_keep=True)
     if root == root_of(DIGESTS[:3]):
         assert asyncio.run(fetching).state == STATES[index]
         return

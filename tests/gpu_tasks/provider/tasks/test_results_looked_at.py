@@ -33,7 +33,7 @@ async def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
     village: TaskVillage, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
 ) -> None:
     """Every segment that its judges compute follows from the state before."""
-    honestly = task_runs._beginning
+    honestly = task_runs._first_state
 
     async def elsewhere(parts: Parts[Any], task: Task, *rest: Any) -> tuple[bytes, list[bytes]]:
         state, earlier = await honestly(parts, task, *rest)
@@ -41,7 +41,7 @@ async def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
             state = state[:36] + bytes(len(state) - 36)  # no weight, and no momentum
         return state, earlier
 
-    monkeypatch.setattr(task_runs, "_beginning", elsewhere)
+    monkeypatch.setattr(task_runs, "_first_state", elsewhere)
     task = await village.bought(PRICES[0], until=TaskState.RUNNING)
     while village.task(task).slots[0].reported < 1:
         await village.block()
@@ -81,13 +81,13 @@ async def test_a_result_that_is_kept_from_its_customer_is_none(
     village: TaskVillage, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
 ) -> None:
     """Every checked state is right, and the customer has nothing."""
-    honestly = checkpoint_blobs._readers
+    honestly = checkpoint_blobs._reader_keys
 
     async def others(parts: Any, task: Task, reply_key: bytes) -> list[bytes]:
         readers = await honestly(parts, task, reply_key)
         return [each for each in readers if each != reply_key or not is_kept_from_customer]
 
-    monkeypatch.setattr(checkpoint_blobs, "_readers", others)
+    monkeypatch.setattr(checkpoint_blobs, "_reader_keys", others)
     task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
     village.ask(TrainingMarket.dispute(task=task, segment=None))
     await village.until(task, TaskState.ENDED, blocks=300)

@@ -95,7 +95,7 @@ def parts_of(
 
 def is_right(states: Sequence[bytes], segment: int | None, shown: dict[int, bytes] | None = None) -> bool:
     """Return the finding about a trace."""
-    judging = task_verdicts._computed(
+    judging = task_verdicts._compute_stretches(
         parts_of(states, shown or {}), case_of(states, segment), cast(Any, None), ASKED, Search()
     )
     return asyncio.run(judging)[0]
@@ -142,7 +142,7 @@ def test_the_state_behind_a_segment_is_in_the_trace_too() -> None:
     parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
     case = case_of([*RIGHT[:4], state(9), *RIGHT[5:]], 3)
     with pytest.raises(BlobError, match="outside its trace"):
-        asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, Search()))
+        asyncio.run(task_verdicts._compute_stretches(parts, case, cast(Any, None), ASKED, Search()))
 
 
 @pytest.mark.parametrize("is_root_of_its_own", [True, False])
@@ -159,7 +159,9 @@ def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*,
         held = HeldCheckpoint(Milestone(3, root(states if is_root_of_its_own else RIGHT, 3), 1, b"b" * 32), b"h" * 32)
         begun = root(RIGHT if is_root_of_its_own else states, 2)
         case = replace(case, task=replace(case.task, behind=2, done=1, begun_from=begun, checkpoint=held))
-        return asyncio.run(task_verdicts._computed(parts_of(states, {}), case, cast(Any, None), ASKED, Search()))[0]
+        return asyncio.run(
+            task_verdicts._compute_stretches(parts_of(states, {}), case, cast(Any, None), ASKED, Search())
+        )[0]
 
     assert found(RIGHT)
     assert not found(elsewhere)
@@ -171,10 +173,10 @@ def test_who_waits_for_states_lacks_what_others_have() -> None:
     search, parts, case = Search(), parts_of(RIGHT, {}), case_of(RIGHT, None)
     parts.blobs.ask = AsyncMock(side_effect=BlobError("away"))  # type: ignore[method-assign]
     with pytest.raises(BlobError, match="away"):
-        asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, search))
+        asyncio.run(task_verdicts._compute_stretches(parts, case, cast(Any, None), ASKED, search))
     assert search.lacks is Lacking.STATES
     search = Search()
-    asyncio.run(task_verdicts._computed(parts_of(RIGHT, {}), case, cast(Any, None), ASKED, search))
+    asyncio.run(task_verdicts._compute_stretches(parts_of(RIGHT, {}), case, cast(Any, None), ASKED, search))
     assert search.lacks is Lacking.NOTHING
 
 
@@ -203,11 +205,11 @@ BOTH = [seal_key(ME).public, ASKED.reply_key]
 )
 def test_a_result_that_its_customer_cannot_open_is_wrong(blob: bytes, *, is_delivered: bool) -> None:
     """Judges received its states, so without this check the customer would pay for a result it never had."""
-    judging = task_verdicts._computed(
+    judging = task_verdicts._compute_stretches(
         parts_of(RIGHT, {}, result=blob), case_of(RIGHT, None), cast(Any, None), ASKED, Search()
     )
     assert asyncio.run(judging)[0] is is_delivered
-    proof = task_verdicts._computed(
+    proof = task_verdicts._compute_stretches(
         parts_of(RIGHT, {}, result=blob), case_of(RIGHT, 3), cast(Any, None), ASKED, Search()
     )
     assert asyncio.run(proof)[0], "a fraud proof is about its segment alone"
@@ -216,7 +218,9 @@ def test_a_result_that_its_customer_cannot_open_is_wrong(blob: bytes, *, is_deli
 def test_a_result_that_nobody_has_is_waited_for_as_states_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_verdicts, "is_sound", AsyncMock(side_effect=BlobError("nobody has it")))
     search = Search()
-    judging = task_verdicts._computed(parts_of(RIGHT, {}), case_of(RIGHT, None), cast(Any, None), ASKED, search)
+    judging = task_verdicts._compute_stretches(
+        parts_of(RIGHT, {}), case_of(RIGHT, None), cast(Any, None), ASKED, search
+    )
     with pytest.raises(BlobError):
         asyncio.run(judging)
     assert search.lacks is Lacking.STATES, "and given up in time, against who should have it"
@@ -234,14 +238,14 @@ def doubted(*said: Statement | None, bench: BenchKind = BenchKind.COURT) -> int:
     ]
     found = [RIGHT[4]]
     root = case.slot.result.root if case.slot.result else b""
-    asking = task_verdicts._doubted(parts_of(RIGHT, {}, seats), case, ASKED, found, Answered(root))
+    asking = task_verdicts._doubted_opinions(parts_of(RIGHT, {}, seats), case, ASKED, found, Answered(root))
     return asyncio.run(asking)
 
 
 def stating(number: int, probe: bytes | None = None, root: bytes | None = None) -> Statement:
     """Return an earlier judge's statement, with its right probe unless another is given."""
     case = case_of(RIGHT, 3)
-    own = task_verdicts._probe(case, ASKED, [RIGHT[4]], bytes((number,)) * 32, b"q" * 32)
+    own = task_verdicts._result_probe(case, ASKED, [RIGHT[4]], bytes((number,)) * 32, b"q" * 32)
     stated = case.slot.result.root if case.slot.result else b""
     return Statement(Answered(root or stated), probe or own, 0)
 
@@ -260,7 +264,7 @@ def test_who_says_otherwise_was_shown_nothing_or_is_silent_is_not() -> None:
 def test_a_probe_is_of_its_seat() -> None:
     case = case_of(RIGHT, 3)
     probes = {
-        task_verdicts._probe(case, ASKED, [RIGHT[4]], judge, place)
+        task_verdicts._result_probe(case, ASKED, [RIGHT[4]], judge, place)
         for judge in (b"1" * 32, b"2" * 32)
         for place in (b"p" * 32, b"q" * 32)
     }

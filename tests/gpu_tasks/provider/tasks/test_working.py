@@ -122,7 +122,7 @@ def test_who_has_a_slot_lets_its_customer_watch_and_nobody_else_does(
     scene.duty.book = cast(TaskBook, SimpleNamespace(prepare=AsyncMock(return_value=run)))
     scene.duty._note_milestones = cast(Any, none_to_note)  # type: ignore[method-assign]
     task = a_task(state=TaskState.RUNNING, slots=slots, standby=None if place is not None else STANDBY)
-    asyncio.run(scene.duty._run(OwnTask(KEY, task, None), task, entry(), has_more=True))
+    asyncio.run(scene.duty._run_task(OwnTask(KEY, task, None), task, entry(), has_more=True))
     begun = [] if place is None else [("begin", TASK, place, DEVICE, b"k" * 32)]
     assert scene.watched == [*begun, ("progress", TASK, 4, 8, 9)]
 
@@ -180,6 +180,6 @@ def test_a_bid_that_is_opened_has_its_collateral_locked(monkeypatch: pytest.Monk
     monkeypatch.setattr(scene.duty, "_work_beside", lambda *_: None)
     bid: Any = SimpleNamespace(opened=object() if is_opened else None)
     task = a_task(state=TaskState.AWARDING if is_opened else TaskState.COMMITTING)
-    asyncio.run(scene.duty._step(OwnTask(KEY, task, bid), entry(), View(9, ())))
+    asyncio.run(scene.duty._take_step(OwnTask(KEY, task, bid), entry(), View(9, ())))
     assert opened == ([KEY] if is_opened else [])
     assert len(scene.waits) == 1
