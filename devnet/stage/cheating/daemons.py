@@ -92,7 +92,7 @@ class LyingRacing(RaceDuty):
             totals=told_batch.totals,
             usage=replace(slot_result.usage, work_units=told_batch.totals.tokens_out),
         )
-        super()._keep(race, basis, lying_result, asked)
+        super()._keep_result(race, basis, lying_result, asked)
 
 
 class LyingShowing(CheckDuty):

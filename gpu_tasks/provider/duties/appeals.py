@@ -17,43 +17,57 @@ LAST_CALL_BLOCKS = 6
 """This many blocks before a verdict becomes final, an outvoted judge appeals if nobody else has."""
 
 
-def is_wronged(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
+def is_wronged(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> bool:
     """Return True if the verdict about a unit can be appealed and refutes this provider's result."""
-    case = None if status is None else status.case
-    return case is not None and status is not None and status.unit.attempt == key[1] and is_found_lying(case, stash)
+    court_case = None if unit_status is None else unit_status.case
+    return (
+        court_case is not None
+        and unit_status is not None
+        and unit_status.unit.attempt == race_key[1]
+        and is_found_lying(court_case, stash)
+    )
 
 
-def is_found_lying(case: CourtCase, stash: bytes) -> bool:
+def is_found_lying(court_case: CourtCase, stash: bytes) -> bool:
     """Return True if the verdict of a case can be appealed and refutes the stash's answer."""
-    if case.stage is not CaseStage.APPEALABLE:
+    if court_case.stage is not CaseStage.APPEALABLE:
         return False
     # A decline has no root. `is_found_declining` handles it.
-    own = (claim for claim in case.terms.claims if claim.account == stash and claim.root is not None)
-    return any(fault_of(claim, case.verdict) is PartyFault.LIED for claim in own)
+    own_claims = (
+        own_claim for own_claim in court_case.terms.claims if own_claim.account == stash and own_claim.root is not None
+    )
+    return any(fault_of(own_claim, court_case.verdict) is PartyFault.LIED for own_claim in own_claims)
 
 
-def is_found_declining(case: CourtCase, stash: bytes) -> bool:
+def is_found_declining(court_case: CourtCase, stash: bytes) -> bool:
     """Return True if the verdict of a case can be appealed and accepts an input that the stash declined.
 
     An appeal is only worthwhile with proof that the input is bad. Nobody can prove that it was unavailable.
     """
-    if case.stage is not CaseStage.APPEALABLE:
+    if court_case.stage is not CaseStage.APPEALABLE:
         return False
-    own = (claim for claim in case.terms.claims if claim.account == stash)
-    return any(fault_of(claim, case.verdict) is PartyFault.DECLINED for claim in own)
+    own_claims = (own_claim for own_claim in court_case.terms.claims if own_claim.account == stash)
+    return any(fault_of(own_claim, court_case.verdict) is PartyFault.DECLINED for own_claim in own_claims)
 
 
-def is_outvoted(seat: SeatStatus, height: int) -> bool:
+def is_outvoted(judge_seat: SeatStatus, block_height: int) -> bool:
     """Return True if a verdict against this judge's opinion is about to become final.
 
     This covers only a result that the judge computed: an input that it could not use may be usable by others. And it
     covers only another result: an appeal that overturns the verdict "the input is bad" costs its appellant the court's
     fee.
     """
-    case, said = seat.status.case, seat.seat.statement
-    if case.stage is not CaseStage.APPEALABLE or said is None or not isinstance(said.opinion, Answered):
+    court_case, own_statement = judge_seat.status.case, judge_seat.seat.statement
+    if (
+        court_case.stage is not CaseStage.APPEALABLE
+        or own_statement is None
+        or not isinstance(own_statement.opinion, Answered)
+    ):
         return False
-    if not isinstance(case.verdict, Answered):
+    if not isinstance(court_case.verdict, Answered):
         return False
     # In the last blocks only: the provider of the refuted result appeals first, and one appeal is enough.
-    return said.opinion != case.verdict and height <= case.appealable_until <= height + LAST_CALL_BLOCKS
+    return (
+        own_statement.opinion != court_case.verdict
+        and block_height <= court_case.appealable_until <= block_height + LAST_CALL_BLOCKS
+    )

@@ -42,41 +42,51 @@ class DifferingDuty(Duty):
         """Show the requested nodes of all disputes."""
         self.book.look(view)
         # A dispute asks for nodes of several levels. Each has a deadline of its own, so it is a step of its own.
-        keys = {(status.unit, status.dispute.deadline): status for status in view.disputes}
-        for key, status in keys.items():
+        status_by_key = {
+            (dispute_status.unit, dispute_status.dispute.deadline): dispute_status for dispute_status in view.disputes
+        }
+        for dispute_key, dispute_status in status_by_key.items():
             # Reported once for each request, not once for each block.
-            if key not in self._keys:
-                self._tell_asked(status)
-            if self._is_own_turn(status, view.newest) and self.book.is_due(key, DisputeStep.SHOW):
-                self.book.tasks.start(key, self._show(status))
-        for key in self._keys - keys.keys():
-            self.book.forget(key)
-        self._keys = set(keys)
+            if dispute_key not in self._keys:
+                self._tell_asked(dispute_status)
+            if self._is_own_turn(dispute_status, view.newest) and self.book.is_due(dispute_key, DisputeStep.SHOW):
+                self.book.tasks.start(dispute_key, self._show(dispute_status))
+        for dispute_key in self._keys - status_by_key.keys():
+            self.book.forget(dispute_key)
+        self._keys = set(status_by_key)
 
-    def _tell_asked(self, status: DisputeStatus) -> None:
+    def _tell_asked(self, dispute_status: DisputeStatus) -> None:
         """Report the request: an operator whose machine cannot answer has until the deadline to repair it."""
-        dispute = status.dispute
-        asked_for = "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves of subtree {dispute.subtree}"
-        self.parts.telemetry.tell("tree_asked", unit=status.unit, asked_for=asked_for, until_block=dispute.deadline)
+        leaf_dispute = dispute_status.dispute
+        asked_for = (
+            "upper nodes"
+            if leaf_dispute.stage is DisputeStage.SUBTREES
+            else f"leaves of subtree {leaf_dispute.subtree}"
+        )
+        self.parts.telemetry.tell(
+            "tree_asked", unit=dispute_status.unit, asked_for=asked_for, until_block=leaf_dispute.deadline
+        )
 
-    def _is_own_turn(self, status: DisputeStatus, newest: int) -> bool:
+    def _is_own_turn(self, dispute_status: DisputeStatus, newest_height: int) -> bool:
         """Return True once this provider's turn among equal answers has come. Showing all at once would waste fees."""
-        dispute, stash = status.dispute, self.parts.identity.stash
-        side = side_of(dispute, stash)
-        if side is None or side.has_shown:
+        leaf_dispute, stash = dispute_status.dispute, self.parts.identity.stash
+        own_side = side_of(leaf_dispute, stash)
+        if own_side is None or own_side.has_shown:
             return False
-        return newest >= dispute.deadline - dispute.window + side.accounts.index(stash) * TURN_BLOCKS
+        return (
+            newest_height >= leaf_dispute.deadline - leaf_dispute.window + own_side.accounts.index(stash) * TURN_BLOCKS
+        )
 
-    async def _show(self, status: DisputeStatus) -> None:
-        unit, tell = status.unit, self.parts.telemetry.tell
+    async def _show(self, dispute_status: DisputeStatus) -> None:
+        unit_id, tell = dispute_status.unit, self.parts.telemetry.tell
         try:
-            leaves = self._own_leaves(status)
-            await self.book.send(StepMessage(nodes_call(status, leaves), "tree_shown", {"unit": unit}))
-        except (ExecutionError, ChainError, DecodeError) as error:
-            tell("tree_not_shown", unit=unit, **failure(error))
+            own_leaves = self._own_leaves(dispute_status)
+            await self.book.send(StepMessage(nodes_call(dispute_status, own_leaves), "tree_shown", {"unit": unit_id}))
+        except (ExecutionError, ChainError, DecodeError) as show_error:
+            tell("tree_not_shown", unit=unit_id, **failure(show_error))
 
-    def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
-        side = side_of(status.dispute, self.parts.identity.stash)
-        if side is None:
+    def _own_leaves(self, dispute_status: DisputeStatus) -> tuple[Leaf, ...]:
+        own_side = side_of(dispute_status.dispute, self.parts.identity.stash)
+        if own_side is None:
             raise ExecutionError("this provider is not a party of the dispute", code="not_a_party")
-        return settled_leaves(self.parts, status.unit, side.root)
+        return settled_leaves(self.parts, dispute_status.unit, own_side.root)

@@ -77,102 +77,106 @@ class CheckDuty(Duty):
 
     async def step(self, view: View) -> None:
         """Take the due steps of all checks."""
-        for book in self.books:
-            book.look(view)
-        keys = {_key_of(status): status for status in view.checks}
-        for key, status in keys.items():
-            step = self._next(status, view.newest)
-            book = self.audits if step is CheckStep.SAY else self.book
-            if step is not None and book.is_due(key, step):
-                book.tasks.start(key, self._work(step, status))
-        for key in self._keys - keys.keys():
-            self._found.pop(key, None)
-            for book in self.books:
-                book.forget(key)
-        self._keys = set(keys)
+        for step_book in self.books:
+            step_book.look(view)
+        status_by_key = {_key_of(check_status): check_status for check_status in view.checks}
+        for check_key, check_status in status_by_key.items():
+            check_step = self._next(check_status, view.newest)
+            step_book = self.audits if check_step is CheckStep.SAY else self.book
+            if check_step is not None and step_book.is_due(check_key, check_step):
+                step_book.tasks.start(check_key, self._work(check_step, check_status))
+        for check_key in self._keys - status_by_key.keys():
+            self._found.pop(check_key, None)
+            for step_book in self.books:
+                step_book.forget(check_key)
+        self._keys = set(status_by_key)
 
     @property
     def books(self) -> tuple[StepBook[CheckStep], ...]:
         """Both books."""
         return self.book, self.audits
 
-    def _next(self, status: CheckStatus, newest: int) -> CheckStep | None:
-        check = status.check
-        if check.stage is LeafStage.SHOWING:
-            return CheckStep.SHOW if self._is_own_turn(status, newest) else None
-        if check.stage is LeafStage.CHECKING:
-            return CheckStep.SAY if check.auditor == self.parts.identity.stash else None
-        return CheckStep.APPEAL if check.case is not None else None
+    def _next(self, check_status: CheckStatus, newest_height: int) -> CheckStep | None:
+        leaf_check = check_status.check
+        if leaf_check.stage is LeafStage.SHOWING:
+            return CheckStep.SHOW if self._is_own_turn(check_status, newest_height) else None
+        if leaf_check.stage is LeafStage.CHECKING:
+            return CheckStep.SAY if leaf_check.auditor == self.parts.identity.stash else None
+        return CheckStep.APPEAL if leaf_check.case is not None else None
 
-    def _work(self, step: CheckStep, status: CheckStatus) -> Coroutine[None, None, None]:
-        works = {CheckStep.SHOW: self._show, CheckStep.SAY: self._audit, CheckStep.APPEAL: self._appeal}
-        return works[step](status)
+    def _work(self, check_step: CheckStep, check_status: CheckStatus) -> Coroutine[None, None, None]:
+        work_by_step = {CheckStep.SHOW: self._show, CheckStep.SAY: self._audit, CheckStep.APPEAL: self._appeal}
+        return work_by_step[check_step](check_status)
 
-    def _is_own_turn(self, status: CheckStatus, newest: int) -> bool:
-        check, stash = status.check, self.parts.identity.stash
-        place = [each.account for each in check.terms.answerers].index(stash)
-        return newest >= check.deadline - check.windows.show + place * TURN_BLOCKS
+    def _is_own_turn(self, check_status: CheckStatus, newest_height: int) -> bool:
+        leaf_check, stash = check_status.check, self.parts.identity.stash
+        answerer_places = [answerer.account for answerer in leaf_check.terms.answerers].index(stash)
+        return newest_height >= leaf_check.deadline - leaf_check.windows.show + answerer_places * TURN_BLOCKS
 
-    async def _show(self, status: CheckStatus) -> None:
+    async def _show(self, check_status: CheckStatus) -> None:
         """Show the leaves of the settled result from the journal. Nothing is computed again."""
-        unit, tell = status.unit, self.parts.telemetry.tell
+        unit_id, tell = check_status.unit, self.parts.telemetry.tell
         try:
-            leaves = settled_leaves(self.parts, unit, status.check.terms.output_root)
-            await self.book.send(StepMessage(showing_call(status, leaves), "leaves_shown", {"unit": unit}))
-        except (ExecutionError, ChainError, DecodeError) as error:
-            tell("leaves_not_shown", unit=unit, **failure(error))
+            own_leaves = settled_leaves(self.parts, unit_id, check_status.check.terms.output_root)
+            await self.book.send(StepMessage(showing_call(check_status, own_leaves), "leaves_shown", {"unit": unit_id}))
+        except (ExecutionError, ChainError, DecodeError) as show_error:
+            tell("leaves_not_shown", unit=unit_id, **failure(show_error))
 
-    async def _audit(self, status: CheckStatus) -> None:
+    async def _audit(self, check_status: CheckStatus) -> None:
         """Send the finding. An existing finding about these leaves is sent again, not computed again."""
-        key = _key_of(status)
+        audit_key = _key_of(check_status)
         try:
-            found = self._found.get(key)
+            found_audit = self._found.get(audit_key)
             # A reverted block may have shown other leaves, so the finding is valid for these leaves only.
-            if found is None or found.shown != status.check.shown:
-                found = FoundByAudit(status.check.shown, await self._looked_at(status))
-                self._found[key] = found
-            await self.audits.send(found.message)
+            if found_audit is None or found_audit.shown != check_status.check.shown:
+                found_audit = FoundByAudit(check_status.check.shown, await self._looked_at(check_status))
+                self._found[audit_key] = found_audit
+            await self.audits.send(found_audit.message)
             # The computation may take many blocks. Without this, the answer would be repeated at the next one.
-            self.audits.note_sent(key, CheckStep.SAY)
-        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
-            self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, **failure(error))
+            self.audits.note_sent(audit_key, CheckStep.SAY)
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as audit_error:
+            self.parts.telemetry.tell("leaves_not_computed", unit=check_status.unit, **failure(audit_error))
 
-    async def _looked_at(self, status: CheckStatus) -> StepMessage:
+    async def _looked_at(self, check_status: CheckStatus) -> StepMessage:
         """Compute the shown leaves. Doubt the first that differs, or pass."""
-        unit, check, identity = status.unit, status.check, self.parts.identity
-        posted = await self._posted(unit)
-        form = await self.parts.form_of(posted)
+        unit_id, leaf_check, identity = check_status.unit, check_status.check, self.parts.identity
+        posted_unit = await self._posted(unit_id)
+        workload_form = await self.parts.form_of(posted_unit)
         async with self._fetching:  # fetched onto the disk only; opened again when a device is free
-            await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
+            await self.parts.inputs.open(unit_id, posted_unit, InputUse.LOOKED_AT)
         async with self._opened:
-            asked = await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
-            indices = [leaf.index for leaf in check.shown]
-            found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
-        wrong = wrong_leaf(check, found)
-        if wrong is None:
-            proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
-            return StepMessage(LeafChecks.pass_leaves(unit=unit, proof=proof), "leaves_passed", {"unit": unit})
-        call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.claim)
-        return StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
+            unit_input = await self.parts.inputs.open(unit_id, posted_unit, InputUse.LOOKED_AT)
+            leaf_indices = [shown_leaf.index for shown_leaf in leaf_check.shown]
+            found_leaves = await computed_leaves(
+                self.parts, unit_id, posted_unit, workload_form, unit_input, leaf_indices, Activity.AUDITS
+            )
+        wrong_found = wrong_leaf(leaf_check, found_leaves)
+        if wrong_found is None:
+            audit_proof = proof_by(identity.genesis, unit_id, leaf_check, identity.stash, unit_input.salt, found_leaves)
+            return StepMessage(
+                LeafChecks.pass_leaves(unit=unit_id, proof=audit_proof), "leaves_passed", {"unit": unit_id}
+            )
+        doubt_call = LeafChecks.doubt_leaf(unit=unit_id, index=wrong_found.index, found=wrong_found.claim)
+        return StepMessage(doubt_call, "leaf_doubted", {"unit": unit_id, "leaf": wrong_found.index})
 
-    async def _appeal(self, status: CheckStatus) -> None:
-        unit, case_id = status.unit, status.check.case
+    async def _appeal(self, check_status: CheckStatus) -> None:
+        unit_id, case_id = check_status.unit, check_status.check.case
         try:
-            case = None if case_id is None else await self.parts.chain.case(case_id)
-            if case_id is not None and case is not None and is_found_lying(case, self.parts.identity.stash):
-                await self.book.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", {"unit": unit}))
-        except ChainError as error:
-            self.parts.telemetry.tell("refused", unit=unit, **failure(error))
+            court_case = None if case_id is None else await self.parts.chain.case(case_id)
+            if case_id is not None and court_case is not None and is_found_lying(court_case, self.parts.identity.stash):
+                await self.book.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", {"unit": unit_id}))
+        except ChainError as appeal_error:
+            self.parts.telemetry.tell("refused", unit=unit_id, **failure(appeal_error))
 
-    async def _posted(self, unit: bytes) -> Unit:
+    async def _posted(self, unit_id: bytes) -> Unit:
         """Return the unit in the final chain, so that no other input is judged."""
-        status = await self.parts.chain.final_unit(unit)
+        unit_status = await self.parts.chain.final_unit(unit_id)
         # Judged by a unit that is not final, the leaves could be those of another input.
-        if status is None:
+        if unit_status is None:
             raise ChainError("the final chain does not have the unit yet", code="unit_not_final")
-        return status.unit
+        return unit_status.unit
 
 
-def _key_of(status: CheckStatus) -> StepKey:
+def _key_of(check_status: CheckStatus) -> StepKey:
     """Return the key of a check. Each further auditor makes it a new duty."""
-    return status.unit, len(status.check.drawn)
+    return check_status.unit, len(check_status.check.drawn)

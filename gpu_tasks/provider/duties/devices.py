@@ -71,12 +71,15 @@ class DeviceDuty(Duty):
 
         Raise ChainError on failure.
         """
-        chain, workers = self.parts.chain, self.parts.workers
-        devices = await chain.own_devices()
-        self._known.update(status.id for status in devices)
-        self._resumer.remember(devices)
-        terms = {number: service.terms for number, service in (await chain.services()).items()}
-        self._standing = standing_of(devices, workers.hardware, terms, workers.workloads)
+        device_port, worker_pool = self.parts.chain, self.parts.workers
+        own_devices = await device_port.own_devices()
+        self._known.update(device_status.id for device_status in own_devices)
+        self._resumer.remember(own_devices)
+        terms_by_number = {
+            service_number: offered_service.terms
+            for service_number, offered_service in (await device_port.services()).items()
+        }
+        self._standing = standing_of(own_devices, worker_pool.hardware, terms_by_number, worker_pool.workloads)
         return self._standing
 
     async def begin(self) -> bool:
@@ -87,8 +90,8 @@ class DeviceDuty(Duty):
         identity = self.parts.identity
         try:
             provider = await self.parts.chain.provider(identity.stash)
-        except ChainError as error:
-            self.parts.telemetry.tell("not_settled", **failure(error))
+        except ChainError as chain_error:
+            self.parts.telemetry.tell("not_settled", **failure(chain_error))
             return False
         if provider is None:
             raise StandingError(
@@ -99,35 +102,35 @@ class DeviceDuty(Duty):
                 "inputs are sealed to another key; run `ogpu-provider register` to change it", code="other_seal_key"
             )
         self.drains = self._wants_drain()
-        return await self._settle(resume=not self._keep_paused)
+        return await self._settle_devices(is_resuming=not self._keep_paused)
 
     async def step(self, view: View) -> None:
         """Follow the operator's choice to drain, and settle a newly registered device."""
-        drains = self._wants_drain()
-        if drains is not self.drains:
-            self.drains, self._is_drained = drains, False
-            self.parts.telemetry.tell("draining" if drains else "drains_no_more", height=view.height)
-            await self._settle(resume=not self._keep_paused)
-        if drains and not self._is_drained and not self._has_work(view):
+        is_draining = self._wants_drain()
+        if is_draining is not self.drains:
+            self.drains, self._is_drained = is_draining, False
+            self.parts.telemetry.tell("draining" if is_draining else "drains_no_more", height=view.height)
+            await self._settle_devices(is_resuming=not self._keep_paused)
+        if is_draining and not self._is_drained and not self._has_work(view):
             self._is_drained = True
             self.parts.telemetry.tell("drained", height=view.height)
         if self._names_new_device(view):
             # A new device is no reason to resume the others.
-            await self._settle(resume=False)
+            await self._settle_devices(is_resuming=False)
 
-    def _has_work(self, view: View) -> bool:
+    def _has_work(self, chain_view: View) -> bool:
         journal = self.parts.journal
         is_noted = any(journal.open_races()) or any(journal.open_tasks())
-        return is_noted or bool(view.duties or view.seats or view.checks or view.disputes)
+        return is_noted or bool(chain_view.duties or chain_view.seats or chain_view.checks or chain_view.disputes)
 
-    def _names_new_device(self, view: View) -> bool:
+    def _names_new_device(self, chain_view: View) -> bool:
         """Return True if a race is on a device that was registered after the last look."""
         stash = self.parts.identity.stash
-        racers = (racer_of(duty.status.unit, stash) for duty in view.duties)
-        return any(racer is not None and racer.device not in self._known for racer in racers)
+        own_racers = (racer_of(race_duty.status.unit, stash) for race_duty in chain_view.duties)
+        return any(own_racer is not None and own_racer.device not in self._known for own_racer in own_racers)
 
-    async def _settle(self, *, resume: bool) -> bool:
-        """Serve the devices on this machine and pause the others. With `resume`, resume those that a daemon paused.
+    async def _settle_devices(self, *, is_resuming: bool) -> bool:
+        """Serve the devices on this machine and pause the others. With `is_resuming`, resume those a daemon paused.
 
         `Resumer` resumes the devices that the chain paused. Return True once the devices are known: a call that the
         node refuses does not keep the others from working.
@@ -137,88 +140,100 @@ class DeviceDuty(Duty):
             standing = await self.look()
             is_known = True
             self.parts.workers.serve(standing.served)
-            for status in await self.parts.chain.own_devices():
-                await self._settle_device(status, standing, resume=resume)
-        except ChainError as error:
-            self.parts.telemetry.tell("not_settled", **failure(error))
+            for device_status in await self.parts.chain.own_devices():
+                await self._settle_device(device_status, standing, is_resuming=is_resuming)
+        except ChainError as settle_error:
+            self.parts.telemetry.tell("not_settled", **failure(settle_error))
         return is_known
 
-    async def _settle_device(self, status: DeviceStatus, standing: DeviceStanding, *, resume: bool) -> None:
+    async def _settle_device(self, device_status: DeviceStatus, standing: DeviceStanding, *, is_resuming: bool) -> None:
         """Pause or resume one device, as far as this daemon may."""
-        device, is_paused, tell = status.id, status.device.is_paused, self.parts.telemetry.tell
-        why_unserved = standing.unserved.get(device)
+        device_id, is_paused, tell = device_status.id, device_status.device.is_paused, self.parts.telemetry.tell
+        why_unserved = standing.unserved.get(device_id)
         if why_unserved is not None:
-            tell("not_served", device=device, problem=why_unserved)
+            tell("not_served", device=device_id, problem=why_unserved)
         if not is_paused and (self.drains or why_unserved is not None):
-            why = DRAINING if why_unserved is None else why_unserved
-            cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
+            pause_reason = DRAINING if why_unserved is None else why_unserved
+            pause_cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
             # Before the call: after a crash in between, the chain's pause must not look like the operator's.
-            self.parts.pauses.note(device, cause=cause, why=why)
-            await self.parts.chain.submit(Devices.pause(device=device))
-            tell("paused", device=device, why=why)
+            self.parts.pauses.note(device_id, cause=pause_cause, why=pause_reason)
+            await self.parts.chain.submit(Devices.pause(device=device_id))
+            tell("paused", device=device_id, why=pause_reason)
             return
-        note = self.parts.pauses.read().get(device)
+        device_note = self.parts.pauses.read().get(device_id)
         # Only the daemon's own pauses end here. The operator and `Resumer` end the others.
-        if why_unserved is not None or self.drains or note is None or note.cause not in OWN_CAUSES:
+        if why_unserved is not None or self.drains or device_note is None or device_note.cause not in OWN_CAUSES:
             return
         if not is_paused:
-            self.parts.pauses.note(device, cause=None, why="")
-        elif resume:
-            await self.parts.chain.submit(Devices.resume(device=device))
-            tell("resumed", device=device)
+            self.parts.pauses.note(device_id, cause=None, why="")
+        elif is_resuming:
+            await self.parts.chain.submit(Devices.resume(device=device_id))
+            tell("resumed", device=device_id)
 
 
 def standing_of(
-    devices: Sequence[DeviceStatus],
+    device_statuses: Sequence[DeviceStatus],
     hardware: Iterable[Hardware],
-    terms: Mapping[int, ServiceTerms],
+    terms_by_number: Mapping[int, ServiceTerms],
     workloads: Workloads,
 ) -> DeviceStanding:
-    """Sort the devices by whether they can work here. `terms` are those of all services, by number.
+    """Sort the devices by whether they can work here. `terms_by_number` are those of all services, by number.
 
     An offer outlives a service that its owner closes, and then promises nothing.
     """
     standing = DeviceStanding()
-    found = on_this_machine(devices, hardware)
-    for status in devices:
-        if status.id not in found:
-            standing.unserved[status.id] = (
-                f"its hardware 0x{status.device.uuid_hash.hex()[:8]}.. ({status.device.kind.name.lower()}) is not "
+    hardware_by_device = on_this_machine(device_statuses, hardware)
+    for device_status in device_statuses:
+        if device_status.id not in hardware_by_device:
+            standing.unserved[device_status.id] = (
+                f"its hardware 0x{device_status.device.uuid_hash.hex()[:8]}.. ({device_status.device.kind.name.lower()}) "
+                "is not "
                 "on this machine, is excluded by --device, or is a GPU without PyTorch; see `ogpu-provider doctor`"
             )
             continue
         try:
-            promised = [_promise(number, terms[number], workloads) for number, _ in status.offers if number in terms]
-        except UnknownWorkloadError as error:
-            standing.unserved[status.id] = str(error)
+            promised = [
+                _promised_form(service_number, terms_by_number[service_number], workloads)
+                for service_number, _ in device_status.offers
+                if service_number in terms_by_number
+            ]
+        except UnknownWorkloadError as terms_error:
+            standing.unserved[device_status.id] = str(terms_error)
             continue
-        standing.served[status.id] = found[status.id]
-        standing.promised[status.id] = promised
+        standing.served[device_status.id] = hardware_by_device[device_status.id]
+        standing.promised[device_status.id] = promised
     return standing
 
 
-def on_this_machine(devices: Sequence[DeviceStatus], hardware: Iterable[Hardware]) -> dict[bytes, Hardware]:
+def on_this_machine(device_statuses: Sequence[DeviceStatus], hardware: Iterable[Hardware]) -> dict[bytes, Hardware]:
     """Return the registered devices on this machine, by their hardware's identifier.
 
     A CPU has only a random identifier in the base path. So a provider's only CPU device, for example from a development
     chain's genesis, counts as this machine's CPU even if the identifiers differ.
     """
-    known = {piece.uuid_hash: piece for piece in hardware}
-    found = {status.id: known[status.device.uuid_hash] for status in devices if status.device.uuid_hash in known}
-    processors = [status for status in devices if status.device.kind is DeviceClass.CPU]
-    processor = next((piece for piece in known.values() if piece.kind is DeviceClass.CPU), None)
+    hardware_by_hash = {hardware_piece.uuid_hash: hardware_piece for hardware_piece in hardware}
+    hardware_by_device = {
+        device_status.id: hardware_by_hash[device_status.device.uuid_hash]
+        for device_status in device_statuses
+        if device_status.device.uuid_hash in hardware_by_hash
+    }
+    processors = [device_status for device_status in device_statuses if device_status.device.kind is DeviceClass.CPU]
+    processor = next(
+        (hardware_piece for hardware_piece in hardware_by_hash.values() if hardware_piece.kind is DeviceClass.CPU), None
+    )
     # With several CPU devices nothing tells them apart, so none of them is matched.
     if len(processors) == 1 and processor is not None:
-        found.setdefault(processors[0].id, processor)
-    return found
+        hardware_by_device.setdefault(processors[0].id, processor)
+    return hardware_by_device
 
 
-def _promise(number: int, terms: ServiceTerms, workloads: Workloads) -> WorkloadForm:
+def _promised_form(service_number: int, service_terms: ServiceTerms, workloads: Workloads) -> WorkloadForm:
     try:
-        return workloads.of(terms)
-    except UnknownWorkloadError as error:
+        return workloads.of(service_terms)
+    except UnknownWorkloadError as terms_error:
         raise UnknownWorkloadError(
-            f"it offers service {number}, but {error}; run `ogpu-provider withdraw-offer`, or install a release "
+            f"it offers service {service_number}, but {terms_error}; run `ogpu-provider withdraw-offer`, "
+            "or install a release "
             "with it",
-            code=error.code,
+            code=terms_error.code,
         ) from None

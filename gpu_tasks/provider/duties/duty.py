@@ -47,14 +47,14 @@ class Duty(ABC):
 
     async def close(self) -> None:
         """Cancel the work beside the loop, and wait for it."""
-        for tasks in self.running:
-            await tasks.close()
+        for keyed_tasks in self.running:
+            await keyed_tasks.close()
 
 
 @contextlib.contextmanager
-def telling_refusals(telemetry: Telemetry, unit: bytes) -> Iterator[None]:
+def telling_refusals(telemetry: Telemetry, unit_id: bytes) -> Iterator[None]:
     """Report a ChainError about one unit or case, so that a duty's others continue."""
     try:
         yield
-    except ChainError as error:
-        telemetry.tell("refused", unit=unit, **failure(error))
+    except ChainError as refusal:
+        telemetry.tell("refused", unit=unit_id, **failure(refusal))

@@ -26,11 +26,11 @@ REFUTED = "refuted: another result was found right, so its collateral is lost an
 class EndingDuty(Duty):
     """The duty to note endings in the journal, and to appeal."""
 
-    def __init__(self, parts: Parts[UnitCasePort], losses: LossNotes, duties: Iterable[Duty]) -> None:
-        """All `duties` learn the endings."""
+    def __init__(self, parts: Parts[UnitCasePort], loss_notes: LossNotes, informed_duties: Iterable[Duty]) -> None:
+        """All `informed_duties` learn the endings."""
         self._parts = parts
-        self._losses = losses
-        self._duties = duties
+        self._losses = loss_notes
+        self._duties = informed_duties
         self._round = 0
         self._asked_in: dict[RaceKey, int] = {}
         """The round in which each open race was last read."""
@@ -44,89 +44,105 @@ class EndingDuty(Duty):
         """
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
-        ended = Endings()
+        endings = Endings()
         try:
-            for key, entry in self._in_turn():
-                await self._look_at_race(key, entry, ended)
-            await self._look_at_cases({seat.id for seat in view.seats}, ended)
+            for race_key, race_entry in self._races_in_turn():
+                await self._settle_race(race_key, race_entry, endings)
+            await self._settle_cases({judge_seat.id for judge_seat in view.seats}, endings)
         # The journal already has the endings before the error, so the duties must learn them too.
         finally:
-            for duty in self._duties:
-                duty.learn(ended)
-        for unit in ended.wronged:
-            with telling_refusals(self._parts.telemetry, unit):
-                await self._appeal(unit, view.height)
+            for informed_duty in self._duties:
+                informed_duty.learn(endings)
+        for unit_id in endings.wronged:
+            with telling_refusals(self._parts.telemetry, unit_id):
+                await self._appeal(unit_id, view.height)
 
-    async def _appeal(self, unit: bytes, height: int) -> None:
+    async def _appeal(self, unit_id: bytes, block_height: int) -> None:
         """Appeal a verdict of two of three judges against this provider's computed result."""
-        await self._losses.warn(unit, height)
-        await self._parts.chain.submit(Courts.appeal(case_id=unit))
-        self._parts.telemetry.tell("appealed", unit=unit)
+        await self._losses.warn(unit_id, block_height)
+        await self._parts.chain.submit(Courts.appeal(case_id=unit_id))
+        self._parts.telemetry.tell("appealed", unit=unit_id)
 
-    def _in_turn(self) -> list[tuple[RaceKey, RaceEntry]]:
+    def _races_in_turn(self) -> list[tuple[RaceKey, RaceEntry]]:
         """Choose the open races to read now: those that were read the longest ago.
 
         A fixed order by age would starve the later races, and a verdict against one of them could become final.
         """
-        races = dict(self._parts.journal.open_races())
+        open_races = dict(self._parts.journal.open_races())
         self._round += 1
-        self._refuted &= races.keys()
-        chosen = sorted(races, key=lambda key: self._asked_in.get(key, 0))[:READS_PER_ROUND_MAX]
-        self._asked_in = {key: asked for key, asked in self._asked_in.items() if key in races}
-        self._asked_in.update(dict.fromkeys(chosen, self._round))
-        return [(key, races[key]) for key in chosen]
+        self._refuted &= open_races.keys()
+        chosen_keys = sorted(open_races, key=lambda race_key: self._asked_in.get(race_key, 0))[:READS_PER_ROUND_MAX]
+        self._asked_in = {race_key: asked_at for race_key, asked_at in self._asked_in.items() if race_key in open_races}
+        self._asked_in.update(dict.fromkeys(chosen_keys, self._round))
+        return [(race_key, open_races[race_key]) for race_key in chosen_keys]
 
-    async def _look_at_race(self, key: RaceKey, entry: RaceEntry, ended: Endings) -> None:
+    async def _settle_race(self, race_key: RaceKey, race_entry: RaceEntry, endings: Endings) -> None:
         """Note a race in the journal if it is over, and report its payment."""
         parts, stash = self._parts, self._parts.identity.stash
-        status = await parts.chain.final_unit(key[0])
-        if is_wronged(status, key, stash) or await _declined_well(parts, status, key):
-            ended.wronged.append(key[0])
-        was_refuted = self._note_refuted(status, key, entry)
-        end = race_end(status, key, stash)
-        if end is None:
+        unit_status = await parts.chain.final_unit(race_key[0])
+        if is_wronged(unit_status, race_key, stash) or await _declined_well(parts, unit_status, race_key):
+            endings.wronged.append(race_key[0])
+        was_refuted = self._note_refuted(unit_status, race_key, race_entry)
+        race_outcome = race_end(unit_status, race_key, stash)
+        if race_outcome is None:
             return
-        if status is not None:
-            service = f"service {status.unit.service}"
-            tokens = 0 if entry.result is None else entry.result.totals.tokens_out
-            parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1], tokens=tokens)
-        parts.journal.races.change(key, end=end[0], paid=end[1])
-        problem = {"problem": REFUTED} if was_refuted else {}
-        if end[0] is End.UNPAID and not was_refuted:
-            problem = {"reason": why_unpaid(status, key, stash)}
-        ended.paid.extend([entry.device] * (end[0] is not End.UNPAID))
-        parts.telemetry.tell("ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem)
-        ended.races.append(key)
+        if unit_status is not None:
+            service_text = f"service {unit_status.unit.service}"
+            token_count = 0 if race_entry.result is None else race_entry.result.totals.tokens_out
+            parts.earnings.note(
+                "unit",
+                *race_key,
+                device=race_entry.device,
+                service=service_text,
+                grains=race_outcome[1],
+                tokens=token_count,
+            )
+        parts.journal.races.change(race_key, end=race_outcome[0], paid=race_outcome[1])
+        problem_fields = {"problem": REFUTED} if was_refuted else {}
+        if race_outcome[0] is End.UNPAID and not was_refuted:
+            problem_fields = {"reason": why_unpaid(unit_status, race_key, stash)}
+        endings.paid.extend([race_entry.device] * (race_outcome[0] is not End.UNPAID))
+        parts.telemetry.tell(
+            "ended",
+            unit=race_key[0],
+            attempt=race_key[1],
+            end=race_outcome[0].name.lower(),
+            grains=race_outcome[1],
+            **problem_fields,
+        )
+        endings.races.append(race_key)
 
-    def _note_refuted(self, status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
+    def _note_refuted(self, unit_status: UnitStatus | None, race_key: RaceKey, race_entry: RaceEntry) -> bool:
         """Return True if a race's result was refuted, and note that its device stays paused.
 
         The note comes before the journal forgets the race. Otherwise a crash between the two would let the daemon
         resume the device.
         """
-        if not is_refuted(status, key, self._parts.identity.stash):
+        if not is_refuted(unit_status, race_key, self._parts.identity.stash):
             return False
-        if key not in self._refuted:
-            self._parts.pauses.note(entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
-            self._refuted.add(key)
+        if race_key not in self._refuted:
+            self._parts.pauses.note(race_entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
+            self._refuted.add(race_key)
         return True
 
-    async def _look_at_cases(self, seated: Collection[bytes], ended: Endings) -> None:
-        """Note ended cases in the journal. `seated` are the cases with a seat of this provider in the newest view."""
-        chain, cases = self._parts.chain, [key for key, _ in self._parts.journal.open_cases()]
-        of_tasks = [key for key in cases if key[1] >= TASK_CASES]
+    async def _settle_cases(self, seated_cases: Collection[bytes], endings: Endings) -> None:
+        """Note ended cases in the journal. `seated_cases` have a seat of this provider in the newest view."""
+        chain, case_keys = self._parts.chain, [case_key for case_key, _ in self._parts.journal.open_cases()]
+        of_tasks = [case_key for case_key in case_keys if case_key[1] >= TASK_CASES]
         # A seat in the newest view may not be final yet. It would look like an ended case.
-        still = {seat.id for seat in await chain.final_seats()} | set(seated) if of_tasks else set()
-        for key in of_tasks:
-            if key[0] not in still:
-                self._dismiss(key, ended)
-        for key in [key for key in cases if key[1] < TASK_CASES][:READS_PER_ROUND_MAX]:
-            if is_case_over(await chain.final_unit(key[0]), key):
-                self._dismiss(key, ended)
+        still_seated = (
+            {judge_seat.id for judge_seat in await chain.final_seats()} | set(seated_cases) if of_tasks else set()
+        )
+        for case_key in of_tasks:
+            if case_key[0] not in still_seated:
+                self._dismiss(case_key, endings)
+        for case_key in [case_key for case_key in case_keys if case_key[1] < TASK_CASES][:READS_PER_ROUND_MAX]:
+            if is_case_over(await chain.final_unit(case_key[0]), case_key):
+                self._dismiss(case_key, endings)
 
-    def _dismiss(self, key: CaseKey, ended: Endings) -> None:
-        self._parts.journal.cases.change(key, is_over=True)
-        ended.cases.append(key)
+    def _dismiss(self, case_key: CaseKey, endings: Endings) -> None:
+        self._parts.journal.cases.change(case_key, is_over=True)
+        endings.cases.append(case_key)
 
 
 class KeptInputDuty(Duty):
@@ -143,94 +159,103 @@ class KeptInputDuty(Duty):
         """Examine some units in turn, in a due block, except those that the view names."""
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
-        kept, chain = self._parts.inputs.kept, self._parts.chain
-        looked_at = {each.unit for each in view.checks} | {each.unit for each in view.disputes}
-        under_way = looked_at | {duty.id for duty in view.duties}
-        units = kept.units_in_turn(READS_PER_ROUND_MAX, under_way)
-        kept.release([unit for unit in units if is_over(await chain.final_unit(unit))])
+        kept_inputs, chain = self._parts.inputs.kept, self._parts.chain
+        looked_at = {leaf_dispute.unit for leaf_dispute in view.checks} | {
+            leaf_dispute.unit for leaf_dispute in view.disputes
+        }
+        under_way = looked_at | {race_duty.id for race_duty in view.duties}
+        unit_ids = kept_inputs.units_in_turn(READS_PER_ROUND_MAX, under_way)
+        kept_inputs.release([unit_id for unit_id in unit_ids if is_over(await chain.final_unit(unit_id))])
 
 
-async def _declined_well(parts: Parts[UnitCasePort], status: UnitStatus | None, key: RaceKey) -> bool:
+async def _declined_well(parts: Parts[UnitCasePort], unit_status: UnitStatus | None, race_key: RaceKey) -> bool:
     """Return True if a verdict charges this provider for declining an input that its own copy shows to be unusable."""
-    if status is None or status.case is None or status.unit.attempt != key[1]:
+    if unit_status is None or unit_status.case is None or unit_status.unit.attempt != race_key[1]:
         return False
-    is_charged = is_found_declining(status.case, parts.identity.stash)
-    return is_charged and await parts.inputs.is_shown_unusable(key[0], status.unit)
+    is_charged = is_found_declining(unit_status.case, parts.identity.stash)
+    return is_charged and await parts.inputs.is_shown_unusable(race_key[0], unit_status.unit)
 
 
-def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End, int] | None:
+def race_end(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> tuple[End, int] | None:
     """Return the outcome of a race and its payment in grains after the fee; None while it runs.
 
     A unit is drawn only after its posting is final, so a unit that the final chain does not know has ended.
     """
-    if status is None:
+    if unit_status is None:
         return End.UNPAID, 0
-    unit = status.unit
-    if unit.attempt != key[1]:
-        return (End.UNPAID, 0) if unit.attempt > key[1] else None
-    if unit.is_watched:
+    judged_unit = unit_status.unit
+    if judged_unit.attempt != race_key[1]:
+        return (End.UNPAID, 0) if judged_unit.attempt > race_key[1] else None
+    if judged_unit.is_watched:
         return None  # an audit may still need the output
-    if unit.state is UnitState.SETTLED:
-        return _earned(unit, stash)
-    return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
+    if judged_unit.state is UnitState.SETTLED:
+        return _earned_grains(judged_unit, stash)
+    return (End.UNPAID, 0) if judged_unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
 
 
-def why_unpaid(status: UnitStatus | None, key: RaceKey, stash: bytes) -> str:
+def why_unpaid(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> str:
     """Return the reason that an ended race paid this provider nothing, by the chain's remaining data."""
-    if status is None:
+    if unit_status is None:
         return "the chain has dropped the unit"
-    unit = status.unit
-    if unit.attempt != key[1]:
+    settled_unit = unit_status.unit
+    if settled_unit.attempt != race_key[1]:
         return "the unit was drawn again, for other providers"
-    if unit.state is UnitState.REFUNDED:
+    if settled_unit.state is UnitState.REFUNDED:
         return "the unit was refunded"
-    if unit.state is UnitState.QUEUED:
+    if settled_unit.state is UnitState.QUEUED:
         return "the unit is queued again: the race ended without a result"
-    racer = racer_of(unit, stash)
-    if racer is None or racer.has_declined:
+    own_racer = racer_of(settled_unit, stash)
+    if own_racer is None or own_racer.has_declined:
         return "this provider gave the unit back"
-    if racer.commitment is None or racer.reveal is None:
+    if own_racer.commitment is None or own_racer.reveal is None:
         return "this provider's result was not in time"
     return "other providers had the same result earlier"
 
 
-def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
+def is_refuted(unit_status: UnitStatus | None, race_key: RaceKey, stash: bytes) -> bool:
     """Return True if another result than the stash's revealed one was found right in this race."""
-    if status is None or status.unit.attempt != key[1] or status.unit.state is not UnitState.SETTLED:
+    if (
+        unit_status is None
+        or unit_status.unit.attempt != race_key[1]
+        or unit_status.unit.state is not UnitState.SETTLED
+    ):
         return False
-    racer = racer_of(status.unit, stash)
-    if racer is None or racer.reveal is None:
+    own_racer = racer_of(unit_status.unit, stash)
+    if own_racer is None or own_racer.reveal is None:
         return False
     # A refuted unit's settled root is the wrong one: then an equal root was refuted, and otherwise a different one.
-    return (racer.reveal.output_root == status.unit.output_root) == status.unit.is_refuted
+    return (own_racer.reveal.output_root == unit_status.unit.output_root) == unit_status.unit.is_refuted
 
 
-def is_case_over(status: UnitStatus | None, key: CaseKey) -> bool:
+def is_case_over(unit_status: UnitStatus | None, case_key: CaseKey) -> bool:
     """Return True if the case of a seat is over."""
-    if status is None:
+    if unit_status is None:
         return True
-    attempt = attempt_of(key[1])
+    attempt_number = attempt_of(case_key[1])
     # this state is final, and the case may be from a newer block
-    is_to_come = status.unit.attempt < attempt or status.unit.state in (UnitState.QUEUED, UnitState.RACING)
-    return status.unit.attempt > attempt or (not is_to_come and status.case is None)
+    is_to_come = unit_status.unit.attempt < attempt_number or unit_status.unit.state in (
+        UnitState.QUEUED,
+        UnitState.RACING,
+    )
+    return unit_status.unit.attempt > attempt_number or (not is_to_come and unit_status.case is None)
 
 
-def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:
-    outcome = result(unit.racers, unit.output_root) if unit.output_root else None
-    if outcome is None or racer_of(unit, stash) is None:
+def _earned_grains(unit: Unit, stash: bytes) -> tuple[End, int]:
+    race_outcome = result(unit.racers, unit.output_root) if unit.output_root else None
+    if race_outcome is None or racer_of(unit, stash) is None:
         return End.UNPAID, 0
-    price = due(unit, outcome.winner)
-    if outcome.winner.owner == stash:
-        return End.WON, price - fee(unit.rules, price)
-    if outcome.witness is not None and outcome.witness.owner == stash:
-        gross = witness_pay(unit.rules, price)
-        return End.WITNESSED, gross - fee(unit.rules, gross)
+    due_price = due(unit, race_outcome.winner)
+    if race_outcome.winner.owner == stash:
+        return End.WON, due_price - fee(unit.rules, due_price)
+    if race_outcome.witness is not None and race_outcome.witness.owner == stash:
+        gross_pay = witness_pay(unit.rules, due_price)
+        return End.WITNESSED, gross_pay - fee(unit.rules, gross_pay)
     return End.UNPAID, 0
 
 
-def is_over(status: UnitStatus | None) -> bool:
+def is_over(unit_status: UnitStatus | None) -> bool:
     """Return True if a unit can need no further answer."""
-    if status is None:
+    if unit_status is None:
         return True
-    is_ended = status.unit.state in (UnitState.SETTLED, UnitState.REFUNDED)
-    return is_ended and not status.unit.is_watched and status.case is None
+    is_ended = unit_status.unit.state in (UnitState.SETTLED, UnitState.REFUNDED)
+    return is_ended and not unit_status.unit.is_watched and unit_status.case is None

@@ -27,75 +27,96 @@ class JudgeDuty(SeatDuty[Case]):
 
     parts: Parts[UnitCasePort]
 
-    async def _case(self, seat: SeatStatus) -> Case | None:
-        if seat.status.case.handler == LeafChecks.index:
-            return await self._leaf_case(seat)
-        status = await self.parts.chain.unit(seat.id) if seat.status.case.handler == InferenceMarket.index else None
-        if status is None:
+    async def _case(self, judge_seat: SeatStatus) -> Case | None:
+        if judge_seat.status.case.handler == LeafChecks.index:
+            return await self._leaf_case(judge_seat)
+        unit_status = (
+            await self.parts.chain.unit(judge_seat.id)
+            if judge_seat.status.case.handler == InferenceMarket.index
+            else None
+        )
+        if unit_status is None:
             return None
-        dispute = await self.parts.chain.final_dispute(seat.id) if status.unit.leaf_audit_ppm else None
-        if dispute is None:
-            return Case(*seated(seat), status.unit)
+        leaf_dispute = await self.parts.chain.final_dispute(judge_seat.id) if unit_status.unit.leaf_audit_ppm else None
+        if leaf_dispute is None:
+            return Case(*seated(judge_seat), unit_status.unit)
         # in another stage the case is over or not final yet
-        is_judged = dispute.stage is DisputeStage.JUDGED
-        return DisputedLeaf(*seated(seat), status.unit, dispute.leaf) if is_judged else None
+        is_judged = leaf_dispute.stage is DisputeStage.JUDGED
+        return DisputedLeaf(*seated(judge_seat), unit_status.unit, leaf_dispute.leaf) if is_judged else None
 
-    async def _leaf_case(self, seat: SeatStatus) -> LeafCase | None:
-        found = await self.parts.chain.check_of_case(seat.id)
-        posted = None if found is None else await self.parts.chain.unit(found.unit)
-        if found is None or posted is None:
+    async def _leaf_case(self, judge_seat: SeatStatus) -> LeafCase | None:
+        check_status = await self.parts.chain.check_of_case(judge_seat.id)
+        posted_unit = None if check_status is None else await self.parts.chain.unit(check_status.unit)
+        if check_status is None or posted_unit is None:
             return None
-        return LeafCase(*seated(seat), posted.unit, found.unit, found.check)
+        return LeafCase(*seated(judge_seat), posted_unit.unit, check_status.unit, check_status.check)
 
-    def _given_up(self, case: Case, search: Search, newest: int) -> Statement | None:
+    def _given_up(self, judged_case: Case, verdict_search: Search, newest_height: int) -> Statement | None:
         # A judge that is merely slow says nothing. Only a missing input becomes an answer.
-        return UNANSWERABLE if search.lacks is Lacking.INPUT and must_give_up(case, newest) else None
+        return (
+            UNANSWERABLE if verdict_search.lacks is Lacking.INPUT and must_give_up(judged_case, newest_height) else None
+        )
 
-    async def _found(self, case: Case, search: Search) -> Statement:
-        form = await self.parts.form_of(case.unit)
-        search.lacks = Lacking.INPUT
-        asked = await self.parts.inputs.open(case.posted_as, case.unit, InputUse.LOOKED_AT)
-        search.lacks = Lacking.NOTHING
-        match case:
+    async def _found(self, judged_case: Case, verdict_search: Search) -> Statement:
+        workload_form = await self.parts.form_of(judged_case.unit)
+        verdict_search.lacks = Lacking.INPUT
+        unit_input = await self.parts.inputs.open(judged_case.posted_as, judged_case.unit, InputUse.LOOKED_AT)
+        verdict_search.lacks = Lacking.NOTHING
+        match judged_case:
             case DisputedLeaf():
-                return await leaf_verdict(self.parts, case, form, asked, case.leaf)
+                return await leaf_verdict(self.parts, judged_case, workload_form, unit_input, judged_case.leaf)
             case LeafCase():
-                return await self._shown_leaves(case, form, asked)
+                return await self._shown_leaves(judged_case, workload_form, unit_input)
             case _:
-                return await find_verdict(self.parts, case, form, asked)
+                return await find_verdict(self.parts, judged_case, workload_form, unit_input)
 
-    async def _shown_leaves(self, case: LeafCase, form: WorkloadForm, asked: UnitInput) -> Statement:
+    async def _shown_leaves(self, case: LeafCase, workload_form: WorkloadForm, unit_input: UnitInput) -> Statement:
         """Return the statement about the doubted leaf, or about the auditor's proof.
 
         It raises the errors of `_found`.
         """
-        check, doubt, identity = case.check, case.check.doubt, self.parts.identity
-        indices = [leaf.index for leaf in check.shown] if doubt is None else [doubt.shown.index]
-        found = await computed_leaves(self.parts, case.batch, case.unit, form, asked, indices)
-        if doubt is not None:
-            root = found[0].claim
-        elif check.auditor is not None:
+        leaf_check, named_doubt, identity = case.check, case.check.doubt, self.parts.identity
+        leaf_indices = (
+            [shown_leaf.index for shown_leaf in leaf_check.shown] if named_doubt is None else [named_doubt.shown.index]
+        )
+        found_leaves = await computed_leaves(self.parts, case.batch, case.unit, workload_form, unit_input, leaf_indices)
+        if named_doubt is not None:
+            proof_root = found_leaves[0].claim
+        elif leaf_check.auditor is not None:
             # The auditor's proof is computed again from the leaves: an auditor that computed nothing cannot have the
             # right one.
-            root = proof_by(identity.genesis, case.batch, check, check.auditor, asked.salt, found)
+            proof_root = proof_by(
+                identity.genesis, case.batch, leaf_check, leaf_check.auditor, unit_input.salt, found_leaves
+            )
         else:
             raise ExecutionError("the case has no subject", code="no_subject")
-        requests, outcomes = tuple(each.request for each in found), tuple(each.outcome for each in found)
-        return await stated(self.parts, case, FoundRight(form, asked.salt, requests, outcomes, root))
+        requests, outcomes = (
+            tuple(found_leaf.request for found_leaf in found_leaves),
+            tuple(found_leaf.outcome for found_leaf in found_leaves),
+        )
+        return await stated(
+            self.parts, case, FoundRight(workload_form, unit_input.salt, requests, outcomes, proof_root)
+        )
 
-    async def _check_final(self, case: Case) -> None:
-        status = await self.parts.chain.final_unit(case.posted_as)
-        if status is None or status.unit.terms != case.unit.terms:
+    async def _check_final(self, judged_case: Case) -> None:
+        final_status = await self.parts.chain.final_unit(judged_case.posted_as)
+        if final_status is None or final_status.unit.terms != judged_case.unit.terms:
             raise ChainError(
                 "the node's input differs from the final chain's, so the judgement is void", code="input_not_final"
             )
-        if isinstance(case, DisputedLeaf):
-            await self._check_leaf(case)
+        if isinstance(judged_case, DisputedLeaf):
+            await self._check_leaf(judged_case)
 
     async def _check_leaf(self, case: DisputedLeaf) -> None:
         """Raise ChainError unless this leaf is still the seat's. A batch may have several cases in sequence."""
-        dispute = await self.parts.chain.final_dispute(case.id)
-        places = {seat.seat.probe_place for seat in await self.parts.chain.final_seats() if seat.id == case.id}
-        is_same = dispute is not None and dispute.stage is DisputeStage.JUDGED and dispute.leaf == case.leaf
-        if not is_same or case.seat.probe_place not in places:
+        leaf_dispute = await self.parts.chain.final_dispute(case.id)
+        probe_places = {
+            judge_seat.seat.probe_place
+            for judge_seat in await self.parts.chain.final_seats()
+            if judge_seat.id == case.id
+        }
+        is_same_dispute = (
+            leaf_dispute is not None and leaf_dispute.stage is DisputeStage.JUDGED and leaf_dispute.leaf == case.leaf
+        )
+        if not is_same_dispute or case.seat.probe_place not in probe_places:
             raise ChainError("the case is now about another leaf", code="other_leaf")

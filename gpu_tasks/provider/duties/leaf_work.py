@@ -46,69 +46,98 @@ class FoundLeaf:
         return leaf_claim(self.index, self.leaf)
 
 
-def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Leaf, ...]:
+def settled_leaves(parts: Parts[RacePort], unit_id: bytes, settled_root: bytes) -> tuple[Leaf, ...]:
     """Return the leaves of this provider's result with this root, from the journal alone.
 
     Raise ExecutionError if the journal has no such result.
     """
-    entries = (entry for key, entry in parts.journal.races.items() if key[0] == unit)
-    found = next((entry for entry in entries if entry.result is not None and entry.result.output_root == root), None)
-    if found is None or found.result is None or found.input_salt is None:
+    race_entries = (race_entry for race_key, race_entry in parts.journal.races.items() if race_key[0] == unit_id)
+    settled_entry = next(
+        (
+            race_entry
+            for race_entry in race_entries
+            if race_entry.result is not None and race_entry.result.output_root == settled_root
+        ),
+        None,
+    )
+    if settled_entry is None or settled_entry.result is None or settled_entry.input_salt is None:
         raise ExecutionError("the journal lacks this result", code="no_result")
-    leaves = leaves_of(parts.identity.genesis, unit, found.input_salt, decode_outcomes(found.result.outcomes))
+    kept_leaves = leaves_of(
+        parts.identity.genesis, unit_id, settled_entry.input_salt, decode_outcomes(settled_entry.result.outcomes)
+    )
     # A damaged entry must not be shown: wrong leaves count as a lie.
-    if batch_root(totals_of(leaves)) != root:
+    if batch_root(totals_of(kept_leaves)) != settled_root:
         raise ExecutionError("the journal's result differs from its commitment", code="other_commitment")
-    return leaves
+    return kept_leaves
 
 
-def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
+def showing_call(check_status: CheckStatus, own_leaves: Sequence[Leaf]) -> Call:
     """Return the call that shows the drawn leaves of this provider's result."""
-    check, terms, totals = status.check, status.check.terms, totals_of(leaves)
-    assert check.seed is not None, "the drawn leaves are known"
-    floor, share = weight_floor(terms.allowed, terms.requests), terms.input_share
-    points = drawn_points(check.seed, status.unit, totals, floor, input_share=share)
-    indices = [index_at(leaves, floor, point, input_share=share) for point in points]
-    return LeafChecks.show_leaves(unit=status.unit, totals=totals, paths=tuple(leaf_paths(leaves, indices)))
+    leaf_check, check_terms, check_totals = check_status.check, check_status.check.terms, totals_of(own_leaves)
+    assert leaf_check.seed is not None, "the drawn leaves are known"
+    least_weight, input_share = weight_floor(check_terms.allowed, check_terms.requests), check_terms.input_share
+    points = drawn_points(leaf_check.seed, check_status.unit, check_totals, least_weight, input_share=input_share)
+    leaf_indices = [index_at(own_leaves, least_weight, drawn_point, input_share=input_share) for drawn_point in points]
+    return LeafChecks.show_leaves(
+        unit=check_status.unit, totals=check_totals, paths=tuple(leaf_paths(own_leaves, leaf_indices))
+    )
 
 
-def nodes_call(status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
+def nodes_call(dispute_status: DisputeStatus, own_leaves: Sequence[Leaf]) -> Call:
     """Return the call that shows the nodes of this provider's tree that a dispute requests."""
-    dispute = status.dispute
-    is_first = dispute.stage is DisputeStage.SUBTREES
-    nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
-    return LeafDisputes.show_nodes(unit=status.unit, totals=totals_of(leaves), nodes=nodes)
+    leaf_dispute = dispute_status.dispute
+    is_first = leaf_dispute.stage is DisputeStage.SUBTREES
+    shown_nodes = subtrees_of(own_leaves) if is_first else nodes_below(own_leaves, leaf_dispute.subtree)
+    return LeafDisputes.show_nodes(unit=dispute_status.unit, totals=totals_of(own_leaves), nodes=shown_nodes)
 
 
 async def computed_leaves(
     parts: Parts[RacePort],
     unit_id: bytes,
     unit: Unit,
-    form: WorkloadForm,
-    asked: UnitInput,
-    indices: Sequence[int],
+    workload_form: WorkloadForm,
+    unit_input: UnitInput,
+    leaf_indices: Sequence[int],
     activity: Activity = Activity.JUDGING,
 ) -> list[FoundLeaf]:
     """Compute some leaves of a batch from its input. Raise UnusableInputError if no one could have answered it."""
     # Auditors and judges refuse the same inputs as racers do.
-    requests = payable_requests(form, asked, unit.terms)
-    chosen = [requests[index] for index in indices]
-    outcomes = outcomes_of(form, chosen, await parts.workers.recompute_many(form, chosen, activity))
-    genesis, salt = parts.identity.genesis, asked.salt
+    requests = payable_requests(workload_form, unit_input, unit.terms)
+    chosen_requests = [requests[leaf_index] for leaf_index in leaf_indices]
+    outcomes = outcomes_of(
+        workload_form, chosen_requests, await parts.workers.recompute_many(workload_form, chosen_requests, activity)
+    )
+    genesis_hash, input_salt = parts.identity.genesis, unit_input.salt
     return [
-        FoundLeaf(index, request, outcome, leaf_of(genesis, unit_id, salt, index, outcome))
-        for index, request, outcome in zip(indices, chosen, outcomes, strict=True)
+        FoundLeaf(
+            leaf_index, leaf_request, leaf_outcome, leaf_of(genesis_hash, unit_id, input_salt, leaf_index, leaf_outcome)
+        )
+        for leaf_index, leaf_request, leaf_outcome in zip(leaf_indices, chosen_requests, outcomes, strict=True)
     ]
 
 
 def proof_by(
-    genesis: bytes, unit: bytes, check: LeafCheck, auditor: bytes, salt: bytes, found: Sequence[FoundLeaf]
+    genesis_hash: bytes,
+    unit_id: bytes,
+    leaf_check: LeafCheck,
+    auditor: bytes,
+    proof_salt: bytes,
+    found_leaves: Sequence[FoundLeaf],
 ) -> bytes:
     """Return the proof with which an auditor passes, or should have passed, these leaves (see `proofs`)."""
-    digests = [each.leaf.digest for each in found]
-    return leaves_proof(genesis, unit, auditor, salt, digests, is_shown=wrong_leaf(check, found) is None)
+    leaf_digests = [found_leaf.leaf.digest for found_leaf in found_leaves]
+    return leaves_proof(
+        genesis_hash, unit_id, auditor, proof_salt, leaf_digests, is_shown=wrong_leaf(leaf_check, found_leaves) is None
+    )
 
 
-def wrong_leaf(check: LeafCheck, found: Sequence[FoundLeaf]) -> FoundLeaf | None:
+def wrong_leaf(leaf_check: LeafCheck, found_leaves: Sequence[FoundLeaf]) -> FoundLeaf | None:
     """Return the first leaf that differs from the shown one."""
-    return next((each for each, shown in zip(found, check.shown, strict=True) if each.claim != shown.claim), None)
+    return next(
+        (
+            found_leaf
+            for found_leaf, shown_leaf in zip(found_leaves, leaf_check.shown, strict=True)
+            if found_leaf.claim != shown_leaf.claim
+        ),
+        None,
+    )

@@ -34,116 +34,134 @@ UNKNOWN = "recent final blocks do not show the cause"
 class LossNotes:
     """The observer of the devices' bonds. Call `step` before their new state is noted."""
 
-    def __init__(self, parts: Parts[DevicePort], clock: Callable[[], int] = time.time_ns) -> None:
-        """Start without observations. `clock` gives nanoseconds since 1970."""
+    def __init__(self, parts: Parts[DevicePort], clock_ns: Callable[[], int] = time.time_ns) -> None:
+        """Start without observations. `clock_ns` gives nanoseconds since 1970."""
         self._parts = parts
-        self._clock = clock
+        self._clock = clock_ns
         self._since: int | None = None
         self._warned: set[bytes] = set()
 
-    async def step(self, height: int, own: Sequence[DeviceStatus]) -> None:
+    async def step(self, height: int, own_devices: Sequence[DeviceStatus]) -> None:
         """Note the losses since the last look. Raise ChainError on failure."""
-        notes = self._parts.pauses.read()
-        fallen = {
-            status.id: notes[status.id].bond - status.device.bond
-            for status in own
-            if status.id in notes and notes[status.id].bond > status.device.bond
+        device_notes = self._parts.pauses.read()
+        fallen_by_device = {
+            device_status.id: device_notes[device_status.id].bond - device_status.device.bond
+            for device_status in own_devices
+            if device_status.id in device_notes and device_notes[device_status.id].bond > device_status.device.bond
         }
         # After a start the last look is unknown. A bounded search finds recent causes, and older losses are noted
         # without one.
-        since = height - LOOKED_BACK_BLOCKS if self._since is None else self._since
-        if fallen:
-            found = await self._found(since)
-            slot_ms = await self._parts.chain.slot_ms()
-            known = {part.name for part in losses(self._parts.losses.path)}
-            for loss in found:
-                if loss.device in fallen:
-                    fallen[loss.device] -= loss.grains
+        since_height = height - LOOKED_BACK_BLOCKS if self._since is None else self._since
+        if fallen_by_device:
+            new_losses = await self._new_losses(since_height)
+            slot_length_ms = await self._parts.chain.slot_ms()
+            known_names = {noted_part.name for noted_part in losses(self._parts.losses.path)}
+            for bond_loss in new_losses:
+                if bond_loss.device in fallen_by_device:
+                    fallen_by_device[bond_loss.device] -= bond_loss.grains
                     # A loss found again after a restart is already in the file.
-                    if _name(loss) not in known:
-                        self._note(loss.device, loss, height, slot_ms)
-            for device, grains in fallen.items():
-                if grains > 0:
-                    self._note_rest(device, grains, notes[device].losses)
+                    if _loss_name(bond_loss) not in known_names:
+                        self._note_loss(bond_loss.device, bond_loss, height, slot_length_ms)
+            for device_id, fallen_grains in fallen_by_device.items():
+                if fallen_grains > 0:
+                    self._note_rest(device_id, fallen_grains, device_notes[device_id].losses)
         self._since = height
 
-    async def _found(self, since: int) -> list[BondLoss]:
+    async def _new_losses(self, since_height: int) -> list[BondLoss]:
         try:
-            return await self._parts.chain.bond_losses(since)
-        except ChainError as error:
-            self._parts.telemetry.tell("not_noted", **failure(error))
+            return await self._parts.chain.bond_losses(since_height)
+        except ChainError as chain_error:
+            self._parts.telemetry.tell("not_noted", **failure(chain_error))
             return []
 
-    def _note(self, device: bytes, loss: BondLoss, height: int, slot_ms: int) -> None:
-        part = lost_part(loss, device, height, slot_ms, self._clock() // 1_000_000)
-        self._parts.losses.note(part)
-        fields = {} if loss.case is None else {"case": loss.case}
+    def _note_loss(self, device_id: bytes, bond_loss: BondLoss, block_height: int, slot_length_ms: int) -> None:
+        noted_part = lost_part(bond_loss, device_id, block_height, slot_length_ms, self._clock() // 1_000_000)
+        self._parts.losses.note(noted_part)
+        loss_fields = {} if bond_loss.case is None else {"case": bond_loss.case}
         self._parts.telemetry.tell(
             "lost",
-            device=device,
-            unit=loss.unit,
-            grains=loss.grains,
-            block=loss.block,
-            **fields,
-            problem=loss_text(part),
+            device=device_id,
+            unit=bond_loss.unit,
+            grains=bond_loss.grains,
+            block=bond_loss.block,
+            **loss_fields,
+            problem=loss_text(noted_part),
         )
 
-    async def warn(self, unit: bytes, height: int) -> None:
+    async def warn(self, unit_id: bytes, block_height: int) -> None:
         """Report a verdict against an own result once: the amount at stake and the appeal deadline."""
-        case = await self._parts.chain.case(unit)
-        if case is None or unit in self._warned:
+        case_status = await self._parts.chain.case(unit_id)
+        if case_status is None or unit_id in self._warned:
             return
-        self._warned.add(unit)
+        self._warned.add(unit_id)
         stash = self._parts.identity.stash
-        held = sum(claim.held for claim in case.terms.claims if claim.account == stash)
-        left = case.appealable_until - height
-        until_ms = self._clock() // 1_000_000 + left * await self._parts.chain.slot_ms()
-        problem = (
-            f"judges refuted this result: {format_amount(held)} oGPU of the device's bond are lost unless an appeal "
-            f"succeeds. The daemon appeals; the verdict is final after block {case.appealable_until} "
+        held_grains = sum(own_claim.held for own_claim in case_status.terms.claims if own_claim.account == stash)
+        blocks_left = case_status.appealable_until - block_height
+        until_ms = self._clock() // 1_000_000 + blocks_left * await self._parts.chain.slot_ms()
+        problem_text = (
+            f"judges refuted this result: {format_amount(held_grains)} oGPU of the device's bond are lost "
+            "unless an appeal "
+            f"succeeds. The daemon appeals; the verdict is final after block {case_status.appealable_until} "
             f"({utc_text(until_ms)})"
         )
         self._parts.telemetry.tell(
-            "found_wrong", unit=unit, case=unit, grains=held, appealable_until=case.appealable_until, problem=problem
+            "found_wrong",
+            unit=unit_id,
+            case=unit_id,
+            grains=held_grains,
+            appealable_until=case_status.appealable_until,
+            problem=problem_text,
         )
 
-    def _note_rest(self, device: bytes, grains: int, number: int) -> None:
+    def _note_rest(self, device_id: bytes, rest_grains: int, rest_number: int) -> None:
         now_ms = self._clock() // 1_000_000
-        name = f"loss 0x{device.hex()} {number}"
-        part = LostPart(now_ms, name, f"0x{device.hex()}", grains, UNKNOWN_FAULT)
-        self._parts.losses.note(part)
-        self._parts.telemetry.tell("lost", device=device, grains=grains, problem=loss_text(part))
+        loss_name = f"loss 0x{device_id.hex()} {rest_number}"
+        rest_part = LostPart(now_ms, loss_name, f"0x{device_id.hex()}", rest_grains, UNKNOWN_FAULT)
+        self._parts.losses.note(rest_part)
+        self._parts.telemetry.tell("lost", device=device_id, grains=rest_grains, problem=loss_text(rest_part))
 
 
-async def newest_losses(client: ChainClient, stash: bytes, path: Path) -> dict[bytes, LostPart]:
+async def newest_losses(client: ChainClient, stash: bytes, losses_path: Path) -> dict[bytes, LostPart]:
     """Return each device's newest loss, from a file of losses and from recent final blocks."""
-    newest = {bytes.fromhex(part.device.removeprefix("0x")): part for part in losses(path)}
-    height, slot_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
-    for loss in await bond_losses(client, stash, max(0, height - LOOKED_BACK_BLOCKS)):
-        if loss.device is not None:
-            newest[loss.device] = lost_part(loss, loss.device, height, slot_ms, time.time_ns() // 1_000_000)
-    return newest
+    newest_parts = {
+        bytes.fromhex(noted_part.device.removeprefix("0x")): noted_part for noted_part in losses(losses_path)
+    }
+    block_height, slot_length_ms = await client.height(await client.finalized()), task_records.slot_ms(client)
+    for bond_loss in await bond_losses(client, stash, max(0, block_height - LOOKED_BACK_BLOCKS)):
+        if bond_loss.device is not None:
+            newest_parts[bond_loss.device] = lost_part(
+                bond_loss, bond_loss.device, block_height, slot_length_ms, time.time_ns() // 1_000_000
+            )
+    return newest_parts
 
 
-def lost_part(loss: BondLoss, device: bytes, height: int, slot_ms: int, now_ms: int) -> LostPart:
+def lost_part(bond_loss: BondLoss, device_id: bytes, block_height: int, slot_length_ms: int, now_ms: int) -> LostPart:
     """Return the line of a loss, with the time of its appeal deadline."""
-    until = loss.appealable_until
-    until_ms = now_ms + (until - height) * slot_ms if until else 0
-    case = "" if loss.case is None else f"0x{loss.case.hex()}"
-    fault = loss.fault.name.lower()
+    appealable_until = bond_loss.appealable_until
+    until_ms = now_ms + (appealable_until - block_height) * slot_length_ms if appealable_until else 0
+    case_text = "" if bond_loss.case is None else f"0x{bond_loss.case.hex()}"
+    fault_name = bond_loss.fault.name.lower()
     return LostPart(
-        now_ms, _name(loss), f"0x{device.hex()}", loss.grains, fault, loss.block, case, until, max(0, until_ms)
+        now_ms,
+        _loss_name(bond_loss),
+        f"0x{device_id.hex()}",
+        bond_loss.grains,
+        fault_name,
+        bond_loss.block,
+        case_text,
+        appealable_until,
+        max(0, until_ms),
     )
 
 
-def loss_text(part: LostPart) -> str:
+def loss_text(noted_part: LostPart) -> str:
     """Return a loss in words: the amount, the cause, the case, and the appeal deadline with its time."""
-    cause = UNKNOWN if part.fault == UNKNOWN_FAULT else WORDS[PartyFault[part.fault.upper()]]
-    case = f", case {part.case}" if part.case else ""
-    appeals = f"; an appeal was possible until block {part.appealable_until} ({part.until_text})"
-    deadline = appeals if part.appealable_until else ""
-    return f"{format_amount(part.grains)} oGPU of the device's bond are lost: {cause}{case}{deadline}"
+    cause_text = UNKNOWN if noted_part.fault == UNKNOWN_FAULT else WORDS[PartyFault[noted_part.fault.upper()]]
+    case_text = f", case {noted_part.case}" if noted_part.case else ""
+    appeal_text = f"; an appeal was possible until block {noted_part.appealable_until} ({noted_part.until_text})"
+    deadline = appeal_text if noted_part.appealable_until else ""
+    return f"{format_amount(noted_part.grains)} oGPU of the device's bond are lost: {cause_text}{case_text}{deadline}"
 
 
-def _name(loss: BondLoss) -> str:
-    return f"loss 0x{loss.unit.hex()} {loss.block}"
+def _loss_name(bond_loss: BondLoss) -> str:
+    return f"loss 0x{bond_loss.unit.hex()} {bond_loss.block}"

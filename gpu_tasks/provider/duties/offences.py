@@ -24,10 +24,10 @@ class Reporter(Duty):
     Without that memory a reporter could repeat old evidence after Root lifts a tombstone.
     """
 
-    def __init__(self, stash: bytes, chain: OffencePort, telemetry: Telemetry) -> None:
+    def __init__(self, stash: bytes, offence_port: OffencePort, telemetry: Telemetry) -> None:
         """`stash` is the provider's own, which is never accused."""
         self._stash = stash
-        self._chain = chain
+        self._chain = offence_port
         self._telemetry = telemetry
         self._reported: set[bytes] = set()
         self._waiting: set[bytes] = set()
@@ -39,27 +39,27 @@ class Reporter(Duty):
         """
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
-        before, self._waiting = self._waiting, set()
-        for seen in await self._chain.offences():
-            proof = blake2_256(EVIDENCE.encode(seen.evidence))
+        waiting_before, self._waiting = self._waiting, set()
+        for seen_offence in await self._chain.offences():
+            proof_hash = blake2_256(EVIDENCE.encode(seen_offence.evidence))
             # A provider that reports itself would only pay for it.
-            if seen.offender == self._stash or proof in self._reported:
+            if seen_offence.offender == self._stash or proof_hash in self._reported:
                 continue
-            if await self._chain.is_tombstoned(seen.offender):
+            if await self._chain.is_tombstoned(seen_offence.offender):
                 continue
-            self._waiting.add(proof)
+            self._waiting.add(proof_hash)
             # One interval of delay lets authors attach the evidence for free.
-            if proof not in before:
+            if proof_hash not in waiting_before:
                 continue
             if len(self._reported) < REPORTS_MAX:
-                self._reported.add(proof)
-            await self._report(seen, proof)
+                self._reported.add(proof_hash)
+            await self._report(seen_offence, proof_hash)
 
-    async def _report(self, seen: SeenOffence, proof: bytes) -> None:
+    async def _report(self, seen_offence: SeenOffence, proof_hash: bytes) -> None:
         try:
-            await self._chain.submit(TrustLock.report_offence(evidence=seen.evidence))
+            await self._chain.submit(TrustLock.report_offence(evidence=seen_offence.evidence))
         except ChainError:
             # The node refused the call, so it is tried again at the next interval.
-            self._reported.discard(proof)
+            self._reported.discard(proof_hash)
             raise
-        self._telemetry.tell("reported", offender=seen.offender)
+        self._telemetry.tell("reported", offender=seen_offence.offender)

@@ -37,10 +37,10 @@ class OtherDaemons(Duty):
         self.tasks = KeyedTasks()
         self.running = (self.tasks,)
 
-    def prove(self, nonce: bytes) -> bytes:
+    def prove(self, presence_nonce: bytes) -> bytes:
         """Return the proof that this daemon runs."""
         identity = self._parts.identity
-        return prove_presence(nonce, self._instance, identity.genesis, identity.key.sign)
+        return prove_presence(presence_nonce, self._instance, identity.genesis, identity.key.sign)
 
     async def check(self) -> None:
         """Raise OtherDaemonError if another live daemon of this key answers at the endpoint, or ChainError."""
@@ -49,13 +49,13 @@ class OtherDaemons(Duty):
         endpoint = None if provider is None else endpoint_of(provider)
         if endpoint is None:
             return
-        nonce = secrets.token_bytes(NONCE_BYTES)
+        presence_nonce = secrets.token_bytes(NONCE_BYTES)
         try:
-            answer = await self._parts.blobs.presence_of(endpoint, nonce)
+            presence_answer = await self._parts.blobs.presence_of(endpoint, presence_nonce)
         # An unreachable endpoint is normal at the start: it may be this daemon's own, which does not listen yet.
         except BlobError:
             return
-        instance = proven_instance(answer, nonce, identity.genesis, identity.key.public_key)
+        instance = proven_instance(presence_answer, presence_nonce, identity.genesis, identity.key.public_key)
         if instance is not None and instance != self._instance:
             raise OtherDaemonError(
                 f"another daemon with this provider key runs at {endpoint}. Two daemons compute the same races, and "
@@ -72,7 +72,7 @@ class OtherDaemons(Duty):
     async def _check_again(self) -> None:
         try:
             await self.check()
-        except OtherDaemonError as error:
-            self._found = error
+        except OtherDaemonError as blob_error:
+            self._found = blob_error
         except ChainError:
             return  # the next check tries again

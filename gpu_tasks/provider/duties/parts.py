@@ -52,8 +52,8 @@ class Parts(Generic[PortT_co]):
 
         Raise ExecutionError if this daemon does not have it, or ChainError.
         """
-        terms = (await self.chain.service(unit.service)).terms
+        service_terms = (await self.chain.service(unit.service)).terms
         try:
-            return self.workers.workloads.of(terms)
-        except UnknownWorkloadError as error:
-            raise ExecutionError(f"service {unit.service}: {error}", code=error.code) from None
+            return self.workers.workloads.of(service_terms)
+        except UnknownWorkloadError as workload_error:
+            raise ExecutionError(f"service {unit.service}: {workload_error}", code=workload_error.code) from None

@@ -50,11 +50,11 @@ class RaceDuty(Duty):
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
         self.running = (self.book.tasks,)
-        forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
+        forget_others(parts.batches, [unit_id for (unit_id, _), _ in parts.journal.open_races()])
         # After a restart the store has the blobs, but does not know the units that need them.
-        for (unit, _), entry in parts.journal.open_races():
-            if entry.basis is not None:
-                parts.inputs.kept.recall(entry.basis.input_root, InputUse.ANSWERED, unit)
+        for (unit_id, _), race_entry in parts.journal.open_races():
+            if race_entry.basis is not None:
+                parts.inputs.kept.recall(race_entry.basis.input_root, InputUse.ANSWERED, unit_id)
         self._without_input: set[RaceKey] = set()
         self._seen_final: set[RaceKey] = set()
         self.hindered: set[RaceKey] = set()
@@ -65,165 +65,173 @@ class RaceDuty(Duty):
         """Take the due steps of all races, and stop work on units that are no longer this provider's."""
         self.book.look(view)
         self._stop_others(view)
-        for duty in view.duties:
-            with telling_refusals(self.parts.telemetry, duty.id):
-                await self.step_race(duty, view)
+        for race_duty in view.duties:
+            with telling_refusals(self.parts.telemetry, race_duty.id):
+                await self.step_race(race_duty, view)
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
         """Take the due step of a race. Raise ChainError if the node refuses it."""
-        race = race_of(duty, self.parts.identity.stash)
-        if race is None:
+        own_race = race_of(duty, self.parts.identity.stash)
+        if own_race is None:
             return
-        lacks_input = race.key in self._without_input
-        step = next_step(race, self.parts.journal.races.get(race.key), view, lacks_input=lacks_input)
-        if step is RaceStep.EXECUTE:
-            self._at_work.add(race.key)
-            self.book.tasks.start(race.key, self._execute(race))
-        elif step is not RaceStep.NOTHING and await self._may_be_seen(race, step):
+        lacks_input = own_race.key in self._without_input
+        race_step = next_step(own_race, self.parts.journal.races.get(own_race.key), view, lacks_input=lacks_input)
+        if race_step is RaceStep.EXECUTE:
+            self._at_work.add(own_race.key)
+            self.book.tasks.start(own_race.key, self._execute_race(own_race))
+        elif race_step is not RaceStep.NOTHING and await self._may_be_seen(own_race, race_step):
             # The search for the input is over. It would occupy one of the limited tasks.
-            if step is RaceStep.DECLINE and lacks_input:
-                self.book.tasks.cancel(race.key)
-            await self._take_if_due(race, step)
+            if race_step is RaceStep.DECLINE and lacks_input:
+                self.book.tasks.cancel(own_race.key)
+            await self._take_if_due(own_race, race_step)
 
-    def _stop_others(self, view: View) -> None:
+    def _stop_others(self, chain_view: View) -> None:
         """Stop work on units that are no longer this provider's, which frees their devices."""
-        own = {duty.id for duty in view.duties}
-        for key in [key for key in self._at_work if key[0] not in own]:
-            self._at_work.discard(key)
-            self.book.tasks.cancel(key)
+        own_units = {race_duty.id for race_duty in chain_view.duties}
+        for race_key in [race_key for race_key in self._at_work if race_key[0] not in own_units]:
+            self._at_work.discard(race_key)
+            self.book.tasks.cancel(race_key)
 
     def learn(self, ended: Endings) -> None:
         """Forget ended races."""
-        for key in ended.races:
-            assert self.parts.journal.races[key].end is not None
-            self.book.forget(key)
-            forget(self.parts.batches, key[0])
-            self._without_input.discard(key)
-            self._seen_final.discard(key)
-            self.hindered.discard(key)
+        for race_key in ended.races:
+            assert self.parts.journal.races[race_key].end is not None
+            self.book.forget(race_key)
+            forget(self.parts.batches, race_key[0])
+            self._without_input.discard(race_key)
+            self._seen_final.discard(race_key)
+            self.hindered.discard(race_key)
 
-    async def _take_if_due(self, race: Race, step: RaceStep) -> None:
-        was_sent = SENT_BY[step] in self.parts.journal.races[race.key].sent
-        if self.book.is_due(race.key, step, was_sent=was_sent):
-            await self.take(race, step)
+    async def _take_if_due(self, race: Race, race_step: RaceStep) -> None:
+        was_sent = SENT_BY[race_step] in self.parts.journal.races[race.key].sent
+        if self.book.is_due(race.key, race_step, was_sent=was_sent):
+            await self.take(race, race_step)
 
-    async def _may_be_seen(self, race: Race, step: RaceStep) -> bool:
+    async def _may_be_seen(self, race: Race, race_step: RaceStep) -> bool:
         """Return True if a step reveals nothing too early: a result is shown only after its commitment is final.
 
         A node that suppressed the commitment could claim that reveals are open, and pass the result to a rival.
         """
-        if step not in (RaceStep.ATTEST, RaceStep.REVEAL) or race.key in self._seen_final:
+        if race_step not in (RaceStep.ATTEST, RaceStep.REVEAL) or race.key in self._seen_final:
             return True
-        status = await self.parts.chain.final_unit(race.unit_id)
-        racer = None if status is None else racer_of(status.unit, self.parts.identity.stash)
-        if status is None or racer is None or racer.commitment != self._commitment(race):
+        final_status = await self.parts.chain.final_unit(race.unit_id)
+        final_racer = None if final_status is None else racer_of(final_status.unit, self.parts.identity.stash)
+        if final_status is None or final_racer is None or final_racer.commitment != self._commitment(race):
             self.parts.telemetry.tell(
                 "not_final", unit=race.unit_id, problem="the final chain does not have the commit"
             )
             return False
-        is_closed = status.unit.round is not None and status.unit.round.closed_at > 0
+        is_closed = final_status.unit.round is not None and final_status.unit.round.closed_at > 0
         # If finality is delayed, a reveal that comes too late costs more than an early one.
-        if is_closed or step is RaceStep.REVEAL:
+        if is_closed or race_step is RaceStep.REVEAL:
             self._seen_final.add(race.key)
         return race.key in self._seen_final
 
     # ------------------------------------------------------------------------------------------------------ execution
 
-    async def _execute(self, race: Race) -> None:
+    async def _execute_race(self, race: Race) -> None:
         """Work from assignment to commitment.
 
         An unusable input is declined here, and an unavailable one in `step`. A fault of this machine is retried at each
         block instead. If it lasts past the deadline, this provider pays for it, not the customer.
         """
-        unit, attempt, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
+        unit_id, attempt_number, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
         if race.key not in self.parts.journal.races:
             self.parts.journal.races.put(race.key, RaceEntry(race.racer.device))
-            tell("assigned", unit=unit, attempt=attempt, device=race.racer.device, height=self.book.height)
+            tell("assigned", unit=unit_id, attempt=attempt_number, device=race.racer.device, height=self.book.height)
         try:
-            form = await self.parts.form_of(race.unit)
+            workload_form = await self.parts.form_of(race.unit)
             self._without_input.add(race.key)
-            asked = await self.parts.inputs.open(unit, race.unit, InputUse.ANSWERED)
+            unit_input = await self.parts.inputs.open(unit_id, race.unit, InputUse.ANSWERED)
             self._without_input.discard(race.key)
-            basis = basis_of(race.unit, form)
-            result = await execute(self.parts, race, form, basis, asked, lambda: self.book.height)
-            self._keep(race, basis, result, asked)
+            work_basis = basis_of(race.unit, workload_form)
+            unit_result = await execute(
+                self.parts, race, workload_form, work_basis, unit_input, lambda: self.book.height
+            )
+            self._keep_result(race, work_basis, unit_result, unit_input)
             self.hindered.discard(race.key)
             self.parts.workers.times.look()
             if await self._is_as_final(race):
                 await self._take_if_due(race, RaceStep.COMMIT)
-        except (UnusableInputError, BadRequestError) as error:
+        except (UnusableInputError, BadRequestError) as caught_error:
             self._without_input.discard(race.key)
-            tell("bad_input", unit=unit, **failure(error))
+            tell("bad_input", unit=unit_id, **failure(caught_error))
             await self._take_if_due(race, RaceStep.DECLINE)
-        except (BlobError, ExecutionError, ChainError) as error:
-            tell("hindered", unit=unit, **failure(error))
+        except (BlobError, ExecutionError, ChainError) as caught_error:
+            tell("hindered", unit=unit_id, **failure(caught_error))
             if race.key not in self._without_input:
                 self.hindered.add(race.key)
             self.parts.workers.times.look()
 
     async def _is_as_final(self, race: Race) -> bool:
         """Return True if the final chain has the computed terms. A unit is drawn once its posting is final."""
-        status = await self.parts.chain.final_unit(race.unit_id)
-        is_same = status is not None and status.unit.terms == race.unit.terms
-        if not is_same:
-            problem = "the node's input differs from the final chain's, so the result is void"
-            self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
-        return is_same
+        final_status = await self.parts.chain.final_unit(race.unit_id)
+        is_same_unit = final_status is not None and final_status.unit.terms == race.unit.terms
+        if not is_same_unit:
+            difference = "the node's input differs from the final chain's, so the result is void"
+            self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=difference)
+        return is_same_unit
 
-    def _keep(self, race: Race, basis: Basis, result: UnitResult, asked: UnitInput) -> None:
+    def _keep_result(self, race: Race, work_basis: Basis, unit_result: UnitResult, unit_input: UnitInput) -> None:
         """Write a result to the journal before any other party learns of it."""
-        assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
-        self.parts.journal.races.change(race.key, basis=basis, result=result, input_salt=asked.salt)
+        assert self.parts.journal.races[race.key].basis != work_basis  # nothing is executed twice
+        self.parts.journal.races.change(race.key, basis=work_basis, result=unit_result, input_salt=unit_input.salt)
         forget(self.parts.batches, race.unit_id)
-        cost, ms = result.usage.work_units, result.usage.wall_ms
-        self.parts.workers.times.note_tokens(race.racer.device, result.totals.tokens_out)
-        self.parts.telemetry.tell("executed", unit=race.unit_id, device=race.racer.device, cost=cost, ms=ms)
+        work_units, wall_ms = unit_result.usage.work_units, unit_result.usage.wall_ms
+        self.parts.workers.times.note_tokens(race.racer.device, unit_result.totals.tokens_out)
+        self.parts.telemetry.tell("executed", unit=race.unit_id, device=race.racer.device, cost=work_units, ms=wall_ms)
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Take a publicly visible step. The journal notes each kind of step once."""
-        entry, unit, attempt = self.parts.journal.races[race.key], race.unit_id, race.unit.attempt
-        details: dict[str, Detail] = {"unit": unit, "attempt": attempt}
-        content: Call | SignedAttestation
+        race_entry, unit_id, attempt_number = self.parts.journal.races[race.key], race.unit_id, race.unit.attempt
+        step_details: dict[str, Detail] = {"unit": unit_id, "attempt": attempt_number}
+        step_content: Call | SignedAttestation
         match step:
             case RaceStep.COMMIT:
-                commitment, event = self._commitment(race), "committed"
-                content = InferenceMarket.commit_result(unit=unit, attempt=attempt, commitment=commitment)
+                commitment, event_name = self._commitment(race), "committed"
+                step_content = InferenceMarket.commit_result(
+                    unit=unit_id, attempt=attempt_number, commitment=commitment
+                )
             case RaceStep.DECLINE:
-                content, event = InferenceMarket.decline(unit=unit, attempt=attempt), "declined"
+                step_content, event_name = InferenceMarket.decline(unit=unit_id, attempt=attempt_number), "declined"
             case RaceStep.ATTEST | RaceStep.REVEAL:
-                assert entry.result is not None, "`next_step` requests no earlier step that needs it"
-                signed, event = await attestation(self.parts, race, entry.result), "attested"
-                content = signed if step is RaceStep.ATTEST else Attestations.reveal(attestation=signed)
-                details["way"] = step.name.lower()
+                assert race_entry.result is not None, "`next_step` requests no earlier step that needs it"
+                signed_attestation, event_name = await attestation(self.parts, race, race_entry.result), "attested"
+                step_content = (
+                    signed_attestation
+                    if step is RaceStep.ATTEST
+                    else Attestations.reveal(attestation=signed_attestation)
+                )
+                step_details["way"] = step.name.lower()
             case _:
                 raise AssertionError(f"{step.name} is not a step with a transaction")
-        intent = partial(self.parts.journal.races.add, race.key, sent=SENT_BY[step])
-        await self.book.send(StepMessage(content, event, details, intent))
+        journal_intent = partial(self.parts.journal.races.add, race.key, sent=SENT_BY[step])
+        await self.book.send(StepMessage(step_content, event_name, step_details, journal_intent))
 
     def _commitment(self, race: Race) -> bytes:
-        identity, result = self.parts.identity, self.result(race)
+        identity, unit_result = self.parts.identity, self.result(race)
         return result_commitment(
-            identity.genesis, race.unit_id, race.unit.attempt, identity.stash, result.output_root, result.salt
+            identity.genesis, race.unit_id, race.unit.attempt, identity.stash, unit_result.output_root, unit_result.salt
         )
 
     def result(self, race: Race) -> UnitResult:
         """Return the journal's result of an executed race."""
-        result = self.parts.journal.races[race.key].result
-        assert result is not None  # `next_step` returns no step that needs a result earlier
-        return result
+        kept_result = self.parts.journal.races[race.key].result
+        assert kept_result is not None  # `next_step` returns no step that needs a result earlier
+        return kept_result
 
 
-async def attestation(parts: Parts[RacePort], race: Race, result: UnitResult) -> SignedAttestation:
+async def attestation(parts: Parts[RacePort], race: Race, unit_result: UnitResult) -> SignedAttestation:
     """Return the signed statement about a race's result. Raise ChainError if its service cannot be read.
 
     Heights are those at which this provider saw the work begin and end. If a reverted block drew a race and a later one
     drew it again, the later block is its start.
     """
-    terms = (await parts.chain.service(race.unit.service)).terms
+    service_terms = (await parts.chain.service(race.unit.service)).terms
     drawn_at = race.unit.round.drawn_at if race.unit.round else 0
-    started_at = max(result.started_at, drawn_at)
+    started_at = max(unit_result.started_at, drawn_at)
     statement = Attestation(
         version=VERSION,
         unit=race.unit_id,
@@ -231,18 +239,18 @@ async def attestation(parts: Parts[RacePort], race: Race, result: UnitResult) ->
         replica=race.place,
         provider_key=parts.identity.key.public_key,
         device=race.racer.device,
-        workload=terms.workload,
-        model=terms.model,
+        workload=service_terms.workload,
+        model=service_terms.model,
         input_root=race.unit.terms.input_root,
-        output_root=result.output_root,
-        output_blob=result.output_blob,
-        totals=result.totals,
-        salt=result.salt,
+        output_root=unit_result.output_root,
+        output_blob=unit_result.output_blob,
+        totals=unit_result.totals,
+        salt=unit_result.salt,
         proof_kind=ProofKind.EXACT_HASH,
-        proof_hash=result.output_root,
+        proof_hash=unit_result.output_root,
         proof_inline=b"",
-        usage=result.usage,
+        usage=unit_result.usage,
         started_at=started_at,
-        finished_at=max(result.finished_at, started_at),
+        finished_at=max(unit_result.finished_at, started_at),
     )
     return SignedAttestation(statement, parts.identity.key.sign(signing_payload(parts.identity.genesis, statement)))

@@ -71,72 +71,80 @@ class Race:
         return rank_of_race(0 if self.unit.round is None else newest_draw(self.unit.round), self.before)
 
 
-def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
+def race_of(race_duty: DutyStatus, stash: bytes) -> Race | None:
     """Return the race of a duty, or None if this provider is no longer a racer."""
-    status, unit = duty.status, duty.status.unit
-    racer = racer_of(unit, stash)
-    if racer is None:
+    unit_status, raced_unit = race_duty.status, race_duty.status.unit
+    own_racer = racer_of(raced_unit, stash)
+    if own_racer is None:
         return None
-    place = unit.racers.index(racer)
-    return Race(duty.id, unit, place, duty.before, duty.commits_until, status.reveals_from, status.reveals_until)
+    racer_place = raced_unit.racers.index(own_racer)
+    return Race(
+        race_duty.id,
+        raced_unit,
+        racer_place,
+        race_duty.before,
+        race_duty.commits_until,
+        unit_status.reveals_from,
+        unit_status.reveals_until,
+    )
 
 
-def must_give_back(race: Race, height: int) -> bool:
-    """Return True if a race must be declined at block `height` for its missing input, or it would be missed.
+def must_give_back(race: Race, block_height: int) -> bool:
+    """Return True if a race must be declined at block `block_height` for its missing input, or it would be missed.
 
     After a rival's commitment this no longer applies: it shows that the input was available, and a decliner would pay
     the judges who confirm that. A racer that the rival's close excludes has missed nothing.
     """
     has_rival = race.unit.round is not None and race.unit.round.first_commit > 0
-    return not has_rival and 0 < race.commits_until <= height + GIVE_BACK_BLOCKS
+    return not has_rival and 0 < race.commits_until <= block_height + GIVE_BACK_BLOCKS
 
 
-def is_about(race: Race, entry: RaceEntry) -> bool:
+def is_about(race: Race, race_entry: RaceEntry) -> bool:
     """Return True if the journal's result is of the chain's present input. Nothing is signed for another one."""
-    terms, basis = race.unit.terms, entry.basis
-    named = None if basis is None else (basis.input_root, basis.input_commitment)
-    return named == (terms.input_root, terms.input_commitment)
+    unit_terms, work_basis = race.unit.terms, race_entry.basis
+    named_input = None if work_basis is None else (work_basis.input_root, work_basis.input_commitment)
+    return named_input == (unit_terms.input_root, unit_terms.input_commitment)
 
 
-def next_step(race: Race, entry: RaceEntry | None, view: View, *, lacks_input: bool = False) -> RaceStep:
+def next_step(race: Race, race_entry: RaceEntry | None, chain_view: View, *, lacks_input: bool = False) -> RaceStep:
     """Return the next step for the state of chain and journal. `lacks_input` says that the input is not here."""
-    racer, result = race.racer, entry.result if entry else None
+    own_racer, kept_result = race.racer, race_entry.result if race_entry else None
     if race.unit.state is UnitState.JUDGING:
-        return _late_step(race, entry)
+        return _late_step(race, race_entry)
     is_closed = race.unit.round is None or race.unit.round.closed_at > 0
-    if race.unit.state is not UnitState.RACING or racer.has_declined or racer.reveal is not None:
+    if race.unit.state is not UnitState.RACING or own_racer.has_declined or own_racer.reveal is not None:
         return RaceStep.NOTHING
-    if racer.commitment is None:
+    if own_racer.commitment is None:
         if is_closed:
             return RaceStep.NOTHING
         # A declined race is not started again: the node may not show the call yet, or may have lost it.
-        if entry is not None and Sent.DECLINE in entry.sent:
+        if race_entry is not None and Sent.DECLINE in race_entry.sent:
             return RaceStep.DECLINE
-        if entry is not None and result is not None and is_about(race, entry):
+        if race_entry is not None and kept_result is not None and is_about(race, race_entry):
             return RaceStep.COMMIT
         # A commitment to another input was sent. A second one for the same race would contradict it.
-        if entry is not None and result is not None and Sent.COMMIT in entry.sent:
+        if race_entry is not None and kept_result is not None and Sent.COMMIT in race_entry.sent:
             return RaceStep.NOTHING
         # If the node's earlier data differed, nothing was promised for it, so the present input is computed.
         # The newest height counts, so that a slow store can delay the search but not the decline.
-        return RaceStep.DECLINE if lacks_input and must_give_back(race, view.newest) else RaceStep.EXECUTE
-    if entry is None or result is None or not is_about(race, entry) or not race.reveals_from:
+        return RaceStep.DECLINE if lacks_input and must_give_back(race, chain_view.newest) else RaceStep.EXECUTE
+    if race_entry is None or kept_result is None or not is_about(race, race_entry) or not race.reveals_from:
         return RaceStep.NOTHING
     # Authors may leave out attestations. Transactions are harder to suppress.
-    is_omitted = view.height >= race.reveals_from + OMITTED_BLOCKS
-    return RaceStep.REVEAL if is_omitted or is_late(race, view.newest) else RaceStep.ATTEST
+    is_omitted = chain_view.height >= race.reveals_from + OMITTED_BLOCKS
+    return RaceStep.REVEAL if is_omitted or is_late(race, chain_view.newest) else RaceStep.ATTEST
 
 
-def _late_step(race: Race, entry: RaceEntry | None) -> RaceStep:
+def _late_step(race: Race, race_entry: RaceEntry | None) -> RaceStep:
     """Return the step for a result that was not revealed in time.
 
     A late reveal is unpaid, but counts as a miss, not a lie.
     """
     is_withheld = race.racer.commitment is not None and race.racer.reveal is None
-    has_result = entry is not None and entry.result is not None and is_about(race, entry)
+    has_result = race_entry is not None and race_entry.result is not None and is_about(race, race_entry)
     return RaceStep.REVEAL if is_withheld and has_result else RaceStep.NOTHING
 
 
-def is_late(race: Race, newest: int) -> bool:
+def is_late(race: Race, newest_height: int) -> bool:
     """Return True if a reveal must enter one of the next blocks, even if the final block is far behind the newest."""
-    return 0 < race.reveals_until <= newest + LAST_BLOCKS
+    return 0 < race.reveals_until <= newest_height + LAST_BLOCKS

@@ -54,100 +54,116 @@ class Resumer:
     def __init__(self, parts: Parts[SendPort], *, keep_paused: bool = False) -> None:
         """Start without notes. With `keep_paused`, report paused devices and leave them paused."""
         self._parts = parts
-        self._book = parts.pauses
+        self._pause_book = parts.pauses
         self._keep_paused = keep_paused
         self._told: dict[bytes, PauseCause] = {}
         self.tasks = KeyedTasks()
 
-    def remember(self, own: Sequence[DeviceStatus]) -> None:
+    def remember(self, own_devices: Sequence[DeviceStatus]) -> None:
         """Note devices that this base path does not know yet, before any work."""
-        notes = self._book.read()
-        for status in own:
-            if status.id not in notes:
-                self._see(status, None, cause=PauseCause.UNKNOWN if status.device.is_paused else None)
+        device_notes = self._pause_book.read()
+        for device_status in own_devices:
+            if device_status.id not in device_notes:
+                self._note_change(
+                    device_status, None, cause=PauseCause.UNKNOWN if device_status.device.is_paused else None
+                )
 
-    def did_well(self, device: bytes) -> None:
+    def did_well(self, device_id: bytes) -> None:
         """Reset the misses of a paid device: its next miss counts as the first."""
-        self._book.note(device, misses=0)
+        self._pause_book.note(device_id, misses=0)
 
     async def step(
-        self, height: int, own: Sequence[DeviceStatus], promised: Mapping[bytes, Sequence[WorkloadForm]]
+        self, height: int, own_devices: Sequence[DeviceStatus], promised: Mapping[bytes, Sequence[WorkloadForm]]
     ) -> None:
         """Note paused devices, and resume those that waited long enough. `promised` are the devices that work here."""
-        self.remember(own)
-        self._book.forget_others({status.id for status in own})
-        notes = self._book.read()
-        for status in own:
-            note = self._look(status, notes[status.id], height)
-            if note.cause in STAYING:
-                self._tell_staying(status.id, note.cause)
-            is_over = note.cause is PauseCause.MISSED and height >= (note.resumes_at or 0)
-            if is_over and not self._keep_paused and status.id in promised:
-                self.tasks.start(status.id, self._offer(status.id, promised[status.id], height))
+        self.remember(own_devices)
+        self._pause_book.forget_others({device_status.id for device_status in own_devices})
+        device_notes = self._pause_book.read()
+        for device_status in own_devices:
+            device_note = self._look_at_device(device_status, device_notes[device_status.id], height)
+            if device_note.cause in STAYING:
+                self._tell_staying(device_status.id, device_note.cause)
+            is_pause_over = device_note.cause is PauseCause.MISSED and height >= (device_note.resumes_at or 0)
+            if is_pause_over and not self._keep_paused and device_status.id in promised:
+                self.tasks.start(
+                    device_status.id, self._resume_device(device_status.id, promised[device_status.id], height)
+                )
 
-    def _look(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
+    def _look_at_device(self, device_status: DeviceStatus, device_note: NotedDevice, block_height: int) -> NotedDevice:
         """Note a device's state, and the cause of its pause."""
-        if not status.device.is_paused:
-            self._told.pop(status.id, None)
+        if not device_status.device.is_paused:
+            self._told.pop(device_status.id, None)
             # The daemon notes its own pause before the chain shows it.
-            is_coming = note.cause in OWN_CAUSES and not note.is_paused
-            return self._see(status, note, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None}))
-        if note.is_paused or note.cause is not None:
-            return self._see(status, note)
-        if status.device.bond < note.bond:  # the chain pauses and slashes at once; an operator's pause takes nothing
-            return self._miss(status, note, height)
-        return self._see(status, note, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
+            is_coming = device_note.cause in OWN_CAUSES and not device_note.is_paused
+            return self._note_change(
+                device_status, device_note, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None})
+            )
+        if device_note.is_paused or device_note.cause is not None:
+            return self._note_change(device_status, device_note)
+        if (
+            device_status.device.bond < device_note.bond
+        ):  # the chain pauses and slashes at once; an operator's pause takes nothing
+            return self._note_miss(device_status, device_note, block_height)
+        return self._note_change(device_status, device_note, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
 
-    def _see(self, status: DeviceStatus, note: NotedDevice | None, **changes: object) -> NotedDevice:
+    def _note_change(
+        self, device_status: DeviceStatus, device_note: NotedDevice | None, **note_changes: object
+    ) -> NotedDevice:
         """Note a device's state, based on its previous note."""
-        seen = status.device
-        if note is not None and seen.bond < note.bond:
-            changes["losses"] = note.losses + 1
-        return self._book.note(status.id, bond=seen.bond, is_paused=seen.is_paused, **changes)
+        device_record = device_status.device
+        if device_note is not None and device_record.bond < device_note.bond:
+            note_changes["losses"] = device_note.losses + 1
+        return self._pause_book.note(
+            device_status.id, bond=device_record.bond, is_paused=device_record.is_paused, **note_changes
+        )
 
-    def _miss(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
-        misses, tell = note.misses + 1, self._parts.telemetry.tell
+    def _note_miss(self, device_status: DeviceStatus, device_note: NotedDevice, block_height: int) -> NotedDevice:
+        miss_count, tell = device_note.misses + 1, self._parts.telemetry.tell
         if self._keep_paused:
-            tell("missed", device=status.id, in_a_row=misses, problem=KEPT)
-            return self._see(status, note, cause=PauseCause.MISSED, why=KEPT, misses=misses, resumes_at=None)
-        resumes_at = height + RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
-        tell("missed", device=status.id, in_a_row=misses, resumes_at=resumes_at, problem=MISSED)
-        return self._see(status, note, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at)
+            tell("missed", device=device_status.id, in_a_row=miss_count, problem=KEPT)
+            return self._note_change(
+                device_status, device_note, cause=PauseCause.MISSED, why=KEPT, misses=miss_count, resumes_at=None
+            )
+        resumes_at = block_height + RESUME_AFTER_BLOCKS[min(miss_count, len(RESUME_AFTER_BLOCKS)) - 1]
+        tell("missed", device=device_status.id, in_a_row=miss_count, resumes_at=resumes_at, problem=MISSED)
+        return self._note_change(
+            device_status, device_note, cause=PauseCause.MISSED, why=MISSED, misses=miss_count, resumes_at=resumes_at
+        )
 
-    def _tell_staying(self, device: bytes, cause: PauseCause) -> None:
+    def _tell_staying(self, device_id: bytes, pause_cause: PauseCause) -> None:
         """Report once in this process that a device stays paused, and why."""
-        if self._told.get(device) is not cause:
-            self._told[device] = cause
-            word = "why" if cause is PauseCause.OPERATOR else "problem"
-            self._parts.telemetry.tell("not_resumed", device=device, **{word: STAYING[cause]})
+        if self._told.get(device_id) is not pause_cause:
+            self._told[device_id] = pause_cause
+            field_name = "why" if pause_cause is PauseCause.OPERATOR else "problem"
+            self._parts.telemetry.tell("not_resumed", device=device_id, **{field_name: STAYING[pause_cause]})
 
-    async def _offer(self, device: bytes, promised: Sequence[WorkloadForm], height: int) -> None:
-        tell, again_at = self._parts.telemetry.tell, height + RESUME_AFTER_BLOCKS[0]
+    async def _resume_device(self, device_id: bytes, promised: Sequence[WorkloadForm], block_height: int) -> None:
+        tell, again_at = self._parts.telemetry.tell, block_height + RESUME_AFTER_BLOCKS[0]
         try:
-            for form in promised:
-                await self._parts.workers.start(device, form)
-            if self._book.read()[device].cause is not PauseCause.MISSED:
+            for promised_form in promised:
+                await self._parts.workers.start(device_id, promised_form)
+            if self._pause_book.read()[device_id].cause is not PauseCause.MISSED:
                 return  # the operator paused it meanwhile, or its result was refuted
-            await self._parts.chain.submit(Devices.resume(device=device))
-        except (ExecutionError, ChainError) as error:
-            self._book.note(device, resumes_at=again_at, why=str(error))
-            tell("not_resumed", device=device, resumes_at=again_at, **failure(error))
+            await self._parts.chain.submit(Devices.resume(device=device_id))
+        except (ExecutionError, ChainError) as resume_error:
+            self._pause_book.note(device_id, resumes_at=again_at, why=str(resume_error))
+            tell("not_resumed", device=device_id, resumes_at=again_at, **failure(resume_error))
             return
-        self._book.note(device, resumes_at=again_at)  # retry if the call is lost
-        tell("resumed", device=device, height=height)
+        self._pause_book.note(device_id, resumes_at=again_at)  # retry if the call is lost
+        tell("resumed", device=device_id, height=block_height)
 
 
-def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
+def untold_loss(device_status: DeviceStatus, device_note: NotedDevice | None) -> int:
     """Return the grains by which a paused device's bond fell since the daemon last looked; 0 if it knows the reason."""
-    if note is None or note.is_paused or note.cause is not None:
+    if device_note is None or device_note.is_paused or device_note.cause is not None:
         return 0
-    return max(0, note.bond - status.device.bond)
+    return max(0, device_note.bond - device_status.device.bond)
 
 
-def is_by_loss(status: DeviceStatus, note: NotedDevice | None) -> bool:
+def is_by_loss(device_status: DeviceStatus, device_note: NotedDevice | None) -> bool:
     """Return True for a device that the chain paused when it took a part of its bond."""
-    is_noted = note is not None and note.cause in (PauseCause.MISSED, PauseCause.REFUTED)
-    return status.device.is_paused and (is_noted or untold_loss(status, note) > 0)
+    is_noted = device_note is not None and device_note.cause in (PauseCause.MISSED, PauseCause.REFUTED)
+    return device_status.device.is_paused and (is_noted or untold_loss(device_status, device_note) > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,33 +174,34 @@ class PauseNote:
     until_block: int | None = None
 
 
-def why_paused(status: DeviceStatus, note: NotedDevice | None, height: int) -> PauseNote:
+def why_paused(device_status: DeviceStatus, device_note: NotedDevice | None, block_height: int) -> PauseNote:
     """Return the reason of a device's pause at this height, by the daemon's note."""
-    if loss := untold_loss(status, note):
-        return PauseNote(charged(loss))
-    if note is None:
+    if lost_grains := untold_loss(device_status, device_note):
+        return PauseNote(charged(lost_grains))
+    if device_note is None:
         return PauseNote(UNKNOWN)
-    if note.cause is None:
+    if device_note.cause is None:
         return PauseNote(BY_OPERATOR)
-    if note.cause in STAYING:
-        return PauseNote(STAYING[note.cause])
-    if note.resumes_at is None:
-        return PauseNote(note.why)
-    is_late = note.cause is PauseCause.MISSED and height > note.resumes_at + OVERDUE_BLOCKS
-    return PauseNote(note.why + (OVERDUE if is_late else ""), note.resumes_at)
+    if device_note.cause in STAYING:
+        return PauseNote(STAYING[device_note.cause])
+    if device_note.resumes_at is None:
+        return PauseNote(device_note.why)
+    is_resuming_late = device_note.cause is PauseCause.MISSED and block_height > device_note.resumes_at + OVERDUE_BLOCKS
+    return PauseNote(device_note.why + (OVERDUE if is_resuming_late else ""), device_note.resumes_at)
 
 
-def charged(grains: int) -> str:
+def charged(charged_grains: int) -> str:
     """Return a sentence about a device that the chain paused since the daemon last looked."""
     return (
-        f"the chain took {format_amount(grains)} oGPU of its bond and paused it, for a missed race or a refuted "
+        f"the chain took {format_amount(charged_grains)} oGPU of its bond and paused it, "
+        "for a missed race or a refuted "
         "result; a running daemon logs the cause within some blocks"
     )
 
 
-def resuming_risk(status: DeviceStatus, note: NotedDevice | None) -> str:
+def resuming_risk(device_status: DeviceStatus, device_note: NotedDevice | None) -> str:
     """Return the risk of resuming a device; empty if there is none."""
-    if note is not None and note.cause is PauseCause.REFUTED:
+    if device_note is not None and device_note.cause is PauseCause.REFUTED:
         return MEANING
-    loss = untold_loss(status, note)
-    return charged(loss) if loss else ""
+    lost_grains = untold_loss(device_status, device_note)
+    return charged(lost_grains) if lost_grains else ""

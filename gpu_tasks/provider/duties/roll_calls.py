@@ -69,43 +69,51 @@ class RollStep(Enum):
     """Object as an inspector of another device."""
 
 
-def is_called(called: RollCall | None, enrolled: Enrolment | None) -> bool:
+def is_called(roll_call: RollCall | None, enrolled: Enrolment | None) -> bool:
     """Return True if a device must answer the newest roll call."""
-    return called is not None and enrolled is not None and enrolled.since < called.at
+    return roll_call is not None and enrolled is not None and enrolled.since < roll_call.at
 
 
-def next_step(called: RollCall, proof: CapacityProof | None, kept_root: bytes | None, newest: int) -> RollStep:
-    """Return a called device's next step. A message sent now is included after block `newest`.
+def next_step(
+    roll_call: RollCall, capacity_proof: CapacityProof | None, kept_root: bytes | None, newest_height: int
+) -> RollStep:
+    """Return a called device's next step. A message sent now is included after block `newest_height`.
 
     Lost rows are computed again, and shown if they have the committed root.
     """
-    if proof is None:
-        if newest >= called.at + times.COMMITS_TO:
+    if capacity_proof is None:
+        if newest_height >= roll_call.at + times.COMMITS_TO:
             return RollStep.NOTHING
         if kept_root is None:
             return RollStep.COMPUTE
-        return RollStep.COMMIT if times.can_commit(called, newest + 1) else RollStep.NOTHING
-    is_due = not proof.is_open and newest >= times.rows_at(called) and times.can_open(called, newest + 1)
-    if not is_due:
+        return RollStep.COMMIT if times.can_commit(roll_call, newest_height + 1) else RollStep.NOTHING
+    is_rows_due = (
+        not capacity_proof.is_open
+        and newest_height >= times.rows_at(roll_call)
+        and times.can_open(roll_call, newest_height + 1)
+    )
+    if not is_rows_due:
         return RollStep.NOTHING
     if kept_root is None:
         return RollStep.COMPUTE
-    return RollStep.SHOW if kept_root == proof.root else RollStep.NOTHING
+    return RollStep.SHOW if kept_root == capacity_proof.root else RollStep.NOTHING
 
 
-def can_wait(called: RollCall, step: RollStep, newest: int) -> bool:
+def can_wait(roll_call: RollCall, roll_step: RollStep, newest_height: int) -> bool:
     """Return True if the chain would still accept a step that is sent a block later."""
-    if step is RollStep.COMMIT:
-        return times.can_commit(called, newest + 2)
-    if step is RollStep.SHOW:
-        return times.can_open(called, newest + 2)
-    return times.can_object(called, newest + 2)
+    if roll_step is RollStep.COMMIT:
+        return times.can_commit(roll_call, newest_height + 2)
+    if roll_step is RollStep.SHOW:
+        return times.can_open(roll_call, newest_height + 2)
+    return times.can_object(roll_call, newest_height + 2)
 
 
-def can_inspect(called: RollCall | None, newest: int) -> bool:
+def can_inspect(roll_call: RollCall | None, newest_height: int) -> bool:
     """Return True if inspectors of the newest roll call are drawn and may still object."""
     return (
-        called is not None and newest >= times.inspectors_at(called) and times.can_object(called, newest + 1)
+        roll_call is not None
+        and newest_height >= times.inspectors_at(roll_call)
+        and times.can_object(roll_call, newest_height + 1)
     )  # an objection sent now comes after the newest block
 
 
@@ -118,53 +126,53 @@ class KeptRows:
     def load(self, challenge: ChainChallenge) -> ChainRows | None:
         """Return the stored rows of a challenge; None if they are missing or damaged."""
         try:
-            data = self._path(challenge).read_bytes()
+            file_bytes = self._file_path(challenge).read_bytes()
         except OSError:
             return None
-        body = data[DIGEST_BYTES:]
-        if blake2_256(body) != data[:DIGEST_BYTES]:
+        rows_bytes = file_bytes[DIGEST_BYTES:]
+        if blake2_256(rows_bytes) != file_bytes[:DIGEST_BYTES]:
             return None
         try:
-            found: ChainRows = ROWS.decode(body)
+            chain_rows: ChainRows = ROWS.decode(rows_bytes)
         except DecodeError:
             return None
-        return found if len(found.digests) == DIGEST_BYTES * challenge.shape.rows else None
+        return chain_rows if len(chain_rows.digests) == DIGEST_BYTES * challenge.shape.rows else None
 
-    def keep(self, challenge: ChainChallenge, rows: ChainRows) -> None:
+    def keep(self, challenge: ChainChallenge, chain_rows: ChainRows) -> None:
         """Write the rows to the disk. Raise OSError on failure."""
-        body = ROWS.encode(rows)
-        replace(self._path(challenge), blake2_256(body) + body)
+        rows_bytes = ROWS.encode(chain_rows)
+        replace(self._file_path(challenge), blake2_256(rows_bytes) + rows_bytes)
 
     def note_sent(self, challenge: ChainChallenge, step: str) -> None:
         """Note that a step about a challenge is sent next. Raise OSError on failure."""
-        replace(self._path(challenge, step), b"")
+        replace(self._file_path(challenge, step), b"")
 
-    def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
+    def was_sent(self, challenge: ChainChallenge, step_name: str) -> bool:
         """Return True if this process or an earlier one sent a step about a challenge."""
-        return self._path(challenge, step).exists()
+        return self._file_path(challenge, step_name).exists()
 
     def forget_all(self) -> None:
         """Remove everything, as no roll call runs. Raise OSError on failure."""
         if self.folder.is_dir():
-            for path in self.folder.iterdir():
-                path.unlink(missing_ok=True)
+            for kept_path in self.folder.iterdir():
+                kept_path.unlink(missing_ok=True)
 
-    def _path(self, challenge: ChainChallenge, what: str = "rows") -> Path:
-        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{what}"
+    def _file_path(self, challenge: ChainChallenge, content_name: str = "rows") -> Path:
+        return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{content_name}"
 
 
 class RollCallDuty(Duty):
     """The steps of all devices at roll calls, and of an inspector."""
 
-    def __init__(self, parts: Parts[RollCallPort], folder: Path, make: MakeChains) -> None:
-        """Rows are stored in `folder`. `make` creates the process that computes on some hardware."""
+    def __init__(self, parts: Parts[RollCallPort], folder_path: Path, make_chains: MakeChains) -> None:
+        """Rows are stored in `folder_path`. `make_chains` creates the process that computes on some hardware."""
         self.parts = parts
         self.book: StepBook[RollStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         self.view: RollCallView | None = None
         """The last view of roll calls, which decides the devices that may work."""
-        self._kept = KeptRows(folder)
-        self.make = make
+        self._kept = KeptRows(folder_path)
+        self.make = make_chains
         self._computers: dict[str, ChainComputer] = {}
         self._rows: dict[ChainChallenge, ChainRows] = {}
         self._judged: dict[tuple[bytes, int], bool] = {}
@@ -181,27 +189,27 @@ class RollCallDuty(Duty):
         # Roll calls are rare, and each look costs several reads.
         if view.newest < self._looks_at:
             return
-        devices = self._devices()
-        seen = self.view = await self.parts.chain.roll_call(tuple(devices))
-        called = seen.called
-        is_on = called is not None and not times.is_over(called, view.newest)
-        self._looks_at = view.newest + (1 if is_on or seen.enrolled else IDLE_LOOK_BLOCKS)
-        if called is not None and is_on:
+        device_ids = self._devices()
+        roll_view = self.view = await self.parts.chain.roll_call(tuple(device_ids))
+        roll_call = roll_view.called
+        is_needed = roll_call is not None and not times.is_over(roll_call, view.newest)
+        self._looks_at = view.newest + (1 if is_needed or roll_view.enrolled else IDLE_LOOK_BLOCKS)
+        if roll_call is not None and is_needed:
             self._is_tidy = False
-            for device, enrolled in seen.enrolled.items():
-                if is_called(called, enrolled):
-                    await self._take(called, device, enrolled, seen, view.newest)
-            if can_inspect(called, view.newest) and view.newest % INSPECT_EVERY_BLOCKS == 0:
-                self.book.tasks.start(("inspect", called.number), self._inspect())
-        elif not 0 < seen.planned - view.newest <= WARM_BLOCKS:
-            await self._rest()
-        if 0 < seen.planned - view.newest <= WARM_BLOCKS:
-            for device in seen.enrolled:
-                self.book.tasks.start(("warm", device), self._warm(devices[device]))
+            for device_id, enrolled in roll_view.enrolled.items():
+                if is_called(roll_call, enrolled):
+                    await self._take_step(roll_call, device_id, enrolled, roll_view, view.newest)
+            if can_inspect(roll_call, view.newest) and view.newest % INSPECT_EVERY_BLOCKS == 0:
+                self.book.tasks.start(("inspect", roll_call.number), self._inspect_others())
+        elif not 0 < roll_view.planned - view.newest <= WARM_BLOCKS:
+            await self._forget_calls()
+        if 0 < roll_view.planned - view.newest <= WARM_BLOCKS:
+            for device_id in roll_view.enrolled:
+                self.book.tasks.start(("warm", device_id), self._warm_up(device_ids[device_id]))
 
-    def why_not(self, device: bytes, kind: DeviceClass) -> str:
+    def why_not(self, device_id: bytes, device_class: DeviceClass) -> str:
         """Return the reason that the chain gives a device no work, by the last view; empty if it does."""
-        return "" if self.view is None else why_no_work(self.view.rates, device, kind)
+        return "" if self.view is None else why_no_work(self.view.rates, device_id, device_class)
 
     async def close(self) -> None:
         """End all processes."""
@@ -211,99 +219,119 @@ class RollCallDuty(Duty):
     # ----------------------------------------------------------------------------------------------------- own devices
 
     def _devices(self) -> Mapping[bytes, Hardware]:
-        return {device: piece for device, piece in self.parts.workers.devices.items() if device != JUDGES_BENCH}
+        return {
+            device_id: hardware_piece
+            for device_id, hardware_piece in self.parts.workers.devices.items()
+            if device_id != JUDGES_BENCH
+        }
 
-    async def _take(
-        self, called: RollCall, device: bytes, enrolled: Enrolment, seen: RollCallView, newest: int
+    async def _take_step(
+        self, roll_call: RollCall, device_id: bytes, enrolled: Enrolment, roll_view: RollCallView, newest_height: int
     ) -> None:
-        proof = seen.proofs.get(device)
+        capacity_proof = roll_view.proofs.get(device_id)
         # The owner may enrol another shape for the next roll call. The committed shape is the one to show.
-        challenge = challenge_of(called, device, enrolled if proof is None else proof)
-        rows = self._known(challenge)
-        step = next_step(called, proof, None if rows is None else rows.root, newest)
-        key = (device, called.number)
-        if step is RollStep.COMPUTE:
-            self.book.tasks.start((key, challenge.seed), self._compute(device, called.number, challenge))
-        elif rows is None or step is RollStep.NOTHING or self._is_under_way(challenge, step, called, newest):
+        challenge = challenge_of(roll_call, device_id, enrolled if capacity_proof is None else capacity_proof)
+        chain_rows = self._known_rows(challenge)
+        roll_step = next_step(roll_call, capacity_proof, None if chain_rows is None else chain_rows.root, newest_height)
+        step_key = (device_id, roll_call.number)
+        if roll_step is RollStep.COMPUTE:
+            self.book.tasks.start(
+                (step_key, challenge.seed), self._compute_rows(device_id, roll_call.number, challenge)
+            )
+        elif (
+            chain_rows is None
+            or roll_step is RollStep.NOTHING
+            or self._is_under_way(challenge, roll_step, roll_call, newest_height)
+        ):
             return
-        elif step is RollStep.COMMIT and self.book.is_due(key, step):
-            self._note_sent(challenge, step)
-            call = Capacity.commit(device=device, root=rows.root)
-            await self.book.send(StepMessage(call, "roll_call_commit", {"device": device, "number": called.number}))
-        elif step is RollStep.SHOW and self.book.is_due(key, step):
-            self._note_sent(challenge, step)
-            shown = await asyncio.to_thread(_shown, called, device, challenge.shape.rows, rows)
-            call = Capacity.show_rows(device=device, rows=shown)
-            await self.book.send(StepMessage(call, "roll_call_rows", {"device": device, "number": called.number}))
+        elif roll_step is RollStep.COMMIT and self.book.is_due(step_key, roll_step):
+            self._note_sent(challenge, roll_step)
+            show_call = Capacity.commit(device=device_id, root=chain_rows.root)
+            await self.book.send(
+                StepMessage(show_call, "roll_call_commit", {"device": device_id, "number": roll_call.number})
+            )
+        elif roll_step is RollStep.SHOW and self.book.is_due(step_key, roll_step):
+            self._note_sent(challenge, roll_step)
+            shown_rows = await asyncio.to_thread(_rows_to_show, roll_call, device_id, challenge.shape.rows, chain_rows)
+            show_call = Capacity.show_rows(device=device_id, rows=shown_rows)
+            await self.book.send(
+                StepMessage(show_call, "roll_call_rows", {"device": device_id, "number": roll_call.number})
+            )
 
-    def _known(self, challenge: ChainChallenge) -> ChainRows | None:
+    def _known_rows(self, challenge: ChainChallenge) -> ChainRows | None:
         """Return the rows of a challenge, if this process or an earlier one computed them."""
         if challenge not in self._rows:
-            found = self._kept.load(challenge)
-            if found is None:
+            kept_rows = self._kept.load(challenge)
+            if kept_rows is None:
                 return None
-            self._rows[challenge] = found
+            self._rows[challenge] = kept_rows
         return self._rows[challenge]
 
-    def _is_under_way(self, challenge: ChainChallenge, step: RollStep, called: RollCall, newest: int) -> bool:
+    def _is_under_way(
+        self, challenge: ChainChallenge, roll_step: RollStep, roll_call: RollCall, newest_height: int
+    ) -> bool:
         """Return True if an earlier process has just sent a step, and the chain would also accept it a block later."""
-        name = (challenge, step)
-        if name in self._sent or not self._kept.was_sent(challenge, step.name.lower()):
+        sent_key = (challenge, roll_step)
+        if sent_key in self._sent or not self._kept.was_sent(challenge, roll_step.name.lower()):
             return False
-        return newest < self._earlier.setdefault(name, newest + EARLIER_BLOCKS) and can_wait(called, step, newest)
+        return newest_height < self._earlier.setdefault(sent_key, newest_height + EARLIER_BLOCKS) and can_wait(
+            roll_call, roll_step, newest_height
+        )
 
-    def _note_sent(self, challenge: ChainChallenge, step: RollStep) -> None:
-        self._sent.add((challenge, step))
+    def _note_sent(self, challenge: ChainChallenge, roll_step: RollStep) -> None:
+        self._sent.add((challenge, roll_step))
         with contextlib.suppress(OSError):  # a second copy costs a fee, but silence costs a bond
-            self._kept.note_sent(challenge, step.name.lower())
+            self._kept.note_sent(challenge, roll_step.name.lower())
 
-    async def _compute(self, device: bytes, number: int, challenge: ChainChallenge) -> None:
+    async def _compute_rows(self, device_id: bytes, call_number: int, challenge: ChainChallenge) -> None:
         tell = self.parts.telemetry.tell
-        tell("roll_call", device=device, number=number)
+        tell("roll_call", device=device_id, number=call_number)
         try:
-            with self.parts.workers.times.at(device, Activity.ROLL_CALLS):
-                rows = await self._computer(self._devices()[device]).rows(ChainWork(challenge))
+            with self.parts.workers.times.at(device_id, Activity.ROLL_CALLS):
+                chain_rows = await self._computer(self._devices()[device_id]).rows(ChainWork(challenge))
             # On the disk before the commitment: a daemon that restarts could not show rows that it lost.
-            await asyncio.to_thread(self._kept.keep, challenge, rows)
-            self._rows[challenge] = rows
-        except (ExecutionError, KeyError, OSError) as error:
-            tell("roll_call_failed", device=device, number=number, **failure(error))
+            await asyncio.to_thread(self._kept.keep, challenge, chain_rows)
+            self._rows[challenge] = chain_rows
+        except (ExecutionError, KeyError, OSError) as compute_error:
+            tell("roll_call_failed", device=device_id, number=call_number, **failure(compute_error))
 
-    async def _warm(self, hardware: Hardware) -> None:
+    async def _warm_up(self, hardware: Hardware) -> None:
         try:
             await self._computer(hardware).start()
-        except ExecutionError as error:
-            self.parts.telemetry.tell("roll_call_failed", **failure(error))
+        except ExecutionError as warm_error:
+            self.parts.telemetry.tell("roll_call_failed", **failure(warm_error))
 
     # ------------------------------------------------------------------------------------------------- others' devices
 
-    async def _inspect(self) -> None:
+    async def _inspect_others(self) -> None:
         """Compute the rows that this provider was drawn to inspect, and object to wrong ones."""
         try:
-            called = None if self.view is None else self.view.called
-            for shown in await self.parts.chain.inspections():
-                key = (shown.device, shown.number)
-                if key not in self._judged:
-                    self._judged[key] = await self._is_right(shown)
-                if self._judged[key] or called is None:
+            roll_call = None if self.view is None else self.view.called
+            for inspection in await self.parts.chain.inspections():
+                device_key = (inspection.device, inspection.number)
+                if device_key not in self._judged:
+                    self._judged[device_key] = await self._is_right(inspection)
+                if self._judged[device_key] or roll_call is None:
                     continue
-                if self._is_under_way(shown.challenge, RollStep.OBJECT, called, self.book.newest):
+                if self._is_under_way(inspection.challenge, RollStep.OBJECT, roll_call, self.book.newest):
                     continue
-                if self.book.is_due(key, RollStep.OBJECT):
-                    self._note_sent(shown.challenge, RollStep.OBJECT)
-                    call = Capacity.object(device=shown.device)
-                    told: dict[str, Detail] = {"device": shown.device, "number": shown.number}
-                    await self.book.send(StepMessage(call, "roll_call_objection", told))
-        except (ChainError, ExecutionError) as error:
-            self.parts.telemetry.tell("no_inspection", **failure(error))
+                if self.book.is_due(device_key, RollStep.OBJECT):
+                    self._note_sent(inspection.challenge, RollStep.OBJECT)
+                    objection = Capacity.object(device=inspection.device)
+                    told_problems: dict[str, Detail] = {"device": inspection.device, "number": inspection.number}
+                    await self.book.send(StepMessage(objection, "roll_call_objection", told_problems))
+        except (ChainError, ExecutionError) as inspect_error:
+            self.parts.telemetry.tell("no_inspection", **failure(inspect_error))
 
-    async def _is_right(self, shown: Inspection) -> bool:
+    async def _is_right(self, inspection: Inspection) -> bool:
         """Check one row first, so that a device that computed nothing costs its inspectors little."""
         computer = self._computer(self.parts.workers.hardware[0])
-        rows = list(zip(shown.places, shown.digests, strict=True))
-        for some in (rows[:1], rows[1:]):
-            found = await computer.rows(ChainWork(shown.challenge, tuple(place for place, _ in some)))
-            if found.digests != b"".join(digest for _, digest in some):
+        shown_rows = list(zip(inspection.places, inspection.digests, strict=True))
+        for row_group in (shown_rows[:1], shown_rows[1:]):
+            computed_rows = await computer.rows(
+                ChainWork(inspection.challenge, tuple(row_place for row_place, _ in row_group))
+            )
+            if computed_rows.digests != b"".join(row_digest for _, row_digest in row_group):
                 return False
         return True
 
@@ -314,14 +342,14 @@ class RollCallDuty(Duty):
             self._computers[hardware.uuid] = self.make(hardware)
         return self._computers[hardware.uuid]
 
-    async def _rest(self) -> None:
+    async def _forget_calls(self) -> None:
         """Stop all processes and delete all records between roll calls."""
         if self._computers:
             await self._end_computers()
         if self._is_tidy:
             return
-        for kept in (self._rows, self._judged, self._earlier, self._sent):
-            kept.clear()
+        for kept_state in (self._rows, self._judged, self._earlier, self._sent):
+            kept_state.clear()
         with contextlib.suppress(OSError):  # tried again after the next roll call or start
             await asyncio.to_thread(self._kept.forget_all)
         self._is_tidy = True
@@ -332,9 +360,15 @@ class RollCallDuty(Duty):
             await computer.close()
 
 
-def _shown(called: RollCall, device: bytes, count: int, rows: ChainRows) -> tuple[ShownRow, ...]:
+def _rows_to_show(roll_call: RollCall, device_id: bytes, row_count: int, chain_rows: ChainRows) -> tuple[ShownRow, ...]:
     """Return the drawn rows with their paths."""
-    places = drawn_rows(called.rows_seed, device, count)
-    digests = [rows.digests[at : at + DIGEST_BYTES] for at in range(0, len(rows.digests), DIGEST_BYTES)]
-    paths = merkle_paths(ROW_DOMAIN, digests, places)
-    return tuple(ShownRow(digests[place], path) for place, path in zip(places, paths, strict=True))
+    row_places = drawn_rows(roll_call.rows_seed, device_id, row_count)
+    row_digests = [
+        chain_rows.digests[digest_start : digest_start + DIGEST_BYTES]
+        for digest_start in range(0, len(chain_rows.digests), DIGEST_BYTES)
+    ]
+    row_paths = merkle_paths(ROW_DOMAIN, row_digests, row_places)
+    return tuple(
+        ShownRow(row_digests[row_place], merkle_path)
+        for row_place, merkle_path in zip(row_places, row_paths, strict=True)
+    )

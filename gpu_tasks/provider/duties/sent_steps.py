@@ -50,26 +50,26 @@ class StepBook(Generic[S]):
         self.height = 0
         self.newest = 0
 
-    def look(self, view: View) -> None:
+    def look(self, chain_view: View) -> None:
         """Take the heights of this view as the present."""
-        self.height, self.newest = view.height, view.newest
+        self.height, self.newest = chain_view.height, chain_view.newest
 
-    def is_due(self, key: StepKey, step: S, *, was_sent: bool = False) -> bool:
+    def is_due(self, step_key: StepKey, named_step: S, *, was_sent: bool = False) -> bool:
         """Return True if a step must be sent or repeated at this height. It then counts as sent."""
-        sent_at = self._sent_at.setdefault(key, {})
+        sent_height = self._sent_at.setdefault(step_key, {})
         # An earlier process's message may still be in transit, and a second copy would only cost a fee.
-        if step not in sent_at and was_sent:
-            sent_at[step] = self.newest
+        if named_step not in sent_height and was_sent:
+            sent_height[named_step] = self.newest
             return False
         # Compared with the newest height at sending: a message cannot be in an earlier block.
-        if step in sent_at and self.height < sent_at[step] + RESEND_BLOCKS:
+        if named_step in sent_height and self.height < sent_height[named_step] + RESEND_BLOCKS:
             return False
-        sent_at[step] = self.newest
+        sent_height[named_step] = self.newest
         return True
 
-    def note_sent(self, key: StepKey, step: S) -> None:
+    def note_sent(self, step_key: StepKey, step: S) -> None:
         """Note the present height for a step that took long to prepare, so that its repetition counts from now."""
-        self._sent_at.setdefault(key, {})[step] = self.newest
+        self._sent_at.setdefault(step_key, {})[step] = self.newest
 
     async def send(self, message: StepMessage) -> None:
         """Write the intent to the journal and send the message. Raise ChainError if the node refuses it."""

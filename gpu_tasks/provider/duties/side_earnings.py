@@ -38,55 +38,63 @@ class SideEarnings(Duty):
         """Note the ends since the last view."""
         standing = self._standing_by()
         await self._look_at_audits(view)
-        seats = {seat.id for seat in view.seats}
-        cases, tasks = self._seats - seats, self._standing.keys() - standing.keys()
+        seat_ids = {judge_seat.id for judge_seat in view.seats}
+        waiting_cases, waiting_tasks = self._seats - seat_ids, self._standing.keys() - standing.keys()
         # The search begins at the last view without open questions, because the ends lie after it.
-        self._since = self._since if cases or tasks else view.height
-        if cases or tasks:
+        self._since = self._since if waiting_cases or waiting_tasks else view.height
+        if waiting_cases or waiting_tasks:
             try:
-                found = await self._parts.chain.side_payments(sorted(cases), sorted(tasks), self._since)
-            except ChainError as error:
-                self._parts.telemetry.tell("not_noted", **failure(error))
-                found = {}
-            for name, payment in found.items():
-                if name in cases:
-                    self._note(JUDGING, "case", name, payment)
+                payments = await self._parts.chain.side_payments(
+                    sorted(waiting_cases), sorted(waiting_tasks), self._since
+                )
+            except ChainError as chain_error:
+                self._parts.telemetry.tell("not_noted", **failure(chain_error))
+                payments = {}
+            for task_name, side_payment in payments.items():
+                if task_name in waiting_cases:
+                    self._note(JUDGING, "case", task_name, side_payment)
                 else:
-                    self._note(STANDING_BY, "task", name, payment, self._standing[name])
+                    self._note(STANDING_BY, "task", task_name, side_payment, self._standing[task_name])
             is_stale = view.height > self._since + WATCHED_BLOCKS
-            cases = set() if is_stale else cases - found.keys()
-            tasks = set() if is_stale else tasks - found.keys()
-        self._seats = seats | cases
-        self._standing = {**{name: self._standing[name] for name in tasks}, **standing}
+            waiting_cases = set() if is_stale else waiting_cases - payments.keys()
+            waiting_tasks = set() if is_stale else waiting_tasks - payments.keys()
+        self._seats = seat_ids | waiting_cases
+        self._standing = {**{task_name: self._standing[task_name] for task_name in waiting_tasks}, **standing}
 
-    async def _look_at_audits(self, view: View) -> None:
+    async def _look_at_audits(self, chain_view: View) -> None:
         """Note payments of ended checks. A check goes on after the auditor's answer, without a duty in the view."""
         stash = self._parts.identity.stash
-        self._audits.update((each.unit, view.height) for each in view.checks if each.check.auditor == stash)
+        self._audits.update((each.unit, chain_view.height) for each in chain_view.checks if each.check.auditor == stash)
         try:
             # After a restart the chain lists the audits, as no view has them after the auditor's answer.
             if not self._knows_audits:
-                self._audits.update(dict.fromkeys(await self._parts.chain.audited(), view.height))
+                self._audits.update(dict.fromkeys(await self._parts.chain.audited(), chain_view.height))
                 self._knows_audits = True
             if not self._audits:
                 return
-            found = await self._parts.chain.audit_payments(sorted(self._audits), min(self._audits.values()))
-        except ChainError as error:
-            self._parts.telemetry.tell("not_noted", **failure(error))
+            payments = await self._parts.chain.audit_payments(sorted(self._audits), min(self._audits.values()))
+        except ChainError as chain_error:
+            self._parts.telemetry.tell("not_noted", **failure(chain_error))
             return
-        for unit, payment in found.items():
-            if payment is None:
-                self._audits[unit] = view.height
+        for unit_id, side_payment in payments.items():
+            if side_payment is None:
+                self._audits[unit_id] = chain_view.height
             else:
-                self._note(AUDITING, "unit", unit, payment)
-                del self._audits[unit]
-        stale = [unit for unit, seen in self._audits.items() if view.height > seen + WATCHED_BLOCKS]
-        for unit in stale:
-            del self._audits[unit]
+                self._note(AUDITING, "unit", unit_id, side_payment)
+                del self._audits[unit_id]
+        stale_units = [
+            unit_id for unit_id, seen_at in self._audits.items() if chain_view.height > seen_at + WATCHED_BLOCKS
+        ]
+        for unit_id in stale_units:
+            del self._audits[unit_id]
 
-    def _note(self, kind: str, field: str, name: bytes, payment: SidePayment, device: bytes = b"") -> None:
+    def _note(
+        self, payment_kind: str, field_name: str, subject_name: bytes, side_payment: SidePayment, device_id: bytes = b""
+    ) -> None:
         """Note and report a payment of a case, a batch or a task, if it is not zero."""
-        grains = payment.grains
-        self._parts.earnings.note(kind, name, payment.block, device=device, service=kind, grains=grains)
-        if grains:
-            self._parts.telemetry.tell("paid", grains=grains, why=kind, **{field: name})
+        paid_grains = side_payment.grains
+        self._parts.earnings.note(
+            payment_kind, subject_name, side_payment.block, device=device_id, service=payment_kind, grains=paid_grains
+        )
+        if paid_grains:
+            self._parts.telemetry.tell("paid", grains=paid_grains, why=payment_kind, **{field_name: subject_name})

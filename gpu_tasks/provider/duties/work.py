@@ -30,125 +30,166 @@ NOTHING_USED = Usage(work_units=0, gpu_ms=0, energy_mj=0, cpu_ms=0, wall_ms=0, m
 
 
 async def execute(
-    parts: Parts[object], race: Race, form: WorkloadForm, basis: Basis, asked: UnitInput, height: Callable[[], int]
+    parts: Parts[object],
+    race: Race,
+    workload_form: WorkloadForm,
+    work_basis: Basis,
+    unit_input: UnitInput,
+    current_height: Callable[[], int],
 ) -> UnitResult:
-    """Return the result of a race's unit. `height` returns the newest block that this provider saw.
+    """Return the result of a race's unit. `current_height` returns the newest block that this provider saw.
 
     Raise UnusableInputError or BadRequestError for the customer's fault, or ExecutionError for this machine's.
     """
-    started_at = height()
-    requests = payable_requests(form, asked, race.unit.terms)
-    outputs, usage = await _computed(parts, race, form, basis, requests)
-    outcomes = outcomes_of(form, requests, outputs)
-    output = output_of(parts.identity.genesis, race.unit_id, asked.salt, outcomes)
-    check_totals(form, output, race.unit.terms)
-    content = encode_outcomes(outcomes)
+    started_at = current_height()
+    requests = payable_requests(workload_form, unit_input, race.unit.terms)
+    request_outputs, work_usage = await _compute_requests(parts, race, workload_form, work_basis, requests)
+    outcomes = outcomes_of(workload_form, requests, request_outputs)
+    unit_output = output_of(parts.identity.genesis, race.unit_id, unit_input.salt, outcomes)
+    check_totals(workload_form, unit_output, race.unit.terms)
+    output_content = encode_outcomes(outcomes)
     # Every blob store refuses a longer blob.
-    if len(content) > ANSWERS_BYTES_MAX:
+    if len(output_content) > ANSWERS_BYTES_MAX:
         raise ExecutionError(
-            f"its outputs have {len(content):,} bytes, more than allowed for its requests", code="output_too_large"
+            f"its outputs have {len(output_content):,} bytes, more than allowed for its requests",
+            code="output_too_large",
         )
-    blob = parts.store.put(seal(content, [asked.reply_key]), is_own=True)
-    usage = replace(usage, work_units=output.totals.tokens_out)
-    salt = os.urandom(32)
-    return UnitResult(content, output.root, blob, output.totals, salt, usage, started_at, finished_at=height())
+    output_blob = parts.store.put(seal(output_content, [unit_input.reply_key]), is_own=True)
+    work_usage = replace(work_usage, work_units=unit_output.totals.tokens_out)
+    output_salt = os.urandom(32)
+    return UnitResult(
+        output_content,
+        unit_output.root,
+        output_blob,
+        unit_output.totals,
+        output_salt,
+        work_usage,
+        started_at,
+        finished_at=current_height(),
+    )
 
 
-def basis_of(unit: Unit, form: WorkloadForm) -> Basis:
+def basis_of(raced_unit: Unit, workload_form: WorkloadForm) -> Basis:
     """Return the basis of a future result of a unit."""
-    return Basis(unit.terms.input_root, unit.terms.input_commitment, form.workload_id, form.model_id)
+    return Basis(
+        raced_unit.terms.input_root,
+        raced_unit.terms.input_commitment,
+        workload_form.workload_id,
+        workload_form.model_id,
+    )
 
 
-def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> tuple[bytes, ...]:
+def payable_requests(workload_form: WorkloadForm, unit_input: UnitInput, unit_terms: UnitTerms) -> tuple[bytes, ...]:
     """Return the requests of an input. Raise UnusableInputError if they exceed what the customer pays for.
 
     Only the opened input shows whether the sealed requests exceed the unit's terms on the chain, so this check precedes
     any computation.
     """
-    tokens_in, tokens_out, sizes = 0, 0, list[int]()
+    tokens_in, tokens_out, request_sizes = 0, 0, list[int]()
     try:
-        requests = requests_of(asked, terms.requests)
-        for request in requests:
+        requests = requests_of(unit_input, unit_terms.requests)
+        for encoded_request in requests:
             try:
-                costs = form.cost_in(request), form.cost_asked(request), form.output_bytes(request)
+                request_costs = (
+                    workload_form.cost_in(encoded_request),
+                    workload_form.cost_asked(encoded_request),
+                    workload_form.output_bytes(encoded_request),
+                )
             except DecodeError:
                 if len(requests) == 1:
                     raise
-                costs = 0, 0, 0  # an invalid request of a batch
-            tokens_in, tokens_out = tokens_in + costs[0], tokens_out + costs[1]
-            sizes.append(costs[2])
-    except DecodeError as error:
-        raise UnusableInputError(str(error), code="invalid_request") from None
-    if tokens_in > terms.tokens_in:
+                request_costs = 0, 0, 0  # an invalid request of a batch
+            tokens_in, tokens_out = tokens_in + request_costs[0], tokens_out + request_costs[1]
+            request_sizes.append(request_costs[2])
+    except DecodeError as request_error:
+        raise UnusableInputError(str(request_error), code="invalid_request") from None
+    if tokens_in > unit_terms.tokens_in:
         raise UnusableInputError(
-            f"its requests exceed the unit's {terms.tokens_in} input {form.cost_unit}s", code="input_too_long"
+            f"its requests exceed the unit's {unit_terms.tokens_in} input {workload_form.cost_unit}s",
+            code="input_too_long",
         )
-    if tokens_out > terms.tokens_max:
+    if tokens_out > unit_terms.tokens_max:
         raise UnusableInputError(
-            f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s", code="output_too_long"
+            f"its requests ask for more than the unit's {unit_terms.tokens_max} {workload_form.cost_unit}s",
+            code="output_too_long",
         )
-    if answers_bytes(sizes) > ANSWERS_BYTES_MAX:
+    if answers_bytes(request_sizes) > ANSWERS_BYTES_MAX:
         raise UnusableInputError(
             f"its answers may exceed the {ANSWERS_BYTES_MAX:,} bytes of a blob", code="answers_too_large"
         )
     return requests
 
 
-async def recomputed(parts: Parts[object], form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
+async def recomputed(
+    parts: Parts[object], workload_form: WorkloadForm, requests: Sequence[bytes]
+) -> list[bytes | None]:
     """Return the output of each request, computed on any device as a judge.
 
     Raise BadRequestError for a single invalid request.
     """
     if len(requests) == 1:
-        return [await parts.workers.recompute(form, requests[0])]
-    return await parts.workers.recompute_many(form, requests)
+        return [await parts.workers.recompute(workload_form, requests[0])]
+    return await parts.workers.recompute_many(workload_form, requests)
 
 
-def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> None:
+def check_totals(workload_form: WorkloadForm, unit_output: UnitOutput, unit_terms: UnitTerms) -> None:
     """Raise UnusableInputError if an output costs more than the customer pays for."""
-    totals = output.totals
-    if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
+    output_totals = unit_output.totals
+    if output_totals.tokens_in > unit_terms.tokens_in or output_totals.tokens_out > unit_terms.tokens_max:
         raise UnusableInputError(
-            f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s", code="output_too_long"
+            f"its output costs more than the unit's {unit_terms.tokens_max} {workload_form.cost_unit}s",
+            code="output_too_long",
         )
 
 
-async def _computed(
-    parts: Parts[object], race: Race, form: WorkloadForm, basis: Basis, requests: Sequence[bytes]
+async def _compute_requests(
+    parts: Parts[object], race: Race, workload_form: WorkloadForm, work_basis: Basis, requests: Sequence[bytes]
 ) -> tuple[list[bytes | None], Usage]:
     """Return the output of each request, None for an invalid one, and the usage of all."""
     if len(requests) == 1:
-        execution, reading = await parts.workers.race(race.racer.device, form, requests[0], race.rank)
-        return [execution.output], _usage(execution, reading)
-    kept = FinishedRequests(parts.batches, race.unit_id, basis)
+        execution, meter_reading = await parts.workers.race(race.racer.device, workload_form, requests[0], race.rank)
+        return [execution.output], _usage_of_execution(execution, meter_reading)
+    kept_requests = FinishedRequests(parts.batches, race.unit_id, work_basis)
     # A restart continues a batch instead of computing it again.
-    missing = [place for place in range(len(requests)) if place not in kept.outputs]
-    if not missing:
-        return [kept.outputs[place] for place in range(len(requests))], NOTHING_USED
+    missing_places = [
+        request_place for request_place in range(len(requests)) if request_place not in kept_requests.outputs
+    ]
+    if not missing_places:
+        return [kept_requests.outputs[request_place] for request_place in range(len(requests))], NOTHING_USED
 
-    def finished(done: Sequence[tuple[int, bytes | None]]) -> None:
+    def finished(newly_finished: Sequence[tuple[int, bytes | None]]) -> None:
         try:
-            kept.append([(missing[place], output) for place, output in done])
-        except OSError as error:
-            raise ExecutionError(f"{kept.path} cannot be written: {error}", code="file_unwritable") from error
+            kept_requests.append(
+                [(missing_places[request_place], request_output) for request_place, request_output in newly_finished]
+            )
+        except OSError as disk_error:
+            raise ExecutionError(
+                f"{kept_requests.path} cannot be written: {disk_error}", code="file_unwritable"
+            ) from disk_error
 
-    asked = [requests[place] for place in missing]
-    took, reading = await parts.workers.race_many(race.racer.device, form, asked, finished, race.rank)
-    return [kept.outputs[place] for place in range(len(requests))], _usage(took, reading)
+    missing_requests = [requests[request_place] for request_place in missing_places]
+    took, meter_reading = await parts.workers.race_many(
+        race.racer.device, workload_form, missing_requests, finished, race.rank
+    )
+    return [kept_requests.outputs[request_place] for request_place in range(len(requests))], _usage_of_execution(
+        took, meter_reading
+    )
 
 
-def _usage(took: Execution | ManyExecuted, reading: Reading) -> Usage:
+def _usage_of_execution(execution: Execution | ManyExecuted, meter_reading: Reading) -> Usage:
     """Return the usage of the work without its cost. For a resumed batch, it covers the time since the resumption."""
-    return usage_of(0, took.wall_ms, took, reading)
+    return usage_of(0, execution.wall_ms, execution, meter_reading)
 
 
-def usage_of(work_units: int, wall_ms: int, took: Execution | ManyExecuted | LaterState, reading: Reading) -> Usage:
+def usage_of(
+    work_units: int, elapsed_ms: int, execution: Execution | ManyExecuted | LaterState, meter_reading: Reading
+) -> Usage:
     """Return the usage of some work. A GPU works for as long as its result is awaited."""
     return Usage(
         work_units=work_units,
-        gpu_ms=wall_ms if reading.is_gpu else 0,
-        energy_mj=reading.energy_mj,
-        cpu_ms=took.cpu_ms,
-        wall_ms=wall_ms,
-        memory_peak_bytes=max(reading.memory_peak_bytes, took.memory_peak_bytes),
+        gpu_ms=elapsed_ms if meter_reading.is_gpu else 0,
+        energy_mj=meter_reading.energy_mj,
+        cpu_ms=execution.cpu_ms,
+        wall_ms=elapsed_ms,
+        memory_peak_bytes=max(meter_reading.memory_peak_bytes, execution.memory_peak_bytes),
     )
