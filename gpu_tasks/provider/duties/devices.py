@@ -186,8 +186,8 @@ def standing_of(
     for device_status in device_statuses:
         if device_status.id not in hardware_by_device:
             standing.unserved[device_status.id] = (
-                f"its hardware 0x{device_status.device.uuid_hash.hex()[:8]}.. ({device_status.device.kind.name.lower()}) "
-                "is not "
+                f"its hardware 0x{device_status.device.uuid_hash.hex()[:8]}.. "
+                f"({device_status.device.kind.name.lower()}) is not "
                 "on this machine, is excluded by --device, or is a GPU without PyTorch; see `ogpu-provider doctor`"
             )
             continue
@@ -233,7 +233,6 @@ def _promised_form(service_number: int, service_terms: ServiceTerms, workloads: 
     except UnknownWorkloadError as terms_error:
         raise UnknownWorkloadError(
             f"it offers service {service_number}, but {terms_error}; run `ogpu-provider withdraw-offer`, "
-            "or install a release "
-            "with it",
+            "or install a release with it",
             code=terms_error.code,
         ) from None

@@ -194,8 +194,7 @@ def charged(charged_grains: int) -> str:
     """Return a sentence about a device that the chain paused since the daemon last looked."""
     return (
         f"the chain took {format_amount(charged_grains)} oGPU of its bond and paused it, "
-        "for a missed race or a refuted "
-        "result; a running daemon logs the cause within some blocks"
+        "for a missed race or a refuted result; a running daemon logs the cause within some blocks"
     )
 
 
