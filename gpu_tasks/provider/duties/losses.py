@@ -100,8 +100,8 @@ class LossNotes:
         until_ms = self._clock() // 1_000_000 + blocks_left * await self._parts.chain.slot_ms()
         problem_text = (
             f"judges refuted this result: {format_amount(held_grains)} oGPU of the device's bond are lost "
-            f"unless an appeal succeeds. The daemon appeals; the verdict is final after block {case_status.appealable_until} "
-            f"({utc_text(until_ms)})"
+            "unless an appeal succeeds. The daemon appeals; "
+            f"the verdict is final after block {case_status.appealable_until} ({utc_text(until_ms)})"
         )
         self._parts.telemetry.tell(
             "found_wrong",
