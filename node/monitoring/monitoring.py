@@ -39,7 +39,7 @@ class StatusLine:
     def __init__(self, node_view: NodeView, clock: Clock, imports: ImportWatch) -> None:
         self._node_view = node_view
         self._clock = clock
-        self._imports = imports
+        self._import_watch = imports
         self._begun_ms = self._written_ms = clock.now_ms()
         self._shown_height = imports.height
 
@@ -75,7 +75,7 @@ class StatusLine:
                 "none. Set the clock, and synchronise it by NTP. If the clock is right, wait",
                 _seconds(behind_ms),
             )
-        late_ms = self._imports.take_late_ms()
+        late_ms = self._import_watch.take_late_ms()
         if late_ms // parameters.slot_ms in LATE_SLOTS:
             _LOG.warning(BLOCKS_LATE, _seconds(late_ms))
         is_progressing = self._write_progress(passed_ms)
@@ -89,17 +89,19 @@ class StatusLine:
         """Write how far a node is that catches up. Return True if it imported blocks on the way."""
         # Both are proven. A peer's claim of a height would hide the warning about finality.
         checkpoint = self._node_view.chain.rules.checkpoint
-        target = max(self._node_view.sync.sets_ahead.proven_height, 0 if checkpoint is None else checkpoint.height)
-        height, blocks = self._imports.height, self._imports.height - self._shown_height
-        self._shown_height = height
-        if target <= max(height, self._node_view.machine.final.height):
+        target_height = max(
+            self._node_view.sync.sets_ahead.proven_height, 0 if checkpoint is None else checkpoint.height
+        )
+        import_height, block_count = self._import_watch.height, self._import_watch.height - self._shown_height
+        self._shown_height = import_height
+        if target_height <= max(import_height, self._node_view.machine.final.height):
             return False
-        pace = ""
-        if blocks:
-            rest_seconds = (target - height) * passed_ms // (blocks * 1_000)
-            pace = f", {blocks * 1_000 / passed_ms:.1f} blocks/s, about {_duration(rest_seconds)} left"
-        _LOG.info(CATCHING_UP, height, target, pace)
-        return blocks > 0
+        pace_text = ""
+        if block_count:
+            rest_seconds = (target_height - import_height) * passed_ms // (block_count * 1_000)
+            pace_text = f", {block_count * 1_000 / passed_ms:.1f} blocks/s, about {_duration(rest_seconds)} left"
+        _LOG.info(CATCHING_UP, import_height, target_height, pace_text)
+        return block_count > 0
 
     def _why_not_final(self) -> str:
         checkpoint = self._node_view.chain.rules.checkpoint
@@ -114,16 +116,20 @@ class StatusLine:
 
     def _who_is_silent(self) -> str:
         """Return the validators whose votes do not arrive, with their stake."""
-        machine = self._node_view.machine
-        epoch, silent = self._node_view.chain.epochs(machine.gadget_round[0]), machine.unheard()
-        if epoch is None or not silent:
-            return "votes of all validators arrive, so this node lags. Wait, or check its CPU and disk"
-        validators, weight = epoch.validators, sum(member.weight for member in silent)
-        heaviest = sorted(silent, key=lambda member: -member.weight)[:NAMED_MAX]
-        names = [ss58.encode(member.stash) for member in heaviest] + ["…"] * (len(silent) > NAMED_MAX)
+        consensus_machine = self._node_view.machine
+        gadget_epoch = self._node_view.chain.epochs(consensus_machine.gadget_round[0])
+        silent_members = consensus_machine.unheard()
+        if gadget_epoch is None or len(silent_members) in {0, len(gadget_epoch.validators.members)}:
+            return "no validator is silent alone: this node lags, or its network is cut. Check its CPU and connections"
+        validators = gadget_epoch.validators
+        silent_weight = sum(silent_member.weight for silent_member in silent_members)
+        heaviest = sorted(silent_members, key=lambda silent_member: -silent_member.weight)[:NAMED_MAX]
+        member_names = [ss58.encode(silent_member.stash) for silent_member in heaviest]
+        if len(silent_members) > NAMED_MAX:
+            member_names.append("…")
         return (
-            f"no votes arrive of {len(silent)} of {len(validators.members)} validators, with "
-            f"{100 * weight / validators.total:.1f} % of the stake: {', '.join(names)}"
+            f"no votes arrive of {len(silent_members)} of {len(validators.members)} validators, with "
+            f"{100 * silent_weight / validators.total:.1f} % of the stake: {', '.join(member_names)}"
         )
 
     def _lag_slots(self, now_ms: int) -> int:
@@ -141,23 +147,20 @@ def _seconds(milliseconds: int) -> str:
     return f"{-(-milliseconds // 1_000):,} s"
 
 
-def _duration(seconds: int) -> str:
+def _duration(duration_seconds: int) -> str:
     """Return a time in the largest unit of which it has two or more."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+    for unit_name, unit_seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if duration_seconds >= 2 * unit_seconds:
+            return f"{duration_seconds // unit_seconds} {unit_name}"
+    return f"{duration_seconds} s"
 
 
 # Figures with a value at every moment: peers, waiting extrinsics, refusals.
 # Invariant: reading them costs a few look-ups, so they may be read every second.
 def read_gauges(node_view: NodeView, metrics: Metrics, now_ms: int) -> None:
     """Set every figure to its present value."""
-    node_peers, node_sync, transaction_queue = (
-        node_view.network.peers,
-        node_view.sync,
-        node_view.pools.transactions.queue,
-    )
+    node_peers, node_sync = node_view.network.peers, node_view.sync
+    transaction_queue = node_view.pools.transactions.queue
     metrics.final_age.set(final_age_ms(node_view, now_ms) / 1_000)
     metrics.peers.set(len(node_view.network.transport.peers()))
     metrics.ready.set(transaction_queue.ready_count)
@@ -197,15 +200,14 @@ class Monitoring:
 
 def make_monitoring(node_view: NodeView, metrics: Metrics, clock: Clock, own_sessions: Container[bytes]) -> Monitoring:
     """Return the monitoring of the node; `metrics` are the figures that it fills."""
-    imports = ImportWatch(node_view.chain, clock, own_sessions)
-    block_figures = Figures(node_view.chain, node_view.machine, metrics, clock)
+    import_watch = ImportWatch(node_view.chain, clock, own_sessions)
     return Monitoring(
         view=node_view,
         metrics=metrics,
         clock=clock,
-        figures=block_figures,
+        figures=Figures(node_view.chain, node_view.machine, metrics, clock),
         checks=CheckFigures(node_view.chain, metrics),
-        imports=imports,
-        status_line=StatusLine(node_view, clock, imports),
+        imports=import_watch,
+        status_line=StatusLine(node_view, clock, import_watch),
         polls=PollLog(node_view.network.proofs.stashes),
     )

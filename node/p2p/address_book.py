@@ -6,6 +6,7 @@ address is dialled only if it is public (or on a devnet). Each failure doubles t
 """
 
 import ipaddress
+import logging
 import random
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -25,6 +26,7 @@ HIGHER_ID_DELAY_SECONDS: Final = 0.5
 MAX_LEARNED_FAILURES: Final = 8
 MAX_REACHED_FAILURES: Final = 2880
 """A day of tries: an address that led to the peer survives a long outage."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Source(IntEnum):
@@ -90,6 +92,7 @@ class AddressBook:
         self._rng = rng
         self._allow_private = allow_private
         self._entries: dict[PeerId, _Entry] = {}
+        self._has_warned = False
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -206,7 +209,16 @@ class AddressBook:
             return False
         if ip_address.is_multicast or ip_address.is_unspecified:
             return False
-        return self._allow_private or ip_address.is_global
+        if self._allow_private or ip_address.is_global:
+            return True
+        if not self._has_warned and not ip_address.is_loopback:
+            # Once: strangers can repeat such addresses.
+            self._has_warned = True
+            _LOG.warning(
+                "a peer named the private address %s, and a live chain dials only public ones of peers. If your nodes "
+                "share a private network, name each with --bootnodes", host,
+            )  # fmt: skip
+        return False
 
 
 def _add_place(entry: _Entry, new_place: _Place) -> bool:

@@ -175,7 +175,7 @@ def test_a_provider_s_only_cpu_is_its_machine_s(monkeypatch: pytest.MonkeyPatch)
     assert with_claims(rows_of([one], {0: service()}), found, [one])[0].claims is not None
     several = with_claims(rows_of([one, two], {0: service()}), found, [one, two])
     assert [row.claims for row in several] == [None, None], "which of them it is nobody can tell"
-    gpu = replace(one, device=replace(one.device, duty_class=DeviceClass.CONSUMER))
+    gpu = replace(one, device=replace(one.device, kind=DeviceClass.CONSUMER))
     assert with_claims(rows_of([gpu], {0: service()}), found, [gpu])[0].claims is None
 
 

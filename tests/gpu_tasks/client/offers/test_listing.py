@@ -505,7 +505,7 @@ def test_devices_are_as_the_chain_judges_them() -> None:
         for keys, kind in ((first, DeviceClass.CONSUMER), (second, DeviceClass.DATACENTER)):
             known = bound[Devices].devices[keys.device]
             assert known is not None
-            bound[Devices].devices[keys.device] = replace(known, duty_class=kind)
+            bound[Devices].devices[keys.device] = replace(known, kind=kind)
         bound[TrustStake].tombstones[banned.stash] = 1
 
     chain.block(changed)

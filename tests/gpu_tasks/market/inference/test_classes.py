@@ -118,7 +118,7 @@ def mixed(count: int, faster: dict[int, DeviceClass], paces: tuple[int, int, int
             device = chain.validators[place].device
             record = devices.devices[device]
             assert record is not None
-            devices.devices[device] = replace(record, duty_class=kind)
+            devices.devices[device] = replace(record, kind=kind)
         service = market.services[0]
         assert service is not None
         sold = replace(service.terms, pace=paces[0], consumer_pace=paces[1], datacenter_pace=paces[2])

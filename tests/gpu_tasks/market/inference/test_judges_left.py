@@ -455,9 +455,7 @@ def wanted(rate: int, classes: tuple[DeviceClass, ...] = tuple(DeviceClass)) -> 
 
 def test_only_asks_of_the_wanted_classes_count() -> None:
     """Otherwise slots that may not race would wake a unit, and a cheaper one that may race would not."""
-    found = ServiceSlots(
-        [slot(1, 10), replace(slot(1, 30), duty_class=CONSUMER), replace(slot(2, 20), duty_class=CONSUMER)]
-    )
+    found = ServiceSlots([slot(1, 10), replace(slot(1, 30), kind=CONSUMER), replace(slot(2, 20), kind=CONSUMER)])
     assert not found.is_affordable(wanted(29, (CONSUMER,)), 2)
     assert found.is_affordable(wanted(30, (CONSUMER,)), 2)
     assert found.is_affordable(wanted(20, (DeviceClass.CPU, CONSUMER)), 2)

@@ -83,7 +83,7 @@ def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:
     for unit, attempt in keys:
         journal.races.put((unit, attempt), RaceEntry(b"d" * 32))
     duty = EndingDuty(cast("Parts[Any]", SimpleNamespace(journal=journal)), NO_LOSSES, ())
-    rounds = [[key for key, _ in duty._in_turn()] for _ in range(4)]
+    rounds = [[key for key, _ in duty._races_in_turn()] for _ in range(4)]
     assert rounds[0] + rounds[1] + rounds[2] == keys
     assert rounds[3] == rounds[0]
     journal.close()
