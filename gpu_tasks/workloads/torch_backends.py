@@ -18,6 +18,7 @@ def keep_float32_exact() -> None:
 
     If another library turns one on again, the conformance vectors fail.
     """
+    # TF32 keeps ten bits of an operand, and the sums of these workloads need 24.
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.allow_tf32 = False
 
@@ -91,6 +92,7 @@ class TorchArithmetic(TorchIntegers):
 
     def product(self, left: BackendArray, right: BackendArray) -> BackendArray:
         """Return the products, computed in float64."""
+        # Exact in any order, also with fused multiplication: no sum of products reaches 2**53.
         return torch.matmul(left, right).to(torch.int64)
 
     def beside(self, values: BackendArray, constant: int) -> BackendArray:

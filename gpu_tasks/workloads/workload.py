@@ -66,5 +66,6 @@ def none_for_none(make_or_none: Callable[[bytes], _Made], encoded_request: bytes
     """Return `make(request)`, or None for bytes that are no request."""
     try:
         return make_or_none(encoded_request)
+    # One invalid request of a batch must not stop the others.
     except DecodeError:
         return None

@@ -70,6 +70,7 @@ def _row_end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> byt
     for _ in range(rounds):
         signed = [(byte ^ 128) - 128 for byte in current]
         sums = [sum(map(int.__mul__, signed, column)) for column in columns]
+        # Without the shift and the cut, a round would be linear, and the matrix could be squared ahead of all rows.
         current = bytes((total >> SHIFT) & 255 for total in sums)
     return current
 
@@ -101,6 +102,7 @@ class NumpyChain:
         matrix = (drawn % ENTRIES).astype(np.float32) - np.float32(MIDDLE)
         current = _drawn_array(keys_of(challenge.seed, b"start"), rows, size).view(np.int8)
         for _ in range(challenge.shape.rounds):
+            # In float32, because NumPy multiplies integers without BLAS. No sum passes 2**24, so each is exact.
             sums = np.matmul(current.astype(np.float32), matrix).astype(np.int32)
             current = (sums >> SHIFT).astype(np.int8)
         return current.tobytes()

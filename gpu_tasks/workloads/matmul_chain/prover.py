@@ -30,6 +30,7 @@ CONFORMANCE = "218cd2258a907fad43fa2f4cab34bff908472ee5844dd8cbf69c59aeba32750b"
 
 def row_hashes(arithmetic: ChainArithmetic, challenge: ChainChallenge) -> list[bytes]:
     """Return the hash of each row of the end. A device keeps them, 32 bytes a row, until rows are drawn."""
+    # In parts, so that memory bounds no roll call: a row depends on no other row.
     rows_at_once = max(1, BYTES_AT_ONCE // challenge.shape.size)
     return [
         row_digest
@@ -57,6 +58,7 @@ def chain_arithmetic(backend_name: str) -> ChainArithmetic:
     if this machine's results differ.
     """
     arithmetic = chosen(backend_name, _numpy, _reference, _torch)
+    # A device with other bits would commit to rows that every inspector refutes.
     if conformance(arithmetic) != CONFORMANCE:
         raise NonConformingBackendError("matmul-chain: roots differ from the vectors")
     return arithmetic

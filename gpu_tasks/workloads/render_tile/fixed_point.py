@@ -56,6 +56,7 @@ RECIPROCAL_BITS = 50
 
 def mixed(value: int) -> int:
     """Return 32 mixed bits, each of which depends on all input bits, by odd multiplications and shifts."""
+    # Each step can be undone, so different inputs give different bits.
     value = (value ^ value >> 17) * 0x24F4D2CD & MASK
     value = (value ^ value >> 15) * 0x1BA3B969 & MASK
     return value ^ value >> 16
@@ -99,6 +100,7 @@ def sines() -> list[int]:
     sine, cosine, quarter = 0, 1 << _SINE_BITS, []
     for _ in range(ANGLES // 4):
         quarter.append(sine + (1 << _SINE_BITS - DIRECTION_BITS - 1) >> _SINE_BITS - DIRECTION_BITS)
+        # Turned step by step in 60 bits: a library's sine may differ in its last bit between machines.
         sine, cosine = (
             sine * _COSINE_STEP + cosine * _SINE_STEP >> _SINE_BITS,
             cosine * _COSINE_STEP - sine * _SINE_STEP >> _SINE_BITS,

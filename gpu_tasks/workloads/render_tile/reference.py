@@ -75,6 +75,7 @@ def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
         if surface.kind == SurfaceKind.LIGHT:
             return added(collected_light, shaded(carried_share, surface.colour))
         normal = normal_at(first_hit, ray, hit_point)
+        # From just above the surface, or rounding would let the ray hit it again.
         lifted_origin = lifted(hit_point, normal)
         is_other = surface.kind == SurfaceKind.CHECKED and is_odd_square(hit_point)
         carried_share = shaded(carried_share, surface.other if is_other else surface.colour)
@@ -82,6 +83,8 @@ def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
             ray = LightRay(lifted_origin, thrown_back(ray.direction, normal))
             continue
         if scene.sun is not None:
+            # Looked for at every matte surface: a path would rarely meet so small a disc, and the picture would be
+            # noisy.
             sunlight = sun_light(scene, scene.sun, lifted_origin, normal, fp.drawn(key, 2 * bounce_number + 2))
             collected_light = added(collected_light, shaded(carried_share, sunlight))
         ray = LightRay(lifted_origin, scattered(normal, fp.drawn(key, 2 * bounce_number + 1)))
@@ -94,6 +97,7 @@ def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
 def camera_ray(scene: RenderScene, column: int, row: int, chance: int) -> LightRay:
     """Return a ray from the eye through a place in a pixel: 16 random bits across it, and 16 down."""
     camera = scene.camera
+    # Both axes are divided by the height, so that pixels are square in a picture of any width.
     across = (2 * ((column << 16) + (chance & 0xFFFF)) - (scene.width << 16) << 4) // scene.height
     down = (2 * ((row << 16) + (chance >> 16)) - (scene.height << 16) << 4) // scene.height
     return LightRay(camera.eye, fp.scaled(_view(camera, across, down), camera.forward))
@@ -155,12 +159,12 @@ def nearest(scene_objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int,
 
     Of equals, take the first in the list.
     """
-    best_hit, object_hit = NOTHING, None
+    best_distance, object_hit = NOTHING, None
     for scene_object in scene_objects:
         distance = distance_to(scene_object, ray)
-        if distance < best_hit:
-            best_hit, object_hit = distance, scene_object
-    return best_hit, object_hit
+        if distance < best_distance:
+            best_distance, object_hit = distance, scene_object
+    return best_distance, object_hit
 
 
 def distance_to(scene_object: SceneObject, ray: LightRay) -> int:
@@ -172,6 +176,7 @@ def distance_to(scene_object: SceneObject, ray: LightRay) -> int:
         near_distance, far_distance = _through_box(shape, ray)
     else:
         near_distance = far_distance = _to_plane(shape, ray)
+    # From inside of a sphere or box, the entry lies behind the ray and the exit counts.
     distance = near_distance if near_distance > fp.NEAREST else far_distance
     return distance if fp.NEAREST < distance < fp.FARTHEST else NOTHING
 
@@ -180,6 +185,7 @@ def _through_sphere(shape: SphereShape, ray: LightRay) -> tuple[int, int]:
     """Return the entry and the exit of a ray: half a chord before and after the place nearest to the centre."""
     apart = tuple(o - c for o, c in zip(ray.origin, shape.centre, strict=True))
     along = -dot(apart, ray.direction) >> fp.DIRECTION_BITS  # type: ignore[arg-type]  # three
+    # From the place that is nearest to the centre: its squares stay below 2**62.
     aside = [a + (along * d >> fp.DIRECTION_BITS) for a, d in zip(apart, ray.direction, strict=True)]
     half_squared = shape.radius * shape.radius - sum(part * part for part in aside)
     if half_squared < 0:
@@ -270,6 +276,7 @@ def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector,
     x, y, z = (s + (u >> fp.SUN_SHIFT) << fp.SCALED_BITS for s, u in parts)
     towards = fp.scaled((x, y, z), sun.direction)
     steep = dot(towards, normal) >> fp.DIRECTION_BITS
+    # The cheap test first: a surface that faces away is dark without a look for objects.
     if steep <= 0 or nearest(scene.objects, LightRay(origin, towards))[1] is not None:
         return 0, 0, 0
     red, green, blue = (part * steep >> fp.DIRECTION_BITS for part in sun.light)

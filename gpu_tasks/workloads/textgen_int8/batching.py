@@ -58,7 +58,7 @@ def generated(
 
     Without `lane_count`, use the backend's best number.
     """
-    running_batch = _Run(loaded_model, requests, max(1, min(lane_count or loaded_model.use.lanes, len(requests))))
+    running_batch = _Run(loaded_model, requests, max(1, min(lane_count or loaded_model.backend.lanes, len(requests))))
     while running_batch.waiting or running_batch.texts:
         yield from running_batch.fill()
         yield from running_batch.step()
@@ -72,8 +72,9 @@ class _Run:
         self._cache = empty_cache(loaded_model, lanes)
         self._free_lanes = list(range(lanes))
         self._refilled_at = max(1, lanes // REFILL_PART)
-        longest_first = sorted(range(len(requests)), key=lambda request_place: len(requests[request_place].prompt))
-        self.waiting = deque(_Text(request_place, requests[request_place]) for request_place in longest_first)
+        # Neighbours have prompts of like lengths, so a group that is read together is hardly padded.
+        shortest_first = sorted(range(len(requests)), key=lambda request_place: len(requests[request_place].prompt))
+        self.waiting = deque(_Text(request_place, requests[request_place]) for request_place in shortest_first)
         self.texts: dict[int, _Text] = {}
         """By lane."""
 
@@ -82,6 +83,7 @@ class _Run:
 
         Return the completions that end at once.
         """
+        # Not for every free lane: reading a prompt stops the decoding of all other lanes.
         if not self.waiting or (self.texts and len(self._free_lanes) < self._refilled_at):
             return []
         new_texts = [self.waiting.popleft() for _ in range(min(len(self._free_lanes), len(self.waiting)))]
@@ -96,6 +98,7 @@ class _Run:
         free_lanes = [self._free_lanes.pop() for _ in texts]
         cache = empty_cache(self._loaded_model, len(texts))
         logits = _last_logits(self._loaded_model, [new_text.request.prompt for new_text in texts], cache)
+        # Read into a cache of their own first: the lanes that decode are at other positions.
         moved(self._cache, np.array(free_lanes), cache)
         return self._take_tokens(dict(zip(free_lanes, texts, strict=True)), logits)
 
@@ -162,6 +165,7 @@ def _prompt_groups(texts: Sequence[_Text], positions: int) -> Iterator[Sequence[
 def _last_logits(loaded_model: Loaded, prompts: Sequence[bytes], cache: Cache) -> Ints:
     """Return the logits after each prompt, int64[batch, 257]. Padding after a shorter prompt is ignored."""
     longest = max(len(prompt) for prompt in prompts)
+    # A position depends on its prefix alone, so padding behind a prompt changes none of its bits.
     padded = np.concatenate([input_tokens(prompt.ljust(longest, b"\0")) for prompt in prompts])
     logits = forward(loaded_model, padded, cache)
     last_positions: Ints = logits[np.arange(len(prompts)), [len(prompt) for prompt in prompts]]

@@ -95,7 +95,7 @@ def completions(loaded_model: Loaded) -> bytes:
     for request in REQUESTS:
         generated_output = generate(loaded_model, request)
         if not verify_output(loaded_model, request, generated_output).valid:
-            raise NonConformingBackendError(f"{loaded_model.use.name}: prefill differs from decoding")
+            raise NonConformingBackendError(f"{loaded_model.backend.name}: prefill differs from decoding")
         encoded_parts.append(len(generated_output).to_bytes(2, "little") + generated_output)
     return blake2b(b"".join(encoded_parts), digest_size=32).digest()
 
@@ -104,7 +104,7 @@ def check_completions(loaded_model: Loaded) -> bytes:
     """Return the hash of the completions. Raise NonConformingBackendError if it is not the published one."""
     completions_hash = completions(loaded_model)
     if completions_hash.hex() != COMPLETIONS:
-        raise NonConformingBackendError(f"{loaded_model.use.name}: completions differ from the vectors")
+        raise NonConformingBackendError(f"{loaded_model.backend.name}: completions differ from the vectors")
     return completions_hash
 
 

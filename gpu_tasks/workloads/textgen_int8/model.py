@@ -91,6 +91,7 @@ def encode_model(model: Model) -> bytes:
 
 def decode_model(encoded_bytes: bytes) -> Model:
     """Return the model in a file. Raise DecodeError unless it is exactly one within the limits."""
+    # Neither compressed nor pickled: a hostile file can neither unpack to more than its length nor run code.
     if not _HEADER_BYTES <= len(encoded_bytes) <= FILE_MAX or encoded_bytes[: len(MAGIC)] != MAGIC:
         raise DecodeError("not a model file")
     shape = ModelShape(*(int(n) for n in np.frombuffer(encoded_bytes, "<u2", 5, len(MAGIC))))

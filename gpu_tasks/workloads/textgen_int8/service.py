@@ -26,6 +26,7 @@ class TextGeneration(Workload):
 
     def __init__(self, backend: Arithmetic, model_file: bytes) -> None:
         """Raise DecodeError for a bad file, and NonConformingBackendError for wrong results of an operation."""
+        # Before the model is read: a wrong backend is named by its operation, not by a wrong completion.
         check_operations(backend)
         self.model_id = model_id(model_file)
         self._model = load(backend, decode_model(model_file))
@@ -64,7 +65,7 @@ class TextGeneration(Workload):
 
     def conformance(self) -> bytes:
         """Return the hash of the completions, which for the published model must be the published one."""
-        check_operations(self._model.use)
+        check_operations(self._model.backend)
         if self.model_id.hex() != MODEL_ID:
             return completions(self._model)
         return check_completions(self._model)

@@ -36,7 +36,7 @@ class LoadedLayer:
 class Loaded:
     """A model in the arrays of a backend, ready to run."""
 
-    use: Arithmetic
+    backend: Arithmetic
     shape: ModelShape
     tokens: Array
     positions: Array
@@ -97,7 +97,7 @@ def empty_cache(loaded_model: Loaded, batch: int = 1) -> Cache:
     depth = s.width // s.heads
     keys = np.zeros((batch, s.heads, s.context, depth), dtype=np.int64)
     values = np.zeros((batch, s.heads, depth, s.context), dtype=np.int64)
-    backend = loaded_model.use
+    backend = loaded_model.backend
     return Cache(
         0,
         [backend.operand(backend.put(keys)) for _ in range(s.layers)],
@@ -125,7 +125,7 @@ def forward(loaded_model: Loaded, tokens: Ints, cache: Cache) -> Ints:
 
     Raise ValueError when the context is exceeded. The caller checks that beforehand.
     """
-    backend, start, end = loaded_model.use, cache.length, cache.length + tokens.shape[1]
+    backend, start, end = loaded_model.backend, cache.length, cache.length + tokens.shape[1]
     if end > loaded_model.shape.context:
         raise ValueError("more tokens than in the context")
     new_positions = slice(start, end)
@@ -142,7 +142,7 @@ def forward_each(loaded_model: Loaded, tokens: Ints, cache: Cache, token_positio
     Return the logits, int64[batch, 257]. A lane's cache entries from its position on belong to no text, and are
     overwritten before a pass sees them.
     """
-    backend, end = loaded_model.use, int(token_positions.max()) + 1
+    backend, end = loaded_model.backend, int(token_positions.max()) + 1
     if end > loaded_model.shape.context:
         raise ValueError("more tokens than in the context")
     own_positions = backend.put(token_positions)
@@ -159,7 +159,7 @@ def forward_each(loaded_model: Loaded, tokens: Ints, cache: Cache, token_positio
 
 
 def _final_stream(loaded_model: Loaded, tokens: Ints, cache: Cache, token_places: _Places) -> Ints:
-    backend = loaded_model.use
+    backend = loaded_model.backend
     stream = loaded_model.tokens[backend.put(tokens)] + token_places.embedded
     for layer_index, layer in enumerate(loaded_model.layers):
         normed = ops.norm(backend, stream, layer.attention_gain)
@@ -175,7 +175,7 @@ def _final_stream(loaded_model: Loaded, tokens: Ints, cache: Cache, token_places
 
 def _attention(loaded_model: Loaded, layer_index: int, x: Array, cache: Cache, token_places: _Places) -> Array:
     """Return the causal attention of layer `layer_index` over the cached and the new positions, to 8 bits."""
-    backend, layer, heads = loaded_model.use, loaded_model.layers[layer_index], loaded_model.shape.heads
+    backend, layer, heads = loaded_model.backend, loaded_model.layers[layer_index], loaded_model.shape.heads
     batch, length, width = x.shape
     end = token_places.end
     qkv = ops.activation(backend, ops.linear(backend, x, layer.qkv, layer.qkv_multipliers))
@@ -200,6 +200,7 @@ def _causal_mask(backend: Arithmetic, start: int, end: int) -> Array | None:
 
     Return None for a single position, which sees all.
     """
+    # A single new token sees all before it, and a mask of ones would cost a product.
     if end - start == 1:
         return None
     return backend.put(np.arange(end)[None, :] <= np.arange(start, end)[:, None])

@@ -51,6 +51,7 @@ def log2(numbers: Integers) -> Integers:
         highest_bits += shift_bits * (numbers >> highest_bits >= 1 << shift_bits)
     mantissas = (numbers << _MANTISSA_BITS) >> highest_bits  # From 2**30 to 2**31 - 1, so that squares are below 2**62
     logarithms = highest_bits
+    # Each squaring doubles the logarithm, and its carry is the next binary place.
     for _ in range(_PLACES):
         squares = mantissas * mantissas >> _MANTISSA_BITS
         carries = squares >> (_MANTISSA_BITS + 1)
@@ -69,19 +70,20 @@ def first_weights(training_request: TrainingRequest) -> list[Integers]:
     for matrix_index, (rows, columns) in enumerate(matrix_shapes[:-1]):
         variance, input_count = (_VARIANCE_OF_VECTORS, 1) if matrix_index == 0 else (_VARIANCE_OF_HIDDEN, rows)
         weight_max = isqrt((3 * variance << 2 * WEIGHT_BITS) // input_count)
-        drawn_bytes = np.frombuffer(
+        drawn_words = np.frombuffer(
             draw_bytes(b"weights", training_request.seed, matrix_index, 4 * rows * columns), "<u4"
         ).astype(np.int64)
-        drawn_weights.append(((drawn_bytes * (2 * weight_max + 1) >> 32) - weight_max).reshape(rows, columns))
+        # Multiply and shift: a modulo would favour the small numbers.
+        drawn_weights.append(((drawn_words * (2 * weight_max + 1) >> 32) - weight_max).reshape(rows, columns))
     return [*drawn_weights, np.zeros(matrix_shapes[-1], dtype=np.int64)]
 
 
 def windows_of_step(training_request: TrainingRequest, possible_ends: Integers, step_index: int) -> Integers:
     """Return int64[batch]: the ends of a step's windows, drawn from `possible_ends`."""
-    drawn_bytes = np.frombuffer(
+    drawn_words = np.frombuffer(
         draw_bytes(b"windows", training_request.seed, step_index, 8 * training_request.batch), "<u8"
     )
-    drawn_ends: Integers = possible_ends[(drawn_bytes % np.uint64(len(possible_ends))).astype(np.int64)]
+    drawn_ends: Integers = possible_ends[(drawn_words % np.uint64(len(possible_ends))).astype(np.int64)]
     return drawn_ends
 
 
@@ -154,6 +156,7 @@ class TrainingRun:
 
     def metric(self, state: bytes) -> int:
         """Return thousandths of a bit per byte of the sample of held-out windows."""
+        # Always the same windows, so the metrics of two states can be compared.
         windows = self._windows(self._held_out)
         return milli_bits(self._backend.take(self._network.powers(self._logits(state, windows))), windows[:, -1])
 
@@ -163,8 +166,8 @@ class TrainingRun:
 
     def guesses(self, state: bytes) -> bytes:
         """Return the logits of the windows of the step after a state, or of the last step: i64, little-endian."""
-        held_out_windows = self._windows_of(min(self._decoded(state).done, self._training_request.steps - 1))
-        return self._backend.take(self._logits(state, held_out_windows)).astype("<i8").tobytes()
+        drawn_windows = self._windows_of(min(self._decoded(state).done, self._training_request.steps - 1))
+        return self._backend.take(self._logits(state, drawn_windows)).astype("<i8").tobytes()
 
     def _decoded(self, state: bytes) -> TrainingState:
         return decode_state(self._training_request, self._digest, state)

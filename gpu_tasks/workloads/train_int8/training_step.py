@@ -85,6 +85,8 @@ class NextByteModel:
         layers, logits = self._forward(parameters.weights[0], operands, window_symbols[:, :-1])
         gradients, errors = self._backward(layers, operands, self._output_errors(logits, window_symbols[:, -1]))
         of_vectors = backend.sums_by_place(errors.reshape(-1, asked.width), window_symbols[:, :-1].reshape(-1), SYMBOLS)
+        # Evenly down to nothing, by the step's number alone: a successor that goes on from a state needs no other
+        # memory.
         rate = asked.rate * (asked.steps - step_index) // asked.steps
         for matrix_index, gradient in enumerate([of_vectors, *gradients]):
             scaled = gradient << (_MEAN_OF_WEIGHTS if matrix_index else _MEAN_OF_VECTORS)
@@ -96,6 +98,7 @@ class NextByteModel:
 
     def powers(self, logits: Tensor) -> Tensor:
         """Return int64[n, 256]: e to each logit less the greatest of its row, in units of 2**-24."""
+        # Less the greatest, so that a power is at most 1 and the table needs no entry for more.
         below = self._backend.peak(logits) - logits
         return self._powers[self._backend.clamp(round_shift(below, _POWER_SHIFT), 0, POWER_ENTRIES - 1)]
 
@@ -118,6 +121,7 @@ class NextByteModel:
         """Return the gradient of the cross entropy: shares less the true byte."""
         powers = self.powers(logits)
         totals = self._backend.total(powers)
+        # Halves up, as every rounding here: a cut would bias all gradients one way.
         shares = ((powers << _SHARE_BITS) + (totals >> 1)) // totals
         return shares - (self._marks[next_symbols] << _SHARE_BITS)
 
@@ -127,6 +131,7 @@ class NextByteModel:
         for matrix_index in reversed(range(len(layers))):
             error_operands = backend.operand(errors)
             gradients.insert(0, backend.product(backend.operand(layers[matrix_index]).T, error_operands))
+            # Without the last column: the constant has no layer below it.
             sums = backend.product(error_operands, operands[matrix_index].T)[:, :-1]
             errors = backend.clamp(round_shift(sums, _SUM_SHIFT), -ERROR_MAX, ERROR_MAX)
             if matrix_index > 0:  # A clamped value has no gradient
@@ -137,6 +142,7 @@ class NextByteModel:
     def _change_weights(self, parameters: MovingWeights, matrix_index: int, mean: Tensor, rate: int) -> None:
         """Update the momentum, and move the weights along it."""
         backend, momentum = self._backend, parameters.momenta[matrix_index]
+        # The clamp keeps every later sum below 2**53, whatever the request and the state.
         momentum = backend.clamp(momentum - round_shift(momentum, _FRICTION_SHIFT) + mean, -MOMENTUM_MAX, MOMENTUM_MAX)
         moved = parameters.weights[matrix_index] - round_shift(momentum * rate, _RATE_SHIFT)
         parameters.momenta[matrix_index] = momentum
