@@ -75,6 +75,7 @@ def bid_commitment(
     genesis_hash: bytes, auction_key: bytes, provider: bytes, device_id: bytes, bid_offer: BidOffer, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that `provider` (its stash) commits for a device. `salt` is its own random value."""
+    # With auction, provider and device inside, nobody can commit to a copy of another's bid.
     encoded_body = _BID_BODY.encode(_BidBody(auction_key, provider, device_id, bid_offer, salt))
     return blake2_256(domain(b"bid", genesis_hash, encoded_body))
 

@@ -46,6 +46,7 @@ def claim_commitment(
     genesis_hash: bytes, task_id: bytes, challenger: bytes, slot_place: int, fraud_proof: TraceFraudProof, salt: bytes
 ) -> bytes:
     """Return the 32 bytes that `challenger` (its stash) commits. `salt` is its own random value."""
+    # With the challenger inside, an author that copies the commitment cannot open it.
     encoded_body = _CLAIM_BODY.encode(_ClaimBody(task_id, challenger, slot_place, fraud_proof, salt))
     return blake2_256(domain(b"fraud", genesis_hash, encoded_body))
 

@@ -155,6 +155,7 @@ def _split_bond(purse: TaskPurse, provider_sum: TaskSum, burned_sum: TaskSum) ->
 
 
 _DONE = (_earned(TaskSum.PRICE), TaskLine(TaskPurse.ESCROW, TaskPayee.POT, TaskSum.PREMIUM))
+# For results and stopped tasks only: a provider that gives up pays for the failure, and its standby starts earlier.
 _LATE = TaskLine(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, TaskSum.LATE)
 _DONE_LATE = (*_DONE, _LATE)
 _NO_START = (TaskSum.NO_START, TaskSum.NO_START_REST)
@@ -384,6 +385,7 @@ def remaining(price: int, milestones_done: int, milestones: int) -> int:
 
 def remaining_blocks(promised: int, milestones_done: int, milestones: int) -> int:
     """Return the blocks that a provider promises for the remaining milestones when it takes over: at least one."""
+    # Up, in favour of the new provider: no promise is rounded to zero blocks.
     return -(-promised * (milestones - milestones_done) // milestones)
 
 

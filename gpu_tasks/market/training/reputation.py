@@ -94,6 +94,7 @@ def record_after_settling(
 
 def record_after_failing(track_record: TrackRecord, unpaid_grains: int, current_era: int) -> TrackRecord:
     """Return a record after a failure. `unpaid_grains` is the unearned part of the price: all of it for a lie."""
+    # The decay comes first: a failure of today counts in full.
     track_record = record_at(track_record, current_era)
     return replace(track_record, failed=track_record.failed + FAILURE_TIMES * unpaid_grains)
 

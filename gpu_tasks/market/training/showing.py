@@ -69,6 +69,7 @@ def judged_stretches(task_id: bytes, task: Task, slot_place: int) -> tuple[Trace
 
 def parts(leg_range: range) -> tuple[TraceStretch, ...]:
     """Return a leg as at most `PARTS_MAX` parts. Their lengths differ by at most one segment."""
+    # A short leg has one part for each segment.
     part_count = min(PARTS_MAX, len(leg_range))
     part_ends = (
         [leg_range.start + len(leg_range) * part_number // part_count for part_number in range(part_count + 1)]
@@ -82,6 +83,7 @@ def drawn_parts(draw_seed: bytes, slot_case_id: bytes, leg_range: range) -> tupl
     """Return up to `PARTS_DRAWN` different parts of a leg, ascending."""
     parts_left, drawn_stretches = list(parts(leg_range)), []
     for draw_number in range(min(PARTS_DRAWN, len(parts_left))):
+        # With the slot's id, so that each slot of a gang has parts of its own.
         draw_ticket = blake2_256(b"ogpu/segment" + draw_seed + slot_case_id + bytes((draw_number,)))
         drawn_stretches.append(parts_left.pop(int.from_bytes(draw_ticket, "big") % len(parts_left)))
     return tuple(sorted(drawn_stretches, key=lambda trace_part: trace_part.first))

@@ -49,6 +49,7 @@ def encode_state(request_hash: bytes, rows: int, pixels_so_far: bytes) -> bytes:
 def decode_state(asked_tile: AskedTile, request_hash: bytes, state: bytes) -> tuple[int, bytes]:
     """Return the completed rows and their pixels. Raise DecodeError unless `state` is one of this request."""
     if state[:DIGEST_BYTES] != request_hash or len(state) < HEADER_BYTES:
+        # A state carries its request's hash, so a provider cannot pass off the state of another run.
         raise DecodeError("a state of another request")
     rows = int.from_bytes(state[DIGEST_BYTES:HEADER_BYTES], "little")
     if rows > asked_tile.tile.rows:
@@ -86,6 +87,7 @@ def assembled(input_text: str, tile_outputs: Sequence[bytes]) -> RenderedPicture
     canvas = _Canvas(read_scene)
     for tile_number, tile_output in enumerate(tile_outputs, 1):
         canvas.take(f"output {tile_number}", tile_output)
+    # In the form of tiles, so a customer can order exactly the pixels that did not come.
     missing_tiles = canvas.missing()
     canvas.problems += [
         f"missing: tile {missing_tile.left} {missing_tile.top} {missing_tile.columns} {missing_tile.rows}"
@@ -168,6 +170,7 @@ class _Canvas:
     def _contradiction(self, tile: TileOutput) -> str | None:
         """Return the problem with a tile, or None."""
         if tile.picture != self._picture:
+            # By the hash of the scene: tiles of two scenes could have the same size and place.
             return "is part of another picture"
         if tile.left + tile.columns > self._width or tile.top + tile.rows > self._height:
             return f"is outside of the picture of {self._width} by {self._height}"
@@ -178,6 +181,8 @@ class _Canvas:
             for column, has_come in enumerate(self._pixel_places(tile.left, tile.top + row, tile.columns)):
                 pixel_offset = PIXEL_BYTES * (row_start + column)
                 new_pixel = tile.pixels[PIXEL_BYTES * (row * tile.columns + column) :][:PIXEL_BYTES]
+                # Tiles of two providers may overlap. The bytes cannot tell which one is wrong, so the earlier one
+                # stays.
                 if has_come and self.pixels[pixel_offset : pixel_offset + PIXEL_BYTES] != new_pixel:
                     return f"differs from an earlier one at column {tile.left + column}, row {tile.top + row}"
         return None

@@ -101,6 +101,7 @@ class AskedTile:
 
     def place(self, pixel_index: int) -> tuple[int, int]:
         """Return the column and the row in the picture of a pixel of the tile."""
+        # In the whole picture, because a pixel's random numbers must not depend on the tile that it is cut into.
         row, column = divmod(pixel_index, self.tile.columns)
         return self.tile.left + column, self.tile.top + row
 
@@ -112,6 +113,7 @@ def picture_id(scene: bytes) -> bytes:
 
 def tests_of_a_pixel(scene: RenderScene) -> int:
     """Return the most tests of a pixel: at each surface a ray, and another to the sun if there is one."""
+    # A bound and no measurement: paths that leave the scene end earlier.
     ray_count = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
     return ray_count * (len(scene.objects) + RAY_TESTS)
 

@@ -101,6 +101,7 @@ def statements(input_text: str) -> list[SceneStatement]:
         raise SceneError(f"the scene has more than {TEXT_BYTES_MAX:,} bytes; take fewer objects or shorter comments")
     scene_statements = []
     for line_number, scene_line in enumerate(input_text.split("\n"), 1):
+        # Remarks and line breaks are no part of the scene's hash, so they must not reach its compact form.
         for statement_text in scene_line.partition("//")[0].split(";"):
             statement_words = statement_text.split()
             strange_word = next(

@@ -107,6 +107,7 @@ class TileRendering(StepwiseWorkload):
         return self._wrong_pixels(
             encoded_request,
             encoded_output,
+            # Drawn from the output itself: a provider cannot put its wrong pixels where a judge looks last.
             _drawn_order(b"order" + blake2b(encoded_output).digest(), asked_tile.pixels),
         )
 
@@ -124,6 +125,7 @@ class TileRendering(StepwiseWorkload):
         """Return the hash of some pixels' light before rounding, which no output contains."""
         asked_tile = decode_request(encoded_request)
         drawn_pixels = np.sort(_drawn_order(b"probe" + drawn_place, asked_tile.pixels)[:PROBE_PIXELS])
+        # Before the rounding to bytes: nobody can read these sums off an output.
         drawn_sums = TileRun(self._backend, asked_tile, encoded_request).sums(drawn_pixels)
         encoded_sums = drawn_pixels.astype("<u4").tobytes() + drawn_sums.astype("<i8").tobytes()
         return blake2b(_DOMAIN + b"trace" + encoded_sums, digest_size=32).digest()
@@ -165,6 +167,7 @@ def _claimed_pixels(
         claimed_pixels = OUTPUT.decode(encoded_output).pixels
     except DecodeError:
         return None
+    # Everything but the pixels follows from the request, so any other byte is a wrong output.
     if len(claimed_pixels) != PIXEL_BYTES * asked_tile.pixels or encoded_output != OUTPUT.encode(
         asked_tile.output(claimed_pixels)
     ):
@@ -175,4 +178,5 @@ def _claimed_pixels(
 def _drawn_order(drawn_from: bytes, pixel_count: int) -> Int64Array:
     """Return all pixels of a tile in an order drawn by SHAKE-256."""
     order_keys = np.frombuffer(shake_256(_DOMAIN + drawn_from).digest(8 * pixel_count), "<u8")
+    # Stable, so that equal keys have one order on every machine.
     return np.argsort(order_keys, kind="stable").astype(np.int64)

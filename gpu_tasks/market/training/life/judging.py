@@ -344,6 +344,7 @@ def _open_cases(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         case_id, slot = slot_case(task_id, slot_place), task.slots[slot_place]
         promised = PromisedNumbers(fee_of_case(task, slot), task.rules.audit_rate_ppm)
         assert slot.result is not None, "a judged slot has a result"
+        # The courts know a case by its id alone.
         market.task_of_case[case_id] = task_id
         terms = _case_terms(market, task_id, task, slot_place, promised.fee)
         market.courts.confirm(market.index, case_id, terms, promised, slot.result.root)

@@ -78,6 +78,7 @@ def volunteer(market: TrainingStorage, task_id: bytes, signing_account: bytes, d
     opened_offer = Bid(
         provider, device_id, device_record.kind, first_slot.price, first_slot.promised, collateral, past_record
     )
+    # Stored as a bid of the draw's number, so the code of bids holds, clears and drops it.
     market.bids[draw_key, device_id] = TaskBid(
         provider, device_record.kind, bytes(32), device_record.bond, opened_offer
     )
@@ -224,6 +225,7 @@ def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     agreed_finding, vote_count = agreement if agreement is not None else (None, 0)
     agreed_root = None if agreed_finding is None else agreed_finding[0]
     market.emit(ReplicasCompared(task_id, task.jury_from, len(panel(task)), vote_count, agreed_root))
+    # A third of the bonds is the majority of three in 56 of 100 draws, so only a jury convicts (ADR 21).
     is_convicting = vote_count >= len(panel(task)) - replicas.CONVICTING_SPARE and task.jury_from > 0
     for slot_place, slot_finding in replicas.findings_of(task, range(len(task.slots))).items():
         is_first = slot_place < task.jury_from
