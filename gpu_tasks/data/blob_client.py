@@ -99,6 +99,7 @@ class TransferRates:
     def note(self, transfer_seconds: float, *, sent: int, received: int) -> None:
         """Record a transfer of `sent` and `received` bytes with its time, question and answer together."""
         size_bytes, measured_rates = (sent, self._up) if sent > received else (received, self._down)
+        # A small transfer measures the round trip and not the line.
         if size_bytes >= BYTES_MIN and transfer_seconds > 0:
             measured_rates.append(int(size_bytes * BITS / transfer_seconds / 1_000))
 
@@ -216,6 +217,7 @@ class BlobClient:
     async def get_from(self, endpoint: str, address: bytes) -> bytes:
         """Return the blob of an address from one store. Raise `BlobError` if it does not serve it."""
         blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
+        # Any store may serve a blob, and none is trusted: the hash decides.
         if address_of(blob) != address:
             raise BlobError("served other bytes than requested", code="wrong_bytes")
         return blob
@@ -343,6 +345,7 @@ class BlobClient:
         store_slots = self._slots_of.get(endpoint)
         if store_slots is None:
             store_slots = self._slots_of[endpoint] = asyncio.Semaphore(TRANSFERS_OF_STORE_MAX)
+        # The store's own slots first: waiting for a slow store must not hold a slot of all.
         async with store_slots, transfer_slots:
             yield
 

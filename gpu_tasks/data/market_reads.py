@@ -213,6 +213,7 @@ async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = N
 
 async def provider_key_of(chain: ChainClient, stash_account: bytes, at: bytes | None = None) -> bytes | None:
     """Return the provider key of a stash."""
+    # At a final block by default: a retracted one may have named another key.
     candidate = await chain.read(TrustStake.candidates, stash_account, at=await chain.finalized() if at is None else at)
     return None if candidate is None else bytes(candidate.provider_key)
 
@@ -282,6 +283,7 @@ def _device_table(
     for (service_number, device_record), stored_offer in stored_offers:
         if device_record in offers_by_device:
             offers_by_device[device_record].append((service_number, stored_offer))
+    # As the runtime API orders them, so that both ways of reading show one table.
     ordered_devices = sorted(device_records.items(), key=lambda device_entry: (device_entry[1].owner, device_entry[0]))
     return tuple(
         DeviceStatus(device_id, device_record, tuple(offers_by_device[device_id]))

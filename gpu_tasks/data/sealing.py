@@ -169,6 +169,7 @@ def seal(blob_content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT
     `pieces` stores a blob that is too long. Raise ValueError for too much content, no reader or too many, or an
     unusable key (`is_usable`).
     """
+    # Sorted and distinct, so that the boxes show neither who was named first nor who was named twice.
     reader_keys = sorted({bytes(reader_key) for reader_key in readers})
     if len(blob_content) > bytes_max:
         raise ValueError(f"a blob holds at most {bytes_max:,} bytes, not {len(blob_content):,}")
@@ -197,6 +198,7 @@ def seal_note(plain_note: bytes, reader_key: bytes) -> bytes:
 
 def _key_box(content_key: bytes, reader_key: bytes) -> bytes:
     """Return the one box of a content key for a reader: that of `crypto_box_seal`, with a derived ephemeral secret."""
+    # Derived and not random: a holder of the content key can make the box again, and so see whether a reader got it.
     ephemeral_secret = blake2b(reader_key, key=content_key, person=b"ogpu box", digest_size=KEY_BYTES).digest()
     ephemeral_public: bytes = crypto_scalarmult_base(ephemeral_secret)
     box_nonce = blake2b(ephemeral_public + reader_key, digest_size=crypto_box_NONCEBYTES).digest()

@@ -108,6 +108,7 @@ def prepare(task_file: TaskFile, input_bytes: bytes, random_seed: bytes) -> Prep
     canonical = CanonicalTask(
         workload=workload_form.workload_id,
         model=workload_form.model_id,
+        # Of bytes with 32 random ones inside, so that nobody finds a private input by trial.
         request=blake2_256(encoded_request),
         request_bytes=len(encoded_request),
         cost=workload_form.cost_asked(encoded_request),

@@ -60,6 +60,7 @@ class Word:
         if len(file_node) > self.letters_max:
             raise FormError(f"is longer than {self.letters_max:,} letters; {self.too_long}", code="too_long")
         if self.needs_no_quotes and not is_plain:
+            # Every other YAML reader takes a quoted number for a text, so the published schema refuses it too.
             raise FormError(f"is not a text; write {file_node[:20]} without quotes", code="in_quotes")
         try:
             return self.read(str(file_node))
@@ -152,6 +153,7 @@ class Section(BaseModel):
     def joined(cls, *sections: "Section", **other_values: Any) -> Self:
         """Return the fields of several sections in one, with `other_values` in place of theirs."""
         joined_values = {field_name: field_value for section in sections for field_name, field_value in section}
+        # Without a second validation: the values are parsed, and a parser takes only texts.
         return cls.model_construct(**joined_values | other_values)
 
 
@@ -225,6 +227,7 @@ def _problem(section_type: type[Section], file_tree: FileNode, error_details: Er
         problem_text, problem_code = str(word_error), code_of(word_error)
     return Problem(
         line_number or line_at(file_tree, key_path),
+        # Cut, because the file chooses these names, and messages repeat them.
         ".".join(location_part[:PLACE_LETTERS_MAX] for location_part in key_path),
         problem_text,
         problem_code,

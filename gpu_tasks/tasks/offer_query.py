@@ -244,6 +244,7 @@ def _read_account(account_text: str) -> bytes:
 
 
 def _read_device_id(device_text: str) -> bytes:
+    # Whole bytes, because ids are compared as bytes.
     if re.fullmatch("0x([0-9a-fA-F]{2}){1,32}", device_text, re.ASCII) is None:
         raise QueryError(
             f"{shown(device_text)} is not a device; give 0x and its first hex digits, two per byte",

@@ -229,4 +229,5 @@ def _competing_fields(task_terms: TaskTerms, devices: Sequence[BiddingDevice]) -
 
 
 def _owner_count(device_field: Sequence[BiddingDevice]) -> int:
+    # By owner: a failed owner cannot stand by for itself, and replicas of one owner prove nothing.
     return len({device.owner for device in device_field})

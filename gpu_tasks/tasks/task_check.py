@@ -302,6 +302,7 @@ def _check_milestones(task: Task) -> TaskCheck:
                 f"milestone {held_checkpoint.milestone.number} is held, but {task.behind + task.done} count",
             )
         )
+    # The customer signs only for milestones that count, so no more can be due.
     if task.owed > task.done:
         problems.append(Difference("owed_count", f"{task.owed} milestones are due for payment, but {task.done} count"))
     if held_checkpoint is not None and task.owed and held_checkpoint.holder != task.customer and task.owed == task.done:
@@ -328,6 +329,7 @@ def _check_results(task: Task) -> TaskCheck:
     if not stated_results:
         return TaskCheck("result", is_right=None, says="none yet")
     result_roots = {result.root for result in stated_results}
+    # Partners of a gang compute the same run, so one of two roots is wrong.
     if len(result_roots) > 1:
         check_text = f"{len(result_roots)} different roots of {len(task.slots)} providers"
         return TaskCheck("result", is_right=False, says=check_text, codes=("two_roots",))

@@ -77,6 +77,7 @@ def parse(file_bytes: bytes, file_name: str, depth_max: int = DEPTH_MAX, unancho
 
     `unanchored` says how to write a file without anchors.
     """
+    # Before the library reads a letter: its scanner is in Python, and its time grows with the file.
     if len(file_bytes) > FILE_BYTES_MAX:
         _refuse(
             file_name,
@@ -134,6 +135,7 @@ class _Composer:
             _refuse(self._file, 1, "empty", "the file is empty; begin with `apiVersion: ogpu/v1`")
         root_node = self._compose_node(next(self._events), 1)
         next(self._events)  # The end of the document
+        # A second document would be ignored without a word, and its task never submitted.
         next_event = next(self._events)
         if not isinstance(next_event, yaml.StreamEndEvent):
             problem_text = "a second document begins here; put each task into its own file"
@@ -154,6 +156,7 @@ class _Composer:
         self._require_plain_words(node_event, line_number)
         match node_event:
             case yaml.ScalarEvent():
+                # The text as written: YAML 1.1 would make a truth value of `no` and a number of `1e3`.
                 return Scalar(node_event.value, line_number, is_plain=node_event.style is None)
             case yaml.SequenceStartEvent():
                 return Listing(self._items_of(node_depth), line_number)
@@ -168,6 +171,7 @@ class _Composer:
         if isinstance(node_event, yaml.AliasEvent) or getattr(node_event, "anchor", None) is not None:
             problem_text = f"anchors and aliases (& and *) are not allowed; {self._unanchored}"
             _refuse(self._file, line_number, "anchor", problem_text)
+        # A tag names a type that the reader should make of a text, and a scalar here is its text alone.
         if getattr(node_event, "tag", None) is not None:
             problem_text = "tags (words that begin with !) are not allowed; put the text in quotes"
             _refuse(self._file, line_number, "tag", problem_text)
