@@ -97,6 +97,7 @@ class BidDuty(Duty):
         """Examine the auctions of a block. Raise ChainError if they cannot be read."""
         bid_policy = self._policy.policy()
         if self._policy.problem != self._told_problem:
+            # Told once for each change, and not at every block.
             self._told_problem = self._policy.problem
             self.parts.telemetry.tell("policy", problem=self._policy.problem or "it is readable again")
         if not bid_policy.kinds:
@@ -123,6 +124,7 @@ class BidDuty(Duty):
 
     def _is_new(self, task_key: TaskKey, task: Task) -> bool:
         known_try = self._bid_tries.get(task_key)
+        # A raised price makes another auction of it, which deserves another look.
         is_refused = known_try is not None and known_try.is_refused and known_try.terms == task.terms
         return task_key not in self.parts.journal.tasks and task_key not in self._preparing and not is_refused
 
@@ -209,13 +211,13 @@ class BidDuty(Duty):
                 await self._programs.remove(task_key)
 
     async def _prepared_bid(self, task_key: TaskKey, task: Task, device_id: bytes, newest_height: int) -> None:
-        parts, (task_id, auction_key) = self.parts, task_key
+        parts, (task_id, auction_number) = self.parts, task_key
         is_for_time, measured, disk_bytes = runs_program(task.order), NOT_MEASURED, 0
         if is_for_time:
             await self._programs.prepare(parts, task_key, task, device_id)
         else:
-            measured_run = await self.book.prepare(task_id, task, device_id)
-            measured, disk_bytes = await measured_run.measure(), measured_run.folder.free_bytes()
+            task_run = await self.book.prepare(task_id, task, device_id)
+            measured, disk_bytes = await task_run.measure(), task_run.folder.free_bytes()
         slot_length_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
         current_task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
         # Bids follow the final chain, because a task that is not final may change or vanish.
@@ -224,7 +226,7 @@ class BidDuty(Duty):
         # The preparation took time. The auction may have ended or restarted meanwhile.
         if (
             current_task.order != task.order
-            or sale_number(current_task) != auction_key
+            or sale_number(current_task) != auction_number
             or current_task.state is not task.state
         ):
             raise UnfitError("its auction is over", code="auction_over")
@@ -239,9 +241,10 @@ class BidDuty(Duty):
         if device_id in self.book.devices_in_use():
             raise UnfitError("the device has a bid for another task", code="device_in_bid")
         bid_basis = BidBasis(current_task.order.task_hash, current_task.order.input_root, current_task.order.input_blob)
+        # On the disk before its commitment is sent: a bid without its salt cannot be opened, and its bond burns.
         parts.journal.tasks.put(task_key, TaskEntry(device_id, bid_basis, bid_offer, os.urandom(32)))
         parts.telemetry.tell(
-            "bid", task=task_id, auction=auction_key, device=device_id, price=bid_offer.price, blocks=bid_offer.blocks,
+            "bid", task=task_id, auction=auction_number, device=device_id, price=bid_offer.price, blocks=bid_offer.blocks,
             collateral=bid_offer.collateral, step_us=measured.step_us,
         )  # fmt: skip
 

@@ -202,12 +202,12 @@ class WorkDuty(Duty):
 
     async def _end_if_final(self, task_key: TaskKey, task_entry: TaskEntry, chain_view: View) -> None:
         """End a bid without remaining work, if the final chain agrees."""
-        (own_tasks,) = await self._own_tasks({task_key: task_entry}, is_final=True)
-        reason_over = why_over(own_tasks, task_entry, self.parts.identity.stash, chain_view.height)
+        (final_own_task,) = await self._own_tasks({task_key: task_entry}, is_final=True)
+        reason_over = why_over(final_own_task, task_entry, self.parts.identity.stash, chain_view.height)
         if not reason_over:
             return
-        paid_grains = earned(own_tasks.task, self.parts.identity.stash, task_entry.device)
-        task_kind = "task" if own_tasks.task is None else name_of(self.parts, own_tasks.task.order)
+        paid_grains = earned(final_own_task.task, self.parts.identity.stash, task_entry.device)
+        task_kind = "task" if final_own_task.task is None else name_of(self.parts, final_own_task.task.order)
         self.selling.forget(task_key)
         self.parts.earnings.note("task", *task_key, device=task_entry.device, service=task_kind, grains=paid_grains)
         self.parts.journal.tasks.change(task_key, end=reason_over, paid=paid_grains)
@@ -215,8 +215,8 @@ class WorkDuty(Duty):
         self.steps.tasks.cancel((*task_key, "hold"))
         self._held.pop(task_key, None)
         self._attested = {
-            attested_key: step_key
-            for attested_key, step_key in self._attested.items()
+            attested_key: attested_step
+            for attested_key, attested_step in self._attested.items()
             if attested_key[0] != task_key[0]
         }
         self._seen_final.discard(task_key)
@@ -342,6 +342,7 @@ class WorkDuty(Duty):
             state_makers = [task_slot.provider for task_slot in task.slots]
             fetched_run = await fetch_run(self.parts, task, milestone, state_makers, is_to_keep=True)
             steps_done = task_run.boundaries[state_index(task.order, milestone.number)]
+            # Before it is signed for: the next provider continues from a held state, and a false one would convict it.
             await check_state(self.parts, task_run.form, task_run.asked.request, fetched_run.state, steps_done)
             self._held[own_task.key] = milestone
         except (UnusableInputError, BadRequestError, BlobError, ExecutionError, ChainError, OSError) as error:
