@@ -22,7 +22,7 @@ def test_a_backend_that_decodes_another_token_is_named(monkeypatch: pytest.Monke
 
     def other(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
         texts, seconds = true(model, prompts)
-        return texts + (model.use.name == "reference"), seconds
+        return texts + (model.backend.name == "reference"), seconds
 
     monkeypatch.setattr(__main__, "_decoded", other)
     _, wrong = batched(("numpy", "reference"), (2,))
