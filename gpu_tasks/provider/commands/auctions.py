@@ -63,16 +63,16 @@ def auctions(provider_options: ProviderOptions, watch: bool) -> None:
         if watch:
             note("watching final blocks. Stop with Ctrl-C")
         try:
-            shown = None
+            shown_rows = None
             async for chain_view in live_chain.views():
-                rows = await auction_rows(
+                task_rows = await auction_rows(
                     live_chain, read_policy(provider_options.base_path, bidding_kinds()), chain_view.newest
                 )
-                if rows != shown:
-                    provider_options.output.rows(f"Auctions at block {chain_view.height}", AUCTIONS, rows)
-                if rows != shown and not rows:
+                if task_rows != shown_rows:
+                    provider_options.output.rows(f"Auctions at block {chain_view.height}", AUCTIONS, task_rows)
+                if task_rows != shown_rows and not task_rows:
                     note("no task is at auction")
-                shown = rows
+                shown_rows = task_rows
                 if not watch:
                     return
         finally:
@@ -81,42 +81,46 @@ def auctions(provider_options: ProviderOptions, watch: bool) -> None:
     asyncio.run(told(show))
 
 
-async def auction_rows(live_chain: LiveChain, bid_policy: BidPolicy, newest: int) -> list[dict[str, Any]]:
+async def auction_rows(live_chain: LiveChain, bid_policy: BidPolicy, newest_height: int) -> list[dict[str, Any]]:
     """Return the tasks at auction as rows. Raise ChainError if the chain cannot be read."""
-    found: Mapping[bytes, Task] = await live_chain.auctions()
-    means = Means(live_chain.stash, await live_chain.spendable(), 0)
+    auctioned_tasks: Mapping[bytes, Task] = await live_chain.auctions()
+    bid_means = Means(live_chain.stash, await live_chain.spendable(), 0)
     own_statuses = await live_chain.own_devices()
-    bid_for = {device_status.device.assignment for device_status in own_statuses}
-    lacking = unproven_text(
+    tasks_bid_for = {device_status.device.assignment for device_status in own_statuses}
+    unproven_reason = unproven_text(
         own_statuses, (await live_chain.roll_call([device_status.id for device_status in own_statuses])).rates
     )
     return [
         {
-            "task": name,
-            "kind": kind_of(task),
-            "state": task.state.name.lower(),
-            "until": task.deadline,
-            "price_max": Grains(task.terms.price_max),
-            "blocks_max": task.terms.blocks_max,
-            "milestones": task.milestones,
-            "devices": task.terms.slots,
-            "bids": task.bids,
-            "own_bid": name in bid_for,
-            "not_bid": None if name in bid_for else why_not(task, bid_policy, means, newest) or lacking or ONLY_TRIED,
+            "task": task_id,
+            "kind": kind_of(task_record),
+            "state": task_record.state.name.lower(),
+            "until": task_record.deadline,
+            "price_max": Grains(task_record.terms.price_max),
+            "blocks_max": task_record.terms.blocks_max,
+            "milestones": task_record.milestones,
+            "devices": task_record.terms.slots,
+            "bids": task_record.bids,
+            "own_bid": task_id in tasks_bid_for,
+            "not_bid": None
+            if task_id in tasks_bid_for
+            else why_not(task_record, bid_policy, bid_means, newest_height) or unproven_reason or ONLY_TRIED,
         }
-        for name, task in found.items()
+        for task_id, task_record in auctioned_tasks.items()
     ]
 
 
 def unproven_text(own_statuses: Sequence[DeviceStatus], proven_rates: ProvenRates) -> str:
     """Return why the chain takes no bid with any of these devices; empty if it takes one."""
-    reasons = {
+    reason_by_device = {
         device_status.id: why_no_work(proven_rates, device_status.id, device_status.device.kind)
         for device_status in own_statuses
     }
-    if not reasons or not all(reasons.values()):
+    if not reason_by_device or not all(reason_by_device.values()):
         return ""
-    return "; ".join(f"device 0x{device.hex()[:8]}..: {reason}" for device, reason in reasons.items())
+    return "; ".join(
+        f"device 0x{device_id.hex()[:8]}..: {no_work_reason}" for device_id, no_work_reason in reason_by_device.items()
+    )
 
 
 def kind_of(task_record: Task) -> str:
@@ -129,19 +133,21 @@ def kind_of(task_record: Task) -> str:
         return f"0x{task_record.order.workload.hex()[:8]}.."
 
 
-def why_not(task_record: Task, bid_policy: BidPolicy, means: Means, newest: int) -> str:
+def why_not(task_record: Task, bid_policy: BidPolicy, bid_means: Means, newest_height: int) -> str:
     """Return why the daemon does not bid, as far as the chain shows it; empty if it may bid."""
     if task_record.state is not TaskState.COMMITTING:
         return BIDS_OPENED
-    machine = HostMachine()
-    reason = bid_policy.forbids(kind_of(task_record), *machine.time_of_week(), is_idle=machine.is_idle())
-    if reason:
-        return reason
+    host_machine = HostMachine()
+    policy_reason = bid_policy.forbids(
+        kind_of(task_record), *host_machine.time_of_week(), is_idle=host_machine.is_idle()
+    )
+    if policy_reason:
+        return policy_reason
     try:
         if runs_program(task_record.order):
-            check_program(task_record, means, newest)
+            check_program(task_record, bid_means, newest_height)
         else:
-            check_task(task_record, means, bid_policy, newest)
+            check_task(task_record, bid_means, bid_policy, newest_height)
     except UnfitError as error:
         return str(error)
     return ""
@@ -155,43 +161,51 @@ def policy(
     """Print or change the bidding policy."""
     if is_none and kinds:
         raise click.UsageError("--none and --kind exclude each other. Leave one of them out")
-    names = bidding_kinds()
-    before = read_policy(provider_options.base_path, names)
-    after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
-    if least_price is not None:
-        after = replace(after, least_price=price_of(least_price))
-    if spans:
-        hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
-        after = replace(after, schedule=hours)
-    if images:
-        named = tuple(image_named(each) for each in images)
-        after = replace(after, containers=replace(after.containers, images=named))
-    if any_archive is not None:
-        after = replace(after, containers=replace(after.containers, any_archive=any_archive))
-    after = replace(
-        after,
-        kinds=() if is_none else after.kinds,
-        only_when_idle=after.only_when_idle if only_when_idle is None else only_when_idle,
-        gangs=after.gangs if gangs is None else gangs,
-        containers=after.containers if outbound is None else replace(after.containers, outbound=outbound),
+    kind_names = bidding_kinds()
+    present_policy = read_policy(provider_options.base_path, kind_names)
+    changed_policy = (
+        present_policy
+        if not kinds
+        else replace(present_policy, kinds=tuple(kind_named(image_text, kind_names) for image_text in kinds))
     )
-    if after != before:
-        write_policy(made_base_path(provider_options.base_path), after)
-    provider_options.output.facts(policy_facts(after) | {"changed": after != before})
-    for advice in _advice(before, after):
-        note(advice)
+    if least_price is not None:
+        changed_policy = replace(changed_policy, least_price=price_of(least_price))
+    if spans:
+        bid_hours = () if spans == ("always",) else tuple(hours_of(image_text) for image_text in spans)
+        changed_policy = replace(changed_policy, schedule=bid_hours)
+    if images:
+        named_images = tuple(image_named(image_text) for image_text in images)
+        changed_policy = replace(changed_policy, containers=replace(changed_policy.containers, images=named_images))
+    if any_archive is not None:
+        changed_policy = replace(changed_policy, containers=replace(changed_policy.containers, any_archive=any_archive))
+    changed_policy = replace(
+        changed_policy,
+        kinds=() if is_none else changed_policy.kinds,
+        only_when_idle=changed_policy.only_when_idle if only_when_idle is None else only_when_idle,
+        gangs=changed_policy.gangs if gangs is None else gangs,
+        containers=changed_policy.containers
+        if outbound is None
+        else replace(changed_policy.containers, outbound=outbound),
+    )
+    if changed_policy != present_policy:
+        write_policy(made_base_path(provider_options.base_path), changed_policy)
+    provider_options.output.facts(policy_facts(changed_policy) | {"changed": changed_policy != present_policy})
+    for advice_text in _advice(present_policy, changed_policy):
+        note(advice_text)
 
 
-def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
+def _advice(present_policy: BidPolicy, changed_policy: BidPolicy) -> Iterator[str]:
     """Yield warnings about a new policy."""
-    if after.kinds and not after.least_price.grains:
+    if changed_policy.kinds and not changed_policy.least_price.grains:
         yield FOR_NOTHING
-    has_containers = CONTAINER_KIND in after.kinds
-    if has_containers and not after.containers.has_images:
+    has_containers = CONTAINER_KIND in changed_policy.kinds
+    if has_containers and not changed_policy.containers.has_images:
         yield NO_IMAGE
-    if after.containers.has_images and not has_containers and not before.containers.has_images:
+    if changed_policy.containers.has_images and not has_containers and not present_policy.containers.has_images:
         yield NO_CONTAINERS
-    if after.containers != before.containers or has_containers != (CONTAINER_KIND in before.kinds):
+    if changed_policy.containers != present_policy.containers or has_containers != (
+        CONTAINER_KIND in present_policy.kinds
+    ):
         yield NEXT_START
 
 
@@ -200,7 +214,7 @@ def policy_facts(bid_policy: BidPolicy) -> dict[str, Any]:
     return {
         "kinds": ", ".join(bid_policy.kinds) or "none",
         "least_price": price_text(bid_policy.least_price),
-        "schedule": ", ".join(hours_text(hours) for hours in bid_policy.schedule) or "always",
+        "schedule": ", ".join(hours_text(bid_hours) for bid_hours in bid_policy.schedule) or "always",
         "only_when_idle": bid_policy.only_when_idle,
         "gangs": bid_policy.gangs,
         "images": ", ".join(bid_policy.containers.images) or "none",
@@ -212,6 +226,6 @@ def policy_facts(bid_policy: BidPolicy) -> dict[str, Any]:
 def drain(provider_options: ProviderOptions, is_off: bool) -> None:
     """Begin or end the drain of the daemon of this base path."""
     base_path = made_base_path(provider_options.base_path)
-    before = is_draining(base_path)
+    was_draining = is_draining(base_path)
     set_draining(base_path, drains=not is_off)
-    provider_options.output.facts({"draining": not is_off, "changed": before is is_off})
+    provider_options.output.facts({"draining": not is_off, "changed": was_draining is is_off})

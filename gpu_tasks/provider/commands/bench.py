@@ -62,35 +62,36 @@ class MeasuredRate:
 async def measured_rate(computer: ChainComputer, slot_ms: int) -> MeasuredRate:
     """Time chains until one takes long enough. Raise ExecutionError if a worker fails."""
     await computer.start()
-    shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)
+    work_shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)
     while True:
-        began = time.perf_counter()
-        given = ChainShape(shape.size, shape.rows, shape.rounds)
-        await computer.rows(ChainWork(ChainChallenge(os.urandom(32), given)))
-        seconds = time.perf_counter() - began
-        larger = shape_for(4 * operations(shape))
-        if seconds >= SECONDS_LEAST or larger == shape:
-            rate = int(operations(shape) * slot_ms / (seconds * 1_000 * UNIT))
-            return MeasuredRate(rate, shape_for(rate * UNIT * WORK_SLOTS))
-        shape = larger
+        began_seconds = time.perf_counter()
+        chain_shape = ChainShape(work_shape.size, work_shape.rows, work_shape.rounds)
+        await computer.rows(ChainWork(ChainChallenge(os.urandom(32), chain_shape)))
+        chain_seconds = time.perf_counter() - began_seconds
+        # A short run measures the start of the computation more than its rate.
+        larger_shape = shape_for(4 * operations(work_shape))
+        if chain_seconds >= SECONDS_LEAST or larger_shape == work_shape:
+            operation_rate = int(operations(work_shape) * slot_ms / (chain_seconds * 1_000 * UNIT))
+            return MeasuredRate(operation_rate, shape_for(operation_rate * UNIT * WORK_SLOTS))
+        work_shape = larger_shape
 
 
-def shape_for(wanted: int) -> WorkShape:
+def shape_for(operations_max: int) -> WorkShape:
     """Return the work of at most `wanted` operations with the fewest columns; never less than the least work."""
-    size = SIZE_MIN
-    while size < SIZE_MAX and wanted > operations(WorkShape(size, ROWS_MIN, ROUNDS_MAX)):
-        size *= 2
-    rows = ROWS_MIN
-    while wanted > operations(WorkShape(size, rows, ROUNDS_MAX)) and rows < 2**16:
-        rows *= 2
-    rounds = wanted // operations(WorkShape(size, rows, 1))
-    return WorkShape(size, rows, min(ROUNDS_MAX, max(1, rounds)))
+    column_count = SIZE_MIN
+    while column_count < SIZE_MAX and operations_max > operations(WorkShape(column_count, ROWS_MIN, ROUNDS_MAX)):
+        column_count *= 2
+    row_count = ROWS_MIN
+    while operations_max > operations(WorkShape(column_count, row_count, ROUNDS_MAX)) and row_count < 2**16:
+        row_count *= 2
+    round_count = operations_max // operations(WorkShape(column_count, row_count, 1))
+    return WorkShape(column_count, row_count, min(ROUNDS_MAX, max(1, round_count)))
 
 
-def class_reached(rate: int, least: Sequence[int]) -> DeviceClass | None:
+def class_reached(proven_rate: int, least_rates: Sequence[int]) -> DeviceClass | None:
     """Return the largest class whose least rate is reached; None if there is none."""
-    reached = [kind for kind in DeviceClass if rate >= least[kind]]
-    return reached[-1] if reached else None
+    reached_classes = [device_class for device_class in DeviceClass if proven_rate >= least_rates[device_class]]
+    return reached_classes[-1] if reached_classes else None
 
 
 def bench(provider_options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
@@ -101,28 +102,31 @@ def bench(provider_options: ProviderOptions, backend: str | None, slot_ms: int) 
         backend_name = chosen_backend(backend, offered_hardware)
         for hardware in idle_gpus(backend_name, offered_hardware):
             note(idle_gpu_problem(hardware))
-        rows = await asyncio.gather(
-            *(_measured(backend_name, place, hardware, slot_ms) for place, hardware in enumerate(offered_hardware))
+        rate_rows = await asyncio.gather(
+            *(
+                _measured(backend_name, device_number, hardware, slot_ms)
+                for device_number, hardware in enumerate(offered_hardware)
+            )
         )
-        provider_options.output.rows("Rates of the devices", BENCH, list(rows))
+        provider_options.output.rows("Rates of the devices", BENCH, list(rate_rows))
 
     asyncio.run(told(show))
 
 
-async def _measured(backend_name: str, place: int, hardware: Hardware, slot_ms: int) -> dict[str, Any]:
+async def _measured(backend_name: str, device_number: int, hardware: Hardware, slot_ms: int) -> dict[str, Any]:
     computer = chains_with(backend_name)(hardware)
     try:
-        found = await measured_rate(computer, slot_ms)
+        measured = await measured_rate(computer, slot_ms)
     finally:
         await computer.close()
-    reached = class_reached(found.proves, [parameter.default for parameter in LEAST])
+    reached_class = class_reached(measured.proves, [parameter.default for parameter in LEAST])
     return {
-        "number": place,
+        "number": device_number,
         "name": hardware.name,
-        "rate": found.rate,
-        "class": "none" if reached is None else reached.name.lower(),
-        "work": text_of(found.shape),
-        "proves": found.proves,
+        "rate": measured.rate,
+        "class": "none" if reached_class is None else reached_class.name.lower(),
+        "work": text_of(measured.shape),
+        "proves": measured.proves,
     }
 
 
@@ -160,18 +164,18 @@ def text_of(work_shape: WorkShape) -> str:
     return f"{work_shape.size}x{work_shape.rows}x{work_shape.rounds}"
 
 
-def shape_of(text: str) -> WorkShape:
+def shape_of(work_text: str) -> WorkShape:
     """Read a work. Raise ProviderError for one that no roll call takes."""
     try:
-        size, rows, rounds = map(int, text.split("x"))
-        work_shape = WorkShape(size, rows, rounds)
+        column_count, row_count, round_count = map(int, work_text.split("x"))
+        work_shape = WorkShape(column_count, row_count, round_count)
     except ValueError:
         raise ProviderError(
-            f"{text!r} is not SIZExROWSxROUNDS. See `ogpu-provider bench`", code="invalid_work"
+            f"{work_text!r} is not SIZExROWSxROUNDS. See `ogpu-provider bench`", code="invalid_work"
         ) from None
     if not is_sound(work_shape):
         raise ProviderError(
-            f"{text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds",
+            f"{work_text!r} is outside 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds",
             code="work_out_of_range",
         )
     return work_shape

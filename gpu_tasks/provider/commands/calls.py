@@ -33,19 +33,19 @@ def make(
     and WalletError if there is no terminal to ask.
     """
     planned_calls: list[Planned] = []
-    facts: dict[str, Any] = {}
-    signers: list[Keypair] = []
+    call_facts: dict[str, Any] = {}
+    signing_keys: list[Keypair] = []
 
     async def look(chain_client: ChainClient) -> None:
-        signers.append(key())
-        planned_calls.extend(await plan_calls(chain_client, signers[0]))
+        signing_keys.append(key())
+        planned_calls.extend(await plan_calls(chain_client, signing_keys[0]))
         if planned_calls:
             making.require_somebody_to_ask(is_asked=is_asked())
-            facts.update(await _tried(chain_client, planned_calls, signers[0]))
+            call_facts.update(await _tried(chain_client, planned_calls, signing_keys[0]))
 
     async def send(chain_client: ChainClient) -> None:
         note("waiting until a final block holds the calls")
-        await session.make(chain_client, _one_call(planned_calls), signers[0])
+        await session.make(chain_client, _one_call(planned_calls), signing_keys[0])
 
     def is_asked() -> bool:
         return any(planned_call.grains or planned_call.alters for planned_call in planned_calls) and not (
@@ -55,29 +55,36 @@ def make(
     session.run(lambda chain_client: told(lambda: look(chain_client)))
     if not planned_calls:
         return
-    if dry_run or facts["refused"] is not None:
-        session.output.facts(facts)
-        if facts["refused"] is not None:
-            _refuse(facts["refused"], facts["refused_code"])
+    if dry_run or call_facts["refused"] is not None:
+        session.output.facts(call_facts)
+        if call_facts["refused"] is not None:
+            _refuse(call_facts["refused"], call_facts["refused_code"])
         return
     if not session.output.as_json:  # the result alone then
-        session.output.facts({name: value for name, value in facts.items() if name not in ("refused", "sent")})
+        session.output.facts(
+            {
+                fact_name: fact_value
+                for fact_name, fact_value in call_facts.items()
+                if fact_name not in ("refused", "sent")
+            }
+        )
     if is_asked():
-        click.confirm(_question(facts), abort=True, err=True)
+        click.confirm(_question(call_facts), abort=True, err=True)
     before()
     # A second connection: the first would be closed as dead while a person takes time to answer.
     session.run(lambda chain_client: told(lambda: send(chain_client)))
 
 
-def _question(facts: Mapping[str, Any]) -> str:
-    total = as_text(facts["total"])
-    return f"Lock and send {total} in all?" if facts["amount"] else f"Send this, for a fee of {total}?"
+def _question(call_facts: Mapping[str, Any]) -> str:
+    total_text = as_text(call_facts["total"])
+    return f"Lock and send {total_text} in all?" if call_facts["amount"] else f"Send this, for a fee of {total_text}?"
 
 
-def _refuse(why: str, code: str) -> None:
-    raise CallFailedError(f"the chain would refuse this: {why}", code=code or "refused")
+def _refuse(refusal_text: str, refusal_code: str) -> None:
+    raise CallFailedError(f"the chain would refuse this: {refusal_text}", code=refusal_code or "refused")
 
 
+# batch_all makes all calls or none, so a refused one leaves no half of a registration behind.
 def _one_call(planned_calls: Sequence[Planned]) -> Call:
     chain_calls = [planned_call.call for planned_call in planned_calls]
     return chain_calls[0] if len(chain_calls) == 1 else Utility.batch_all(calls=tuple(chain_calls))
@@ -85,19 +92,21 @@ def _one_call(planned_calls: Sequence[Planned]) -> Call:
 
 async def _tried(chain_client: ChainClient, planned_calls: Sequence[Planned], signing_key: Keypair) -> dict[str, Any]:
     """Return the cost of the calls, and the chain's refusal."""
-    fee = await chain_client.fee(_one_call(planned_calls), signing_key)
-    stash = next((planned_call.stash for planned_call in planned_calls if planned_call.stash is not None), None)
+    fee_grains = await chain_client.fee(_one_call(planned_calls), signing_key)
+    paying_stash = next((planned_call.stash for planned_call in planned_calls if planned_call.stash is not None), None)
     try:
-        if stash is None:
+        if paying_stash is None:
             call_trial = await trial.attempt(
-                chain_client, [planned_call.call for planned_call in planned_calls], signing_key.account, fee
+                chain_client, [planned_call.call for planned_call in planned_calls], signing_key.account, fee_grains
             )
         else:  # the key pays the fee, and the stash all else: what it binds shows when it calls itself
-            call_trial = await trial.attempt(chain_client, [planned_call.call for planned_call in planned_calls], stash)
+            call_trial = await trial.attempt(
+                chain_client, [planned_call.call for planned_call in planned_calls], paying_stash
+            )
     except trial.TrialError as error:
         note(f"the dry run failed: {error}")
         call_trial = trial.Trial(sum(planned_call.grains for planned_call in planned_calls))
-    return _cost(planned_calls, signing_key, fee, call_trial)
+    return _cost(planned_calls, signing_key, fee_grains, call_trial)
 
 
 def only(*calls: Call) -> list[Planned]:
@@ -105,24 +114,30 @@ def only(*calls: Call) -> list[Planned]:
     return [Planned(chain_call) for chain_call in calls]
 
 
-def _cost(planned_calls: Sequence[Planned], signing_key: Keypair, fee: int, call_trial: trial.Trial) -> dict[str, Any]:
+def _cost(
+    planned_calls: Sequence[Planned], signing_key: Keypair, fee_grains: int, call_trial: trial.Trial
+) -> dict[str, Any]:
     """Return what leaves the free balance, by purpose. Bonds stay the signer's, and are locked."""
     # Where the chain would refuse, the trial stopped half way: then the plan is the better reckoning.
-    amount = (
+    amount_grains = (
         call_trial.amount if call_trial.refusal is None else sum(planned_call.grains for planned_call in planned_calls)
     )
-    facts = {
+    cost_facts = {
         "calls": ", ".join(planned_call.call.name for planned_call in planned_calls),
         "from": Account(signing_key.account),
-        **{name: value for planned_call in planned_calls for name, value in planned_call.facts.items()},
+        **{
+            fact_name: fact_value
+            for planned_call in planned_calls
+            for fact_name, fact_value in planned_call.facts.items()
+        },
         **{planned_call.purpose: Grains(planned_call.grains) for planned_call in planned_calls if planned_call.grains},
-        "amount": Grains(max(0, amount)),
+        "amount": Grains(max(0, amount_grains)),
     }
-    if amount < 0:
-        facts["comes_back"] = Grains(-amount)
-    return facts | {
-        "fee": Grains(fee),
-        "total": Grains(max(0, amount) + fee),
+    if amount_grains < 0:
+        cost_facts["comes_back"] = Grains(-amount_grains)
+    return cost_facts | {
+        "fee": Grains(fee_grains),
+        "total": Grains(max(0, amount_grains) + fee_grains),
         "refused": call_trial.refusal,
         **({"refused_code": call_trial.code} if call_trial.refusal is not None else {}),
         "sent": False,

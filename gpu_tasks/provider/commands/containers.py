@@ -56,13 +56,15 @@ def offers_containers(bid_policy: BidPolicy) -> bool:
     return CONTAINER_KIND in bid_policy.kinds and bid_policy.containers.has_images
 
 
-async def containers_for(bid_policy: BidPolicy, base_path: Path, worker_pool: WorkerPool, address: str) -> Containers:
+async def containers_for(
+    bid_policy: BidPolicy, base_path: Path, worker_pool: WorkerPool, engine_address: str
+) -> Containers:
     """Open the container engine, if the present policy offers containers and this machine has one."""
     if not offers_containers(bid_policy):
         return Containers(None, NOT_OFFERED)
-    gpus = tuple(hardware.uuid for hardware in worker_pool.hardware if hardware.index is not None)
+    gpu_uuids = tuple(hardware.uuid for hardware in worker_pool.hardware if hardware.index is not None)
     try:
-        rules = bid_policy.containers.container_policy(gpus)
-        return Containers(await open_engine(base_path / ENGINE_FOLDER, rules, address))
+        container_policy = bid_policy.containers.container_policy(gpu_uuids)
+        return Containers(await open_engine(base_path / ENGINE_FOLDER, container_policy, engine_address))
     except (ContainerError, OSError) as error:
         return Containers(None, str(error))

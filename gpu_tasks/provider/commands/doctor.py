@@ -45,47 +45,58 @@ def doctor(
     provider_options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool
 ) -> None:
     """Print diagnoses. Exit with 1 if one of them is a problem."""
-    found = asyncio.run(_diagnoses(provider_options, backend, wish, engine_address, offline=offline))
-    provider_options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
-    if any(each.grade is Grade.BAD for each in found):
+    diagnoses = asyncio.run(_diagnoses(provider_options, backend, wish, engine_address, offline=offline))
+    provider_options.output.rows("Diagnoses", COLUMNS, [_row(diagnosis) for diagnosis in diagnoses])
+    if any(diagnosis.grade is Grade.BAD for diagnosis in diagnoses):
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
 async def _diagnoses(
-    provider_options: ProviderOptions, backend_name: str | None, wish: str, engine_address: str, *, offline: bool
+    provider_options: ProviderOptions,
+    backend_name: str | None,
+    sandbox_wish: str,
+    engine_address: str,
+    *,
+    offline: bool,
 ) -> list[Diagnosis]:
-    worker_walls, offered = walls_for(wish), hardware_of(provider_options)
-    base_path, policy = made_base_path(provider_options.base_path), policy_of(provider_options)
-    are_offered = offers_containers(policy)
-    found = system_diagnoses(base_path, worker_walls.sandbox, worker_walls.problem, are_offered=are_offered)
-    found += hardware_diagnoses(offered)
-    found += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
+    worker_walls, offered_hardware = walls_for(sandbox_wish), hardware_of(provider_options)
+    base_path, bid_policy = made_base_path(provider_options.base_path), policy_of(provider_options)
+    are_offered = offers_containers(bid_policy)
+    diagnoses = system_diagnoses(base_path, worker_walls.sandbox, worker_walls.problem, are_offered=are_offered)
+    diagnoses += hardware_diagnoses(offered_hardware)
+    diagnoses += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
     if are_offered:
-        found.append(image_diagnosis(provider_options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
-    asked = [] if offline else await _asked(provider_options)  # before the workers, whose trial takes a while
-    for each in asked:
-        if each.check in ("chain", "key") and each.grade is Grade.BAD:
-            note(f"{each.says}. The check of this machine goes on")
-    chosen = chosen_backend(backend_name, offered)
-    grade = bad if backend_name is None else weak
-    found += [grade("backend", idle_gpu_problem(hardware), TORCH) for hardware in idle_gpus(chosen, offered)]
-    if is_possible(chosen, offered):
-        found += await worker_diagnoses(
-            offered, FORMS, provider_options.make_workers(chosen, worker_walls.sandbox), chosen
+        diagnoses.append(
+            image_diagnosis(provider_options.base_path / ENGINE_FOLDER, bid_policy.containers.container_policy())
+        )
+    chain_findings = [] if offline else await _asked(provider_options)  # before the workers, whose trial takes a while
+    for diagnosis in chain_findings:
+        if diagnosis.check in ("chain", "key") and diagnosis.grade is Grade.BAD:
+            note(f"{diagnosis.says}. The check of this machine goes on")
+    # The operator's own choice of a slow backend is no problem, only a warning.
+    chosen_name = chosen_backend(backend_name, offered_hardware)
+    backend_grade = bad if backend_name is None else weak
+    diagnoses += [
+        backend_grade("backend", idle_gpu_problem(hardware), TORCH)
+        for hardware in idle_gpus(chosen_name, offered_hardware)
+    ]
+    if is_possible(chosen_name, offered_hardware):
+        diagnoses += await worker_diagnoses(
+            offered_hardware, FORMS, provider_options.make_workers(chosen_name, worker_walls.sandbox), chosen_name
         )
     else:
-        found.append(bad("workers", f"the backend {chosen} needs a GPU, and there is none", "--backend numpy"))
-    return [*found, *asked]
+        diagnoses.append(bad("workers", f"the backend {chosen_name} needs a GPU, and there is none", "--backend numpy"))
+    return [*diagnoses, *chain_findings]
 
 
 async def _asked(provider_options: ProviderOptions) -> list[Diagnosis]:
     """Return the diagnoses of key and chain; one diagnosis if they cannot be used."""
     try:
-        key = provider_options.key
+        provider_key = provider_options.key
     except WalletError as error:
         return [bad("key", str(error), "give --provider-key and --password-file")]
     try:
-        live_chain = await LiveChain.connect(provider_options.url, key, provider_options.trust, note)
+        live_chain = await LiveChain.connect(provider_options.url, provider_key, provider_options.trust, note)
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
         return [bad("chain", str(error), "name the node with --url, or register the key with `ogpu-provider register`")]
     try:
@@ -105,5 +116,5 @@ async def _asked(provider_options: ProviderOptions) -> list[Diagnosis]:
         await live_chain.close()
 
 
-def _row(each: Diagnosis) -> dict[str, str]:
-    return {"check": each.check, "grade": str(each.grade), "says": each.says, "todo": each.todo}
+def _row(diagnosis: Diagnosis) -> dict[str, str]:
+    return {"check": diagnosis.check, "grade": str(diagnosis.grade), "says": diagnosis.says, "todo": diagnosis.todo}

@@ -29,32 +29,34 @@ COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "los
 
 def earnings(provider_options: ProviderOptions, by: str, as_text: bool, are_lost: bool) -> None:
     """Print earnings or losses."""
-    lost = list(losses(provider_options.base_path / LOSSES_FILE))
+    lost_parts = list(losses(provider_options.base_path / LOSSES_FILE))
     if are_lost:
         if as_text:
-            click.echo(losses_as_csv(lost), nl=False)
+            click.echo(losses_as_csv(lost_parts), nl=False)
             return
-        if not lost:
+        if not lost_parts:
             note(f"{provider_options.base_path} has no losses. `run` records one when a bond falls")
-        rows = [loss_row(part) | {"grains": Grains(part.grains)} for part in lost]
-        provider_options.output.rows("Losses of device bonds", LOSS_COLUMNS, rows)
+        loss_rows = [loss_row(lost_part) | {"grains": Grains(lost_part.grains)} for lost_part in lost_parts]
+        provider_options.output.rows("Losses of device bonds", LOSS_COLUMNS, loss_rows)
         return
-    found = sums(payments(provider_options.base_path / EARNINGS_FILE), By(by), lost)
-    if not found:
+    earned_sums = sums(payments(provider_options.base_path / EARNINGS_FILE), By(by), lost_parts)
+    if not earned_sums:
         note(NO_PAYMENTS.format(provider_options.base_path))
     if as_text:
-        click.echo(as_csv(found, By(by)), nl=False)
+        click.echo(as_csv(earned_sums, By(by)), nl=False)
         return
-    provider_options.output.rows("Earnings", (by, *COLUMNS), [{by: each.name, **_row(each)} for each in found])
+    provider_options.output.rows(
+        "Earnings", (by, *COLUMNS), [{by: earned_sum.name, **_row(earned_sum)} for earned_sum in earned_sums]
+    )
 
 
-def _row(each: EarnedSum) -> dict[str, Any]:
-    per_thousand = each.per_thousand
+def _row(earned_sum: EarnedSum) -> dict[str, Any]:
+    per_thousand = earned_sum.per_thousand
     return {
-        "payments": each.payments,
-        "earned": Grains(each.grains),
-        "tokens": each.tokens,
+        "payments": earned_sum.payments,
+        "earned": Grains(earned_sum.grains),
+        "tokens": earned_sum.tokens,
         "per_thousand_tokens": None if per_thousand is None else Grains(per_thousand),
-        "losses": each.losses,
-        "lost": Grains(each.lost),
+        "losses": earned_sum.losses,
+        "lost": Grains(earned_sum.lost),
     }

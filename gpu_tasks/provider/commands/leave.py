@@ -80,5 +80,5 @@ def _unbonded(chain_call: Call) -> dict[str, Any]:
 
 async def _waiting(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
     """Return the unbonding part of the bond and its end, for a stash without a call to make."""
-    found = await unbonding_facts(chain_client, provider_stash)
-    return {"left": False, **found} if found else {"left": True, "calls": "none"}
+    unbonding = await unbonding_facts(chain_client, provider_stash)
+    return {"left": False, **unbonding} if unbonding else {"left": True, "calls": "none"}

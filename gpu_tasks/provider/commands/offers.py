@@ -50,9 +50,9 @@ def withdraw_offer(provider_options: ProviderOptions, device: str, service: int,
 
     def chosen(own_statuses: list[DeviceStatus]) -> list[Call]:
         device_status = device_named(device, own_statuses)
-        offered = [service_number for service_number, _ in device_status.offers]
-        if service not in offered:
-            listed_services = ", ".join(map(str, offered)) or "none"
+        offered_services = [service_number for service_number, _ in device_status.offers]
+        if service not in offered_services:
+            listed_services = ", ".join(map(str, offered_services)) or "none"
             raise ProviderError(
                 f"0x{device_status.id.hex()} does not offer service {service}. It offers: {listed_services}",
                 code="not_offered",
@@ -74,40 +74,44 @@ def queue(provider_options: ProviderOptions, device: str, units: int, dry_run: b
 
 def pause(provider_options: ProviderOptions, device: str | None, dry_run: bool) -> None:
     """Pause a device, or all."""
-    named: list[DeviceStatus] = []
+    named_statuses: list[DeviceStatus] = []
 
     def chosen(own_statuses: list[DeviceStatus]) -> list[Call]:
-        named.extend(_named(device, own_statuses))
-        return [Devices.pause(device=device_status.id) for device_status in named if not device_status.device.is_paused]
+        named_statuses.extend(_named(device, own_statuses))
+        return [
+            Devices.pause(device=device_status.id)
+            for device_status in named_statuses
+            if not device_status.device.is_paused
+        ]
 
     _change(provider_options, chosen, dry_run=dry_run)
     if not dry_run:  # the daemon does not resume a device that the chain paused either
         pause_notes = PauseBook(provider_options.base_path).read()
-        others = [
+        pausable_statuses = [
             device_status
-            for device_status in named
+            for device_status in named_statuses
             if not _stays_refuted(device_status, pause_notes.get(device_status.id))
         ]
-        _note(provider_options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
+        _note(provider_options, pausable_statuses, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
 
 
 def resume(provider_options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
     """Resume a paused device, or all."""
-    session, resumed = provider_options.session, list[DeviceStatus]()
+    session, resumed_statuses = provider_options.session, list[DeviceStatus]()
 
     async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
         own_statuses = await own_devices(chain_client, signing_key)
-        resumed.extend(
+        resumed_statuses.extend(
             device_status for device_status in _named(device, own_statuses) if device_status.device.is_paused
         )
-        if not resumed:
+        if not resumed_statuses:
             session.output.facts(NOTHING_CHANGES)
-        for device_status in resumed:  # a slash may have reduced it
+        for device_status in resumed_statuses:  # a slash may have reduced it
             await check_device_bond(chain_client, device_status.device.kind, device_status.device.bond)
         pause_notes = PauseBook(provider_options.base_path).read()
         resume_risks = {
             device_status.id: resuming_risk(device_status, pause_notes.get(device_status.id))
-            for device_status in resumed
+            for device_status in resumed_statuses
         }
         newest_loss_by_device: dict[bytes, LostPart] = {}
         if any(resume_risks.values()):
@@ -117,30 +121,31 @@ def resume(provider_options: ProviderOptions, device: str | None, dry_run: bool,
             )
         return [
             _resuming(device_status, resume_risks[device_status.id], newest_loss_by_device.get(device_status.id))
-            for device_status in resumed
+            for device_status in resumed_statuses
         ]
 
     make(session, lambda: provider_options.key, plan, dry_run=dry_run, is_agreed=yes)
+    # Without the note, the daemon would count the next pause as the old one.
     if not dry_run:
-        _note(provider_options, resumed, is_paused=False, cause=None, why="", resumes_at=None)
+        _note(provider_options, resumed_statuses, is_paused=False, cause=None, why="", resumes_at=None)
 
 
 def _stays_refuted(device_status: DeviceStatus, noted_device: NotedDevice | None) -> bool:
     return device_status.device.is_paused and noted_device is not None and noted_device.cause is PauseCause.REFUTED
 
 
-def _resuming(device_status: DeviceStatus, risk: str, lost_part: LostPart | None) -> Planned:
-    chain_call, name = Devices.resume(device=device_status.id), f"0x{device_status.id.hex()[:8]}"
-    facts = {f"risk_of_{name}": risk} if risk else {}
-    if risk and lost_part is not None:
-        facts[f"lost_by_{name}"] = loss_text(lost_part)
-    return Planned(chain_call, facts=facts, alters=bool(risk))
+def _resuming(device_status: DeviceStatus, resume_risk: str, lost_part: LostPart | None) -> Planned:
+    chain_call, short_id = Devices.resume(device=device_status.id), f"0x{device_status.id.hex()[:8]}"
+    call_facts = {f"risk_of_{short_id}": resume_risk} if resume_risk else {}
+    if resume_risk and lost_part is not None:
+        call_facts[f"lost_by_{short_id}"] = loss_text(lost_part)
+    return Planned(chain_call, facts=call_facts, alters=bool(resume_risk))
 
 
-def _note(provider_options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
+def _note(provider_options: ProviderOptions, changed_statuses: list[DeviceStatus], **fields: object) -> None:
     """Note the operator's pause or resume for the daemon of this base path."""
     pause_book = PauseBook(provider_options.base_path)
-    for device_status in changed:
+    for device_status in changed_statuses:
         try:
             pause_book.note(device_status.id, **fields)
         except (JournalError, OSError) as error:
@@ -149,16 +154,16 @@ def _note(provider_options: ProviderOptions, changed: list[DeviceStatus], **fiel
             ) from None
 
 
-def _named(text: str | None, own_statuses: list[DeviceStatus]) -> list[DeviceStatus]:
-    return own_statuses if text is None else [device_named(text, own_statuses)]
+def _named(device_text: str | None, own_statuses: list[DeviceStatus]) -> list[DeviceStatus]:
+    return own_statuses if device_text is None else [device_named(device_text, own_statuses)]
 
 
-def _change(provider_options: ProviderOptions, chosen: Chosen, *, dry_run: bool) -> None:
+def _change(provider_options: ProviderOptions, choose_calls: Chosen, *, dry_run: bool) -> None:
     """Make the calls that were chosen among the provider's own devices."""
     wallet_session = provider_options.session
 
     async def plan(chain_client: ChainClient, signing_key: Keypair) -> list[Planned]:
-        chain_calls = chosen(await own_devices(chain_client, signing_key))
+        chain_calls = choose_calls(await own_devices(chain_client, signing_key))
         if not chain_calls:
             wallet_session.output.facts(NOTHING_CHANGES)
         return only(*chain_calls)

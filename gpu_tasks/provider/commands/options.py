@@ -51,14 +51,17 @@ async def own_devices(chain_client: ChainClient, signing_key: Keypair) -> list[D
     return await devices_of(chain_client, provider_stash)
 
 
-def device_named(text: str, own_statuses: Sequence[DeviceStatus]) -> DeviceStatus:
+def device_named(device_text: str, own_statuses: Sequence[DeviceStatus]) -> DeviceStatus:
     """Return the device whose id begins with `text`. Raise WalletError if none, or several, do."""
-    by_id, digits = {device_status.id: device_status for device_status in own_statuses}, first_digits(text, 1)
-    match = None if digits is None else only_match(text, digits, by_id)
-    if match is not None:
-        return by_id[match]
-    listed_ids = ", ".join(f"0x{device.hex()}" for device in by_id) or "none"
-    raise ProviderError(f"{text!r} is not one of your devices. They are: {listed_ids}", code="unknown_device")
+    by_id, typed_digits = (
+        {device_status.id: device_status for device_status in own_statuses},
+        first_digits(device_text, 1),
+    )
+    matching_id = None if typed_digits is None else only_match(device_text, typed_digits, by_id)
+    if matching_id is not None:
+        return by_id[matching_id]
+    listed_ids = ", ".join(f"0x{device_id.hex()}" for device_id in by_id) or "none"
+    raise ProviderError(f"{device_text!r} is not one of your devices. They are: {listed_ids}", code="unknown_device")
 
 
 class ProviderError(WalletError):
@@ -99,9 +102,9 @@ class StashOptions:
 
     def session(self, provider_options: ProviderOptions) -> WalletSession:
         """Return the wallet with the stash."""
-        file = self.password_file or provider_options.password_file
+        used_file = self.password_file or provider_options.password_file
         return WalletSession(
-            provider_options.url, Keyring(self.keyring), provider_options.output, file, provider_options.trust
+            provider_options.url, Keyring(self.keyring), provider_options.output, used_file, provider_options.trust
         )
 
     def account(self, provider_options: ProviderOptions) -> bytes | None:
@@ -110,35 +113,39 @@ class StashOptions:
 
     def key(self, provider_options: ProviderOptions) -> Keypair:
         """Return the stash's key, from any name of the account. Raise WalletError if the keyring lacks it."""
-        session, text = self.session(provider_options), self.text
-        if text is None:
+        session, stash_text = self.session(provider_options), self.text
+        if stash_text is None:
             raise ProviderError(
                 "give the stash's key with --key: a stored name, its address, or //Eve", code="key_missing"
             )
-        account = session.account(text)
-        if text.startswith("//") or text in session.keyring.names():
-            return session.key(text)
-        names = [name for name in session.keyring.names() if session.keyring.get(name).account == account]
-        if not names:
+        stash_account = session.account(stash_text)
+        if stash_text.startswith("//") or stash_text in session.keyring.names():
+            return session.key(stash_text)
+        key_names = [
+            key_name for key_name in session.keyring.names() if session.keyring.get(key_name).account == stash_account
+        ]
+        if not key_names:
             raise ProviderError(
-                f"the command signs with the key of {text}, which is not in {session.keyring.folder}",
+                f"the command signs with the key of {stash_text}, which is not in {session.keyring.folder}",
                 code="unknown_key",
             )
-        return session.key(names[0])
+        return session.key(key_names[0])
 
 
-def known_backend(wish: str) -> str:
+def known_backend(backend_wish: str) -> str:
     """Return the operator's backend. Raise click.BadParameter if it is not installed."""
-    if wish.partition(":")[0] not in backends_here():
-        hint = "" if has_torch() else ". For the torch backends install PyTorch (`pip install torch`)"
-        raise click.BadParameter(f"there is no backend {wish!r} here. There are: {', '.join(backends_here())}{hint}")
-    return wish
+    if backend_wish.partition(":")[0] not in backends_here():
+        hint_text = "" if has_torch() else ". For the torch backends install PyTorch (`pip install torch`)"
+        raise click.BadParameter(
+            f"there is no backend {backend_wish!r} here. There are: {', '.join(backends_here())}{hint_text}"
+        )
+    return backend_wish
 
 
 def idle_gpu_problem(hardware: Hardware) -> str:
     """Say why a GPU that computes in NumPy is a problem."""
-    why = "--backend asks for NumPy" if has_torch() else "PyTorch is not installed"
-    return f"{hardware.name} would stay idle, and the processor would compute and earn in its place: {why}"
+    idle_reason = "--backend asks for NumPy" if has_torch() else "PyTorch is not installed"
+    return f"{hardware.name} would stay idle, and the processor would compute and earn in its place: {idle_reason}"
 
 
 async def told(body: Body) -> None:
@@ -186,8 +193,8 @@ def hardware_of(provider_options: ProviderOptions) -> list[Hardware]:
         ) from None
 
 
-def numbered(hardware: list[Hardware], number: int) -> Hardware:
+def numbered(hardware: list[Hardware], device_number: int) -> Hardware:
     """Return a device by its number in `devices`. Raise ProviderError for an unknown number."""
-    if not 0 <= number < len(hardware):
-        raise ProviderError(f"there is no device {number}. See `ogpu-provider devices`", code="unknown_device")
-    return hardware[number]
+    if not 0 <= device_number < len(hardware):
+        raise ProviderError(f"there is no device {device_number}. See `ogpu-provider devices`", code="unknown_device")
+    return hardware[device_number]

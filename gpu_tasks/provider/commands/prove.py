@@ -46,17 +46,17 @@ FinalThing = TypeVar("FinalThing")
 def prove(provider_options: ProviderOptions, task: str, backend: str | None, dry_run: bool, yes: bool) -> None:
     """Recompute a task, and prove fraud if its result is wrong."""
     task_id = hash_typed(task)
-    looked: list[tuple[Identity, Fraud | None]] = []
+    found_fraud: list[tuple[Identity, Fraud | None]] = []
 
     async def look() -> None:
         if task_id is None:
             raise ProviderError(f"{task!r} is not a task. Write 0x and 64 hex digits", code="not_a_task")
         calls.require_somebody_to_ask(is_asked=not (dry_run or yes))  # now, and not after hours of computing
-        looked.append(await _looked_at(provider_options, task_id, backend))
+        found_fraud.append(await _looked_at(provider_options, task_id, backend))
 
     asyncio.run(told(look))
     assert task_id is not None, "what is no task was refused"
-    identity, proven_fraud = looked[0]
+    identity, proven_fraud = found_fraud[0]
     if proven_fraud is None:
         provider_options.output.facts({"task": f"0x{task_id.hex()}", "result": "right", "sent": False})
         return
@@ -98,22 +98,22 @@ async def _until_it_may_be_opened(chain_client: ChainClient, task_id: bytes, pro
 
 
 async def in_time(
-    blocks: AsyncIterator[FinalThing], seconds: float = SECONDS_WITHOUT_FINAL
+    final_blocks: AsyncIterator[FinalThing], waiting_seconds: float = SECONDS_WITHOUT_FINAL
 ) -> AsyncIterator[FinalThing]:
     """Yield the items of final blocks. Raise ProviderError if none comes for `seconds`."""
     while True:
         try:
-            async with asyncio.timeout(seconds):
-                block = await anext(blocks)
+            async with asyncio.timeout(waiting_seconds):
+                final_block = await anext(final_blocks)
         except StopAsyncIteration:
             return
         except TimeoutError:
             raise ProviderError(
-                f"no block has become final for {seconds:.0f} s. Name another node with --url, or repeat the command "
-                "when blocks become final again",
+                f"no block has become final for {waiting_seconds:.0f} s. Name another node with --url, or repeat the "
+                "command when blocks become final again",
                 code="no_finality",
             ) from None
-        yield block
+        yield final_block
 
 
 async def _looked_at(
@@ -143,11 +143,11 @@ async def _own_parts(
         walls_for(WHERE_POSSIBLE).sandbox,
         offered_hardware,
     )
-    with TemporaryDirectory(prefix="prove-", dir=made_base_path(provider_options.base_path)) as folder:
-        base = Path(folder)
+    with TemporaryDirectory(prefix="prove-", dir=made_base_path(provider_options.base_path)) as temporary_folder:
+        base = Path(temporary_folder)
         blob_store = BlobStore(base / "blobs")
         async with contextlib.AsyncExitStack() as exit_stack:
-            blobs = await exit_stack.enter_async_context(BlobClient(private=live_chain.is_development))
+            blob_client = await exit_stack.enter_async_context(BlobClient(private=live_chain.is_development))
             exit_stack.push_async_callback(worker_pool.close)
             worker_pool.serve({})
             provider_journal = Journal(base / "journal")
@@ -157,9 +157,9 @@ async def _own_parts(
                 chain=live_chain,
                 journal=provider_journal,
                 workers=worker_pool,
-                inputs=Inputs(identity, live_chain, blobs, blob_store, LogTelemetry()),
+                inputs=Inputs(identity, live_chain, blob_client, blob_store, LogTelemetry()),
                 store=blob_store,
-                blobs=blobs,
+                blobs=blob_client,
                 telemetry=LogTelemetry(),
                 earnings=EarningsBook(base / EARNINGS_FILE),
                 losses=LossBook(base / LOSSES_FILE),
@@ -174,14 +174,15 @@ class _Told:
     def __init__(self) -> None:
         self._said = ""
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, search_step: Step) -> None:
         """A step begins."""
-        text = f"waiting for {step.waits_for}"
-        if not step.waits_for:
-            text = f"computing: {100 * step.done // step.segments // 10 * 10} % of {step.segments} segments"
-        if text != self._said:
-            note(text)
-        self._said = text
+        progress_text = f"waiting for {search_step.waits_for}"
+        if not search_step.waits_for:
+            percent = 100 * search_step.done // search_step.segments // 10 * 10
+            progress_text = f"computing: {percent} % of {search_step.segments} segments"
+        if progress_text != self._said:
+            note(progress_text)
+        self._said = progress_text
 
 
 def _facts(proven_fraud: Fraud) -> dict[str, Any]:

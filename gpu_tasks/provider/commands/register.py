@@ -80,28 +80,29 @@ def register(
         )
 
     async def plan(chain_client: ChainClient, signing_key: Keypair) -> Sequence[Planned]:
-        stands = await endpoint_now(chain_client, signing_key.account) if endpoint is None else endpoint
-        chosen = FIRST_ENDPOINT if stands is None else stands
-        _check_endpoint(chosen, private=market_reads.is_development(chain_client))
+        stated_endpoint = await endpoint_now(chain_client, signing_key.account) if endpoint is None else endpoint
+        chosen_endpoint = FIRST_ENDPOINT if stated_endpoint is None else stated_endpoint
+        _check_endpoint(chosen_endpoint, private=market_reads.is_development(chain_client))
         service_terms = (
             await check_service(chain_client, service, ask)
             if ask is not None
             else await terms_of(chain_client, service)
         )
-        registration = wanted(chain_client, signing_key, chosen, service_terms)
+        registration = wanted(chain_client, signing_key, chosen_endpoint, service_terms)
         _warn_of_idle_gpu(registration.hardware)
         planned_calls = await registration_calls(chain_client, registration)
-        there = await what_is_there(chain_client, registration)
-        if there:
-            note(_unchanged(there))
+        present_facts = await what_is_there(chain_client, registration)
+        if present_facts:
+            note(_unchanged(present_facts))
         if planned_calls and ask is None:
             await check_service(chain_client, service, None)
         if not planned_calls:
-            wallet_session.output.facts({"registered": True, "calls": "none", **there})
+            wallet_session.output.facts({"registered": True, "calls": "none", **present_facts})
         if any(planned_call.purpose == DEVICE_BOND for planned_call in planned_calls):
             joining.append(registration)
         return planned_calls
 
+    # The chain may draw a new device in its first block, before any daemon could note it.
     def before() -> None:
         _note_registered(provider_options, joining)
 
@@ -110,10 +111,10 @@ def register(
         note(START_NOW)
 
 
-def _note_registered(provider_options: ProviderOptions, joining: Sequence[Registration]) -> None:
+def _note_registered(provider_options: ProviderOptions, new_registrations: Sequence[Registration]) -> None:
     """Note new devices for the daemon of this base path, which may start after the first race."""
     try:
-        for registration in joining:
+        for registration in new_registrations:
             PauseBook(provider_options.base_path).note_registered(registration.device, registration.device_bond)
     except (JournalError, OSError) as error:
         raise ProviderError(f"{error}. Nothing was sent", code="file_unusable") from None
@@ -124,40 +125,44 @@ def _warn_of_idle_gpu(hardware: Hardware) -> None:
         note(f"{idle_gpu_problem(piece)}. `run` refuses to start until you install it")
 
 
-def _unchanged(there: Mapping[str, Any]) -> str:
+def _unchanged(present_facts: Mapping[str, Any]) -> str:
     """Describe a provider's present registration, and the commands that change it."""
-    said = ", ".join(f"{name.replace('_', ' ')} {as_text(value)}" for name, value in there.items() if value is not None)
+    present_text = ", ".join(
+        f"{fact_name.replace('_', ' ')} {as_text(fact_value)}"
+        for fact_name, fact_value in present_facts.items()
+        if fact_value is not None
+    )
     return (
-        f"the stash is a provider already: {said}. Only the facts below change. To change others, see `ogpu-wallet "
-        "unstake`, `commission` and `set-keys`. A device keeps its bond"
+        f"the stash is a provider already: {present_text}. Only the facts below change. To change others, see "
+        "`ogpu-wallet unstake`, `commission` and `set-keys`. A device keeps its bond"
     )
 
 
-async def terms_of(chain_client: ChainClient, number: int) -> ServiceTerms | None:
+async def terms_of(chain_client: ChainClient, service_number: int) -> ServiceTerms | None:
     """Return a service's terms; None for an unknown number."""
-    found = (await market_reads.services(chain_client)).get(number)
-    return None if found is None else found.terms
+    service_record = (await market_reads.services(chain_client)).get(service_number)
+    return None if service_record is None else service_record.terms
 
 
-async def check_service(chain_client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
+async def check_service(chain_client: ChainClient, service_number: int, ask: int | None) -> ServiceTerms:
     """Raise ProviderError for an unknown service, unknown work, or an ask that no unit can meet."""
     services = await market_reads.services(chain_client)
-    if number not in services:
-        raise ProviderError(f"there is no service {number}. {_listed(services)}", code="unknown_service")
-    service_terms: ServiceTerms = services[number].terms
+    if service_number not in services:
+        raise ProviderError(f"there is no service {service_number}. {_listed(services)}", code="unknown_service")
+    service_terms: ServiceTerms = services[service_number].terms
     try:
         Workloads().of(service_terms)
     except UnknownWorkloadError as error:
-        raise ProviderError(f"service {number} cannot be offered: {error}", code="unknown_workload") from None
+        raise ProviderError(f"service {service_number} cannot be offered: {error}", code="unknown_workload") from None
     if ask is not None and not 0 < ask <= service_terms.price_max:
-        most = format_amount(service_terms.price_max)
+        highest_price = format_amount(service_terms.price_max)
         raise ProviderError(
-            f"--ask {format_amount(ask)}: a unit of service {number} pays {_prices(service_terms)}. Ask for more "
-            f"than 0, and for {most} oGPU at most",
+            f"--ask {format_amount(ask)}: a unit of service {service_number} pays {_prices(service_terms)}. Ask for "
+            f"more than 0, and for {highest_price} oGPU at most",
             code="ask_out_of_bounds",
         )
     if ask is not None and ask < service_terms.price_min:
-        note(f"a unit of service {number} pays {_prices(service_terms)}, so a lower ask changes nothing")
+        note(f"a unit of service {service_number} pays {_prices(service_terms)}, so a lower ask changes nothing")
     return service_terms
 
 
@@ -165,12 +170,16 @@ def _listed(services: Mapping[int, Service]) -> str:
     """List the chain's services, as many as fit a line."""
     if not services:
         return "The chain has no services"
-    shown = [
-        f"{service_number} ({_name(service)}, {_prices(service.terms)})"
-        for service_number, service in sorted(services.items())
+    shown_services = [
+        f"{service_number} ({_name(service_record)}, {_prices(service_record.terms)})"
+        for service_number, service_record in sorted(services.items())
     ]
-    more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu offer services`" if len(shown) > SERVICES_SHOWN else ""
-    return f"The chain has service {', '.join(shown[:SERVICES_SHOWN])}{more}"
+    more_text = (
+        f", and {len(shown_services) - SERVICES_SHOWN} more: `ogpu offer services`"
+        if len(shown_services) > SERVICES_SHOWN
+        else ""
+    )
+    return f"The chain has service {', '.join(shown_services[:SERVICES_SHOWN])}{more_text}"
 
 
 def _name(service: Service) -> str:
@@ -178,24 +187,30 @@ def _name(service: Service) -> str:
 
 
 def _prices(service_terms: ServiceTerms) -> str:
-    least, most = format_amount(service_terms.price_min), format_amount(service_terms.price_max)
-    return f"{least} to {most} oGPU for a thousand output tokens"
+    lowest_price, highest_price = format_amount(service_terms.price_min), format_amount(service_terms.price_max)
+    return f"{lowest_price} to {highest_price} oGPU for a thousand output tokens"
 
 
-def _check_endpoint(text: str, *, private: bool) -> None:
+def _check_endpoint(endpoint_text: str, *, private: bool) -> None:
     """Raise ProviderError for an address at which customers cannot reach the blob store."""
     try:
-        reachable_endpoint(text, is_private_allowed=private)
+        reachable_endpoint(endpoint_text, is_private_allowed=private)
     except EndpointError as error:
-        meant = _meant(text, private=private)
-        hint = f"Did you mean {meant}?" if meant else "Give the public address, such as http://gpu.example.org:9750"
-        raise ProviderError(f"--endpoint: {error}. {hint}", code="endpoint_unusable") from None
+        meant_endpoint = _meant(endpoint_text, private=private)
+        hint_text = (
+            f"Did you mean {meant_endpoint}?"
+            if meant_endpoint
+            else "Give the public address, such as http://gpu.example.org:9750"
+        )
+        raise ProviderError(f"--endpoint: {error}. {hint_text}", code="endpoint_unusable") from None
 
 
-def _meant(text: str, *, private: bool) -> str | None:
+def _meant(endpoint_text: str, *, private: bool) -> str | None:
     """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
     try:
-        parts = urlsplit(text if "://" in text else f"http://{text}")
-        return reachable_endpoint(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", is_private_allowed=private).url
+        url_parts = urlsplit(endpoint_text if "://" in endpoint_text else f"http://{endpoint_text}")
+        return reachable_endpoint(
+            f"{url_parts.scheme}://{url_parts.netloc.rpartition('@')[2]}", is_private_allowed=private
+        ).url
     except ValueError:
         return None

@@ -71,7 +71,7 @@ class BrokerOptions:
         return self.public_url or self.url
 
     def broadcast(
-        self, identity: Identity, worker_pool: WorkerPool, say: SayProblem, *, private: bool
+        self, identity: Identity, worker_pool: WorkerPool, report_problem: SayProblem, *, is_private: bool
     ) -> TaskBroadcast | None:
         """Return the sender of progress messages; None without a broker.
 
@@ -81,24 +81,26 @@ class BrokerOptions:
             return None
         try:
             # The daemon may use a private address. Customers need a public one, except on development chains.
-            address = parse_broker(self.url, is_private_allowed=True)
-            parse_broker(self.advertised or self.url, is_private_allowed=private)
+            broker_address = parse_broker(self.url, is_private_allowed=True)
+            parse_broker(self.advertised or self.url, is_private_allowed=is_private)
         except EndpointError as error:
             raise ProviderError(
                 f"--mqtt: {error}. Give its public address with --mqtt-public", code="broker_unusable"
             ) from None
-        outbox = NoteOutbox()
-        sender = BrokerSender(address, identity, outbox, say, is_private=True, login=self._login())
-        return TaskBroadcast(sender, outbox, worker_pool)
+        note_outbox = NoteOutbox()
+        broker_sender = BrokerSender(
+            broker_address, identity, note_outbox, report_problem, is_private=True, login=self._login()
+        )
+        return TaskBroadcast(broker_sender, note_outbox, worker_pool)
 
     def _login(self) -> tuple[str, str] | None:
         if self.login_file is None:
             return None
         try:
-            name, _, password = read_passwords(self.login_file)[0].partition(":")
+            user_name, _, password = read_passwords(self.login_file)[0].partition(":")
         except WalletError as error:
             raise ProviderError(f"--mqtt-login-file: {error}", code=error.code) from None
-        return name, password
+        return user_name, password
 
 
 def run(
@@ -108,84 +110,98 @@ def run(
 ) -> None:  # fmt: skip
     """Run the daemon until it is stopped."""
     logging.basicConfig(level=logging.INFO)
+    # Nodes, peers and customers write parts of log lines.
     for handler in logging.getLogger().handlers:
         handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))
 
     async def work() -> None:
-        wanted, worker_walls, offered_hardware = (
-            stash.account(provider_options),
-            walls_for(wish),
-            hardware_for(provider_options, numbers),
-        )
+        expected_stash, worker_walls = stash.account(provider_options), walls_for(wish)
+        offered_hardware = hardware_for(provider_options, numbers)
         backend_name = chosen_backend(backend, offered_hardware)
-        idle = idle_gpus(backend_name, offered_hardware)
-        working = (
-            offered_hardware if backend is not None else [piece for piece in offered_hardware if piece not in idle]
-        )
-        _refuse_idle([] if working else idle)
-        worker_pool = workshop_of(provider_options, backend_name, worker_walls.sandbox, working, workloads)
+        idle_hardware = idle_gpus(backend_name, offered_hardware)
+        working_hardware = offered_hardware
+        if backend is None:
+            working_hardware = [hardware for hardware in offered_hardware if hardware not in idle_hardware]
+        # A GPU without PyTorch would idle while the processor earns a fraction of its pay.
+        _refuse_idle([] if working_hardware else idle_hardware)
+        worker_pool = workshop_of(provider_options, backend_name, worker_walls.sandbox, working_hardware, workloads)
         open_base = why_open(provider_options.base_path)
-        live_chain, identity = await _connect_in_time(provider_options, wanted)
+        live_chain, identity = await _connect_in_time(provider_options, expected_stash)
         async with contextlib.AsyncExitStack() as exit_stack:
             exit_stack.push_async_callback(live_chain.close)
-            idle = list(on_this_machine(await live_chain.own_devices(), idle).values())
+            idle_hardware = list(on_this_machine(await live_chain.own_devices(), idle_hardware).values())
             if backend is None:
-                _refuse_idle(idle)
-            port = blob_port if blob_port is not None else await _endpoint_port(live_chain)
-            with contextlib.closing(JsonLinesTelemetry(provider_options.base_path / TELEMETRY_FILE)) as lines:
-                log = Telling(LogTelemetry(), lines)
-                for name, problem in _problems(open_base, worker_walls, idle):
-                    log.tell(name, problem=problem)
-                containers = await _containers(provider_options, worker_pool, engine_address, log)
+                _refuse_idle(idle_hardware)
+            # Customers use the port of the endpoint that the chain shows.
+            blob_port_chosen = blob_port if blob_port is not None else await _endpoint_port(live_chain)
+            with contextlib.closing(JsonLinesTelemetry(provider_options.base_path / TELEMETRY_FILE)) as json_lines:
+                event_log = Telling(LogTelemetry(), json_lines)
+                for event_name, problem_text in _problems(open_base, worker_walls, idle_hardware):
+                    event_log.tell(event_name, problem=problem_text)
+                containers = await _containers(provider_options, worker_pool, engine_address, event_log)
                 disk_quota = Quota(input_bytes_max=input_mib * MIB)
                 settings = Settings(
-                    provider_options.base_path, blob_host, port, disk_quota, keep_paused=keep_paused,
+                    provider_options.base_path, blob_host, blob_port_chosen, disk_quota, keep_paused=keep_paused,
                     engine=containers.engine, why_no_engine=containers.why_not, make_chains=chains_with(backend_name),
                 )  # fmt: skip
                 broadcast = broker.broadcast(
-                    identity, worker_pool, partial(_tell_broker, log), private=live_chain.is_development
+                    identity, worker_pool, partial(_tell_broker, event_log), is_private=live_chain.is_development
                 )
                 if broadcast is None:
-                    provider_daemon = provider_options.make_daemon(identity, live_chain, worker_pool, log, settings)
-                else:
-                    watched = replace(settings, watch=broadcast, broker=broker.advertised)
                     provider_daemon = provider_options.make_daemon(
-                        identity, live_chain, worker_pool, Telling(log, broadcast), watched
+                        identity, live_chain, worker_pool, event_log, settings
                     )
+                else:
+                    watched_settings = replace(settings, watch=broadcast, broker=broker.advertised)
+                    provider_daemon = provider_options.make_daemon(
+                        identity, live_chain, worker_pool, Telling(event_log, broadcast), watched_settings
+                    )
+                # The daemon ends first, since its duties use the engine and the broker.
                 async with closing_containers(containers), broadcast or contextlib.nullcontext(), provider_daemon:
-                    where = f"http://{blob_host}:{provider_daemon.server.port}"
-                    for device, hardware in worker_pool.devices.items():
-                        log.tell("serving", device=device, hardware=hardware.name)
-                    stands = NEVER if worker_walls.sandbox is None else ALWAYS
-                    stash_text, count = ss58.encode(live_chain.stash), len(worker_pool.devices)
-                    log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
+                    blob_address = f"http://{blob_host}:{provider_daemon.server.port}"
+                    for device_id, hardware in worker_pool.devices.items():
+                        event_log.tell("serving", device=device_id, hardware=hardware.name)
+                    sandbox_state = NEVER if worker_walls.sandbox is None else ALWAYS
+                    stash_text, device_count = ss58.encode(live_chain.stash), len(worker_pool.devices)
+                    event_log.tell(
+                        "started",
+                        stash=stash_text,
+                        devices=device_count,
+                        blobs=blob_address,
+                        sandbox=sandbox_state,
+                        broker=broker.url,
+                    )
                     await _until_stopped(provider_daemon)
 
     asyncio.run(told(work))
 
 
 async def _containers(
-    provider_options: ProviderOptions, worker_pool: WorkerPool, address: str, event_log: Telling
+    provider_options: ProviderOptions, worker_pool: WorkerPool, engine_address: str, event_log: Telling
 ) -> Containers:
     """Return the runner of customers' programs; report why there is none."""
-    offered = policy_of(provider_options)
-    containers = await containers_for(offered, provider_options.base_path, worker_pool, address)
+    bid_policy = policy_of(provider_options)
+    containers = await containers_for(bid_policy, provider_options.base_path, worker_pool, engine_address)
     if containers.why_not:
-        word = "problem" if offers_containers(offered) else "why"
-        event_log.tell("no_containers", **{word: containers.why_not})
+        field_name = "problem" if offers_containers(bid_policy) else "why"
+        event_log.tell("no_containers", **{field_name: containers.why_not})
     return containers
 
 
-def _problems(open_base: str | None, worker_walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
+def _problems(open_base: str | None, worker_walls: Walls, idle_hardware: list[Hardware]) -> list[tuple[str, str]]:
     """Return problems for the operator, by event name; the daemon works in spite of them."""
-    found = [("few_files", raise_limit()), ("no_sandbox", worker_walls.problem), ("open_base_path", open_base)]
-    found += [("idle_gpu", idle_gpu_problem(hardware)) for hardware in idle]
-    found += [("lost_gpu", loss_reason) for loss_reason in lost_gpus()]
-    return [(name, problem) for name, problem in found if problem is not None]
+    possible_problems = [
+        ("few_files", raise_limit()),
+        ("no_sandbox", worker_walls.problem),
+        ("open_base_path", open_base),
+    ]
+    possible_problems += [("idle_gpu", idle_gpu_problem(hardware)) for hardware in idle_hardware]
+    possible_problems += [("lost_gpu", loss_reason) for loss_reason in lost_gpus()]
+    return [(event_name, problem) for event_name, problem in possible_problems if problem is not None]
 
 
-def _tell_broker(event_log: Telling, problem: str) -> None:
-    event_log.tell("broker", problem=problem)
+def _tell_broker(event_log: Telling, problem_text: str) -> None:
+    event_log.tell("broker", problem=problem_text)
 
 
 def workshop_of(
@@ -193,13 +209,13 @@ def workshop_of(
     backend_name: str,
     worker_sandbox: Sandbox | None,
     hardware: list[Hardware],
-    names: tuple[str, ...] = (),
+    workload_names: tuple[str, ...] = (),
 ) -> WorkerPool:
     """Return the chosen hardware and workloads. Raise ProviderError for unknown ones."""
     if not is_possible(backend_name, hardware):
         raise ProviderError(f"the backend {backend_name} needs a GPU, and there is none: {why_no_gpu()}", code="no_gpu")
     try:
-        workloads = Workloads.named(names)
+        workloads = Workloads.named(workload_names)
     except LookupError as error:
         raise ProviderError(str(error), code="unknown_workload") from None
     return WorkerPool(hardware, workloads, provider_options.make_workers(backend_name, worker_sandbox))
@@ -207,15 +223,17 @@ def workshop_of(
 
 def hardware_for(provider_options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
     """Return the chosen hardware. Raise ProviderError for an unknown number."""
-    offered = hardware_of(provider_options)
-    return [numbered(offered, number) for number in numbers] or all_hardware(provider_options.base_path)
+    offered_hardware = hardware_of(provider_options)
+    return [numbered(offered_hardware, device_number) for device_number in numbers] or all_hardware(
+        provider_options.base_path
+    )
 
 
-def _refuse_idle(gpus: list[Hardware]) -> None:
+def _refuse_idle(idle_hardware: list[Hardware]) -> None:
     """Raise ProviderError for a GPU that would compute in NumPy without the operator's choice."""
-    if gpus:
+    if idle_hardware:
         raise ProviderError(
-            f"{idle_gpu_problem(gpus[0])}. Run `pip install torch`, or accept this with --backend numpy",
+            f"{idle_gpu_problem(idle_hardware[0])}. Run `pip install torch`, or accept this with --backend numpy",
             code="idle_gpu",
         )
 
@@ -241,12 +259,12 @@ async def _connect_in_time(
     provider_options: ProviderOptions, provider_stash: bytes | None
 ) -> tuple[LiveChain, Identity]:
     """Connect, and wait for a node that is starting or lies at present. A daemon often starts with its node."""
-    for seconds in RECONNECT_SECONDS:
+    for waiting_seconds in RECONNECT_SECONDS:
         try:
             return await connect(provider_options, provider_stash)
         except (NodeUnreachableError, NodeRefutedError) as error:
             logging.getLogger("ogpu.provider").warning("%s; trying again", error)
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(waiting_seconds)
     return await connect(provider_options, provider_stash)
 
 
@@ -257,15 +275,15 @@ async def _endpoint_port(live_chain: LiveChain) -> int:
     return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
 
 
-async def _until_stopped(daemon: Daemon) -> None:
+async def _until_stopped(provider_daemon: Daemon) -> None:
     """Run until SIGINT, SIGTERM or an error of the daemon."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    work, stopped = asyncio.create_task(daemon.run()), asyncio.create_task(stop.wait())
-    await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if work.done():
-        work.result()
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
+    event_loop, stop_event = asyncio.get_running_loop(), asyncio.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        event_loop.add_signal_handler(signal_number, stop_event.set)
+    daemon_task, stop_task = asyncio.create_task(provider_daemon.run()), asyncio.create_task(stop_event.wait())
+    await asyncio.wait((daemon_task, stop_task), return_when=asyncio.FIRST_COMPLETED)
+    stop_task.cancel()
+    if daemon_task.done():
+        daemon_task.result()
+    daemon_task.cancel()
+    await asyncio.gather(daemon_task, return_exceptions=True)

@@ -52,8 +52,8 @@ DISPUTES = ("batch", "asked_for", "until_block", "shown")
 
 def devices(provider_options: ProviderOptions) -> None:
     """Print this machine's devices."""
-    found = hardware_of(provider_options)
-    rows = [
+    found_hardware = hardware_of(provider_options)
+    hardware_rows = [
         {
             "number": device_number,
             "name": hardware.name,
@@ -63,10 +63,10 @@ def devices(provider_options: ProviderOptions) -> None:
             "uuid_hash": hardware.uuid_hash,
             "note": hardware.limits if hardware.index is not None else f"NVML: {why_no_gpu()}",
         }
-        for device_number, hardware in enumerate(found)
+        for device_number, hardware in enumerate(found_hardware)
     ]
-    provider_options.output.rows("Devices of this machine", HARDWARE, rows)
-    for loss_reason in lost_gpus() if any(hardware.index is not None for hardware in found) else ():
+    provider_options.output.rows("Devices of this machine", HARDWARE, hardware_rows)
+    for loss_reason in lost_gpus() if any(hardware.index is not None for hardware in found_hardware) else ():
         note(f"{loss_reason}. It is not offered")
 
 
@@ -89,35 +89,37 @@ def status(provider_options: ProviderOptions, stash: StashOptions) -> None:
 
 async def _show_left(provider_options: ProviderOptions, stash_options: StashOptions, error: NobodyError) -> None:
     """Print the unbonding bond of a provider that has left. Raise ProviderError if there is none."""
-    account = stash_options.account(provider_options)
-    if account is None:
+    stash_account = stash_options.account(provider_options)
+    if stash_account is None:
         raise ProviderError(f"{error}. If the provider has left, run `status --stash STASH`", code="not_registered")
     async with await provider_options.session.connect() as chain_client:
-        unbonding = await unbonding_facts(chain_client, account)
-        bonded = await chain_client.read(TrustStake.bonds, account, at=await chain_client.finalized())
-    if not unbonding and not bonded:
-        raise ProviderError(f"{error}. {ss58.encode(account)} has no bond, and none unbonds", code="not_registered")
-    facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded), **unbonding}
-    provider_options.output.facts({**facts, **earned_facts(provider_options.base_path / EARNINGS_FILE)})
+        unbonding = await unbonding_facts(chain_client, stash_account)
+        bonded_grains = await chain_client.read(TrustStake.bonds, stash_account, at=await chain_client.finalized())
+    if not unbonding and not bonded_grains:
+        raise ProviderError(
+            f"{error}. {ss58.encode(stash_account)} has no bond, and none unbonds", code="not_registered"
+        )
+    stash_facts = {"stash": ss58.encode(stash_account), "provider": False, "bonded": Grains(bonded_grains), **unbonding}
+    provider_options.output.facts({**stash_facts, **earned_facts(provider_options.base_path / EARNINGS_FILE)})
 
 
 async def _show_status(provider_options: ProviderOptions, live_chain: LiveChain) -> None:
     own_statuses = await live_chain.own_devices()
-    block_height, duties = await live_chain.standing()
-    paused = [device_status for device_status in own_statuses if device_status.device.is_paused]
+    block_height, duty_statuses = await live_chain.standing()
+    paused_statuses = [device_status for device_status in own_statuses if device_status.device.is_paused]
     pause_notes = PauseBook(provider_options.base_path).read()
     notes = {
         device_status.id: why_paused(device_status, pause_notes.get(device_status.id), block_height)
-        for device_status in paused
+        for device_status in paused_statuses
     }
-    is_lost = any(is_by_loss(device_status, pause_notes.get(device_status.id)) for device_status in paused)
+    has_losses = any(is_by_loss(device_status, pause_notes.get(device_status.id)) for device_status in paused_statuses)
     newest_loss_by_device = (
         await newest_losses(live_chain.client, live_chain.stash, provider_options.base_path / LOSSES_FILE)
-        if is_lost
+        if has_losses
         else {}
     )
     proven_rates = (await live_chain.roll_call([device_status.id for device_status in own_statuses])).rates
-    rows = [
+    device_rows = [
         _device_row(device_status, notes.get(device_status.id), proven_rates)
         | _lost_row(
             newest_loss_by_device.get(device_status.id)
@@ -127,27 +129,35 @@ async def _show_status(provider_options: ProviderOptions, live_chain: LiveChain)
         for device_status in own_statuses
     ]
     seat_rows = [seat_row(judge_seat) for judge_seat in await live_chain.final_seats()]
-    disputes = [dispute_row(each, live_chain.stash) for each in await _disputes(live_chain)]
-    now = now_rows(present_notes(provider_options.base_path / UTILISATION_FOLDER))
-    facts = {
+    disputes = [dispute_row(dispute, live_chain.stash) for dispute in await _disputes(live_chain)]
+    present_rows = now_rows(present_notes(provider_options.base_path / UTILISATION_FOLDER))
+    status_facts = {
         "stash": ss58.encode(live_chain.stash),
         "height": block_height,
-        "duties": len(duties),
+        "duties": len(duty_statuses),
         "draining": is_draining(provider_options.base_path),
         **journal_facts(provider_options.base_path / "journal"),
         **earned_facts(provider_options.base_path / EARNINGS_FILE),
     }
     if provider_options.output.as_json:
-        provider_options.output.facts(facts | {"devices": rows, "now": now, "seats": seat_rows, "disputes": disputes})
+        provider_options.output.facts(
+            status_facts | {"devices": device_rows, "now": present_rows, "seats": seat_rows, "disputes": disputes}
+        )
         return
-    provider_options.output.facts(facts)
-    provider_options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in rows])
-    if now:
-        provider_options.output.rows("Work of the devices", NOW, now)
-    if paused:
-        provider_options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
-    if any(row["why_no_work"] for row in rows):
-        provider_options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
+    provider_options.output.facts(status_facts)
+    provider_options.output.rows(
+        "Devices on the chain", DEVICES, [device_shown(device_row) for device_row in device_rows]
+    )
+    if present_rows:
+        provider_options.output.rows("Work of the devices", NOW, present_rows)
+    if paused_statuses:
+        provider_options.output.rows(
+            "Why devices are paused", PAUSED, [device_row for device_row in device_rows if device_row["paused"]]
+        )
+    if any(device_row["why_no_work"] for device_row in device_rows):
+        provider_options.output.rows(
+            "Why devices get no work", UNPROVEN, [device_row for device_row in device_rows if device_row["why_no_work"]]
+        )
     if disputes:
         provider_options.output.rows("Disputed batches: this stash must show nodes of its tree", DISPUTES, disputes)
     if seat_rows:
@@ -173,7 +183,8 @@ def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, prove
         "proven": proven_rates.proven.get(device_status.id, 0),
         "why_no_work": why_no_work(proven_rates, device_status.id, device_status.device.kind) or None,
         "asks": [
-            {"service": service_number, "ask": Grains(offer.ask)} for service_number, offer in device_status.offers
+            {"service": service_number, "ask": Grains(device_offer.ask)}
+            for service_number, device_offer in device_status.offers
         ],
     }
 
@@ -182,70 +193,75 @@ def _lost_row(lost_part: LostPart | None) -> dict[str, Any]:
     """Return the columns about the loss that paused a device; None in each without one."""
     if lost_part is None:
         return dict.fromkeys(LOST)
-    row = loss_row(lost_part)
-    return {"lost": Grains(lost_part.grains), **{name: row[name] or None for name in LOST[1:]}}
+    shown_loss = loss_row(lost_part)
+    return {"lost": Grains(lost_part.grains), **{column: shown_loss[column] or None for column in LOST[1:]}}
 
 
-def device_shown(row: dict[str, Any]) -> dict[str, Any]:
+def device_shown(device_row: dict[str, Any]) -> dict[str, Any]:
     """Return a device's row with short ids, which leave room for its numbers."""
-    unit = row["assignment"]
-    return row | {"asks": _asks(row["asks"]), "assignment": None if unit is None else f"0x{unit.hex()[:8]}"}
+    assigned_unit = device_row["assignment"]
+    return device_row | {
+        "asks": _asks(device_row["asks"]),
+        "assignment": None if assigned_unit is None else f"0x{assigned_unit.hex()[:8]}",
+    }
 
 
 def seat_row(seat_status: SeatStatus) -> dict[str, Any]:
     """Return a row: the seat, the hold until its case ends, and its judge's progress."""
-    seat, case = seat_status.seat, seat_status.status.case
-    said = "committed" if seat.commitment is not None else "nothing yet"
+    seat, court_case = seat_status.seat, seat_status.status.case
+    progress = "committed" if seat.commitment is not None else "nothing yet"
     return {
         "case": seat_status.id,
         "bench": BenchKind(seat.bench).name.lower(),
         "held": Grains(seat.held),
-        "stage": case.stage.name.lower(),
-        "said": "opened" if seat.statement is not None else said,
+        "stage": court_case.stage.name.lower(),
+        "said": "opened" if seat.statement is not None else progress,
     }
 
 
 def dispute_row(dispute_status: DisputeStatus, provider_stash: bytes) -> dict[str, Any]:
     """Return a row for a batch whose nodes the daemon must show, or its provider loses collateral."""
     dispute = dispute_status.dispute
-    first = dispute.subtree * SUBTREE_LEAVES
-    last = first + leaves_below(dispute.requests, dispute.subtree) - 1
-    side = side_of(dispute, provider_stash)
+    first_leaf = dispute.subtree * SUBTREE_LEAVES
+    last_leaf = first_leaf + leaves_below(dispute.requests, dispute.subtree) - 1
+    own_side = side_of(dispute, provider_stash)
     return {
         "batch": dispute_status.unit,
-        "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first} to {last}",
+        "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first_leaf} to {last_leaf}",
         "until_block": dispute.deadline,
-        "shown": side is not None and side.has_shown,
+        "shown": own_side is not None and own_side.has_shown,
     }
 
 
-def _asks(asks: list[dict[str, int]]) -> str:
-    return ", ".join(f"service {ask['service']}: {format_amount(ask['ask'])} oGPU" for ask in asks)
+def _asks(asked_prices: list[dict[str, int]]) -> str:
+    return ", ".join(
+        f"service {asked_price['service']}: {format_amount(asked_price['ask'])} oGPU" for asked_price in asked_prices
+    )
 
 
-def journal_facts(path: Path) -> dict[str, Any]:
+def journal_facts(journal_path: Path) -> dict[str, Any]:
     """Return sums over the journal, which a daemon may be writing."""
-    if not path.exists():
+    if not journal_path.exists():
         return {"journal": "none yet"}
     try:
-        provider_journal = Journal(path, is_reader=True)
+        provider_journal = Journal(journal_path, is_reader=True)
     except JournalError as error:
         return {"journal": str(error)}
-    ends = [entry for entry in provider_journal.races.values() if entry.end is not None]
+    ended_races = [race_entry for race_entry in provider_journal.races.values() if race_entry.end is not None]
     provider_journal.close()
     return {
         "races": len(provider_journal.races),
-        "open": len(provider_journal.races) - len(ends),
-        "won": sum(entry.end is End.WON for entry in ends),
-        "witnessed": sum(entry.end is End.WITNESSED for entry in ends),
+        "open": len(provider_journal.races) - len(ended_races),
+        "won": sum(race_entry.end is End.WON for race_entry in ended_races),
+        "witnessed": sum(race_entry.end is End.WITNESSED for race_entry in ended_races),
         "open_tasks": sum(1 for _ in provider_journal.open_tasks()),
     }
 
 
-def earned_facts(path: Path) -> dict[str, Any]:
+def earned_facts(earnings_path: Path) -> dict[str, Any]:
     """Return all earnings, and the number of paid tasks."""
-    found = list(payments(path))
+    all_payments = list(payments(earnings_path))
     return {
-        "tasks_paid": sum(each.name.startswith("task ") for each in found),
-        "earned": Grains(sum(each.grains for each in found)),
+        "tasks_paid": sum(payment.name.startswith("task ") for payment in all_payments),
+        "earned": Grains(sum(payment.grains for payment in all_payments)),
     }

@@ -32,92 +32,99 @@ SILENT_MS = 15_000
 
 def utilisation(provider_options: ProviderOptions, by: str) -> None:
     """Print the utilisation of the devices."""
-    folder = provider_options.base_path / UTILISATION_FOLDER
-    found = used_sums(device_days(folder), payments(provider_options.base_path / EARNINGS_FILE), UsedBy(by))
-    if not found:
+    utilisation_folder = provider_options.base_path / UTILISATION_FOLDER
+    device_sums = used_sums(
+        device_days(utilisation_folder), payments(provider_options.base_path / EARNINGS_FILE), UsedBy(by)
+    )
+    if not device_sums:
         note(f"{provider_options.base_path} has no measurements. Give the daemon's --base-path")
     if provider_options.output.as_json:
-        provider_options.output.rows("", (by, *PLAIN), [plain_row(each, by) for each in found])
+        provider_options.output.rows("", (by, *PLAIN), [plain_row(device_sum, by) for device_sum in device_sums])
         return
-    provider_options.output.rows("Utilisation", (by, *COLUMNS), [shown_row(each, by) for each in found])
-    rows = [row | {by: each.name} for each in found for row in state_rows(each)]
-    provider_options.output.rows("Of this time", (by, *STATES), rows)
+    provider_options.output.rows(
+        "Utilisation", (by, *COLUMNS), [shown_row(device_sum, by) for device_sum in device_sums]
+    )
+    state_table = [row | {by: device_sum.name} for device_sum in device_sums for row in state_rows(device_sum)]
+    provider_options.output.rows("Of this time", (by, *STATES), state_table)
 
 
-def plain_row(each: UsedSum, by: str) -> dict[str, Any]:
+def plain_row(used_sum: UsedSum, grouping: str) -> dict[str, Any]:
     """Return a row for programs: times in milliseconds, also by state."""
-    ms = dict(sorted(each.ms.items()))
+    ms_by_state = dict(sorted(used_sum.ms.items()))
     return {
-        by: each.name,
-        "up_ms": each.up_ms,
-        "computing_ms": each.computing_ms,
-        "idle_ms": each.up_ms - each.computing_ms,
-        "computing_by": {state: spent for state, spent in ms.items() if state in COMPUTING},
-        "idle_by": {state: spent for state, spent in ms.items() if state not in COMPUTING},
-        **_rates(each),
+        grouping: used_sum.name,
+        "up_ms": used_sum.up_ms,
+        "computing_ms": used_sum.computing_ms,
+        "idle_ms": used_sum.up_ms - used_sum.computing_ms,
+        "computing_by": {activity: spent_ms for activity, spent_ms in ms_by_state.items() if activity in COMPUTING},
+        "idle_by": {activity: spent_ms for activity, spent_ms in ms_by_state.items() if activity not in COMPUTING},
+        **_rates(used_sum),
     }
 
 
-def shown_row(each: UsedSum, by: str) -> dict[str, Any]:
+def shown_row(used_sum: UsedSum, grouping: str) -> dict[str, Any]:
     """Return a row for people: hours, and shares of the daemon's running time."""
     return {
-        by: each.name,
-        "up": _hours(each.up_ms),
-        "computing": _share(each.computing_ms, each.up_ms),
-        "idle": _share(each.up_ms - each.computing_ms, each.up_ms),
-        **_rates(each),
+        grouping: used_sum.name,
+        "up": _hours(used_sum.up_ms),
+        "computing": _share(used_sum.computing_ms, used_sum.up_ms),
+        "idle": _share(used_sum.up_ms - used_sum.computing_ms, used_sum.up_ms),
+        **_rates(used_sum),
     }
 
 
-def state_rows(each: UsedSum) -> list[dict[str, Any]]:
+def state_rows(used_sum: UsedSum) -> list[dict[str, Any]]:
     """Return rows of computing states, then of idle reasons, the longest first."""
-    ordered = sorted(each.ms.items(), key=lambda found: (found[0] not in COMPUTING, -found[1]))
+    ordered_states = sorted(
+        used_sum.ms.items(), key=lambda state_time: (state_time[0] not in COMPUTING, -state_time[1])
+    )
     return [
         {
-            "state": state if state in COMPUTING else f"idle: {state}",
-            "time": _hours(ms),
-            "share": _share(ms, each.up_ms),
+            "state": activity if activity in COMPUTING else f"idle: {activity}",
+            "time": _hours(ms_by_state),
+            "share": _share(ms_by_state, used_sum.up_ms),
         }
-        for state, ms in ordered
-        if ms
+        for activity, ms_by_state in ordered_states
+        if ms_by_state
     ]
 
 
-def now_rows(notes: Mapping[str, PresentNote], at_ms: int | None = None) -> list[dict[str, Any]]:
+def now_rows(present_notes: Mapping[str, PresentNote], at_ms: int | None = None) -> list[dict[str, Any]]:
     """Return each device's present state, from the daemon's last record."""
     now_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
-    rows = []
-    for name, each in sorted(notes.items()):
-        is_silent = now_ms - each.at_ms > SILENT_MS
-        state = each.state if each.state in COMPUTING else f"idle: {each.state}"
-        rows.append(
+    device_rows = []
+    for device_name, present_note in sorted(present_notes.items()):
+        # A daemon that was killed leaves its last state in the file.
+        is_silent = now_ms - present_note.at_ms > SILENT_MS
+        state_text = present_note.state if present_note.state in COMPUTING else f"idle: {present_note.state}"
+        device_rows.append(
             {
-                "device": name,
-                "state": "no daemon" if is_silent else state,
-                "since": _utc(each.at_ms if is_silent else each.since_ms),
-                "why": "no daemon of this base path runs" if is_silent else each.words or None,
+                "device": device_name,
+                "state": "no daemon" if is_silent else state_text,
+                "since": _utc(present_note.at_ms if is_silent else present_note.since_ms),
+                "why": "no daemon of this base path runs" if is_silent else present_note.words or None,
             }
         )
-    return rows
+    return device_rows
 
 
-def _rates(each: UsedSum) -> dict[str, Any]:
-    per_hour = each.grains_per_hour
+def _rates(used_sum: UsedSum) -> dict[str, Any]:
+    per_hour = used_sum.grains_per_hour
     return {
-        "tokens": each.tokens,
-        "tokens_per_second": each.tokens_per_second,
-        "earned": Grains(each.grains),
+        "tokens": used_sum.tokens,
+        "tokens_per_second": used_sum.tokens_per_second,
+        "earned": Grains(used_sum.grains),
         "earned_per_hour": None if per_hour is None else Grains(per_hour),
     }
 
 
-def _hours(ms: int) -> str:
-    minutes, seconds = divmod(ms // 1_000, 60)
+def _hours(duration_ms: int) -> str:
+    minutes, seconds = divmod(duration_ms // 1_000, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"
+def _share(part_ms: int, whole_ms: int) -> str:
+    return f"{100 * part_ms / whole_ms:.1f} %" if whole_ms else "-"
 
 
 def _utc(at_ms: int) -> str:

@@ -27,7 +27,7 @@ LOCAL, PUBLIC = "mqtt://127.0.0.1:1883", "mqtts://gpu.example.org"
 
 def made(options: BrokerOptions, *, private: bool) -> TaskBroadcast | None:
     async def main() -> TaskBroadcast | None:
-        return options.broadcast(IDENTITY, WORKSHOP, lambda _: None, private=private)
+        return options.broadcast(IDENTITY, WORKSHOP, lambda _: None, is_private=private)
 
     return asyncio.run(main())
 
