@@ -60,7 +60,7 @@ class DeviceWatch(Duty):
         utilisation_folder: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """No block is known yet. Measurements go to `folder`."""
+        """No block is known yet. Measurements go to `utilisation_folder`."""
         self._parts = daemon_parts
         self._known = watched_from
         self._times = daemon_parts.workers.times

@@ -104,24 +104,16 @@ async def registration_calls(chain_client: ChainClient, registration: Registrati
     if await chain_client.read(Devices.devices, device) is None:
         # Checked here for a clear sentence. The chain would refuse the whole extrinsic.
         await check_device_bond(chain_client, registration.hardware.kind, registration.device_bond)
-        uuid_hash, device_class, bond = (
-            registration.hardware.uuid_hash,
-            registration.hardware.kind,
-            registration.device_bond,
-        )
-        chain_call = Devices.register_device(kind=device_class, uuid_hash=uuid_hash, bond=bond)
+        hardware, bond = registration.hardware, registration.device_bond
+        chain_call = Devices.register_device(kind=hardware.kind, uuid_hash=hardware.uuid_hash, bond=bond)
         planned_calls.append(
             Planned(chain_call, bond, DEVICE_BOND, facts=await _beside(chain_client, registration.stash))
         )
     present_offer = await chain_client.read(InferenceMarket.offers, registration.service, device)
     # A repeated registration without an ask keeps the price.
-    asked_grains = (
-        registration.ask
-        if registration.ask is not None
-        else registration.first_ask
-        if present_offer is None
-        else present_offer.ask
-    )
+    asked_grains = registration.first_ask if present_offer is None else present_offer.ask
+    if registration.ask is not None:
+        asked_grains = registration.ask
     if present_offer is None or present_offer.ask != asked_grains:
         chain_call = InferenceMarket.offer(device=device, service=registration.service, ask=asked_grains)
         if present_offer is None:
@@ -155,11 +147,9 @@ async def endpoint_now(chain_client: ChainClient, provider_stash: bytes) -> str 
 async def _beside(chain_client: ChainClient, provider_stash: bytes) -> dict[str, Any]:
     """Return the provider's existing devices, such as those of another machine or base path."""
     device_statuses = await market_reads.devices_of(chain_client, provider_stash)
-    return (
-        {"devices_until_now": ", ".join("0x" + device_status.id.hex() for device_status in device_statuses)}
-        if device_statuses
-        else {}
-    )
+    if not device_statuses:
+        return {}
+    return {"devices_until_now": ", ".join("0x" + device_status.id.hex() for device_status in device_statuses)}
 
 
 def _changes(provider: Provider, registration: Registration) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class JsonLinesTelemetry:
     """Events as JSON objects, one a line. A full file is replaced, and one old file is kept."""
 
     def __init__(self, file_path: Path) -> None:
-        """Append to `path`."""
+        """Append to `file_path`."""
         self._path = file_path
         self._file = self._opened()
 
@@ -102,7 +102,7 @@ class Telling:
     """Several receivers as one."""
 
     def __init__(self, *receivers: Telemetry) -> None:
-        """Events go to each of `parts`."""
+        """Events go to each of `receivers`."""
         self._parts = receivers
 
     def tell(self, event: str, **fields: Detail) -> None:

@@ -73,7 +73,7 @@ def inventory_of(
 
 
 def claimed_policy(bid_policy: BidPolicy, program_means: ProgramMeans, why_not: str) -> ClaimedPolicy:
-    """Return the published policy; `means` and `why_not` are the daemon's container limits since its start."""
+    """Return the published policy; `program_means` and `why_not` are the daemon's container limits since its start."""
     least_price = bid_policy.least_price
     return ClaimedPolicy(
         kinds=tuple(dict.fromkeys(map(claim_text, bid_policy.kinds)))[:KINDS_MAX],

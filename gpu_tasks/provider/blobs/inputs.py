@@ -51,7 +51,7 @@ class Inputs:
     def __init__(
         self, identity: Identity, chain: NetworkPort, blobs: BlobClient, blob_store: BlobStore, telemetry: Telemetry
     ) -> None:
-        """It searches `store` first, then other stores, and reports inputs that could not be kept."""
+        """It searches `blob_store` first, then other stores, and reports inputs that could not be kept."""
         self._identity = identity
         self._chain = chain
         self._blobs = blobs
@@ -140,7 +140,7 @@ class Inputs:
     async def _fetch(self, blob_address: bytes, sealed_input: SealedInput, unkept_reasons: list[str]) -> bytes:
         """Fetch a blob: from its own store, from the stores that the customer could choose, or from other providers.
 
-        The blob is an input's named blob or one of its pieces. A reason for not keeping it is added to `unkept`.
+        The blob is an input's named blob or one of its pieces. A reason for not keeping it joins `unkept_reasons`.
         """
         sealed_blob = self._store.get(blob_address)
         if sealed_blob is None:

@@ -78,7 +78,10 @@ class KeptInputs:
             self._store.keep(blob)
 
     def units_in_turn(self, unit_count: int, excluded_units: Collection[bytes]) -> list[bytes]:
-        """Return up to `count` units with kept inputs, except `but`. Repeated calls go through all units."""
+        """Return up to `unit_count` units with kept inputs, except `excluded_units`.
+
+        Repeated calls go through all units.
+        """
         waiting_units = list(
             dict.fromkeys(
                 unit_id

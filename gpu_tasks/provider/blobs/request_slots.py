@@ -67,7 +67,7 @@ class RequestSlot:
     is_lost: bool = False
 
     def progress(self, size_bytes: int) -> None:
-        """Note `size` more transferred bytes, which extend the deadline."""
+        """Note `size_bytes` more transferred bytes, which extend the deadline."""
         self.moved += size_bytes
         if self.is_lost:
             return

@@ -100,7 +100,7 @@ class BlobServer:
         tunnel_entrance: EntersTunnels | None = None,
         presence: ProvePresence | None = None,
     ) -> None:
-        """Listening begins with `start`. `broker` is the address of the customers' telemetry."""
+        """Listening begins with `start`. `broker_address` is the address of the customers' telemetry."""
         self._store = blob_store
         self._resealer = resealer
         self._states = state_answers
@@ -248,13 +248,13 @@ async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
         raise
 
 
-def _hexadecimal(digits_text: str, digit_count: int) -> bytes | None:
-    """Return `length` bytes from hexadecimal digits, or None for any other text."""
+def _hexadecimal(digits_text: str, byte_count: int) -> bytes | None:
+    """Return `byte_count` bytes from hexadecimal digits, or None for any other text."""
     try:
         parsed_bytes = bytes.fromhex(digits_text)
     except ValueError:
         return None
-    return parsed_bytes if len(digits_text) == 2 * digit_count == 2 * len(parsed_bytes) else None
+    return parsed_bytes if len(digits_text) == 2 * byte_count == 2 * len(parsed_bytes) else None
 
 
 async def _sent(

@@ -74,7 +74,7 @@ class Used:
         self.blobs, self.bytes = self.blobs - 1, self.bytes - size
 
     def has_room(self, size_bytes: int, bytes_max: int, blobs_max: int) -> bool:
-        """Return True if a blob of `size` bytes fits within the limits."""
+        """Return True if a blob of `size_bytes` bytes fits within the limits."""
         return self.blobs < blobs_max and self.bytes + size_bytes <= bytes_max
 
 

@@ -147,7 +147,7 @@ def _share_of(task_record: Task, slot_price: int) -> int:
 
 
 async def blocks_since(chain_client: ChainClient, since_height: int) -> tuple[int, list[bytes]]:
-    """Return a bounded number of final blocks, from a little before `since`, and the first one's height."""
+    """Return a bounded number of final blocks, from a little before `since_height`, and the first one's height."""
     last_height = await chain_client.height(await chain_client.finalized())
     # Bounded, because a daemon that returns after days would read thousands of blocks.
     first_height = max(1, since_height - OVERLAP_BLOCKS, last_height - LOOKED_BACK_MAX)

@@ -77,7 +77,10 @@ async def measured_rate(computer: ChainComputer, slot_ms: int) -> MeasuredRate:
 
 
 def shape_for(operations_max: int) -> WorkShape:
-    """Return the work of at most `wanted` operations with the fewest columns; never less than the least work."""
+    """Return the work of at most `operations_max` operations with the fewest columns.
+
+    It is never less than the least work.
+    """
     column_count = SIZE_MIN
     while column_count < SIZE_MAX and operations_max > operations(WorkShape(column_count, ROWS_MIN, ROUNDS_MAX)):
         column_count *= 2

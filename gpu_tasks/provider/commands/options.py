@@ -52,7 +52,7 @@ async def own_devices(chain_client: ChainClient, signing_key: Keypair) -> list[D
 
 
 def device_named(device_text: str, own_statuses: Sequence[DeviceStatus]) -> DeviceStatus:
-    """Return the device whose id begins with `text`. Raise WalletError if none, or several, do."""
+    """Return the device whose id begins with `device_text`. Raise WalletError if none, or several, do."""
     by_id, typed_digits = (
         {device_status.id: device_status for device_status in own_statuses},
         first_digits(device_text, 1),

@@ -100,7 +100,7 @@ async def _until_it_may_be_opened(chain_client: ChainClient, task_id: bytes, pro
 async def in_time(
     final_blocks: AsyncIterator[FinalThing], waiting_seconds: float = SECONDS_WITHOUT_FINAL
 ) -> AsyncIterator[FinalThing]:
-    """Yield the items of final blocks. Raise ProviderError if none comes for `seconds`."""
+    """Yield the items of final blocks. Raise ProviderError if none comes for `waiting_seconds`."""
     while True:
         try:
             async with asyncio.timeout(waiting_seconds):

@@ -75,7 +75,7 @@ class BrokerOptions:
     ) -> TaskBroadcast | None:
         """Return the sender of progress messages; None without a broker.
 
-        Raise ProviderError for an unusable address. `private`: customers reach private addresses.
+        Raise ProviderError for an unusable address. `is_private`: customers reach private addresses.
         """
         if self.url is None:
             return None

@@ -90,6 +90,7 @@ class Journal:
             # A partial record would be taken for damage once a whole one follows it.
             os.ftruncate(self._file, old_size)
             raise JournalError(f"{self.path} cannot be written: {error}", code="journal_unwritable") from error
+        # A write to an almost full disk takes a part of the bytes, without an error.
         if written_bytes != len(record_frame):
             os.ftruncate(self._file, old_size)
             raise JournalError(f"{self.path} cannot be written: the disk is full", code="disk_full")
@@ -107,9 +108,8 @@ class Journal:
 
     def _take(self, record_body: bytes, record_begin: int) -> None:
         try:
-            record_table = next(
-                (record_table for record_table in self._tables if record_table.number == record_body[0]), None
-            )
+            record_table = next((table for table in self._tables if table.number == record_body[0]), None)
+            # A record that this release does not know may hold a promise, so it is never skipped.
             is_known = record_table is not None and record_table.take(record_body[1:])
         except (DecodeError, IndexError) as error:
             raise JournalError(f"{_damage(self.path, record_begin)} ({error})", code="journal_damaged") from error
@@ -156,7 +156,7 @@ def framed(record_body: bytes) -> bytes:
 
 
 def whole_records(record_bytes: bytes, record_begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the end and body of each record from `begin` to the first torn or damaged one.
+    """Yield the end and body of each record from `record_begin` to the first torn or damaged one.
 
     A body has `bytes_max` bytes at most.
     """

@@ -76,7 +76,7 @@ class PauseBook:
     """Notes by device. Each is on the disk when `note` returns."""
 
     def __init__(self, base_path: Path) -> None:
-        """`base` is the base path. Nothing is read or written yet."""
+        """`base_path` is the base path. Nothing is read or written yet."""
         self._base = base_path
         self._path = base_path / PAUSES_FILE
 

@@ -79,7 +79,7 @@ def spec_of(
     wall_seconds: int,
     archive_path: Path,
 ) -> ContainerSpec:
-    """Return the container for a request. `archive` is the path of its image archive, if it comes as one.
+    """Return the container for a request. `archive_path` is the path of its image archive, if it comes as one.
 
     Raise UnfitProgramError if this provider does not run such a request.
     """
@@ -222,7 +222,7 @@ class ContainerSupervisor:
     ) -> None:
         """Without an engine nothing runs, and `why_not` is the reason. Workspaces are kept for at most `keep_seconds`.
 
-        Image archives are in `spool` while they are loaded.
+        Image archives are in `spool_folder` while they are loaded.
         """
         self._engine = program_engine
         self._policy = container_policy
@@ -281,10 +281,8 @@ class ContainerSupervisor:
                 f"its program expects all of these at once: {', '.join(waiting_program.asked.request.secrets)}",
                 code="secrets_differ",
             )
-        waiting_program.spec, waiting_program.lacks_secrets = (
-            replace(waiting_program.spec, secrets=dict(secrets)),
-            False,
-        )
+        waiting_program.spec = replace(waiting_program.spec, secrets=dict(secrets))
+        waiting_program.lacks_secrets = False
 
     def reply_key(self, task_key: TaskKey) -> bytes:
         """Return the key to which its outputs are sealed."""
@@ -336,9 +334,8 @@ class ContainerSupervisor:
         prepared_program, program_engine = self._programs[task_key], self._running_engine()
         try:
             container = await program_engine.start(prepared_program.spec)
-            if (
-                self._programs.get(task_key) is not prepared_program
-            ):  # nothing would ever end it, and nobody pays for it
+            # Removed meanwhile: nothing would ever end the container, and nobody pays for it.
+            if self._programs.get(task_key) is not prepared_program:
                 await program_engine.remove(container)
                 raise ProgramError("its task ended before it began", code="task_ended")
         except ContainerError as error:
@@ -453,10 +450,9 @@ class ContainerSupervisor:
                 f"{self._keep_seconds} s",
                 code="kept_too_long",
             )
-        if (
-            asked_seconds
-            and sum(bool(known_program.keep_seconds) for known_program in self._programs.values()) >= KEPT_MAX
-        ):
+        # Each kept workspace binds disk, or memory if the daemon is not root.
+        kept_count = sum(bool(known_program.keep_seconds) for known_program in self._programs.values())
+        if asked_seconds and kept_count >= KEPT_MAX:
             raise ProgramError(f"{KEPT_MAX} workspaces are kept or reserved already", code="too_many_workspaces")
         return asked_seconds
 

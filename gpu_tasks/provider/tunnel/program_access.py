@@ -48,7 +48,7 @@ class WaitingRoom:
     """The `ContainerAccess` of a program that waits for its secrets."""
 
     def __init__(self, programs: ContainerSupervisor, task_key: TaskKey) -> None:
-        """`key` names the program."""
+        """`task_key` names the program."""
         self._programs = programs
         self._key = task_key
 
@@ -139,7 +139,7 @@ class RunningPrograms:
     """The `OpenContainers` of a daemon's programs."""
 
     def __init__(self, programs: ContainerSupervisor, container_entry: EntersContainers | None) -> None:
-        """Without `inside`, running programs cannot be entered."""
+        """Without `container_entry`, running programs cannot be entered."""
         self._programs = programs
         self._inside = container_entry
         self._rooms: dict[str, ProgramAccess] = {}
@@ -171,7 +171,7 @@ class ProgramAccess:
     def __init__(
         self, container_entry: EntersContainers, container: RunningContainer, declared_ports: Sequence[int]
     ) -> None:
-        """`ports` are the ports that the task names."""
+        """`declared_ports` are the ports that the task names."""
         self._inside = container_entry
         self._container = container
         self._ports = tuple(declared_ports)

@@ -54,7 +54,7 @@ class TunnelServer:
     def __init__(
         self, rooms: OpenContainers, seal_key: SealKey, genesis_hash: bytes, provider_stash: bytes, spool_folder: Path
     ) -> None:
-        """`spool` is a folder for copies in progress."""
+        """`spool_folder` is a folder for copies in progress."""
         self._rooms = rooms
         self._seal_key = seal_key
         self._genesis = genesis_hash
