@@ -68,6 +68,7 @@ def auctions(provider_options: ProviderOptions, watch: bool) -> None:
                 task_rows = await auction_rows(
                     live_chain, read_policy(provider_options.base_path, bidding_kinds()), chain_view.newest
                 )
+                # Most blocks change nothing, and a table for each of them would hide the changes.
                 if task_rows != shown_rows:
                     provider_options.output.rows(f"Auctions at block {chain_view.height}", AUCTIONS, task_rows)
                 if task_rows != shown_rows and not task_rows:

@@ -122,6 +122,7 @@ async def _measured(backend_name: str, device_number: int, hardware: Hardware, s
         measured = await measured_rate(computer, slot_ms)
     finally:
         await computer.close()
+    # The default parameters, because a bench asks no node. The chain's own may differ.
     reached_class = class_reached(measured.proves, [parameter.default for parameter in LEAST])
     return {
         "number": device_number,

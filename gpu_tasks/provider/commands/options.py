@@ -121,6 +121,7 @@ class StashOptions:
         stash_account = session.account(stash_text)
         if stash_text.startswith("//") or stash_text in session.keyring.names():
             return session.key(stash_text)
+        # An address, or 0x and digits, names a stored key too.
         key_names = [
             key_name for key_name in session.keyring.names() if session.keyring.get(key_name).account == stash_account
         ]

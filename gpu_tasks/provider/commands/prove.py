@@ -84,6 +84,7 @@ def prove(provider_options: ProviderOptions, task: str, backend: str | None, dry
         ]
 
     make(provider_options.session, lambda: provider_options.key, claim, dry_run=dry_run, is_agreed=yes)
+    # The stored proof goes only after it is sent: a claim without its proof loses the bond.
     if not dry_run:
         make(provider_options.session, lambda: provider_options.key, proof, dry_run=False, is_agreed=True)
         forget(provider_options.base_path, task_id)

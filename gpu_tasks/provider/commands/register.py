@@ -182,6 +182,7 @@ def _listed(services: Mapping[int, Service]) -> str:
     return f"The chain has service {', '.join(shown_services[:SERVICES_SHOWN])}{more_text}"
 
 
+# The creator of a service chooses its name, which could hold commands for the operator's terminal.
 def _name(service: Service) -> str:
     return harmless(service.terms.name.decode("utf-8", "replace"))
 
@@ -208,6 +209,7 @@ def _check_endpoint(endpoint_text: str, *, private: bool) -> None:
 def _meant(endpoint_text: str, *, private: bool) -> str | None:
     """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
     try:
+        # A user name before the host is no part of an endpoint.
         url_parts = urlsplit(endpoint_text if "://" in endpoint_text else f"http://{endpoint_text}")
         return reachable_endpoint(
             f"{url_parts.scheme}://{url_parts.netloc.rpartition('@')[2]}", is_private_allowed=private

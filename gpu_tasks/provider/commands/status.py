@@ -58,6 +58,7 @@ def devices(provider_options: ProviderOptions) -> None:
             "number": device_number,
             "name": hardware.name,
             "class": hardware.kind.name.lower(),
+            # A GPU whose driver does not tell its memory has some, and a CPU has none of its own.
             "memory_mib": None if hardware.index is not None and not hardware.memory_mib else hardware.memory_mib,
             "driver": hardware.driver,
             "uuid_hash": hardware.uuid_hash,
@@ -76,6 +77,7 @@ def status(provider_options: ProviderOptions, stash: StashOptions) -> None:
     async def show() -> None:
         try:
             live_chain, _ = await connect(provider_options, stash.account(provider_options), tell=note)
+        # A provider that has left has no key on the chain, but its bond may still be unbonding.
         except NobodyError as error:
             await _show_left(provider_options, stash, error)
             return

@@ -118,6 +118,7 @@ async def _key_funds(live_chain: LiveChain) -> Diagnosis:
 
 
 async def _funds(live_chain: LiveChain) -> Diagnosis:
+    # A judge's seat and a bid lock money of the stash, beside the devices' bonds.
     free_grains = await live_chain.spendable()
     finding_text = f"the stash has {format_amount(free_grains)} oGPU free"
     if free_grains:
